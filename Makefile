@@ -1,0 +1,44 @@
+# The commands of this project. `make help` lists them.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help install run test check bench format clean
+
+help: ## Show this list.
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# One stamp file: installing again happens only when what is installed has changed.
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "TPU Steward needs Python 3.11 or newer; name one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r constraints.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $(STAMP)
+
+install: $(STAMP) ## Make the virtual environment .venv, and nothing else.
+
+run: $(STAMP) ## Start everything on this machine: emulator, daemon, API and dashboard.
+	@$(BIN)/tpu-steward dev
+
+test: $(STAMP) ## Run every test, on SQLite and on PostgreSQL.
+	@$(BIN)/python -m pytest
+
+check: $(STAMP) ## Format, lint, types, and the floors of the house.
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: $(STAMP) ## Measure, and print ratios from one run.
+	@$(BIN)/python -m tests.bench
+
+format: $(STAMP) ## Put the code into its shape.
+	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format --quiet .
+
+clean: ## Remove the virtual environment and what runs leave behind.
+	@rm -rf $(VENV) var .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

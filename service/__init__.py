@@ -1,0 +1,1 @@
+"""TPU Steward owns the life of every Cloud TPU in your projects."""

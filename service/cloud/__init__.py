@@ -1,0 +1,1 @@
+"""The cloud, in our words."""

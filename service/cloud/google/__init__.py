@@ -1,0 +1,1 @@
+"""Cloud TPU through the real Google clients."""

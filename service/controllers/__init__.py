@@ -1,0 +1,1 @@
+"""Level-triggered loops that bring what the cloud shows to what was asked."""

@@ -1,0 +1,1 @@
+"""Server-rendered pages over the same application methods as the API."""
