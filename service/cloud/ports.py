@@ -1,0 +1,121 @@
+"""The cloud as the rest of the house sees it: Protocols whose docstrings are the contract.
+
+Every method may raise the errors of `service.domain.errors.CloudError`, and nothing else of the
+cloud's: `CloudUnavailable` whenever the outcome is not known. No method blocks on a long-running
+operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from service.domain.errors import CloudError
+from service.domain.node import CloudNode, NodeSpec, Place
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A long-running operation as last looked at. Times in whole UTC seconds, by the cloud's clock.
+
+    `error` is set when it is done and failed, already told apart by what to do next.
+    """
+
+    name: str
+    verb: str
+    target: str
+    created_at: int
+    ended_at: int | None = None
+    done: bool = False
+    error: CloudError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """One node in an inventory: a digest of all that was shown, and how to read it.
+
+    Two sightings with the same digest show the same; decoding is left until something differs,
+    because a fleet of ten thousand that does not change must cost next to nothing.
+    """
+
+    digest: bytes
+    decode: Callable[[], CloudNode]
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """Every node of a project at one look, by full name, and the zones it says nothing about."""
+
+    project: str
+    nodes: Mapping[str, Sighting]
+    unreachable: frozenset[str]
+    pages: int
+
+    def knows(self, zone: str) -> bool:
+        """Whether absence from this inventory says anything about that zone."""
+        return zone not in self.unreachable
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is sent to create one node: the spec, where, under which name, with which labels."""
+
+    place: Place
+    spec: NodeSpec
+    labels: Mapping[str, str]
+
+
+class TpuCloud(Protocol):
+    """The Cloud TPU API in our words."""
+
+    def inventory(self, project: str) -> Inventory:
+        """All nodes of a project over all zones. One page that fails fails the whole."""
+        ...
+
+    def get(self, place: Place) -> CloudNode:
+        """One node, now. Raises CloudNotFound when the cloud says that it does not exist."""
+        ...
+
+    def create(self, order: Order) -> Operation:
+        """Ask for a node. Raises AlreadyExists when the name is taken, by us or by a stranger.
+
+        Never retried inside: after CloudUnavailable the node may or may not come to be.
+        """
+        ...
+
+    def delete(self, place: Place) -> Operation:
+        """Ask for the end of a node. Raises CloudNotFound when there is nothing to delete."""
+        ...
+
+    def start(self, place: Place) -> Operation:
+        """Ask for a stopped node to run again."""
+        ...
+
+    def stop(self, place: Place) -> Operation:
+        """Ask for a single-host on-demand node to stop."""
+        ...
+
+    def operation(self, name: str) -> Operation:
+        """One operation, now. Raises CloudNotFound when the cloud no longer knows it."""
+        ...
+
+    def operations(self, project: str, zone: str) -> Sequence[Operation]:
+        """What the cloud still remembers of the operations in a zone, in no particular order."""
+        ...
+
+    def update_metadata(self, place: Place, metadata: Mapping[str, str]) -> Operation:
+        """Replace the node's metadata."""
+        ...
+
+    def guest_attributes(self, place: Place, namespace: str) -> Sequence[Mapping[str, str]]:
+        """What each worker, in order, has written under `namespace`; empty where nothing was."""
+        ...
+
+    def runtime_versions(self, project: str, zone: str) -> Sequence[str]:
+        """The runtime versions that the zone offers."""
+        ...
+
+    def accelerator_types(self, project: str, zone: str) -> Sequence[str]:
+        """The accelerator types that the zone offers."""
+        ...

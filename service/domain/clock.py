@@ -1,0 +1,40 @@
+"""Time as a value: whole UTC seconds since 1970. The only place that asks the wall clock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+Clock = Callable[[], int]
+"""Answers the present instant in whole UTC seconds."""
+
+MINUTE = 60
+HOUR = 3_600
+DAY = 86_400
+
+
+def wall_clock() -> int:
+    """The present instant, in whole UTC seconds."""
+    return int(time.time())
+
+
+def rfc3339(seconds: int) -> str:
+    """`1764000000` as `2025-11-24T16:00:00Z`."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def parse_rfc3339(text: str) -> int:
+    """Whole UTC seconds of an RFC 3339 instant; parts of a second are cut off.
+
+    Raises ValueError when the text is no instant or names no zone: a naive time would be a guess.
+    """
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"{text!r} names no time zone; write it as 2026-11-01T00:00:00Z")
+    return int(moment.timestamp() // 1)
+
+
+def floor_to(seconds: int, step: int) -> int:
+    """The latest multiple of `step` that is not after `seconds`."""
+    return seconds - seconds % step

@@ -1,0 +1,47 @@
+"""Money is an integer count of nano-dollars; only here is it rounded, read or spelled."""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+
+NANOS = 1_000_000_000
+"""Nano-dollars in a dollar."""
+
+MAX_NANOS = 2**63 - 1
+"""What a signed 64-bit column holds: about 9.2 billion dollars."""
+
+
+def half_even(numerator: int, denominator: int) -> int:
+    """`numerator / denominator` to the nearest integer, ties to the even one, without a float."""
+    quotient, rest = divmod(numerator, denominator)
+    twice = 2 * rest
+    if twice > denominator or (twice == denominator and quotient % 2):
+        return quotient + 1
+    return quotient
+
+
+def usd(nanos: int) -> str:
+    """Nano-dollars as a decimal string with nine places: `12015600000` is `12.015600000`."""
+    sign = "-" if nanos < 0 else ""
+    whole, rest = divmod(abs(nanos), NANOS)
+    return f"{sign}{whole}.{rest:09d}"
+
+
+def parse_usd(text: str) -> int:
+    """Nano-dollars of a decimal string.
+
+    Raises ValueError when the text is no finite number or needs more than nine places: an amount
+    that cannot be kept exactly is refused, not rounded.
+    """
+    try:
+        amount = Decimal(text)
+    except InvalidOperation:
+        raise ValueError(f"{text!r} is not an amount of money") from None
+    if not amount.is_finite():
+        raise ValueError(f"{text!r} is not a finite amount of money")
+    nanos = amount * NANOS
+    if nanos != nanos.to_integral_value():
+        raise ValueError(f"{text!r} has more than nine decimal places")
+    if abs(nanos) > MAX_NANOS:
+        raise ValueError(f"{text!r} is more than an amount can hold")
+    return int(nanos)

@@ -1,0 +1,73 @@
+"""Ids, names and labels: how they are made, and which ones are allowed."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Mapping
+
+from service.domain.errors import Rejected
+
+
+def new_id() -> str:
+    """A UUID version 7 (RFC 9562): later ids sort after earlier ones, so pages can be cut by id."""
+    millis = time.time_ns() // 1_000_000
+    value = (millis << 80) | (0x7 << 76) | (secrets.randbits(12) << 64)
+    value |= (0b10 << 62) | secrets.randbits(62)
+    text = f"{value:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+NAME_RULE = re.compile(r"[a-z]([-a-z0-9]{0,47}[a-z0-9])?")
+LABEL_KEY_RULE = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+LABEL_VALUE_RULE = re.compile(r"[a-z0-9_-]{0,63}")
+RESERVED_LABEL_PREFIX = "steward-"
+MAX_LABELS = 60
+"""Google takes 64; four are kept for ours."""
+
+
+def cloud_id_for(name: str, node_id: str, attempt: int) -> str:
+    """The cloud's name for one attempt: derived, so that a crash can find it, and never reused."""
+    suffix = node_id[-8:]
+    return f"{name}-{suffix}" if attempt == 1 else f"{name}-{suffix}-{attempt}"
+
+
+def check_name(name: str) -> None:
+    """Refuse a name from which no cloud name can be made.
+
+    Google's rule for a node id is `[a-z]([-a-z0-9]{0,61}[a-z0-9])?`; 14 places are kept for the
+    suffix that makes it unique.
+    """
+    if not NAME_RULE.fullmatch(name):
+        raise Rejected(
+            f"the name {name[:80]!r} is not allowed: it starts with a lower-case letter, goes on"
+            " with lower-case letters, digits and hyphens, ends with a letter or digit, and has"
+            " at most 49 characters",
+            field="name",
+        )
+
+
+def check_labels(labels: Mapping[str, str]) -> None:
+    """Refuse labels that Google would refuse, and those that would pose as ours."""
+    if len(labels) > MAX_LABELS:
+        raise Rejected(f"{len(labels)} labels are too many: at most {MAX_LABELS}", field="labels")
+    for key, value in labels.items():
+        if key.startswith(RESERVED_LABEL_PREFIX):
+            raise Rejected(
+                f"the label {key[:80]!r} is not allowed:"
+                f" {RESERVED_LABEL_PREFIX}* belongs to the service",
+                field="labels",
+            )
+        if not LABEL_KEY_RULE.fullmatch(key):
+            raise Rejected(
+                f"the label key {key[:80]!r} is not allowed: it starts with a lower-case letter and"
+                " has at most 63 lower-case letters, digits, hyphens and underscores",
+                field="labels",
+            )
+        if not LABEL_VALUE_RULE.fullmatch(value):
+            raise Rejected(
+                f"the value {value[:80]!r} of label {key!r} is not allowed: at most 63 lower-case"
+                " letters, digits, hyphens and underscores",
+                field="labels",
+            )

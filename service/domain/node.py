@@ -1,0 +1,216 @@
+"""A node: one TPU we were asked for, from the wish to its verified end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+
+class ProvisioningModel(StrEnum):
+    """How the hardware is bought."""
+
+    ON_DEMAND = "on_demand"
+    SPOT = "spot"
+    PREEMPTIBLE = "preemptible"
+    RESERVED = "reserved"
+    FLEX_START = "flex_start"
+
+
+class Architecture(StrEnum):
+    """`vm` is the TPU VM; `node` the legacy TPU Node that the user's own VM reaches over gRPC."""
+
+    VM = "vm"
+    NODE = "node"
+
+
+class Asked(StrEnum):
+    """What callers and policies want of a node."""
+
+    PRESENT = "present"
+    STOPPED = "stopped"
+    ABSENT = "absent"
+
+
+class NodeState(StrEnum):
+    """What users see: Google's names as they are, and four of ours at the ends.
+
+    A state that Google adds tomorrow is kept as the text it came as, never an exception; so fields
+    that hold a state are typed `str`.
+    """
+
+    REQUESTED = "REQUESTED"
+    QUEUED = "QUEUED"
+    CREATING = "CREATING"
+    READY = "READY"
+    RESTARTING = "RESTARTING"
+    REIMAGING = "REIMAGING"
+    DELETING = "DELETING"
+    REPAIRING = "REPAIRING"
+    STOPPED = "STOPPED"
+    STOPPING = "STOPPING"
+    STARTING = "STARTING"
+    PREEMPTED = "PREEMPTED"
+    TERMINATED = "TERMINATED"
+    HIDING = "HIDING"
+    HIDDEN = "HIDDEN"
+    UNHIDING = "UNHIDING"
+    UNKNOWN = "UNKNOWN"
+    FAILED = "FAILED"
+    DELETED = "DELETED"
+
+
+ENDED = frozenset({NodeState.FAILED, NodeState.DELETED})
+"""States that no node leaves."""
+
+LOST = frozenset({NodeState.PREEMPTED, NodeState.TERMINATED})
+"""States in which the hardware is gone for good but the name and the quota are still held."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where one worker is reached; `external_ip` is empty when it has none."""
+
+    ip: str
+    port: int
+    external_ip: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the cloud keeps a node."""
+
+    project: str
+    zone: str
+    cloud_id: str
+
+    @property
+    def path(self) -> str:
+        """Google's full name of the node."""
+        return f"projects/{self.project}/locations/{self.zone}/nodes/{self.cloud_id}"
+
+    @classmethod
+    def of(cls, path: str) -> Place:
+        """The place that a full name speaks of; ValueError when it is not a node's full name."""
+        parts = path.split("/")
+        if len(parts) != 6 or parts[::2] != ["projects", "locations", "nodes"]:
+            raise ValueError(f"{path!r} is not the full name of a node")
+        return cls(parts[1], parts[3], parts[5])
+
+
+@dataclass(frozen=True, slots=True)
+class IdlePolicy:
+    """When a node counts as idle, and what then: seconds of quiet, seconds of grace, the action."""
+
+    after_seconds: int = 3_600
+    grace_seconds: int = 900
+    action: str = "notify"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSpec:
+    """The wish, as it was understood: every open question is answered before it is stored.
+
+    `zones` are the candidates in the order in which they are tried. `single_device` says which of
+    the two price systems of v2 and v3 applies (`service.domain.pricing`).
+    """
+
+    project: str
+    accelerator_type: str
+    generation: str
+    chips: int
+    hosts: int
+    zones: tuple[str, ...]
+    runtime_version: str
+    provisioning_model: ProvisioningModel = ProvisioningModel.ON_DEMAND
+    topology: str = ""
+    network: str = ""
+    subnetwork: str = ""
+    external_ip: bool = False
+    service_account: str = ""
+    data_disks: tuple[str, ...] = ()
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    startup_script: str = ""
+    ttl_seconds: int | None = None
+    max_wait_seconds: int | None = None
+    idle: IdlePolicy | None = None
+    recreate_on_preemption: bool = False
+    stoppable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CloudNode:
+    """What the cloud was observed to show of one node. Times in whole UTC seconds."""
+
+    place: Place
+    uid: str
+    state: str
+    health: str = ""
+    health_description: str = ""
+    accelerator_type: str = ""
+    runtime_version: str = ""
+    provisioning_model: ProvisioningModel = ProvisioningModel.ON_DEMAND
+    labels: Mapping[str, str] = field(default_factory=dict)
+    endpoints: tuple[Endpoint, ...] = ()
+    created_at: int | None = None
+    queued_resource: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node as stored: what is asked, what was seen, and when it is looked at next.
+
+    `attempt` counts placements from 1; 0 means that nothing was sent yet. `operation` names the
+    cloud's long-running operation that was started last. `next_try_at` is None when nothing is to
+    be done until something changes. `seen_at` is when `state` was last known to hold.
+    """
+
+    id: str
+    name: str
+    owner: str
+    team: str
+    labels: Mapping[str, str]
+    spec: NodeSpec
+    created_at: int
+    asked: Asked = Asked.PRESENT
+    state: str = NodeState.REQUESTED
+    state_since: int = 0
+    seen_at: int = 0
+    attempt: int = 0
+    zone: str = ""
+    cloud_id: str = ""
+    cloud_uid: str = ""
+    health: str = ""
+    endpoints: tuple[Endpoint, ...] = ()
+    operation: str = ""
+    sent_at: int | None = None
+    ready_at: int | None = None
+    delete_requested_at: int | None = None
+    delete_reason: str = ""
+    ended_at: int | None = None
+    last_error: str = ""
+    tries: int = 0
+    next_try_at: int | None = None
+    version: int = 0
+
+    @property
+    def place(self) -> Place:
+        """Where the present attempt is in the cloud; meaningful when `attempt` is not 0."""
+        return Place(self.spec.project, self.zone, self.cloud_id)
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing will ever happen to it again."""
+        return self.state in ENDED
+
+    @property
+    def deletes_at(self) -> int | None:
+        """When its time to live runs out, which is counted from its first READY, as Google does."""
+        if self.spec.ttl_seconds is None or self.ready_at is None:
+            return None
+        return self.ready_at + self.spec.ttl_seconds
+
+    def moved(self, state: str, now: int) -> Node:
+        """The same node seen in `state` at `now`; `state_since` moves only when the state does."""
+        since = self.state_since if state == self.state else now
+        return replace(self, state=state, state_since=since, seen_at=now)
