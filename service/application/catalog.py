@@ -1,0 +1,96 @@
+"""What callers may ask of the catalogue: it lists, filters, and resolves runtime versions."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from service.domain import catalog, runtimes
+from service.domain.accelerators import AcceleratorType, Generation
+from service.domain.errors import NotOffered
+from service.domain.images import Framework, Image
+from service.domain.node import Architecture
+from service.domain.runtimes import Resolution
+from service.domain.zones import Offer
+
+
+def generations() -> tuple[Generation, ...]:
+    """Every generation, also those that the Cloud TPU API does not serve."""
+    return tuple(catalog.load().generations.values())
+
+
+def accelerators(
+    generation: str | None = None, zone: str | None = None, chips: int | None = None
+) -> tuple[AcceleratorType, ...]:
+    """The types the API serves, of one generation, in one zone, with so many chips.
+
+    Raises Rejected when there is no such generation, NotOffered when the zone has no TPU at all.
+    """
+    known = catalog.load()
+    if generation is not None:
+        known.generation(generation)
+    there = None if zone is None else {offer.generation for offer in _offers_in(zone)}
+    return tuple(
+        one
+        for one in known.served(generation)
+        if (there is None or one.generation in there) and chips in {None, one.chips}
+    )
+
+
+def zones(
+    generation: str | None = None, region: str | None = None
+) -> tuple[tuple[str, tuple[Offer, ...]], ...]:
+    """Each zone with what the API offers there, by name; of one generation, in one region.
+
+    Raises Rejected when there is no such generation.
+    """
+    known = catalog.load()
+    if generation is not None:
+        known.generation(generation)
+    found = sorted(
+        (
+            offer
+            for offer in known.offers
+            if offer.api
+            and generation in {None, offer.generation}
+            and region in {None, offer.region}
+        ),
+        key=lambda offer: (offer.zone, offer.generation),
+    )
+    return tuple((zone, tuple(group)) for zone, group in groupby(found, lambda offer: offer.zone))
+
+
+def runtime_versions(
+    generation: str | None = None,
+    framework: Framework | None = None,
+    architecture: Architecture | None = None,
+) -> tuple[Image, ...]:
+    """The runtime versions of a generation, framework and architecture, best first.
+
+    Raises Rejected when there is no such generation.
+    """
+    if generation is not None:
+        catalog.load().generation(generation)
+    return runtimes.for_generation(generation, framework, architecture)
+
+
+def resolve_runtime(
+    accelerator_type: str,
+    framework: Framework,
+    version: str | None = None,
+    architecture: Architecture = Architecture.VM,
+    zone: str | None = None,
+) -> Resolution:
+    """The runtime version for an accelerator type and a framework; see `runtimes.resolve`."""
+    accelerator = catalog.load().accelerator(accelerator_type)
+    return runtimes.resolve(accelerator, framework, version, architecture, zone)
+
+
+def _offers_in(zone: str) -> list[Offer]:
+    offers = [offer for offer in catalog.load().offers if offer.api]
+    found = [offer for offer in offers if offer.zone == zone]
+    if not found:
+        raise NotOffered(
+            f"the Cloud TPU API has no TPU in {zone[:80]!r}",
+            offered_in=sorted({offer.zone for offer in offers}),
+        )
+    return found

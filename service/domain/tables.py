@@ -1,0 +1,22 @@
+"""Reads the tables that ship with the service (`service/data/*.csv`)."""
+
+from __future__ import annotations
+
+import csv
+from importlib import resources
+
+
+def rows(table: str) -> list[dict[str, str]]:
+    """The rows of `service/data/<table>.csv`, each a mapping from column to text."""
+    text = resources.files("service").joinpath(f"data/{table}.csv").read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))
+
+
+def split(cell: str) -> tuple[str, ...]:
+    """The parts of a cell that holds several values: `v2|v3` is `("v2", "v3")`."""
+    return tuple(cell.split("|")) if cell else ()
+
+
+def number(cell: str) -> int | None:
+    """A whole number, or None where the sources are silent."""
+    return int(cell) if cell else None
