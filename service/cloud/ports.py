@@ -11,24 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from service.domain.errors import CloudError
 from service.domain.node import CloudNode, NodeSpec, Place
+from service.domain.operation import Operation
 
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """A long-running operation as last looked at. Times in whole UTC seconds, by the cloud's clock.
-
-    `error` is set when it is done and failed, already told apart by what to do next.
-    """
-
-    name: str
-    verb: str
-    target: str
-    created_at: int
-    ended_at: int | None = None
-    done: bool = False
-    error: CloudError | None = None
+__all__ = ["Inventory", "Operation", "Order", "Sighting", "TpuCloud"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,59 @@
+"""The way to Google's servers, or to the emulator in their place."""
+
+from __future__ import annotations
+
+import google.auth
+import grpc
+from google.api_core import grpc_helpers
+from google.auth.credentials import Credentials
+from google.auth.exceptions import DefaultCredentialsError
+from google.cloud import tpu_v2
+from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcTransport
+
+from service.domain.errors import NotAllowed
+
+TPU_HOST = "tpu.googleapis.com"
+SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+
+OPTIONS = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+)
+"""A page of a thousand nodes with their startup scripts is larger than the 4 MiB that gRPC takes by
+default. Keepalive finds a dead connection during a call; servers do not like it more often."""
+
+_EMULATOR_OPTIONS = (*OPTIONS, ("grpc.enable_http_proxy", 0))
+"""gRPC would send even 127.0.0.1 through the proxy of the environment."""
+
+
+def connect(emulator: str | None, host: str = TPU_HOST) -> grpc.Channel:
+    """A channel to the emulator at `host:port`, or with application-default credentials to `host`.
+
+    Whatever is reached as the emulator never gets to see a credential. Raises NotAllowed when it
+    is Google's turn and there are no credentials.
+    """
+    if emulator:
+        return grpc.insecure_channel(emulator, options=_EMULATOR_OPTIONS)
+    channel: grpc.Channel = grpc_helpers.create_channel(
+        f"{host}:443", credentials=_credentials(), options=OPTIONS
+    )
+    return channel
+
+
+def tpu_client(channel: grpc.Channel) -> tpu_v2.TpuClient:
+    """Google's client over a channel; its `api_endpoint` names Google even on the emulator's."""
+    return tpu_v2.TpuClient(transport=TpuGrpcTransport(channel=channel))
+
+
+def _credentials() -> Credentials:
+    try:
+        credentials, _ = google.auth.default(scopes=[SCOPE])
+    except DefaultCredentialsError as error:
+        raise NotAllowed(
+            "no Google credentials were found: run `gcloud auth application-default login`, or set"
+            " STEWARD_EMULATOR to work without Google",
+            run="gcloud auth application-default login",
+        ) from error
+    return credentials

@@ -1,0 +1,202 @@
+"""The one translation: what Google says went wrong, in errors named by what to do next."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import grpc
+from google.api_core import exceptions
+from google.auth.exceptions import GoogleAuthError, TransportError
+from google.rpc import code_pb2, status_pb2
+from google.rpc.error_details_pb2 import QuotaFailure, RetryInfo
+
+from service.domain.errors import (
+    AlreadyExists,
+    CapacityUnavailable,
+    CloudError,
+    CloudNotFound,
+    CloudUnavailable,
+    InvalidRequest,
+    NotAllowed,
+    QuotaExceeded,
+    RateLimited,
+)
+
+MAX_TEXT = 1_000
+"""Of what the cloud says in words, no more than this is kept."""
+
+
+@contextmanager
+def translated(conflict: type[CloudError] = RateLimited) -> Iterator[None]:
+    """Raise as one of ours whatever Google's client raises inside.
+
+    `conflict` is what a 409 means. To a create it says that the name is taken. To all else it says
+    that another change of the same node is under way: the call was refused for certain and the same
+    call is right, later, which is RateLimited (CloudUnavailable would leave its outcome open).
+    """
+    try:
+        yield
+    except (exceptions.GoogleAPIError, GoogleAuthError, grpc.RpcError, ValueError) as error:
+        raise from_exception(error, conflict) from error
+
+
+def from_exception(error: Exception, conflict: type[CloudError] = RateLimited) -> CloudError:
+    """What an exception of Google's libraries means.
+
+    The parents decide (`Conflict`, `TooManyRequests`): gRPC raises their children, REST raises
+    them. A ValueError is the client's own refusal of a malformed name, except on a channel that was
+    closed meanwhile, as happens at shutdown: giving a node up for that would be wrong.
+    """
+    error = _innermost(error)
+    if isinstance(error, exceptions.GoogleAPICallError):
+        return _from_call(error, conflict)
+    if isinstance(error, GoogleAuthError):
+        return _from_auth(error)
+    if isinstance(error, ValueError) and "closed channel" not in str(error):
+        return InvalidRequest(_clipped(f"the client refuses the request: {error}"))
+    return CloudUnavailable(_clipped(f"the cloud could not be asked: {error}"))
+
+
+def from_status(status: status_pb2.Status) -> CloudError:
+    """What the error of a long-running operation means, by its code and its text."""
+    return _told_apart(status.code, status.message, exhausted=CapacityUnavailable)
+
+
+def _innermost(error: Exception) -> Exception:
+    """What was behind the last attempt, as an exception of google.api_core where it can be one."""
+    if isinstance(error, exceptions.RetryError) and error.cause is not None:
+        return _innermost(error.cause)
+    if isinstance(error, grpc.RpcError):
+        call: exceptions.GoogleAPICallError = exceptions.from_grpc_error(error)  # type: ignore[no-untyped-call]
+        return call
+    return error
+
+
+_CODES: tuple[tuple[type[exceptions.GoogleAPICallError], int], ...] = (
+    (exceptions.Aborted, code_pb2.ABORTED),
+    (exceptions.Conflict, code_pb2.ALREADY_EXISTS),
+    (exceptions.TooManyRequests, code_pb2.RESOURCE_EXHAUSTED),
+    (exceptions.FailedPrecondition, code_pb2.FAILED_PRECONDITION),
+    (exceptions.BadRequest, code_pb2.INVALID_ARGUMENT),
+    (exceptions.Unauthorized, code_pb2.UNAUTHENTICATED),
+    (exceptions.Forbidden, code_pb2.PERMISSION_DENIED),
+    (exceptions.NotFound, code_pb2.NOT_FOUND),
+)
+"""The code of an exception, by its first parent here; of all others it is UNAVAILABLE."""
+
+
+def _from_call(error: exceptions.GoogleAPICallError, conflict: type[CloudError]) -> CloudError:
+    code = next((code for kind, code in _CODES if isinstance(error, kind)), code_pb2.UNAVAILABLE)
+    if code == code_pb2.ALREADY_EXISTS:
+        return conflict(_clipped(str(error.message)))
+    return _told_apart(code, str(error.message), error.details, reason=error.reason or "")
+
+
+def _from_auth(error: GoogleAuthError) -> CloudError:
+    if error.retryable or isinstance(error, TransportError):
+        return CloudUnavailable(_clipped(f"Google's sign-in did not answer: {error}"))
+    return NotAllowed(
+        _clipped(f"Google refuses the service's own credentials: {error}"),
+        run="gcloud auth application-default login",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """An error with one of `codes` whose text matches `said` means `error`."""
+
+    codes: frozenset[int]
+    said: re.Pattern[str]
+    error: type[CloudError]
+
+
+def _rule(codes: Iterable[int], said: str, error: type[CloudError]) -> _Rule:
+    return _Rule(frozenset(codes), re.compile(said, re.IGNORECASE | re.DOTALL), error)
+
+
+_RULES = (
+    _rule([8], r"per ?minute|\bqps\b", RateLimited),
+    _rule([3, 8, 9], r"no more capacity|insufficient reserved capacity", CapacityUnavailable),
+    _rule([8], r"quota", QuotaExceeded),
+    # The node was lost while it came up, or before it was asked to change: its hardware is gone.
+    _rule([3, 9], r"not supported while in state PREEMPTED", CapacityUnavailable),
+    # A closed queue looks like a missing permission. No human can grant it; another zone may do.
+    _rule([7], r"permission to submit requests into this queue", CapacityUnavailable),
+    # gRPC reports credentials that ran out as a server that cannot be reached.
+    _rule([14], r"metadata from plugin failed.*(invalid_grant|reauth)", NotAllowed),
+    _rule([3, 9, 11], r"", InvalidRequest),
+    _rule([7, 16], r"", NotAllowed),
+    _rule([5], r"", CloudNotFound),
+    _rule([6], r"", AlreadyExists),
+    _rule([10], r"", RateLimited),
+)
+"""The first that fits decides, and what fits none is CloudUnavailable.
+
+So is 13: `an internal error has occurred` was seen for a stock-out of spot v5e, but it is said of
+everything, and "look, then try again" is right in each case. The texts are those that users have
+reported (reference/cloud-tpu-api.md section 3.3); the numbers are those of google.rpc.Code.
+"""
+
+
+def _told_apart(
+    code: int,
+    text: str,
+    details: Iterable[object] = (),
+    *,
+    exhausted: type[CloudError] = RateLimited,
+    reason: str = "",
+) -> CloudError:
+    """The error for a code of google.rpc and its text; `exhausted` is an 8 that says nothing more.
+
+    An immediate 429 without a word is a rate; an operation that ends so has found no hardware.
+    """
+    details = tuple(details)
+    said = "\n".join((text, *_quota_failures(details)))
+    fallback = exhausted if code == code_pb2.RESOURCE_EXHAUSTED else CloudUnavailable
+    kind = next(
+        (rule.error for rule in _RULES if code in rule.codes and rule.said.search(said)), fallback
+    )
+    facts = _facts(kind, said, details)
+    if reason:
+        facts["reason"] = reason
+    return kind(_clipped(text or f"the cloud gives no reason (code {code})"), **facts)
+
+
+def _quota_failures(details: Iterable[object]) -> Iterator[str]:
+    """The violations of a QuotaFailure; gRPC brings it as a message, REST as JSON."""
+    for detail in details:
+        if isinstance(detail, QuotaFailure):
+            for violation in detail.violations:
+                yield f"quota: {violation.description}"
+        elif isinstance(detail, Mapping) and str(detail.get("@type")).endswith("QuotaFailure"):
+            for found in detail.get("violations", ()):
+                yield f"quota: {found.get('description', '')}"
+
+
+_LIMIT = re.compile(r"quota(?: limit)? '([^']{1,200})'", re.IGNORECASE)
+_ALLOWED = re.compile(r"\blimit:? (\d{1,12})\b", re.IGNORECASE)
+_WHERE = re.compile(r"\bin (region|zone) ([a-z]+-[a-z0-9-]*[a-z0-9])")
+
+
+def _facts(kind: type[CloudError], said: str, details: Iterable[object]) -> dict[str, object]:
+    """What the text of the error says beyond its kind."""
+    if kind is RateLimited:
+        waits = [d.retry_delay.seconds for d in details if isinstance(d, RetryInfo)]
+        return {"retry_after": max(1, *waits)} if waits else {}
+    if kind is not QuotaExceeded:
+        return {}
+    facts: dict[str, object] = {}
+    if limit := _LIMIT.search(said):
+        facts["limit"] = limit[1]
+    if allowed := _ALLOWED.search(said):
+        facts["allowed"] = int(allowed[1])
+    if where := _WHERE.search(said):
+        facts[where[1]] = where[2]
+    return facts
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"

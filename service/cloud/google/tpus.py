@@ -1,0 +1,163 @@
+"""The Cloud TPU API (v2, over gRPC) in our words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from google.cloud import tpu_v2
+from google.longrunning import operations_pb2
+from google.protobuf.field_mask_pb2 import FieldMask
+
+from service.cloud.google import nodes, operations, pages
+from service.cloud.google.errors import translated
+from service.cloud.google.retries import PATIENT, Allowance, Patience
+from service.cloud.pace import Pace
+from service.cloud.ports import Inventory, Operation, Order
+from service.domain.errors import AlreadyExists, CloudError, InvalidRequest, RateLimited
+from service.domain.node import CloudNode, Place
+
+Answer = TypeVar("Answer")
+
+
+class _Future(Protocol):
+    """What the client makes of a long-running operation; we only take the message out of it."""
+
+    @property
+    def operation(self) -> operations_pb2.Operation: ...
+
+
+class GoogleTpus:
+    """`service.cloud.ports.TpuCloud` over Google's own client.
+
+    Legacy TPU Nodes show up in the inventory beside TPU VMs: they cost money too.
+    """
+
+    def __init__(self, client: tpu_v2.TpuClient, pace: Pace, patience: Patience = PATIENT) -> None:
+        self._client = client
+        self._pace = pace
+        self._patience = patience
+
+    def inventory(self, project: str) -> Inventory:
+        """All nodes of a project over all zones. One page that fails fails the whole."""
+        request = tpu_v2.ListNodesRequest(parent=_in(project, "-"), page_size=pages.PAGE_SIZE)
+        with translated():
+            pager = self._list(self._client.list_nodes, request)
+            return pages.inventory(project, pages.raw(pager.pages))
+
+    def get(self, place: Place) -> CloudNode:
+        """One node, now."""
+        request = tpu_v2.GetNodeRequest(name=place.path)
+        node = _ask(self._client.get_node, request, self._patience.read)
+        return nodes.decoded(tpu_v2.Node.pb(node))
+
+    def create(self, order: Order) -> Operation:
+        """Ask for a node, once; RateLimited before anything is sent when the pace is too fast."""
+        request = nodes.create_request(order)
+        self._pace.take(order.place.project)
+        future = _ask(self._client.create_node, request, self._patience.create, AlreadyExists)
+        return operations.decoded(future.operation)
+
+    def delete(self, place: Place) -> Operation:
+        """Ask for the end of a node."""
+        return self._change(self._client.delete_node, tpu_v2.DeleteNodeRequest(name=place.path))
+
+    def start(self, place: Place) -> Operation:
+        """Ask for a stopped node to run again."""
+        return self._change(self._client.start_node, tpu_v2.StartNodeRequest(name=place.path))
+
+    def stop(self, place: Place) -> Operation:
+        """Ask for a single-host on-demand node to stop."""
+        return self._change(self._client.stop_node, tpu_v2.StopNodeRequest(name=place.path))
+
+    def update_metadata(self, place: Place, metadata: Mapping[str, str]) -> Operation:
+        """Replace the node's metadata."""
+        request = tpu_v2.UpdateNodeRequest(
+            node=tpu_v2.Node(name=place.path, metadata=dict(metadata)),
+            update_mask=FieldMask(paths=["metadata"]),
+        )
+        return self._change(self._client.update_node, request)
+
+    def operation(self, name: str) -> Operation:
+        """One operation, now."""
+        request = operations_pb2.GetOperationRequest(name=name)
+        found = _ask(self._client.get_operation, request, self._patience.read)
+        return operations.decoded(found)
+
+    def operations(self, project: str, zone: str) -> Sequence[Operation]:
+        """What the cloud still remembers; an operation that says nothing of itself is left out."""
+        return [
+            operations.decoded(found)
+            for page in pages.all_of(self._operation_pages(_in(project, zone)))
+            for found in page.operations
+            if operations.has_begun(found)
+        ]
+
+    def guest_attributes(self, place: Place, namespace: str) -> Sequence[Mapping[str, str]]:
+        """What each worker, in order, has written under `namespace`; empty where nothing was.
+
+        Google refuses the request as invalid as long as no worker has written anything.
+        """
+        request = tpu_v2.GetGuestAttributesRequest(name=place.path, query_path=f"{namespace}/")
+        try:
+            found = _ask(self._client.get_guest_attributes, request, self._patience.read)
+        except InvalidRequest as error:
+            if "GuestAttributes" in str(error) and "not found" in str(error):
+                return []
+            raise
+        workers = tpu_v2.GetGuestAttributesResponse.pb(found).guest_attributes
+        return [{item.key: item.value for item in one.query_value.items} for one in workers]
+
+    def runtime_versions(self, project: str, zone: str) -> Sequence[str]:
+        """The runtime versions that the zone offers."""
+        request = tpu_v2.ListRuntimeVersionsRequest(
+            parent=_in(project, zone), page_size=pages.PAGE_SIZE
+        )
+        with translated():
+            pager = self._list(self._client.list_runtime_versions, request)
+            found = pages.complete(pages.raw(pager.pages))
+            return [offered.version for page in found for offered in page.runtime_versions]
+
+    def accelerator_types(self, project: str, zone: str) -> Sequence[str]:
+        """The accelerator types that the zone offers."""
+        request = tpu_v2.ListAcceleratorTypesRequest(
+            parent=_in(project, zone), page_size=pages.PAGE_SIZE
+        )
+        with translated():
+            pager = self._list(self._client.list_accelerator_types, request)
+            found = pages.complete(pages.raw(pager.pages))
+            return [offered.type_ for page in found for offered in page.accelerator_types]
+
+    def _change(self, method: Callable[..., _Future], request: Any) -> Operation:
+        return operations.decoded(_ask(method, request, self._patience.write).operation)
+
+    def _list(self, method: Callable[..., Answer], request: Any) -> Answer:
+        return _ask(method, request, self._patience.listing)
+
+    def _operation_pages(self, name: str) -> Iterator[operations_pb2.ListOperationsResponse]:
+        """The client has no pager for operations."""
+        token = ""
+        while True:
+            request = operations_pb2.ListOperationsRequest(
+                name=name, page_size=pages.PAGE_SIZE, page_token=token
+            )
+            page = self._list(self._client.list_operations, request)
+            yield page
+            token = page.next_page_token
+            if not token:
+                return
+
+
+def _in(project: str, zone: str) -> str:
+    return f"projects/{project}/locations/{zone}"
+
+
+def _ask(
+    method: Callable[..., Answer],
+    request: Any,
+    allowance: Allowance,
+    conflict: type[CloudError] = RateLimited,
+) -> Answer:
+    """The one way to call Google: never without a timeout and a word on retrying."""
+    with translated(conflict):
+        return method(request=request, timeout=allowance.timeout, retry=allowance.retry)

@@ -1,0 +1,68 @@
+"""Reads are tried again while there is time; what changes something never is."""
+
+from __future__ import annotations
+
+import pytest
+from google.api_core import exceptions
+from google.api_core.retry import retry_unary
+
+from service.cloud.google.retries import ONCE, PATIENT
+
+
+@pytest.fixture
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The naps that were taken, without taking them."""
+    naps: list[float] = []
+    monkeypatch.setattr(retry_unary.time, "sleep", naps.append)
+    return naps
+
+
+def failing(times: int, error: Exception):
+    """A call that fails some times and then answers."""
+    left = [error] * times
+
+    def call() -> str:
+        if left:
+            raise left.pop()
+        return "answer"
+
+    return call
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        exceptions.ServiceUnavailable("x"),
+        exceptions.DeadlineExceeded("x"),
+        exceptions.GatewayTimeout("x"),
+    ],
+)
+def test_a_read_is_tried_again_after_short_and_growing_pauses(error, slept):
+    assert PATIENT.read.retry(failing(4, error))() == "answer"
+    assert len(slept) == 4
+    assert all(nap <= limit for nap, limit in zip(slept, (0.25, 0.5, 1.0, 2.0), strict=True))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        exceptions.InternalServerError("x"),
+        exceptions.ResourceExhausted("x"),
+        exceptions.NotFound("x"),
+        exceptions.PermissionDenied("x"),
+    ],
+)
+def test_an_answer_is_not_asked_for_twice(error, slept):
+    with pytest.raises(type(error)):
+        PATIENT.read.retry(failing(1, error))()
+    assert slept == []
+
+
+@pytest.mark.parametrize("allowance", [PATIENT.read, PATIENT.listing])
+def test_the_last_attempt_begins_with_a_second_left(allowance):
+    assert allowance.retry.timeout == allowance.timeout - 1
+
+
+def test_changes_and_virtual_time_know_no_second_attempt():
+    once = (PATIENT.write, PATIENT.create, ONCE.read, ONCE.listing, ONCE.write, ONCE.create)
+    assert all(allowance.retry is None and allowance.timeout > 0 for allowance in once)

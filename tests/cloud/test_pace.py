@@ -1,0 +1,99 @@
+"""Creates are spread out, per project, by refusing and never by waiting."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from service.cloud.pace import Pace
+from service.domain.errors import RateLimited
+
+
+class Hands:
+    """A clock that is moved by hand."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def granted(pace: Pace, project: str = "lab") -> int:
+    """How many creates go through right now, one after the other."""
+    count = 0
+    while True:
+        try:
+            pace.take(project)
+        except RateLimited:
+            return count
+        count += 1
+
+
+def test_a_burst_goes_through_at_once_and_no_more():
+    assert granted(Pace(Hands(), per_minute=60, burst=10)) == 10
+
+
+def test_after_the_burst_it_is_one_per_second():
+    hands = Hands()
+    pace = Pace(hands, per_minute=60, burst=10)
+    granted(pace)
+    served = []
+    for _ in range(5):
+        hands.seconds += 1
+        served.append(granted(pace))
+    assert served == [1, 1, 1, 1, 1]
+
+
+def test_any_minute_lets_through_the_burst_and_the_rate():
+    hands = Hands()
+    pace = Pace(hands, per_minute=60, burst=10)
+    total = 0
+    for _ in range(240):
+        total += granted(pace)
+        hands.seconds += 0.25
+    assert total == 69
+
+
+def test_a_long_rest_saves_up_no_more_than_the_burst():
+    hands = Hands()
+    pace = Pace(hands, per_minute=60, burst=10)
+    granted(pace)
+    hands.seconds += 86_400
+    assert granted(pace) == 10
+
+
+def test_the_refusal_says_when_to_come_back_and_then_it_is_granted():
+    hands = Hands()
+    pace = Pace(hands, per_minute=6, burst=1)
+    pace.take("lab")
+    hands.seconds += 2.5
+    with pytest.raises(RateLimited) as refusal:
+        pace.take("lab")
+    assert refusal.value.facts == {"retry_after": 8}
+    hands.seconds += 8
+    pace.take("lab")
+
+
+def test_refusals_cost_nothing():
+    hands = Hands()
+    pace = Pace(hands, per_minute=60, burst=1)
+    pace.take("lab")
+    for _ in range(9):
+        hands.seconds += 0.1
+        assert granted(pace) == 0
+    hands.seconds += 0.11
+    assert granted(pace) == 1
+
+
+def test_projects_do_not_slow_each_other_down():
+    pace = Pace(Hands(), burst=3)
+    assert granted(pace, "lab") == 3
+    assert granted(pace, "other") == 3
+
+
+def test_threads_share_one_bucket():
+    pace = Pace(Hands(), burst=50)
+    with ThreadPoolExecutor(8) as threads:
+        assert sum(threads.map(lambda _: granted(pace), range(8))) == 50
