@@ -160,9 +160,12 @@ class CloudNode:
 class Node:
     """One node as stored: what is asked, what was seen, and when it is looked at next.
 
-    `attempt` counts placements from 1; 0 means that nothing was sent yet. `operation` names the
+    `attempt` counts placements. `sent_at` is when the present one was sent, None while there is
+    none and so nothing in the cloud. `operation` names the
     cloud's long-running operation that was started last. `next_try_at` is None when nothing is to
-    be done until something changes. `seen_at` is when `state` was last known to hold.
+    be done until something changes. `seen_at` is when `state` was last known to hold. `ready_at` is
+    the first READY of all, `up_since` the first of the present attempt. `replacing` says that what
+    is in the cloud goes so that a new attempt can be made, `gave_up` that the end will be FAILED.
     """
 
     id: str
@@ -185,6 +188,9 @@ class Node:
     operation: str = ""
     sent_at: int | None = None
     ready_at: int | None = None
+    up_since: int | None = None
+    replacing: bool = False
+    gave_up: bool = False
     delete_requested_at: int | None = None
     delete_reason: str = ""
     ended_at: int | None = None

@@ -1,0 +1,140 @@
+"""Stretches of time that people ask costs for, and the calendar buckets within them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from enum import StrEnum
+from zoneinfo import ZoneInfo
+
+from service.domain.clock import DAY, HOUR, parse_rfc3339
+from service.domain.errors import Rejected
+
+MAX_BUCKETS = 10_000
+
+
+class Granularity(StrEnum):
+    """How long a bucket is; `all` is one bucket for the whole window."""
+
+    HOUR = "hour"
+    DAY = "day"
+    WEEK = "week"
+    MONTH = "month"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The half-open seconds [start, end)."""
+
+    start: int
+    end: int
+
+
+def zone_of(name: str) -> ZoneInfo:
+    """The time zone of that IANA name; Rejected when there is none."""
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise Rejected(
+            f"{name[:80]!r} is not a time zone; write an IANA name such as UTC or Europe/Berlin",
+            field="tz",
+        ) from None
+
+
+def parse_window(text: str, zone: ZoneInfo, now: int) -> Window:
+    """The window that is meant: `7d` (seven calendar days, today included, up to now), `24h`,
+    `today`, `mtd` (this month up to now) or `A,B` (two RFC 3339 instants or dates).
+
+    Raises Rejected when it is none of these, or ends before it starts.
+    """
+    today = datetime.fromtimestamp(now, zone).date()
+    if match := re.fullmatch(r"([1-9][0-9]{0,3})d", text):
+        return Window(midnight(today - timedelta(days=int(match[1]) - 1), zone), now)
+    if match := re.fullmatch(r"([1-9][0-9]{0,4})h", text):
+        return Window(now - int(match[1]) * HOUR, now)
+    if text == "today":
+        return Window(midnight(today, zone), now)
+    if text == "mtd":
+        return Window(midnight(today.replace(day=1), zone), now)
+    return _between(text, zone)
+
+
+def _between(text: str, zone: ZoneInfo) -> Window:
+    first, _, second = text.partition(",")
+    try:
+        window = Window(_instant(first, zone), _instant(second, zone))
+    except (ValueError, OverflowError):
+        raise Rejected(
+            f"{text[:80]!r} is not a window; write 7d, 24h, today, mtd, or two instants as in"
+            " 2026-11-01T00:00:00Z,2026-12-01T00:00:00Z",
+            field="window",
+        ) from None
+    if window.end <= window.start:
+        raise Rejected(f"the window {text[:80]!r} ends before it starts", field="window")
+    return window
+
+
+def _instant(text: str, zone: ZoneInfo) -> int:
+    if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text.strip()):
+        return midnight(date.fromisoformat(text.strip()), zone)
+    return parse_rfc3339(text.strip())
+
+
+def midnight(day: date, zone: ZoneInfo) -> int:
+    """The first instant of a calendar day in a time zone, in UTC seconds."""
+    return int(datetime(day.year, day.month, day.day, tzinfo=zone).timestamp())
+
+
+def buckets(window: Window, step: Granularity, zone: ZoneInfo) -> Iterator[Window]:
+    """The calendar buckets that cover the window, clipped to it; days of 23 to 25 hours included.
+
+    Raises Rejected when there would be more than ten thousand.
+    """
+    shortest = {Granularity.HOUR: HOUR, Granularity.ALL: window.end - window.start}
+    if (window.end - window.start) // shortest.get(step, DAY) > MAX_BUCKETS:
+        raise Rejected("that is more than ten thousand buckets; take a longer step", field="step")
+    start = window.start
+    while start < window.end:
+        end = min(_next(start, step, zone, window.end), window.end)
+        yield Window(start, end)
+        start = end
+
+
+def _next(start: int, step: Granularity, zone: ZoneInfo, last: int) -> int:
+    day = datetime.fromtimestamp(start, zone).date()
+    match step:
+        case Granularity.ALL:
+            return last
+        case Granularity.HOUR:
+            return _next_hour(start, zone)
+        case Granularity.DAY:
+            return _later(day + timedelta(days=1), start, zone)
+        case Granularity.WEEK:
+            return _later(day + timedelta(days=7 - day.weekday()), start, zone)
+        case Granularity.MONTH:
+            following = (day.replace(day=1) + timedelta(days=32)).replace(day=1)
+            return _later(following, start, zone)
+
+
+def _next_hour(start: int, zone: ZoneInfo) -> int:
+    """The next full hour by the zone's own clock, which need not be a full hour of UTC."""
+    offset = datetime.fromtimestamp(start, zone).utcoffset() or timedelta()
+    local = start + int(offset.total_seconds())
+    return start + HOUR - local % HOUR
+
+
+def _later(day: date, start: int, zone: ZoneInfo) -> int:
+    """Midnight of the day, or of the one after it where the calendar skips it (Samoa, 2011)."""
+    found = midnight(day, zone)
+    while found <= start:
+        day += timedelta(days=1)
+        found = midnight(day, zone)
+    return found
+
+
+def is_whole_utc_days(window: Window, zone: ZoneInfo) -> bool:
+    """Whether the buckets of the window are UTC days, so that the daily rollup can answer."""
+    return zone.key in ("UTC", "Etc/UTC") and window.start % DAY == 0

@@ -1,0 +1,181 @@
+"""What a caller asks for, and how it is understood: every open question answered or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from service.domain import runtimes
+from service.domain.accelerators import AcceleratorType, stoppable
+from service.domain.catalog import Catalog
+from service.domain.errors import Rejected
+from service.domain.images import Framework
+from service.domain.names import check_labels, check_name
+from service.domain.node import Architecture, IdlePolicy, NodeSpec, ProvisioningModel
+
+DEFAULT_FRAMEWORK = Framework.JAX
+"""Whose image is taken when neither a runtime version nor a framework is named: the plain one."""
+
+MAX_SCRIPT_BYTES = 256 * 1024
+"""Google's limit for one metadata value (Compute Engine documentation, custom metadata)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A caller's words. What is None or empty is left to the service to choose."""
+
+    project: str = ""
+    name: str = ""
+    owner: str = ""
+    team: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    accelerator_type: str | None = None
+    generation: str | None = None
+    chips: int | None = None
+    topology: str | None = None
+    zone: str | None = None
+    zones: Sequence[str] = ()
+    regions: Sequence[str] = ()
+    runtime_version: str | None = None
+    framework: Framework | None = None
+    framework_version: str | None = None
+    provisioning_model: ProvisioningModel = ProvisioningModel.ON_DEMAND
+    queued: bool = False
+    architecture: Architecture = Architecture.VM
+    network: str = ""
+    subnetwork: str = ""
+    external_ip: bool = False
+    service_account: str = ""
+    data_disks: Sequence[str] = ()
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    startup_script: str = ""
+    ttl_seconds: int | None = None
+    max_wait_seconds: int | None = None
+    idle: IdlePolicy | None = None
+    recreate_on_preemption: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """The spec that a wish means, and what its owner should know about it."""
+
+    spec: NodeSpec
+    warnings: tuple[str, ...]
+
+
+def hardware(wish: Wish, catalog: Catalog) -> AcceleratorType:
+    """The accelerator type that is meant, by its name or by generation and size."""
+    by_size = wish.generation is not None or wish.chips is not None or wish.topology is not None
+    if wish.accelerator_type is not None:
+        if by_size:
+            raise Rejected(
+                "say either accelerator_type, or generation with chips or topology",
+                field="accelerator_type",
+            )
+        return catalog.accelerator(wish.accelerator_type)
+    if wish.generation is None:
+        raise Rejected(
+            "say what hardware: accelerator_type, or generation with chips or topology",
+            field="accelerator_type",
+        )
+    return catalog.choose(wish.generation, chips=wish.chips, topology=wish.topology)
+
+
+def candidates(wish: Wish, accelerator: AcceleratorType, catalog: Catalog) -> tuple[str, ...]:
+    """The zones in which it may be made."""
+    return catalog.candidates(
+        accelerator,
+        zone=wish.zone,
+        zones=wish.zones,
+        regions=wish.regions,
+        model=wish.provisioning_model,
+    )
+
+
+def understood(wish: Wish, accelerator: AcceleratorType, zones: tuple[str, ...]) -> Understood:
+    """The spec, once the zones are in their order. Raises Rejected where the wish cannot be."""
+    _check_served(wish)
+    _check_topology(wish, accelerator)
+    if wish.name:
+        check_name(wish.name)
+    check_labels(wish.labels)
+    _check_script(wish)
+    runtime_version, warnings = _runtime(wish, accelerator)
+    spec = NodeSpec(
+        project=wish.project,
+        accelerator_type=accelerator.name,
+        generation=accelerator.generation,
+        chips=accelerator.chips,
+        hosts=accelerator.hosts,
+        zones=zones,
+        runtime_version=runtime_version,
+        provisioning_model=wish.provisioning_model,
+        topology=accelerator.topology,
+        network=wish.network,
+        subnetwork=wish.subnetwork,
+        external_ip=wish.external_ip,
+        service_account=wish.service_account,
+        data_disks=tuple(wish.data_disks),
+        metadata=dict(wish.metadata),
+        startup_script=wish.startup_script,
+        ttl_seconds=wish.ttl_seconds,
+        max_wait_seconds=wish.max_wait_seconds,
+        idle=wish.idle,
+        recreate_on_preemption=wish.recreate_on_preemption,
+        stoppable=stoppable(accelerator, wish.provisioning_model),
+    )
+    return Understood(spec, tuple(warnings))
+
+
+def _check_served(wish: Wish) -> None:
+    """What this version does not do is refused, never quietly left out."""
+    if wish.architecture is Architecture.NODE:
+        raise Rejected(
+            "legacy TPU Nodes cannot be created by this version; ask for architecture vm."
+            " POST /v1/runtimes:resolve answers for both",
+            field="architecture",
+        )
+    if wish.queued:
+        raise Rejected(
+            "queued resources are not served by this version; leave out queued: requests are tried"
+            " again, zone after zone, until they are granted",
+            field="queued",
+        )
+    if wish.provisioning_model is ProvisioningModel.FLEX_START:
+        raise Rejected(
+            "flex-start exists only as a queued resource, which this version does not serve;"
+            " ask for spot, preemptible, on_demand or reserved",
+            field="provisioning_model",
+        )
+
+
+def _check_topology(wish: Wish, accelerator: AcceleratorType) -> None:
+    if wish.topology is not None and wish.topology.strip().lower() != accelerator.topology:
+        raise Rejected(
+            f"{accelerator.name} is made as {accelerator.topology} only by this version",
+            field="topology",
+            topology=accelerator.topology,
+        )
+
+
+def _check_script(wish: Wish) -> None:
+    values = {"startup_script": wish.startup_script, **wish.metadata}
+    for name, value in values.items():
+        if len(value.encode()) > MAX_SCRIPT_BYTES:
+            raise Rejected(
+                f"{name[:80]} is longer than 256 KiB, which Google refuses", field=name[:80]
+            )
+    if "\0" in "".join((*values, *values.values())):
+        raise Rejected("metadata cannot hold a NUL character", field="metadata")
+    if wish.startup_script and "startup-script" in wish.metadata:
+        raise Rejected("say startup_script once: there or in metadata", field="startup_script")
+
+
+def _runtime(wish: Wish, accelerator: AcceleratorType) -> tuple[str, list[str]]:
+    if wish.runtime_version is not None:
+        if wish.framework is not None:
+            raise Rejected("say either runtime_version or framework", field="runtime_version")
+        return wish.runtime_version, runtimes.check(wish.runtime_version, accelerator)
+    framework = wish.framework or DEFAULT_FRAMEWORK
+    resolution = runtimes.resolve(accelerator, framework, wish.framework_version)
+    return resolution.runtime_version, list(resolution.warnings)
