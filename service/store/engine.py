@@ -1,0 +1,83 @@
+"""Engines for SQLite and PostgreSQL, each set up so that a transaction is one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, create_engine, event
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from service.domain.errors import StoreUnavailable
+
+_PRAGMAS = ("journal_mode=wal", "busy_timeout=5000", "synchronous=normal", "foreign_keys=on")
+
+
+def parse_url(text: str) -> URL:
+    """The database's address; `postgresql://` means psycopg. Raises StoreUnavailable."""
+    try:
+        url = make_url(text)
+    except ArgumentError:
+        raise StoreUnavailable(
+            "STEWARD_DATABASE_URL is not a database address; write sqlite:///var/steward.db or"
+            " postgresql://user:password@host/name"
+        ) from None
+    if url.drivername in ("postgres", "postgresql"):
+        return url.set(drivername="postgresql+psycopg")
+    if url.drivername in ("sqlite", "postgresql+psycopg"):
+        return url
+    raise StoreUnavailable(f"{url.drivername} is not supported; use sqlite or postgresql")
+
+
+def make_engine(address: str, *, pool_size: int = 10) -> Engine:
+    """An engine for the address.
+
+    SQLite's writers begin IMMEDIATE: a transaction that found out only at its first write that
+    another one was faster would fail, whatever the timeout.
+    """
+    url = parse_url(address)
+    if url.get_backend_name() == "sqlite":
+        return _sqlite(url, pool_size)
+    return create_engine(
+        url,
+        pool_size=pool_size,
+        max_overflow=pool_size,
+        pool_pre_ping=True,
+        connect_args={"connect_timeout": 5},
+    )
+
+
+def reading(engine: Engine) -> Engine:
+    """The same pool for transactions that only read, all of whose statements see one instant.
+
+    On SQLite they wait for no writer.
+    """
+    if engine.dialect.name == "sqlite":
+        return engine.execution_options(sqlite_begin="DEFERRED")
+    return engine.execution_options(isolation_level="REPEATABLE READ")
+
+
+def _sqlite(url: URL, pool_size: int) -> Engine:
+    if url.database and url.database != ":memory:":
+        Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+    engine = create_engine(
+        url,
+        pool_size=pool_size,
+        max_overflow=pool_size,
+        connect_args={"check_same_thread": False},
+    )
+    event.listen(engine, "connect", _set_up)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _set_up(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # the driver shall not begin anything by itself
+    for pragma in _PRAGMAS:
+        connection.execute(f"pragma {pragma}")
+
+
+def _begin(connection: Any) -> None:
+    mode = connection.get_execution_options().get("sqlite_begin", "IMMEDIATE")
+    connection.exec_driver_sql(f"BEGIN {mode}")

@@ -1,0 +1,54 @@
+"""Events: the story of every node, only added to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, insert, select
+
+from service.domain.event import Event
+from service.store.rows import dumps, loads
+from service.store.tables import events
+
+
+class Events:
+    """Sentences about nodes, numbered in the order in which they were written."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, *told: Event) -> None:
+        """Write events down."""
+        for event in told:
+            self._connection.execute(
+                insert(events).values(
+                    node_id=event.node_id,
+                    at=event.at,
+                    kind=event.kind,
+                    message=event.message,
+                    actor=event.actor,
+                    facts=dumps(event.facts),
+                )
+            )
+
+    def of(self, node_id: str, after: int, limit: int) -> Sequence[tuple[int, Event]]:
+        """(number, event) of a node with numbers above `after`, oldest first."""
+        statement = (
+            select(events)
+            .where(events.c.node_id == node_id, events.c.id > after)
+            .order_by(events.c.id)
+            .limit(limit)
+        )
+        return [(row.id, _read(row)) for row in self._connection.execute(statement)]
+
+    def latest(self, limit: int) -> Sequence[tuple[int, Event]]:
+        """(number, event) of the newest events of all nodes, newest first."""
+        statement = select(events).order_by(events.c.id.desc()).limit(limit)
+        return [(row.id, _read(row)) for row in self._connection.execute(statement)]
+
+
+def _read(row: Any) -> Event:
+    return Event(
+        row.node_id, row.at, row.kind, row.message, row.actor, loads(row.facts, dict[str, object])
+    )

@@ -1,0 +1,55 @@
+"""Brings a database to the shape that this program needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Engine
+
+from service.domain.errors import StoreUnavailable
+from service.store.trouble import told_apart
+from service.store.unit import Units
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+
+
+def migrate(engine: Engine) -> None:
+    """Apply what is missing, and make stored views anew where their shape changed."""
+    config = _config()
+    config.set_main_option(
+        "sqlalchemy.url", engine.url.render_as_string(hide_password=False).replace("%", "%%")
+    )
+    with told_apart():
+        command.upgrade(config, "head")
+    with Units(engine)() as unit:
+        unit.nodes.renew_views()
+
+
+def check_migrated(engine: Engine) -> None:
+    """Raise StoreUnavailable, saying what to do, unless the database fits this program."""
+    head = ScriptDirectory.from_config(_config()).get_current_head()
+    with told_apart(), engine.connect() as connection:
+        found = MigrationContext.configure(connection).get_current_revision()
+    if found is None:
+        raise StoreUnavailable("the database has no tables yet; run: tpu-steward migrate")
+    if found != head:
+        raise StoreUnavailable(
+            f"the database is at {found}, this program needs {head}; run: tpu-steward migrate"
+        )
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(_scripts()))
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def _scripts() -> Path:
+    """The migrations: inside the package where it is installed, beside it in a checkout."""
+    inside = _PACKAGE / "migrations"
+    return inside if inside.is_dir() else _PACKAGE.parent / "migrations"

@@ -1,0 +1,195 @@
+"""Nodes: one row each, guarded by its version, with the view of it that callers are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, Select, bindparam, delete, insert, select, update
+
+from service.domain.errors import Conflict, NotFound, StaleVersion
+from service.domain.node import Asked, Endpoint, Node, NodeSpec
+from service.domain.nodeview import FORMAT, view_of
+from service.store.placements import Placements
+from service.store.rows import dumps, loads
+from service.store.tables import node_labels, nodes
+
+_COLUMNS = [nodes.c[field.name] for field in fields(Node)]
+_BY_ID = select(*_COLUMNS).where(nodes.c.id == bindparam("id"))
+_OPEN = (
+    select(nodes.c.id, nodes.c.zone, nodes.c.cloud_id, nodes.c.digest, nodes.c.next_try_at)
+    .where(nodes.c.project == bindparam("project"), nodes.c.ended_at.is_(None))
+    .where(nodes.c.sent_at.is_not(None))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the inventory needs of a node to tell whether anything changed."""
+
+    id: str
+    zone: str
+    cloud_id: str
+    digest: bytes
+    next_try_at: int | None
+
+
+class Nodes:
+    """Every node ever asked for, by id, by cloud name, and by what is due."""
+
+    def __init__(self, connection: Connection, placements: Placements) -> None:
+        self._connection = connection
+        self._placements = placements
+
+    def add(self, node: Node) -> None:
+        """Write a new node. Raises Conflict when a live one of the project has the name."""
+        taken = select(nodes.c.id).where(
+            nodes.c.project == node.spec.project,
+            nodes.c.name == node.name,
+            nodes.c.ended_at.is_(None),
+        )
+        other = self._connection.execute(taken).scalar_one_or_none()
+        if other is not None:
+            raise Conflict(
+                f"a node named {node.name!r} is alive in project {node.spec.project};"
+                " take another name, or delete it first",
+                node_id=other,
+            )
+        self._connection.execute(insert(nodes).values(**self._row(node), digest=b""))
+        self._write_labels(node)
+
+    def save(self, node: Node) -> Node:
+        """Write a changed node; answers it with its new version.
+
+        Raises StaleVersion when someone else wrote it since it was read.
+        """
+        after = replace(node, version=node.version + 1)
+        statement = (
+            update(nodes)
+            .where(nodes.c.id == node.id, nodes.c.version == node.version)
+            .values(**self._row(after))
+        )
+        if self._connection.execute(statement).rowcount != 1:
+            raise StaleVersion(f"node {node.id} was changed by someone else just now")
+        return after
+
+    def get(self, node_id: str) -> Node:
+        """The node; raises NotFound."""
+        row = self._connection.execute(_BY_ID, {"id": node_id}).mappings().one_or_none()
+        if row is None:
+            raise NotFound(f"there is no node {node_id[:80]!r}")
+        return _read(row)
+
+    def named(self, name: str, project: str | None = None) -> Sequence[Node]:
+        """The live nodes of that name, in one project or in any."""
+        statement = select(*_COLUMNS).where(nodes.c.name == name, nodes.c.ended_at.is_(None))
+        if project is not None:
+            statement = statement.where(nodes.c.project == project)
+        return [_read(row) for row in self._connection.execute(statement).mappings()]
+
+    def many(self, ids: Iterable[str]) -> dict[str, Node]:
+        """Several nodes by id."""
+        found: dict[str, Node] = {}
+        wanted = list(ids)
+        for start in range(0, len(wanted), 500):
+            statement = select(*_COLUMNS).where(nodes.c.id.in_(wanted[start : start + 500]))
+            for row in self._connection.execute(statement).mappings():
+                found[row["id"]] = _read(row)
+        return found
+
+    def open_in(self, project: str) -> Sequence[Known]:
+        """The nodes of a project that have been sent to the cloud and have not ended."""
+        rows = self._connection.execute(_OPEN, {"project": project})
+        return [Known(*row) for row in rows]
+
+    def due(self, project: str, now: int, limit: int) -> Sequence[str]:
+        """Ids of nodes with something to do by now, the longest waiting first."""
+        statement = (
+            select(nodes.c.id)
+            .where(nodes.c.next_try_at <= now, nodes.c.project == project)
+            .order_by(nodes.c.next_try_at)
+            .limit(limit)
+        )
+        return self._connection.execute(statement).scalars().all()
+
+    def remember(self, digests: Mapping[str, bytes]) -> None:
+        """Keep what the cloud showed of each node, so that the same need not be read again."""
+        if digests:
+            self._connection.execute(
+                update(nodes)
+                .where(nodes.c.id == bindparam("node"))
+                .values(digest=bindparam("seen")),
+                [{"node": node_id, "seen": digest} for node_id, digest in digests.items()],
+            )
+
+    def wake(self, ids: Iterable[str], now: int) -> None:
+        """Have the lifecycle look at nodes that it would otherwise leave alone."""
+        sleeping = list(ids)
+        for start in range(0, len(sleeping), 500):
+            self._connection.execute(
+                update(nodes)
+                .where(nodes.c.id.in_(sleeping[start : start + 500]))
+                .values(next_try_at=now)
+            )
+
+    def posted(self, node_id: str, nanos: int) -> None:
+        """Add to what the ledger says of a node; called in the transaction that posts it."""
+        self._connection.execute(
+            update(nodes)
+            .where(nodes.c.id == node_id)
+            .values(posted_nanos=nodes.c.posted_nanos + nanos)
+        )
+
+    def with_label(self, key: str) -> dict[str, str]:
+        """The value of a label on each node that has it."""
+        statement = select(node_labels.c.node_id, node_labels.c.value).where(
+            node_labels.c.key == key
+        )
+        return {row.node_id: row.value for row in self._connection.execute(statement)}
+
+    def renew_views(self) -> int:
+        """Make the stored views anew that an older program wrote; answers how many."""
+        outdated: Select[Any] = select(*_COLUMNS).where(nodes.c.view_format != FORMAT)
+        stale = [_read(row) for row in self._connection.execute(outdated).mappings()]
+        for node in stale:
+            self._connection.execute(
+                update(nodes).where(nodes.c.id == node.id).values(**self._view(node))
+            )
+        return len(stale)
+
+    def _row(self, node: Node) -> dict[str, Any]:
+        row = asdict(node)
+        row["spec"] = dumps(node.spec)
+        row["labels"] = dumps(node.labels)
+        row["endpoints"] = dumps(node.endpoints)
+        row["project"] = node.spec.project
+        row["generation"] = node.spec.generation
+        row["model"] = node.spec.provisioning_model
+        row["chips"] = node.spec.chips
+        row["single_device"] = node.spec.hosts == 1
+        return row | self._view(node)
+
+    def _view(self, node: Node) -> dict[str, Any]:
+        view = view_of(node, self._placements.of(node.id))
+        return {"view": dumps(view), "view_format": FORMAT}
+
+    def _write_labels(self, node: Node) -> None:
+        self._connection.execute(delete(node_labels).where(node_labels.c.node_id == node.id))
+        if node.labels:
+            self._connection.execute(
+                insert(node_labels),
+                [{"node_id": node.id, "key": k, "value": v} for k, v in node.labels.items()],
+            )
+
+
+def _read(row: RowMapping) -> Node:
+    return Node(
+        **{
+            **row,
+            "labels": loads(row["labels"], dict[str, str]),
+            "spec": loads(row["spec"], NodeSpec),
+            "endpoints": loads(row["endpoints"], tuple[Endpoint, ...]),
+            "asked": Asked(row["asked"]),
+        }
+    )

@@ -1,0 +1,43 @@
+"""Observations: what was seen of nodes, when it happened, when it was seen, when it was written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from sqlalchemy import Connection, insert, select
+
+from service.store.tables import observations
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One fact with its three times; `happened_at` is None when only the look is known."""
+
+    node_id: str
+    cloud_uid: str
+    state: str
+    happened_at: int | None
+    observed_at: int
+    recorded_at: int
+    source: str
+
+
+class Observations:
+    """The facts on which every belief rests; only added to."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, observation: Observation) -> None:
+        """Write one fact down."""
+        self._connection.execute(insert(observations).values(**asdict(observation)))
+
+    def of(self, node_id: str) -> Sequence[Observation]:
+        """The facts about a node, in the order in which they were seen."""
+        statement = (
+            select(observations)
+            .where(observations.c.node_id == node_id)
+            .order_by(observations.c.id)
+        )
+        return [Observation(*row[1:]) for row in self._connection.execute(statement)]

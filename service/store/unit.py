@@ -1,0 +1,66 @@
+"""Units of work: one transaction each, opened by name, committed when the block ends well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Connection, Engine
+
+from service.domain.lease import Lease
+from service.store.costs import Costs
+from service.store.engine import reading
+from service.store.events import Events
+from service.store.fleet import Fleet
+from service.store.idempotency import IdempotencyKeys
+from service.store.leases import Leases
+from service.store.ledger import Ledger
+from service.store.listing import Listing
+from service.store.nodes import Nodes
+from service.store.observations import Observations
+from service.store.placements import Placements
+from service.store.prices import Prices
+from service.store.trouble import told_apart
+from service.store.usage import Usages
+
+
+class Unit:
+    """What can be read and written within one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.placements = Placements(connection)
+        self.nodes = Nodes(connection, self.placements)
+        self.fleet = Fleet(connection)
+        self.listing = Listing(connection)
+        self.observations = Observations(connection)
+        self.usage = Usages(connection)
+        self.ledger = Ledger(connection)
+        self.costs = Costs(connection)
+        self.prices = Prices(connection)
+        self.events = Events(connection)
+        self.idempotency_keys = IdempotencyKeys(connection)
+        self.leases = Leases(connection)
+
+
+class Units:
+    """`with units() as unit:` writes, `with units.reading() as unit:` reads."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._writing = engine
+        self._reading = reading(engine)
+
+    @contextmanager
+    def __call__(self, lease: Lease | None = None) -> Iterator[Unit]:
+        """A unit that may write. With a lease, it fails with LeaseLost when someone else holds it:
+        a daemon that slept through the end of its lease can change nothing."""
+        with told_apart(), self._writing.begin() as connection:
+            unit = Unit(connection)
+            if lease is not None:
+                unit.leases.check(lease)
+            yield unit
+
+    @contextmanager
+    def reading(self) -> Iterator[Unit]:
+        """A unit that only reads, and waits for no writer."""
+        with told_apart(), self._reading.begin() as connection:
+            yield Unit(connection)

@@ -1,0 +1,135 @@
+"""Usage: the seconds for which each node was billable, as far as is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, insert, or_, select, update
+
+from service.domain.metering import Evidence, Usage
+from service.domain.pricing import Sku
+from service.store.tables import usage
+
+_OF_NODE = select(usage).where(usage.c.node_id == bindparam("node")).order_by(usage.c.start_at)
+_RUNNING = select(usage).where(usage.c.node_id == bindparam("node"), usage.c.end_at.is_(None))
+
+
+class Usages:
+    """Intervals by node; at most one of a node is open."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def save(self, interval: Usage) -> None:
+        """Write an interval, new or changed."""
+        values = _row(interval)
+        statement = update(usage).where(usage.c.id == interval.id).values(**values)
+        if self._connection.execute(statement).rowcount == 0:
+            self._connection.execute(insert(usage).values(**values))
+
+    def posted(self, interval: Usage, until: int) -> Usage:
+        """Remember how far the ledger has come."""
+        after = replace(interval, posted_until=until, dirty=False)
+        self._connection.execute(
+            update(usage).where(usage.c.id == interval.id).values(posted_until=until, dirty=False)
+        )
+        return after
+
+    def running(self, node_id: str) -> Usage | None:
+        """The open interval of a node."""
+        row = self._connection.execute(_RUNNING, {"node": node_id}).one_or_none()
+        return None if row is None else _read(row)
+
+    def of(self, node_id: str) -> Sequence[Usage]:
+        """Every interval of a node, first to last."""
+        return [_read(row) for row in self._connection.execute(_OF_NODE, {"node": node_id})]
+
+    def to_post(self, project: str, closed_hour: int, limit: int) -> Sequence[Usage]:
+        """Intervals of which the ledger does not say all that it should by `closed_hour`."""
+        statement = (
+            select(usage)
+            .where(
+                usage.c.project == project,
+                or_(
+                    usage.c.dirty,
+                    (usage.c.end_at.is_(None) & (usage.c.posted_until < closed_hour)),
+                ),
+            )
+            .order_by(usage.c.start_at)
+            .limit(limit)
+        )
+        return [_read(row) for row in self._connection.execute(statement)]
+
+    def reconsider(self, generation: str, since: int) -> None:
+        """Have the ledger of everything of a generation that ran since then be looked at anew: a
+        price has become known, and posting only what differs is safe."""
+        self._connection.execute(
+            update(usage)
+            .where(usage.c.generation == generation)
+            .where(or_(usage.c.end_at.is_(None), usage.c.end_at > since))
+            .values(dirty=True)
+        )
+
+    def open(self) -> Sequence[Usage]:
+        """Every interval that is still running."""
+        statement = select(usage).where(usage.c.end_at.is_(None))
+        return [_read(row) for row in self._connection.execute(statement)]
+
+    def overlapping(self, start: int, end: int) -> Iterator[Usage]:
+        """Every interval that has seconds in [start, end)."""
+        statement = select(usage).where(
+            usage.c.start_at < end, or_(usage.c.end_at.is_(None), usage.c.end_at > start)
+        )
+        for row in self._connection.execute(statement):
+            yield _read(row)
+
+
+def _row(interval: Usage) -> dict[str, Any]:
+    return {
+        "id": interval.id,
+        "node_id": interval.node_id,
+        "project": interval.project,
+        "owner": interval.owner,
+        "team": interval.team,
+        "zone": interval.zone,
+        "region": interval.sku.region,
+        "generation": interval.sku.generation,
+        "model": interval.sku.model,
+        "single_device": interval.sku.single_device,
+        "accelerator_type": interval.accelerator_type,
+        "chips": interval.chips,
+        "start_at": interval.start,
+        "start_hi": interval.start_hi,
+        "start_evidence": interval.start_evidence,
+        "end_at": interval.end,
+        "end_lo": interval.end_lo,
+        "end_evidence": interval.end_evidence,
+        "free": interval.free,
+        "posted_until": interval.posted_until,
+        "dirty": interval.dirty,
+    }
+
+
+def _read(row: Any) -> Usage:
+    return Usage(
+        id=row.id,
+        node_id=row.node_id,
+        project=row.project,
+        owner=row.owner,
+        team=row.team,
+        zone=row.zone,
+        accelerator_type=row.accelerator_type,
+        chips=row.chips,
+        sku=Sku(row.generation, row.model, row.region, row.single_device),
+        start=row.start_at,
+        start_hi=row.start_hi,
+        start_evidence=Evidence(row.start_evidence),
+        end=row.end_at,
+        end_lo=row.end_lo,
+        end_evidence=None if row.end_evidence is None else Evidence(row.end_evidence),
+        free=row.free,
+        posted_until=row.posted_until,
+        dirty=row.dirty,
+    )

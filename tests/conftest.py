@@ -1,0 +1,35 @@
+"""What every tier of tests stands on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+
+from service.store.engine import make_engine
+from service.store.unit import Units
+from tests.databases import fresh_database
+from tests.hands import HandClock
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    """A clock that stands still until a test moves it."""
+    return HandClock()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    """An empty, migrated database; every test that uses it runs on both kinds."""
+    with fresh_database(request.param, tmp_path) as address:
+        made = make_engine(address)
+        yield made
+        made.dispose()
+
+
+@pytest.fixture
+def units(engine: Engine) -> Units:
+    """Units of work on that database."""
+    return Units(engine)
