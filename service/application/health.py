@@ -1,0 +1,82 @@
+"""Whether the service can do its work, and how its fleet stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from service.domain.clock import Clock
+from service.domain.pricing import PriceBook, Sku
+from service.store.fleet import FleetCount
+from service.store.pricebook import PriceShelf
+from service.store.unit import Units
+
+STALE_SECONDS = 120
+"""After so long without a look at the cloud, what is shown may no longer be so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """When a project was last looked at as a whole (0: never), and who is in charge of it."""
+
+    project: str
+    looked_at: int
+    holder: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """The fleet as of now. `burn` is nano-dollars an hour for what is READY and priced; `unpriced`
+    the nodes that are READY at a price nobody knows."""
+
+    counts: Sequence[FleetCount]
+    ready: int
+    chips: int
+    burn: int
+    unpriced: int
+    sights: Sequence[Sight]
+    as_of: int
+
+    @property
+    def stale(self) -> bool:
+        """Whether any project has gone unseen for too long."""
+        return any(self.as_of - sight.looked_at > STALE_SECONDS for sight in self.sights)
+
+
+class HealthService:
+    """Answers probes and gauges; none of it calls the cloud."""
+
+    def __init__(
+        self, units: Units, prices: PriceShelf, clock: Clock, projects: Sequence[str]
+    ) -> None:
+        self._units = units
+        self._prices = prices
+        self._clock = clock
+        self._projects = tuple(projects)
+
+    def check(self) -> None:
+        """Raise StoreUnavailable, saying why, when the database cannot be used."""
+        with self._units.reading() as unit:
+            unit.prices.count()
+            unit.nodes.due("", 0, 1)
+
+    def fleet(self) -> Fleet:
+        """How many nodes are in which state, and what they burn."""
+        now = self._clock()
+        with self._units.reading() as unit:
+            book = self._prices.book(unit)
+            counts = unit.fleet.counts()
+            sights = [Sight(project, *unit.leases.sight(project)) for project in self._projects]
+            running = unit.fleet.running()
+        burn = unpriced = chips = nodes = 0
+        for sku, sku_nodes, sku_chips in running:
+            nodes, chips = nodes + sku_nodes, chips + sku_chips
+            rate = _rate(book, sku, now)
+            burn += rate * sku_chips
+            unpriced += 0 if rate else sku_nodes
+        return Fleet(counts, nodes, chips, burn, unpriced, sights, now)
+
+
+def _rate(book: PriceBook, sku: Sku, now: int) -> int:
+    price = book.at(sku, now)
+    return 0 if price is None else price.per_chip_hour

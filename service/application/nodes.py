@@ -1,0 +1,277 @@
+"""What callers may ask of nodes: to have one, to see them, to stop, start and delete them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from service.domain import catalog, wish
+from service.domain.clock import Clock
+from service.domain.errors import Conflict, Rejected, StaleVersion
+from service.domain.estimate import hourly, sku_of
+from service.domain.event import Event
+from service.domain.metering import Meter
+from service.domain.names import new_id
+from service.domain.node import Asked, Node, NodeSpec
+from service.domain.wish import Wish
+from service.store.ledger import Line
+from service.store.listing import Filter, Page
+from service.store.pricebook import PriceShelf
+from service.store.unit import Unit, Units
+
+ATTEMPTS = 5
+"""How often a unit of work is done over when someone else wrote the same row first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """A node that was asked for; `created` is False when the same key had asked for it before."""
+
+    node: Node
+    warnings: tuple[str, ...]
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCost:
+    """What a node cost so far, in nano-dollars. `list_cost` is the same seconds at the on-demand
+    price, None where that is not known; `uncertainty` how much of `cost` may not be true;
+    `unpriced_seconds` were used at a price nobody knows, and are in no figure."""
+
+    cost: int
+    list_cost: int | None
+    chip_seconds: int
+    uncertainty: int
+    estimated: bool
+    unpriced_seconds: int
+    as_of: int
+
+
+class NodeService:
+    """Each public method is one unit of work, and none calls the cloud: the wish is durable before
+    the first dollar is at risk."""
+
+    def __init__(
+        self, units: Units, prices: PriceShelf, clock: Clock, projects: Sequence[str]
+    ) -> None:
+        self._units = units
+        self._prices = prices
+        self._clock = clock
+        self._projects = tuple(projects)
+
+    def request(
+        self, wanted: Wish, *, key: str | None = None, body_digest: str = "", actor: str = ""
+    ) -> Requested:
+        """Write down a wish for a node.
+
+        With a `key`, the same wish told twice is one node. Raises Rejected (with what would do)
+        when it cannot be granted, Conflict when the name is taken.
+        """
+        wanted = replace(wanted, project=self._project(wanted.project))
+        accelerator = wish.hardware(wanted, catalog.load())
+        zones = wish.candidates(wanted, accelerator, catalog.load())
+        model = wanted.provisioning_model
+        with self._units.reading() as unit:
+            book = self._prices.book(unit)
+        now = self._clock()
+        rates = {
+            zone: hourly(accelerator.chips, book.at(sku_of(accelerator, model, zone), now))
+            for zone in zones
+        }
+        if len(zones) > 1 and not wanted.zones:
+            zones = tuple(sorted(zones, key=lambda z: (rates[z] is None, rates[z] or 0)))
+        meant = wish.understood(wanted, accelerator, zones)
+        warnings = list(meant.warnings)
+        if rates[zones[0]] is None:
+            warnings.append(f"no {model} price is known for {accelerator.name} in {zones[0]}")
+        for _ in range(ATTEMPTS):
+            try:
+                return self._write(wanted, meant.spec, key, body_digest, actor, tuple(warnings))
+            except StaleVersion:
+                continue
+        raise Conflict("the same name or key was written again and again; try once more")
+
+    def page(self, only: Filter, page_size: int, page_token: str) -> Page:
+        """Nodes as callers are shown them, newest first, with what they cost as of now."""
+        with self._units.reading() as unit:
+            return unit.listing.page(
+                only, page_size, page_token, self._prices.book(unit), self._clock()
+            )
+
+    def shown(self, node_id: str) -> bytes:
+        """One node as callers are shown it: a JSON document."""
+        with self._units.reading() as unit:
+            return unit.listing.one(node_id, self._prices.book(unit), self._clock())
+
+    def get(self, node_id: str) -> Node:
+        """One node; raises NotFound."""
+        with self._units.reading() as unit:
+            return unit.nodes.get(node_id)
+
+    def find(self, name_or_id: str) -> Node:
+        """One node by its id, or by the name of a live one; raises NotFound, or Conflict when the
+        name is alive in several projects."""
+        with self._units.reading() as unit:
+            named = unit.nodes.named(name_or_id)
+            if len(named) > 1:
+                raise Conflict(
+                    f"{name_or_id!r} is alive in several projects; say its id",
+                    ids=[node.id for node in named],
+                )
+            return named[0] if named else unit.nodes.get(name_or_id)
+
+    def delete(self, node_id: str, *, version: int | None = None, actor: str = "") -> Node:
+        """Ask for a node's end; asking twice is asking once. It is over when its state says so."""
+        return self._ask(node_id, Asked.ABSENT, version, actor)
+
+    def stop(self, node_id: str, *, version: int | None = None, actor: str = "") -> Node:
+        """Ask for a node to stop. Raises Rejected where the cloud cannot stop such a node."""
+        return self._ask(node_id, Asked.STOPPED, version, actor)
+
+    def start(self, node_id: str, *, version: int | None = None, actor: str = "") -> Node:
+        """Ask for a stopped node to run again."""
+        return self._ask(node_id, Asked.PRESENT, version, actor)
+
+    def events(self, node_id: str, after: int, limit: int) -> Sequence[tuple[int, Event]]:
+        """The story of a node: numbered events after `after`, oldest first."""
+        with self._units.reading() as unit:
+            unit.nodes.get(node_id)
+            return unit.events.of(node_id, after, limit)
+
+    def latest_events(self, limit: int) -> Sequence[tuple[int, Event]]:
+        """The newest events of all nodes, newest first."""
+        with self._units.reading() as unit:
+            return unit.events.latest(limit)
+
+    def ledger(self, node_id: str, after: int, limit: int) -> Sequence[Line]:
+        """What was posted for a node, in the order in which it was."""
+        with self._units.reading() as unit:
+            unit.nodes.get(node_id)
+            return unit.ledger.of(node_id, after, limit)
+
+    def cost(self, node_id: str) -> NodeCost:
+        """What a node cost so far, to the second."""
+        now = self._clock()
+        with self._units.reading() as unit:
+            unit.nodes.get(node_id)
+            book = self._prices.book(unit)
+            intervals = unit.usage.of(node_id)
+        cost = chip_seconds = uncertainty = unpriced = 0
+        list_cost: int | None = 0
+        for usage in intervals:
+            meter = Meter(usage, book, now)
+            listed = Meter(replace(usage, sku=replace(usage.sku, model="on_demand")), book, now)
+            cost += meter.total()
+            chip_seconds += 0 if usage.free else usage.chips * (meter.end - usage.start)
+            uncertainty += meter.uncertainty()
+            unpriced += meter.unpriced_seconds()
+            if list_cost is not None:
+                list_cost = None if listed.unpriced_seconds() else list_cost + listed.total()
+        estimated = any(u.end is None or u.uncertain_seconds for u in intervals)
+        return NodeCost(cost, list_cost, chip_seconds, uncertainty, estimated, unpriced, now)
+
+    def _project(self, named: str) -> str:
+        if named and named not in self._projects:
+            raise Rejected(
+                f"{named[:80]!r} is not a project of this service; STEWARD_PROJECTS lists those",
+                field="project",
+                projects=list(self._projects),
+            )
+        if not self._projects:
+            raise Rejected("no project is set; set STEWARD_PROJECTS", field="project")
+        return named or self._projects[0]
+
+    def _write(
+        self,
+        wanted: Wish,
+        spec: NodeSpec,
+        key: str | None,
+        body_digest: str,
+        actor: str,
+        warnings: tuple[str, ...],
+    ) -> Requested:
+        now = self._clock()
+        with self._units() as unit:
+            if key is not None:
+                known = unit.idempotency_keys.find(actor, key, body_digest)
+                if known is not None:
+                    return Requested(unit.nodes.get(known), warnings, created=False)
+            node = _new_node(wanted, spec, now)
+            unit.nodes.add(node)
+            message = f"asked for: {spec.accelerator_type}, {spec.provisioning_model}"
+            unit.events.add(
+                Event(
+                    node.id,
+                    now,
+                    "asked",
+                    f"{message}, {spec.runtime_version}, in {' or '.join(spec.zones[:3])}",
+                    actor or "caller",
+                    {"zones": list(spec.zones), "warnings": list(warnings)},
+                )
+            )
+            if key is not None:
+                unit.idempotency_keys.add(actor, key, body_digest, node.id, now)
+        return Requested(node, warnings, created=True)
+
+    def _ask(self, node_id: str, asked: Asked, version: int | None, actor: str) -> Node:
+        for _ in range(ATTEMPTS):
+            try:
+                with self._units() as unit:
+                    return self._change(unit, unit.nodes.get(node_id), asked, version, actor)
+            except StaleVersion:
+                if version is not None:
+                    raise
+        raise Conflict(f"node {node_id} is being changed over and over; try once more")
+
+    def _change(
+        self, unit: Unit, node: Node, asked: Asked, version: int | None, actor: str
+    ) -> Node:
+        if version is not None and version != node.version:
+            raise StaleVersion(
+                f"node {node.id} has changed since you looked at it", version=node.version
+            )
+        if node.asked is asked or (node.ended and asked is Asked.ABSENT):
+            return node
+        _check(node, asked)
+        now = self._clock()
+        unit.events.add(Event(node.id, now, "asked", _SENTENCES[asked], actor or "caller"))
+        requested_at = now if asked is Asked.ABSENT else None
+        return unit.nodes.save(
+            replace(node, asked=asked, delete_requested_at=requested_at, tries=0, next_try_at=now)
+        )
+
+
+_SENTENCES = {
+    Asked.ABSENT: "deletion asked for",
+    Asked.STOPPED: "stop asked for",
+    Asked.PRESENT: "start asked for",
+}
+
+
+def _check(node: Node, asked: Asked) -> None:
+    """Refuse what can no longer be, or never could."""
+    if node.asked is Asked.ABSENT:
+        raise Conflict(f"node {node.id} is {node.state}: it was deleted, and that is not undone")
+    if asked is Asked.STOPPED and not node.spec.stoppable:
+        raise Rejected(
+            f"{node.spec.accelerator_type} ({node.spec.provisioning_model}) cannot be stopped: the"
+            " cloud stops only single-host nodes that are neither spot nor preemptible; delete it",
+            field="state",
+        )
+
+
+def _new_node(wanted: Wish, spec: NodeSpec, now: int) -> Node:
+    node_id = new_id()
+    return Node(
+        id=node_id,
+        name=wanted.name or f"{spec.generation}-{node_id[-6:]}",
+        owner=wanted.owner,
+        team=wanted.team,
+        labels=dict(wanted.labels),
+        spec=spec,
+        created_at=now,
+        state_since=now,
+        seen_at=now,
+        zone=spec.zones[0],
+        next_try_at=now,
+    )

@@ -1,0 +1,96 @@
+"""The price book, for those who ask what a chip costs and why, and those who know better."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from service.domain import catalog
+from service.domain.clock import Clock, rfc3339
+from service.domain.errors import Rejected
+from service.domain.names import new_id
+from service.domain.pricing import Price, PriceBook, check_price, group_of
+from service.store.pricebook import PriceShelf
+from service.store.unit import Units
+
+MAX_USD = 100_000 * 1_000_000_000
+"""A sanity bound in nano-dollars per unit: no chip costs a hundred thousand dollars an hour."""
+
+
+@dataclass(frozen=True, slots=True)
+class PriceQuery:
+    """Which prices are asked for; empty fields mean any. `at` is in whole UTC seconds."""
+
+    at: int | None = None
+    generation: str = ""
+    model: str = ""
+    region: str = ""
+
+
+class PriceService:
+    """Lists prices as they were or are, and takes new ones for the time to come."""
+
+    def __init__(self, units: Units, prices: PriceShelf, clock: Clock) -> None:
+        self._units = units
+        self._prices = prices
+        self._clock = clock
+
+    def in_force(self, query: PriceQuery) -> Sequence[Price]:
+        """The prices in force at an instant, by generation, model, unit and region.
+
+        For a region, what its group costs is answered where the region has no price of its own.
+        """
+        now = self._clock()
+        with self._units.reading() as unit:
+            book = self._prices.book(unit)
+        found = [
+            price
+            for price in book.in_force(now if query.at is None else query.at)
+            if query.generation in ("", price.generation)
+            and query.model in ("", price.model)
+            and query.region in ("", price.region, *_members(price, query.region))
+        ]
+        if query.region:
+            found = _most_specific(found, query.region)
+        return sorted(found, key=lambda p: (p.generation, p.model, p.unit, p.region))
+
+    def add(self, price: Price) -> Price:
+        """Enter a price by hand. Raises Rejected where it would rewrite the past.
+
+        It may be dated back only where no price was known: that fills a gap and changes nothing
+        that was ever charged.
+        """
+        now = self._clock()
+        catalog.load().generation(price.generation)
+        try:
+            check_price(price)
+        except ValueError as error:
+            raise Rejected(str(error), field="usd") from None
+        if price.nanos > MAX_USD:
+            raise Rejected("that is more than any chip costs; check the unit", field="usd")
+        entered = replace(price, id=f"manual/{new_id()}", recorded_at=now)
+        with self._units() as unit:
+            if price.effective_from < now:
+                _check_fills_a_gap(self._prices.book(unit), entered, now)
+            unit.prices.add(entered)
+            unit.usage.reconsider(price.generation, entered.effective_from)
+        return entered
+
+
+def _members(price: Price, region: str) -> tuple[str, ...]:
+    return (region,) if price.region == group_of(region) else ()
+
+
+def _most_specific(prices: Sequence[Price], region: str) -> list[Price]:
+    own = {(p.generation, p.model, p.unit) for p in prices if p.region == region}
+    return [p for p in prices if p.region == region or (p.generation, p.model, p.unit) not in own]
+
+
+def _check_fills_a_gap(book: PriceBook, price: Price, now: int) -> None:
+    known = [cut for cut in book.cuts_of(price, price.effective_from, now) if cut.price is not None]
+    if known:
+        raise Rejected(
+            f"a price is known from {rfc3339(known[0].start)}: a manual price never rewrites the"
+            " past; let it begin now or later",
+            field="effective_from",
+        )

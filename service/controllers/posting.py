@@ -1,0 +1,28 @@
+"""Brings the ledger from what it says of a usage to what it should say."""
+
+from __future__ import annotations
+
+from service.domain.clock import HOUR, floor_to
+from service.domain.metering import Meter, Usage, desired_entries, entries_to_post
+from service.domain.pricing import PriceBook
+from service.store.unit import Unit
+
+
+def post(unit: Unit, usage: Usage, book: PriceBook, now: int) -> Usage:
+    """Post what is missing: up to its end when that is known, else up to the last full hour.
+
+    The entries, the rollup, the node's sum and the mark of how far the ledger has come are one
+    transaction, so a crash leaves all of them or none.
+    """
+    closed_hour = max(floor_to(now, HOUR), usage.start)
+    until = closed_hour if usage.end is None else usage.end
+    start = usage.start if usage.dirty else usage.posted_until
+    meter = Meter(usage, book, until)
+    wanted = desired_entries(meter, start, meter.end)
+    posted = unit.ledger.posted(usage.id, floor_to(start, HOUR))
+    entries = list(entries_to_post(usage.id, wanted, posted))
+    if entries:
+        unit.ledger.post(entries, usage, now)
+        unit.costs.add(entries, usage)
+        unit.nodes.posted(usage.node_id, sum(entry.amount for entry in entries))
+    return unit.usage.posted(usage, meter.end)

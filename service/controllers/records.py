@@ -1,0 +1,48 @@
+"""What the cloud's own record says of operations on a node: the evidence for both ends of usage."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from service.cloud.ports import Operation, TpuCloud
+from service.domain.errors import CloudError, CloudNotFound
+from service.domain.node import Node
+
+
+class Records:
+    """Looks operations up, at most one list a zone; made anew for each tick.
+
+    Without an answer there is no evidence, and usage ends between two looks; that stops nothing.
+    """
+
+    def __init__(self, cloud: TpuCloud) -> None:
+        self._cloud = cloud
+        self._by_zone: dict[tuple[str, str], dict[str, list[Operation]]] = {}
+
+    def of(self, node: Node) -> Sequence[Operation]:
+        """Every operation on the node that the cloud remembers."""
+        if node.sent_at is None:
+            return ()
+        key = node.spec.project, node.zone
+        if key not in self._by_zone:
+            self._by_zone[key] = self._listed(*key)
+        return self._by_zone[key].get(node.place.path, ())
+
+    def last(self, node: Node) -> Operation | None:
+        """The operation that was started last, now; None when there is none or it is forgotten."""
+        if not node.operation:
+            return None
+        try:
+            return self._cloud.operation(node.operation)
+        except CloudNotFound:
+            return None
+
+    def _listed(self, project: str, zone: str) -> dict[str, list[Operation]]:
+        by_target: dict[str, list[Operation]] = defaultdict(list)
+        try:
+            for operation in self._cloud.operations(project, zone):
+                by_target[operation.target].append(operation)
+        except CloudError:
+            return {}
+        return by_target

@@ -1,0 +1,125 @@
+"""The daemon: one timer per controller, acting for a project only while it holds the lease."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC
+
+import structlog
+from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.schedulers.background import BackgroundScheduler
+
+from service.controllers.base import Controller
+from service.controllers.inventory import InventoryController
+from service.domain.errors import StewardError
+from service.domain.lease import Lease
+from service.store.unit import Units
+
+log = structlog.get_logger()
+
+LEASE_SECONDS = 10
+"""How long a daemon that died keeps its projects from another; renewed at a third of it."""
+
+
+class Leaseholder:
+    """Takes and keeps the leases of the projects, and knows which are held now."""
+
+    def __init__(self, units: Units, projects: Sequence[str], looked_at: Mapping[str, int]) -> None:
+        self._units = units
+        self._projects = projects
+        self._looked_at = looked_at
+        self._holder = f"{socket.gethostname()}-{secrets.token_hex(4)}"
+        self._held: dict[str, tuple[Lease, float]] = {}
+        self._lock = threading.Lock()
+
+    def renew(self) -> None:
+        """Take what is free and renew what is held; what cannot be renewed is held no more."""
+        for project in self._projects:
+            looked_at = self._looked_at.get(project, 0)
+            deadline = time.monotonic() + LEASE_SECONDS
+            try:
+                with self._units() as unit:
+                    lease = unit.leases.take(project, self._holder, LEASE_SECONDS, looked_at)
+            except StewardError as error:
+                log.warning("lease.not_renewed", project=project, reason=str(error))
+                lease = None
+            with self._lock:
+                self._note(project, lease, deadline)
+
+    def held(self) -> list[Lease]:
+        """The leases held now. One that was not renewed in time by this process's own clock is not
+        held, whatever the database says: a daemon that was asleep must not act on waking."""
+        now = time.monotonic()
+        with self._lock:
+            return [lease for lease, deadline in self._held.values() if now < deadline]
+
+    def release(self) -> None:
+        """Let others take over at once."""
+        for lease in self.held():
+            try:
+                with self._units() as unit:
+                    unit.leases.release(lease)
+            except StewardError as error:
+                log.warning("lease.not_released", project=lease.project, reason=str(error))
+
+    def _note(self, project: str, lease: Lease | None, deadline: float) -> None:
+        before = self._held.pop(project, None)
+        if lease is not None:
+            self._held[project] = lease, deadline
+        if (before is None) != (lease is None):
+            log.info("lease.held" if lease else "lease.lost", project=project)
+
+
+class Daemon:
+    """Runs controllers at their periods until it is told to stop."""
+
+    def __init__(
+        self,
+        units: Units,
+        projects: Sequence[str],
+        controllers: Mapping[int, Sequence[Controller]],
+    ) -> None:
+        looked_at: Mapping[str, int] = {}
+        for controller in (c for some in controllers.values() for c in some):
+            if isinstance(controller, InventoryController):
+                looked_at = controller.looked_at
+        self._leases = Leaseholder(units, projects, looked_at)
+        self._scheduler = BackgroundScheduler(
+            timezone=UTC,
+            executors={"default": ThreadPoolExecutor(len(controllers) + 2)},
+            job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
+        )
+        self._scheduler.add_job(self._leases.renew, "interval", seconds=LEASE_SECONDS / 3)
+        for period, some in controllers.items():
+            for controller in some:
+                self._scheduler.add_job(self.tick, "interval", [controller], seconds=period)
+        self._controllers = [c for some in controllers.values() for c in some]
+
+    def run(self, stop: threading.Event) -> None:
+        """Work until `stop` is set; then finish what is in hand and give the leases back."""
+        self._leases.renew()
+        for controller in self._controllers:
+            self.tick(controller)
+        self._scheduler.start()
+        stop.wait()
+        self._scheduler.shutdown(wait=True)
+        self._leases.release()
+
+    def tick(self, controller: Controller) -> None:
+        """One tick for each project that is ours; what goes wrong is told, and tried again."""
+        for lease in self._leases.held():
+            try:
+                controller.tick(lease)
+            except StewardError as error:
+                log.warning(
+                    "tick.failed",
+                    controller=controller.name,
+                    project=lease.project,
+                    reason=str(error),
+                )
+            except Exception:
+                log.exception("tick.broke", controller=controller.name, project=lease.project)

@@ -1,0 +1,43 @@
+"""What can be set from outside: `STEWARD_*` in the environment or in `.env`, read once."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+Seconds = Annotated[int, Field(ge=1, le=86_400)]
+
+
+class Settings(BaseSettings):
+    """Every setting with its default. `projects` are the Google Cloud projects to look after."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="STEWARD_", env_file=".env", extra="ignore", frozen=True
+    )
+
+    database_url: str = "sqlite:///var/steward.db"
+    projects: Annotated[tuple[str, ...], NoDecode] = ()
+    emulator: str = ""
+    """`host:port` of an emulator's gRPC; empty means Google, with default credentials."""
+    emulator_rest: str = ""
+    emulator_speed: Annotated[float, Field(gt=0, le=1_000_000)] = 1.0
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65_535)] = 8080
+    inventory_seconds: Seconds = 15
+    lifecycle_seconds: Seconds = 5
+    metering_seconds: Seconds = 60
+    idle_seconds: Seconds = 60
+    install: Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,63}$")] = "steward"
+    """The name of this installation, in the labels of everything that it makes."""
+    idle_mode: Literal["observe", "notify", "delete"] = "observe"
+    admin_token: SecretStr | None = None
+    """When set, every request needs it; needed to listen anywhere but on this machine."""
+
+    @field_validator("projects", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        if isinstance(value, str):
+            return tuple(name.strip() for name in value.split(",") if name.strip())
+        return value
