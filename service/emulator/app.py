@@ -1,0 +1,196 @@
+"""The emulator as a program: one world, a gRPC port and a REST port in one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+from dataclasses import dataclass
+
+import uvicorn
+
+from service.emulator.clock import Clock, wall
+from service.emulator.config import Config, patched
+from service.emulator.methods import RPCS
+from service.emulator.rpc import build_server
+from service.emulator.web import build_app
+from service.emulator.world import World
+
+HOST = "127.0.0.1"
+GRPC_PORT = 9470
+REST_PORT = 9471
+GRACE_SECONDS = 1
+
+
+class PortTaken(OSError):
+    """A port that somebody else listens on."""
+
+    def __init__(self, host: str, port: int) -> None:
+        super().__init__(f"cannot listen on {host}:{port}: the port is taken or not allowed")
+        self.host = host
+        self.port = port
+
+
+@dataclass(frozen=True)
+class Emulator:
+    """A running emulator: where it listens, and the world behind it."""
+
+    world: World
+    host: str
+    grpc_port: int
+    rest_port: int
+
+    @property
+    def grpc_address(self) -> str:
+        return f"{self.host}:{self.grpc_port}"
+
+    @property
+    def rest_url(self) -> str:
+        return f"http://{self.host}:{self.rest_port}"
+
+
+def build_world(*, speed: float = 1.0, seed: int = 0, clock: Clock = wall) -> World:
+    """Make a world without servers, for callers in the same process; raises ApiError."""
+    return World(clock, RPCS, seed, patched(Config(), {"speed": speed}))
+
+
+@asynccontextmanager
+async def serving(
+    world: World, host: str = HOST, grpc_port: int = 0, rest_port: int = 0
+) -> AsyncIterator[Emulator]:
+    """Serve a world on two ports of this event loop, 0 for any; raises PortTaken."""
+    # gRPC's own complaint about a taken port is a line of C++ on stderr: look first.
+    _listen(host, grpc_port).close()
+    listener = _listen(host, rest_port)
+    rpc = build_server(world)
+    try:
+        bound = rpc.add_insecure_port(f"{host}:{grpc_port}")
+    except RuntimeError:
+        listener.close()
+        raise PortTaken(host, grpc_port) from None
+    await rpc.start()
+    web = _Web(_web_config(world))
+    task = asyncio.create_task(web.serve([listener]))
+    try:
+        await web.ready.wait()
+        yield Emulator(world, host, bound, listener.getsockname()[1])
+    finally:
+        web.should_exit = True
+        await rpc.stop(GRACE_SECONDS)
+        await task
+        listener.close()
+
+
+def run(
+    host: str = HOST,
+    grpc_port: int = GRPC_PORT,
+    rest_port: int = REST_PORT,
+    speed: float = 1.0,
+    seed: int = 0,
+    on_ready: Callable[[Emulator], None] | None = None,
+) -> None:
+    """Serve until SIGINT or SIGTERM; to be called from the main thread. Raises PortTaken."""
+    world = build_world(speed=speed, seed=seed)
+    asyncio.run(_until_signal(world, host, (grpc_port, rest_port), on_ready))
+
+
+@contextmanager
+def running(
+    world: World | None = None, host: str = HOST, grpc_port: int = 0, rest_port: int = 0
+) -> Iterator[Emulator]:
+    """Serve a world from a thread of its own; look at the world only while no call is under way."""
+    thread = _Thread(world or build_world(), host, (grpc_port, rest_port))
+    thread.start()
+    try:
+        yield thread.emulator()
+    finally:
+        thread.stop()
+
+
+class _Web(uvicorn.Server):
+    """A web server that leaves signals to the program around it and says when it listens."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = asyncio.Event()
+
+    def capture_signals(self) -> nullcontext[None]:  # type: ignore[override]
+        return nullcontext()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
+
+
+class _Thread(threading.Thread):
+    def __init__(self, world: World, host: str, ports: tuple[int, int]) -> None:
+        super().__init__(name="tpu-emulator", daemon=True)
+        self._world = world
+        self._host = host
+        self._ports = ports
+        self._up = threading.Event()
+        self._emulator: Emulator | None = None
+        self._error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:  # noqa: BLE001 - handed to the thread that waits for it
+            self._error = error
+            self._up.set()
+
+    def emulator(self) -> Emulator:
+        self._up.wait()
+        if self._error is not None:
+            raise self._error
+        assert self._emulator is not None
+        return self._emulator
+
+    def stop(self) -> None:
+        if self._emulator is not None and self.is_alive():
+            self._loop.call_soon_threadsafe(self._stop_event.set)
+        self.join()
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop_event = asyncio.Event()
+        async with serving(self._world, self._host, *self._ports) as emulator:
+            self._emulator = emulator
+            self._up.set()
+            await self._stop_event.wait()
+
+
+async def _until_signal(
+    world: World,
+    host: str,
+    ports: tuple[int, int],
+    on_ready: Callable[[Emulator], None] | None,
+) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with serving(world, host, *ports) as emulator:
+        if on_ready is not None:
+            on_ready(emulator)
+        await stop.wait()
+
+
+def _web_config(world: World) -> uvicorn.Config:
+    return uvicorn.Config(
+        build_app(world),
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server((host, port), backlog=2048)
+    except OSError:
+        raise PortTaken(host, port) from None

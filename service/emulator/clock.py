@@ -1,0 +1,36 @@
+"""Time as the emulator sees it: seconds since 1970, read from a callable that can be replaced."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+Clock = Callable[[], float]
+
+
+def wall() -> float:
+    """Read this machine's clock; nothing else in the emulator does."""
+    return time.time()
+
+
+def stamp(at: float) -> Timestamp:
+    """Write a moment with microseconds, cut off, so that its whole second is `floor(at)`."""
+    return Timestamp(seconds=math.floor(at), nanos=int((at % 1) * 1_000_000) * 1000)
+
+
+def parse(text: str) -> float:
+    """Read unix seconds or RFC 3339 with an offset; raises ValueError."""
+    try:
+        moment = float(text)
+    except ValueError:
+        when = datetime.fromisoformat(text)
+        if when.tzinfo is None:
+            raise ValueError(f"{text!r} has no offset from UTC") from None
+        moment = when.astimezone(UTC).timestamp()
+    if not math.isfinite(moment):
+        raise ValueError(f"{text!r} is not a moment")
+    return moment

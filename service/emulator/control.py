@@ -1,0 +1,152 @@
+"""What `/_emulator/…` does: look into the world, and make things happen to it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from service.emulator import lifecycle
+from service.emulator.clock import parse
+from service.emulator.config import patched
+from service.emulator.errors import ApiError, Code, not_found
+from service.emulator.nodes import NodeRecord
+from service.emulator.shape import to_json
+from service.emulator.world import World
+
+
+def state(world: World) -> dict[str, Any]:
+    """Show everything there is, and what is due to happen."""
+    now = world.settle()
+    return {
+        "now": now,
+        "nodes": [_shown(record) for _, record in sorted(world.nodes.items())],
+        "operations": [to_json(each, enum_numbers=False) for each in world.operations.everything()],
+        "pending": [
+            {"due": each.due, "target": each.target, "what": each.what}
+            for each in world.timeline.pending()
+        ],
+        "faults": world.faults.all(),
+        "config": world.config.as_dict(),
+    }
+
+
+def read_config(world: World) -> dict[str, Any]:
+    return world.config.as_dict()
+
+
+def change_config(world: World, patch: object) -> dict[str, Any]:
+    """Apply a patch; what has already begun keeps its time."""
+    world.settle()
+    world.config = patched(world.config, patch)
+    return world.config.as_dict()
+
+
+def add_fault(world: World, order: object) -> dict[str, Any]:
+    return world.faults.add(order).as_dict()
+
+
+def list_faults(world: World) -> dict[str, Any]:
+    return {"faults": world.faults.all()}
+
+
+def drop_faults(world: World, fault_id: str) -> dict[str, Any]:
+    """Drop one fault by its id, or all of them."""
+    if not fault_id:
+        world.faults.clear()
+    elif not fault_id.isdecimal() or not world.faults.remove(int(fault_id)):
+        raise not_found(f"faults/{fault_id}")
+    return list_faults(world)
+
+
+def settle(world: World) -> dict[str, Any]:
+    return {"settled": world.hurry()}
+
+
+def reset(world: World) -> dict[str, Any]:
+    world.settle()
+    world.reset()
+    return {}
+
+
+def preempt(world: World, body: object) -> dict[str, Any]:
+    """Preempt a node; `{"force": true}` takes one that is neither spot nor preemptible."""
+    now = world.settle()
+    order = _order(body, "force")
+    forced = order.get("force", False)
+    if not isinstance(forced, bool):
+        raise _bad("force must be true or false")
+    record = world.find(_name(order))
+    lifecycle.preempt(world, record, now, forced=forced)
+    return _shown(record)
+
+
+def maintain(world: World, body: object) -> dict[str, Any]:
+    now = world.settle()
+    record = world.find(_name(_order(body)))
+    lifecycle.maintain(world, record, now)
+    return _shown(record)
+
+
+def set_activity(world: World, body: object) -> dict[str, Any]:
+    """Say how busy a node is, in percent; a key that is not given stays as it was."""
+    world.settle()
+    order = _order(body, "duty_cycle", "cpu")
+    record = world.find(_name(order))
+    changes = {key: _percent(key, value) for key, value in order.items() if key != "name"}
+    record.activity.update(changes)
+    return _shown(record)
+
+
+def bill(world: World, start: str, end: str) -> dict[str, Any]:
+    """Give the account, clipped to a window of unix seconds or RFC 3339 moments."""
+    now = world.settle()
+    low = _moment("start", start, -math.inf)
+    high = _moment("end", end, math.inf)
+    return {"entries": world.bill.entries(now, low, high)}
+
+
+def _shown(record: NodeRecord) -> dict[str, Any]:
+    return {
+        "name": record.name,
+        "node": to_json(record.message, enum_numbers=False),
+        "activity": record.activity,
+    }
+
+
+def _order(body: object, *optional: str) -> Mapping[str, object]:
+    if not isinstance(body, Mapping):
+        raise _bad("the body must be a JSON object")
+    strangers = sorted(set(body) - {"name", *optional})
+    if strangers:
+        known = ", ".join(("name", *optional))
+        raise _bad(f"unknown key {', '.join(strangers)}; known: {known}")
+    return body
+
+
+def _name(order: Mapping[str, object]) -> str:
+    name = order.get("name")
+    if not isinstance(name, str) or not name:
+        raise _bad("name must be projects/…/locations/…/nodes/…")
+    return name
+
+
+def _percent(key: str, raw: object) -> float:
+    # The utilization of many cores may add up to more than 100.
+    highest = 100 if key == "duty_cycle" else 100_000
+    if not isinstance(raw, int | float) or isinstance(raw, bool) or not 0 <= raw <= highest:
+        raise _bad(f"{key} must be a number from 0 to {highest}")
+    return float(raw)
+
+
+def _moment(key: str, text: str, default: float) -> float:
+    if not text:
+        return default
+    try:
+        return parse(text)
+    except (ValueError, OverflowError):
+        raise _bad(f"{key} must be unix seconds or RFC 3339: {text!r}") from None
+
+
+def _bad(text: str) -> ApiError:
+    return ApiError(Code.INVALID_ARGUMENT, text)

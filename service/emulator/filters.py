@@ -1,0 +1,55 @@
+"""The `filter` and `order_by` of lists: equalities joined with AND, and one field to sort by."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from google.protobuf import json_format
+
+from service.emulator.errors import ApiError, Code
+from service.emulator.wire import NodeMessage
+
+TERM = re.compile(r'\s*([A-Za-z_@][\w.@]*)\s*(!=|=|:)\s*("[^"]*"|\S+)\s*')
+Test = Callable[[dict[str, Any]], bool]
+
+
+def apply(items: list[NodeMessage], expression: str, order_by: str) -> list[NodeMessage]:
+    """Keep what the filter lets through, in the order asked for; raises ApiError."""
+    tests = [_test(term) for term in re.split(r"\s+AND\s+", expression)] if expression else []
+    field, _, direction = order_by.strip().partition(" ")
+    if direction.strip() not in {"", "asc", "desc"}:
+        raise ApiError(Code.INVALID_ARGUMENT, f'Invalid order_by: "{order_by}"')
+    kept = [each for each in items if all(test(_plain(each)) for test in tests)]
+    if not field:
+        return kept
+    return sorted(
+        kept, key=lambda each: _look_up(_plain(each), field), reverse=direction.strip() == "desc"
+    )
+
+
+def _test(term: str) -> Test:
+    match = TERM.fullmatch(term)
+    if match is None:
+        raise ApiError(Code.INVALID_ARGUMENT, f'Invalid list filter: "{term}"')
+    field, operator, quoted = match.groups()
+    wanted = quoted.strip('"')
+    if operator == ":":
+        return lambda plain: wanted in _look_up(plain, field)
+    return lambda plain: (_look_up(plain, field) == wanted) == (operator == "=")
+
+
+def _plain(message: NodeMessage) -> dict[str, Any]:
+    plain: dict[str, Any] = json_format.MessageToDict(
+        message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+    )
+    return plain
+
+
+def _look_up(plain: dict[str, Any], field: str) -> str:
+    value: Any = plain
+    for part in field.split("."):
+        snake = re.sub(r"(?<!^)([A-Z])", lambda found: f"_{found[1].lower()}", part)
+        value = value.get(snake, "") if isinstance(value, dict) else ""
+    return str(value).lower() if isinstance(value, bool) else str(value)

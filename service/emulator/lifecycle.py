@@ -1,0 +1,202 @@
+"""What nodes go through: each change begins at once, and ends by an event at its time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from service.emulator import capacity, nodes
+from service.emulator.errors import (
+    ApiError,
+    Code,
+    precondition_failed,
+    stocked_out,
+    update_in_state,
+    wrong_state,
+)
+from service.emulator.faults import Effects
+from service.emulator.nodes import NodeRecord
+from service.emulator.wire import Empty, Node, NodeMessage, copied
+from service.emulator.world import World
+
+Ending = Callable[[float], None]
+SPOT_MODELS = {"spot", "preemptible"}
+
+
+def create(world: World, record: NodeRecord, effects: Effects) -> NodeMessage:
+    """Show the node CREATING; it ends READY, or with a stock-out inside the operation."""
+    at = record.created
+    world.move(record, "CREATING", at)
+    operation = _begin(world, record, "create", at)
+
+    def end(at: float) -> None:
+        if effects.stocked_out or capacity.is_full(world, record):
+            world.operations.fail(operation, at, stocked_out(record.place.zone))
+            world.move(record, "", at)
+        else:
+            nodes.connect(record.message, record.accelerator)
+            _ready(world, record, at)
+            _succeed(world, record, operation, at, effects.operation_seconds)
+
+    _later(world, record, "create", at, end)
+    return operation
+
+
+def delete(world: World, record: NodeRecord, at: float, effects: Effects) -> NodeMessage:
+    if record.state == "DELETING":
+        raise wrong_state("delete", "DELETING")
+    _interrupt(world, record, at, ApiError(Code.CANCELLED, "The node is being deleted."))
+    world.move(record, "DELETING", at)
+    operation = _begin(world, record, "delete", at)
+
+    def end(at: float) -> None:
+        world.move(record, "", at)
+        _close(world, operation, at, effects.operation_seconds, Empty())
+
+    _later(world, record, "delete", at, end)
+    return operation
+
+
+def stop(world: World, record: NodeRecord, at: float, effects: Effects) -> NodeMessage:
+    _require(record, "stop", "READY")
+    if not record.accelerator.single_host:
+        raise precondition_failed(
+            f"stop is only available with single TPU nodes; {record.accelerator.name} is a TPU pod"
+        )
+    if record.provisioning_model in SPOT_MODELS:
+        raise precondition_failed(
+            f"stop is not supported for {record.provisioning_model} nodes; delete the node instead"
+        )
+    world.move(record, "STOPPING", at)
+    operation = _begin(world, record, "stop", at)
+
+    def end(at: float) -> None:
+        record.message.health = Node.Health.HEALTH_UNSPECIFIED
+        world.move(record, "STOPPED", at)
+        _succeed(world, record, operation, at, effects.operation_seconds)
+
+    _later(world, record, "stop", at, end)
+    return operation
+
+
+def start(world: World, record: NodeRecord, at: float, effects: Effects) -> NodeMessage:
+    """Start a stopped node, whose capacity was not held: it may end with a stock-out."""
+    _require(record, "start", "STOPPED")
+    world.move(record, "STARTING", at)
+    operation = _begin(world, record, "start", at)
+
+    def end(at: float) -> None:
+        if effects.stocked_out or capacity.is_full(world, record):
+            world.move(record, "STOPPED", at)
+            world.operations.fail(operation, at, stocked_out(record.place.zone))
+        else:
+            _ready(world, record, at)
+            _succeed(world, record, operation, at, effects.operation_seconds)
+
+    _later(world, record, "start", at, end)
+    return operation
+
+
+def update(
+    world: World, record: NodeRecord, at: float, effects: Effects, change: Callable[[], None]
+) -> NodeMessage:
+    """Apply a change to a node that stays in its state meanwhile."""
+    if record.state not in {"READY", "STOPPED"}:
+        raise update_in_state(record.state)
+    _require_idle(record)
+    operation = _begin(world, record, "update", at)
+
+    def end(at: float) -> None:
+        change()
+        _succeed(world, record, operation, at, effects.operation_seconds)
+
+    _later(world, record, "update", at, end)
+    return operation
+
+
+def preempt(world: World, record: NodeRecord, at: float, *, forced: bool) -> None:
+    """Take the node's hardware away; it stays listed and holds its name until deleted."""
+    if record.state not in {"CREATING", "READY"}:
+        raise wrong_state("preempt", record.state)
+    if record.provisioning_model not in SPOT_MODELS and not forced:
+        raise precondition_failed("only spot and preemptible nodes are preempted, unless forced")
+    _interrupt(world, record, at, update_in_state("PREEMPTED"))
+    record.message.health = Node.Health.HEALTH_UNSPECIFIED
+    world.move(record, "PREEMPTED", at)
+
+
+def maintain(world: World, record: NodeRecord, at: float) -> None:
+    """Repair a READY node under a maintenance event; it comes back READY."""
+    if record.state != "READY":
+        raise wrong_state("maintenance", record.state)
+    _interrupt(world, record, at, update_in_state("REPAIRING"))
+    record.message.health = Node.Health.UNHEALTHY_MAINTENANCE
+    record.message.health_description = "The TPU is undergoing a maintenance event."
+    world.move(record, "REPAIRING", at)
+    _later(world, record, "repair", at, lambda at: _ready(world, record, at))
+
+
+def _ready(world: World, record: NodeRecord, at: float) -> None:
+    record.message.health = Node.Health.HEALTHY
+    record.message.health_description = ""
+    world.move(record, "READY", at)
+
+
+def _begin(world: World, record: NodeRecord, verb: str, at: float) -> NodeMessage:
+    record.operation = world.operations.start(verb, record.name, record.place, at)
+    return record.operation
+
+
+def _later(world: World, record: NodeRecord, what: str, at: float, end: Ending) -> None:
+    due = at + world.config.seconds(what)
+
+    def act(at: float) -> None:
+        record.pending = None
+        end(at)
+
+    record.pending = world.timeline.schedule(due, record.name, what, act)
+
+
+def _succeed(
+    world: World, record: NodeRecord, operation: NodeMessage, at: float, extra: float
+) -> None:
+    """Close the operation with the node as it is now, though perhaps only later."""
+    record.operation = None
+    _close(world, operation, at, extra, copied(record.message))
+
+
+def _close(
+    world: World, operation: NodeMessage, at: float, extra: float, response: NodeMessage
+) -> None:
+    if not extra:
+        world.operations.succeed(operation, at, response)
+        return
+    world.timeline.schedule(
+        at + extra,
+        operation.name,
+        "operation",
+        lambda at: world.operations.succeed(operation, at, response),
+    )
+
+
+def _interrupt(world: World, record: NodeRecord, at: float, error: ApiError) -> None:
+    """Call off what is under way; its operation ends with the error."""
+    if record.pending is not None:
+        record.pending.cancelled = True
+        record.pending = None
+    if record.busy:
+        world.operations.fail(record.operation, at, error)
+    record.operation = None
+
+
+def _require(record: NodeRecord, verb: str, state: str) -> None:
+    if record.state != state:
+        raise wrong_state(verb, record.state)
+    _require_idle(record)
+
+
+def _require_idle(record: NodeRecord) -> None:
+    if record.busy:
+        raise ApiError(
+            Code.ABORTED,
+            f"Resource '{record.name}' has an operation in progress: {record.operation.name}",
+        )

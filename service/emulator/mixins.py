@@ -1,0 +1,75 @@
+"""The calls that Google's services share: long-running operations, and locations."""
+
+from __future__ import annotations
+
+from service.emulator import catalog, filters
+from service.emulator.call import Call
+from service.emulator.errors import location_denied
+from service.emulator.names import Place, child_of, place_of, project_of
+from service.emulator.pages import page
+from service.emulator.wire import (
+    Empty,
+    Location,
+    NodeMessage,
+    copied,
+    locations_pb2,
+    operations_pb2,
+)
+
+
+def get_operation(call: Call) -> NodeMessage:
+    return copied(call.world.operations.get(_operation_name(call)))
+
+
+def list_operations(call: Call) -> NodeMessage:
+    request = call.request
+    place = place_of(request.name.removesuffix("/operations"), "name")
+    found = filters.apply(call.world.operations.under(place), request.filter, "")
+    of = f"{place.parent}\n{request.filter}"
+    shown, token = page(
+        found, lambda each: str(each.name), of, request.page_size, request.page_token
+    )
+    return operations_pb2.ListOperationsResponse(operations=shown, next_page_token=token)
+
+
+def cancel_operation(call: Call) -> NodeMessage:
+    call.world.operations.cancel(_operation_name(call))
+    return Empty()
+
+
+def delete_operation(call: Call) -> NodeMessage:
+    call.world.operations.forget(_operation_name(call))
+    return Empty()
+
+
+def list_locations(call: Call) -> NodeMessage:
+    request = call.request
+    project = project_of(request.name)
+    found = filters.apply(
+        [_location(project, zone) for zone in catalog.zones()], request.filter, ""
+    )
+    of = f"{request.name}\n{request.filter}"
+    shown, token = page(
+        found, lambda each: str(each.name), of, request.page_size, request.page_token
+    )
+    return locations_pb2.ListLocationsResponse(locations=shown, next_page_token=token)
+
+
+def get_location(call: Call) -> NodeMessage:
+    place = place_of(call.request.name, "name")
+    if place.zone not in catalog.zones():
+        raise location_denied(place.zone)
+    return _location(place.project, place.zone)
+
+
+def _operation_name(call: Call) -> str:
+    child_of(call.request.name, "operations")
+    return str(call.request.name)
+
+
+def _location(project: str, zone: str) -> NodeMessage:
+    return Location(
+        name=Place(project, zone).parent,
+        location_id=zone,
+        labels={"cloud.googleapis.com/region": catalog.region_of(zone)},
+    )

@@ -1,0 +1,114 @@
+"""Resource names, node ids and labels: what is well formed, and how a malformed one is refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from service.emulator.errors import ApiError, Code, invalid_argument
+
+NODE_ID = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+PROJECT = r"[A-Za-z0-9][A-Za-z0-9.:_-]{0,62}"
+ZONE = r"[a-z][a-z0-9-]{0,62}|-"
+LABEL_KEY_START = re.compile(r"[a-z]")
+LABEL_CHARACTER = re.compile(r"[a-z0-9_-]")
+MAX_LABELS = 64
+MAX_LABEL_LENGTH = 63
+
+
+@dataclass(frozen=True)
+class Place:
+    """A project and a zone; the zone `-` means every zone."""
+
+    project: str
+    zone: str
+
+    @property
+    def parent(self) -> str:
+        return f"projects/{self.project}/locations/{self.zone}"
+
+    @property
+    def everywhere(self) -> bool:
+        return self.zone == "-"
+
+    def child(self, collection: str, name: str) -> str:
+        return f"{self.parent}/{collection}/{name}"
+
+
+def malformed(field: str, value: str, pattern: str) -> ApiError:
+    return ApiError(
+        Code.INVALID_ARGUMENT,
+        f'Invalid value for field "{field}": "{value}" does not match the pattern "{pattern}".',
+    )
+
+
+def project_of(name: str) -> str:
+    """Read `projects/P`, the parent of locations."""
+    match = re.fullmatch(f"projects/({PROJECT})", name)
+    if match is None:
+        raise malformed("name", name, "projects/*")
+    return match[1]
+
+
+def place_of(parent: str, field: str = "parent") -> Place:
+    """Read `projects/P/locations/Z`."""
+    match = re.fullmatch(f"projects/({PROJECT})/locations/({ZONE})", parent)
+    if match is None:
+        raise malformed(field, parent, "projects/*/locations/*")
+    return Place(match[1], match[2])
+
+
+def child_of(name: str, collection: str, field: str = "name") -> tuple[Place, str]:
+    """Read `projects/P/locations/Z/<collection>/<id>`."""
+    parent, _, child = name.rpartition(f"/{collection}/")
+    if not child or "/" in child:
+        raise malformed(field, name, f"projects/*/locations/*/{collection}/*")
+    return place_of(parent, field), child
+
+
+def check_node_id(node_id: str) -> None:
+    if NODE_ID.fullmatch(node_id) is None:
+        raise invalid_argument(
+            f'The field "NodeId" cannot be "{node_id}". It must match'
+            f' the regular expression "^{NODE_ID.pattern}$".'
+        )
+
+
+def check_labels(labels: Mapping[str, str]) -> None:
+    problem = _label_problem(labels)
+    if problem:
+        raise ApiError(Code.INVALID_ARGUMENT, f"resource labels are invalid: {problem}")
+
+
+def _label_problem(labels: Mapping[str, str]) -> str:
+    if len(labels) > MAX_LABELS:
+        return f"{len(labels)} labels given, the maximum is {MAX_LABELS}"
+    for key, value in sorted(labels.items()):
+        problem = _key_problem(key) or _value_problem(key, value)
+        if problem:
+            return problem
+    return ""
+
+
+def _key_problem(key: str) -> str:
+    if not key:
+        return "key must not be empty"
+    if len(key) > MAX_LABEL_LENGTH:
+        return f'key "{key}" is longer than {MAX_LABEL_LENGTH} characters'
+    if LABEL_KEY_START.match(key) is None:
+        return f'key "{key}" must start with a lowercase letter'
+    return _stranger(f'key "{key}"', key, "")
+
+
+def _value_problem(key: str, value: str) -> str:
+    if len(value) > MAX_LABEL_LENGTH:
+        return f'value "{value}" is longer than {MAX_LABEL_LENGTH} characters for key "{key}"'
+    return _stranger(f'value "{value}"', value, f' for key "{key}"')
+
+
+def _stranger(what: str, text: str, suffix: str) -> str:
+    for index, character in enumerate(text):
+        if LABEL_CHARACTER.match(character) is None:
+            return f"{what} contains invalid character '{character}' at index {index}{suffix}"
+    return ""

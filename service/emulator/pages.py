@@ -1,0 +1,50 @@
+"""Lists in pages: a token says where the next page begins, and for which list it was made."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from service.emulator.errors import ApiError, Code
+
+DEFAULT_SIZE = 500
+MAX_SIZE = 1000
+T = TypeVar("T")
+
+
+def page(
+    items: Sequence[T], key: Callable[[T], str], of: str, size: int, token: str
+) -> tuple[Sequence[T], str]:
+    """Cut one page out of items sorted by key, and give the token of the next.
+
+    The token holds the last key shown, so that a list that changes meanwhile loses nothing.
+    """
+    if size < 0:
+        raise ApiError(Code.INVALID_ARGUMENT, f"page_size must not be negative: {size}")
+    limit = min(size or DEFAULT_SIZE, MAX_SIZE)
+    after = _read(token, of) if token else ""
+    rest = [item for item in items if key(item) > after] if token else items
+    shown = rest[:limit]
+    return shown, _write(key(shown[-1]), of) if len(rest) > limit else ""
+
+
+def _write(after: str, of: str) -> str:
+    return base64.urlsafe_b64encode(f"{_mark(after, of)}{after}".encode()).decode()
+
+
+def _read(token: str, of: str) -> str:
+    try:
+        text = base64.urlsafe_b64decode(token.encode()).decode()
+    except (binascii.Error, ValueError):
+        text = ""
+    mark, after = text[:16], text[16:]
+    if mark != _mark(after, of):
+        raise ApiError(Code.INVALID_ARGUMENT, "The page token is invalid for this list.")
+    return after
+
+
+def _mark(after: str, of: str) -> str:
+    return hashlib.sha256(f"{of}\n{after}".encode()).hexdigest()[:16]

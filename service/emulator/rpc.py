@@ -1,0 +1,77 @@
+"""The gRPC surface: generic handlers around the table of methods."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import grpc
+import grpc.aio
+from google.protobuf.message import DecodeError, Message
+from grpc_status import rpc_status
+
+from service.emulator.call import Answer, Method, answer
+from service.emulator.errors import ApiError, Code
+from service.emulator.methods import SERVICES
+from service.emulator.world import World
+
+OPTIONS = [
+    ("grpc.so_reuseport", 0),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+    # Beyond about a thousand pending calls the server would shed them at random.
+    ("grpc.server.max_pending_requests", 100_000),
+]
+
+Context = grpc.aio.ServicerContext[bytes, Message]
+Behaviour = Callable[[bytes, Context], Awaitable[Message]]
+
+
+def build_server(world: World) -> grpc.aio.Server:
+    """Make a server without a port; to be called inside the running loop."""
+    server = grpc.aio.server(options=OPTIONS)
+    server.add_generic_rpc_handlers(
+        [
+            grpc.method_handlers_generic_handler(
+                service.name,
+                {method.name: _handler(world, method) for method in service.methods},
+            )
+            for service in SERVICES
+        ]
+    )
+    return server
+
+
+def _handler(world: World, method: Method) -> grpc.RpcMethodHandler[bytes, Message]:
+    """Take the bytes as they come: the library answers garbage with a traceback, we do not."""
+    return grpc.unary_unary_rpc_method_handler(
+        _behaviour(world, method),
+        request_deserializer=None,
+        response_serializer=method.response.SerializeToString,
+    )
+
+
+def _behaviour(world: World, method: Method) -> Behaviour:
+    async def behave(raw: bytes, context: Context) -> Message:
+        told = _told(world, method, raw)
+        if told.delay_seconds:
+            await asyncio.sleep(told.delay_seconds)
+        if told.error is not None:
+            await _abort(context, told.error)
+        assert told.response is not None
+        return told.response
+
+    return behave
+
+
+def _told(world: World, method: Method, raw: bytes) -> Answer:
+    try:
+        request = method.request.FromString(raw)
+    except DecodeError as error:
+        return Answer(error=ApiError(Code.INVALID_ARGUMENT, f"Unreadable request: {error}"))
+    return answer(world, method, request)
+
+
+async def _abort(context: Context, error: ApiError) -> None:
+    status = rpc_status.to_status(error.status())
+    await context.abort(status.code, status.details or "", status.trailing_metadata or ())

@@ -1,0 +1,53 @@
+"""What is due to happen, and when: a heap of events that run in time order."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+
+Act = Callable[[float], None]
+
+
+@dataclass(order=True)
+class Event:
+    """Something that happens to a target at `due`; `act` is told the moment it counts for."""
+
+    due: float
+    order: int
+    target: str = field(compare=False)
+    what: str = field(compare=False)
+    act: Act = field(compare=False)
+    cancelled: bool = field(default=False, compare=False)
+
+
+class Timeline:
+    def __init__(self) -> None:
+        self._heap: list[Event] = []
+        self._order = count()
+
+    def schedule(self, due: float, target: str, what: str, act: Act) -> Event:
+        event = Event(due, next(self._order), target, what, act)
+        heapq.heappush(self._heap, event)
+        return event
+
+    def run_due(self, now: float) -> None:
+        """Let everything due by now happen, each thing at its own time."""
+        while self._heap and self._heap[0].due <= now:
+            event = heapq.heappop(self._heap)
+            if not event.cancelled:
+                event.act(event.due)
+
+    def hurry(self, now: float) -> int:
+        """Let everything pending, and what follows from it, happen now; say how many did."""
+        done = 0
+        while self._heap:
+            event = heapq.heappop(self._heap)
+            if not event.cancelled:
+                event.act(now)
+                done += 1
+        return done
+
+    def pending(self) -> list[Event]:
+        return sorted(event for event in self._heap if not event.cancelled)

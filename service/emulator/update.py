@@ -1,0 +1,57 @@
+"""What UpdateNode may change on a node: the paths of its mask, checked before they are applied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from service.emulator import nodes
+from service.emulator.errors import ApiError, Code, invalid_argument
+from service.emulator.names import check_labels
+from service.emulator.nodes import NodeRecord
+from service.emulator.wire import Node, NodeMessage, copied
+
+EXTERNAL_IPS = "network_config.enable_external_ips"
+FIELDS = ("description", "tags", "labels", "metadata", "data_disks")
+SUPPORTED = (*FIELDS, EXTERNAL_IPS)
+
+
+def change_of(record: NodeRecord, wanted: NodeMessage, mask: NodeMessage) -> Callable[[], None]:
+    """Give the change that the masked fields ask for; raises ApiError for what cannot be."""
+    paths = tuple(mask.paths)
+    if not paths:
+        raise ApiError(Code.INVALID_ARGUMENT, "The update_mask must name at least one field.")
+    strangers = sorted(set(paths) - set(SUPPORTED))
+    if strangers:
+        raise invalid_argument(
+            f'The field "UpdateMask" cannot be "{",".join(strangers)}".'
+            f" Supported paths: {', '.join(SUPPORTED)}."
+        )
+    _check(wanted, paths)
+    kept = copied(wanted)
+    return lambda: _apply(record.message, kept, paths)
+
+
+def _check(wanted: NodeMessage, paths: tuple[str, ...]) -> None:
+    if "labels" in paths:
+        check_labels(wanted.labels)
+    if "metadata" in paths:
+        nodes.check_metadata(wanted)
+    if "data_disks" in paths:
+        nodes.check_disks(wanted)
+
+
+def _apply(node: NodeMessage, wanted: NodeMessage, paths: tuple[str, ...]) -> None:
+    """Replace each field as a whole, maps and lists too, as a field mask says."""
+    chosen = Node()
+    for path in paths:
+        if path == EXTERNAL_IPS:
+            node.network_config.enable_external_ips = wanted.network_config.enable_external_ips
+            nodes.set_external_ips(node)
+            continue
+        node.ClearField(path)
+        part = copied(wanted)
+        for field in part.DESCRIPTOR.fields:
+            if field.name != path:
+                part.ClearField(field.name)
+        chosen.MergeFrom(part)
+    node.MergeFrom(chosen)

@@ -1,0 +1,117 @@
+"""The REST port: the API, its discovery document, the control routes, and a page to look at."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from service.emulator import control, discovery
+from service.emulator.errors import ApiError, Code
+from service.emulator.rest import build_endpoint, error_response, json_response, parse_body
+from service.emulator.world import World
+
+VERBS = ["GET", "POST", "PATCH", "PUT", "DELETE"]
+Look = Callable[[Request], dict[str, Any]]
+Act = Callable[[World, object], dict[str, Any]]
+
+log = logging.getLogger(__name__)
+
+
+def build_app(world: World) -> Starlette:
+    """Put every route of the REST port together."""
+    return Starlette(
+        routes=[
+            Route("/", _status_page(world)),
+            Route("/$discovery/rest", _look(_discovery)),
+            *_control_routes(world),
+            Route("/{path:path}", build_endpoint(world), methods=VERBS),
+        ],
+        exception_handlers={HTTPException: _refused, Exception: _failed},
+    )
+
+
+def _control_routes(world: World) -> list[Route]:
+    looks: list[tuple[str, str, Look]] = [
+        ("GET", "state", lambda _: control.state(world)),
+        ("GET", "config", lambda _: control.read_config(world)),
+        ("GET", "faults", lambda _: control.list_faults(world)),
+        ("DELETE", "faults", lambda ask: control.drop_faults(world, _param(ask, "id"))),
+        ("POST", "settle", lambda _: control.settle(world)),
+        ("POST", "reset", lambda _: control.reset(world)),
+        ("GET", "bill", lambda ask: control.bill(world, _param(ask, "start"), _param(ask, "end"))),
+    ]
+    acts: list[tuple[str, str, Act]] = [
+        ("PATCH", "config", control.change_config),
+        ("POST", "faults", control.add_fault),
+        ("POST", "nodes/preempt", control.preempt),
+        ("POST", "nodes/maintenance", control.maintain),
+        ("POST", "nodes/activity", control.set_activity),
+    ]
+    return [
+        *(Route(f"/_emulator/{path}", _look(look), methods=[verb]) for verb, path, look in looks),
+        *(
+            Route(f"/_emulator/{path}", _act(world, act), methods=[verb])
+            for verb, path, act in acts
+        ),
+    ]
+
+
+def _look(look: Look) -> Callable[[Request], Any]:
+    async def endpoint(request: Request) -> Response:
+        try:
+            return json_response(look(request))
+        except ApiError as error:
+            return error_response(error)
+
+    return endpoint
+
+
+def _act(world: World, act: Act) -> Callable[[Request], Any]:
+    async def endpoint(request: Request) -> Response:
+        try:
+            return json_response(act(world, parse_body(await request.body())))
+        except ApiError as error:
+            return error_response(error)
+
+    return endpoint
+
+
+def _param(request: Request, name: str) -> str:
+    return str(request.query_params.get(name, ""))
+
+
+def _discovery(request: Request) -> dict[str, Any]:
+    return discovery.document(_param(request, "version"), str(request.base_url))
+
+
+def _status_page(world: World) -> Callable[[Request], Any]:
+    async def page(_: Request) -> Response:
+        world.settle()
+        counts = Counter(record.state for record in world.nodes.values())
+        states = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+        return PlainTextResponse(
+            f"Cloud TPU emulator\nnodes: {states or 'none'}\nspeed: {world.config.speed:g}\n"
+            "look: /_emulator/state /_emulator/bill /_emulator/config /_emulator/faults\n"
+        )
+
+    return page
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """Answer what the router refuses (a wrong verb, mostly) in the envelope of the API."""
+    assert isinstance(error, HTTPException)
+    text = f"{request.method} is not supported for {request.url.path}."
+    return error_response(ApiError(Code.NOT_FOUND, text))
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    log.error("%s %s failed inside the emulator", request.method, request.url.path, exc_info=error)
+    return error_response(ApiError(Code.INTERNAL, "an internal error has occurred"))

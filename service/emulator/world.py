@@ -1,0 +1,111 @@
+"""The emulated cloud: its nodes and operations, what is due to happen to them, and its bill."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address
+from random import Random
+
+from service.emulator.bill import Bill, Transition
+from service.emulator.clock import Clock
+from service.emulator.config import Config
+from service.emulator.errors import not_found
+from service.emulator.faults import Faults
+from service.emulator.nodes import NodeRecord
+from service.emulator.operations import Operations
+from service.emulator.timeline import Timeline
+from service.emulator.wire import Node
+
+Observer = Callable[[Transition], None]
+
+
+@dataclass
+class World:
+    """A plain state machine: it knows nothing of servers, and time only from its clock."""
+
+    clock: Clock
+    rpcs: tuple[str, ...]
+    seed: int = 0
+    config: Config = field(default_factory=Config)
+    nodes: dict[str, NodeRecord] = field(default_factory=dict)
+    timeline: Timeline = field(default_factory=Timeline)
+    bill: Bill = field(default_factory=Bill)
+    observers: list[Observer] = field(default_factory=list)
+    operations: Operations = field(init=False)
+    faults: Faults = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._random = Random(self.seed)  # noqa: S311 - repeatable on purpose, protects nothing
+        self._now = 0.0
+        self._addresses = 0
+        self._first_config = self.config
+        self.operations = Operations(self._random)
+        self.faults = Faults(self.rpcs)
+
+    def settle(self, now: float | None = None) -> float:
+        """Let everything due by now happen, each thing at its own time; time never runs back."""
+        self._now = max(self._now, self.clock() if now is None else now)
+        self.timeline.run_due(self._now)
+        return self._now
+
+    def hurry(self) -> int:
+        """Let everything pending happen now, and be stamped with now."""
+        return self.timeline.hurry(self.settle())
+
+    def reset(self) -> None:
+        """Forget everything but the seed's place: an id is never given twice."""
+        self.config = self._first_config
+        self.nodes.clear()
+        self.timeline = Timeline()
+        self.operations.clear()
+        self.faults.clear()
+        self.bill.clear()
+
+    def find(self, name: str) -> NodeRecord:
+        """Look a node up by its full name; raises ApiError."""
+        if name not in self.nodes:
+            raise not_found(name)
+        return self.nodes[name]
+
+    def new_uid(self) -> int:
+        return int(2**60 + self._random.getrandbits(62))
+
+    def new_block(self, size: int) -> str:
+        """Set a block of 10.0.0.0/8 aside, aligned to its size; after a long time they recur."""
+        start = -(-self._addresses // size) * size
+        if start + size > 2**24:
+            start = 0
+        self._addresses = start + size
+        base = IPv4Address("10.0.0.0") + start
+        return f"{base}/{32 - (size.bit_length() - 1)}"
+
+    def move(self, record: NodeRecord, state: str, at: float) -> None:
+        """Bring a node into a state and tell those who watch; an empty state is the end of it."""
+        before = record.state if record.name in self.nodes else ""
+        if state:
+            self.nodes[record.name] = record
+            record.message.state = Node.State.Value(state)
+        else:
+            del self.nodes[record.name]
+        self._tell(_transition(record, before, state, at))
+
+    def _tell(self, transition: Transition) -> None:
+        self.bill.observe(transition)
+        for observer in self.observers:
+            observer(transition)
+
+
+def _transition(record: NodeRecord, before: str, after: str, at: float) -> Transition:
+    return Transition(
+        at=at,
+        name=record.name,
+        uid=record.message.id,
+        accelerator_type=record.accelerator.name,
+        chips=record.accelerator.chips,
+        zone=record.place.zone,
+        provisioning_model=record.provisioning_model,
+        created=record.created,
+        before=before,
+        after=after,
+    )

@@ -1,0 +1,267 @@
+"""Faults on command: what each does to a call, which calls it fits, and how often."""
+
+from __future__ import annotations
+
+import pytest
+
+from service.emulator import control
+from service.emulator.call import answer
+from service.emulator.errors import ApiError, Code
+from tests.emulator.factories import (
+    EVERYWHERE,
+    METHODS,
+    PARENT,
+    START,
+    Cloud,
+    configured,
+    metadata,
+    moment,
+    name_of,
+)
+
+OTHER_ZONE = "projects/lab/locations/us-central1-a"
+
+
+def order(cloud: Cloud, rpc: str, action: str, **more):
+    return control.add_fault(cloud.world, {"rpc": rpc, "action": action, **more})
+
+
+def refusal(call, *args, **fields):
+    with pytest.raises(ApiError) as caught:
+        call(*args, **fields)
+    return caught.value
+
+
+def test_a_stockout_comes_late_inside_the_operation(cloud):
+    order(cloud, "CreateNode", "stockout")
+    operation = cloud.create()
+    cloud.wait(19)
+    assert cloud.state() == "CREATING"
+    assert not cloud.operation(operation).done
+    cloud.wait(1)
+    assert cloud.state() == "GONE"
+    done = cloud.operation(operation)
+    assert done.error.code == Code.RESOURCE_EXHAUSTED
+    assert done.error.message.startswith(
+        'There is no more capacity in the zone "us-central2-b"; you can try in another zone where'
+        " Cloud TPU Nodes are offered (see https://cloud.google.com/tpu/docs/regions) [EID: 0x"
+    )
+
+
+def test_a_start_may_find_its_capacity_gone(cloud):
+    name = cloud.ready()
+    cloud.ask("StopNode", name=name)
+    cloud.wait(10)
+    order(cloud, "StartNode", "stockout")
+    operation = cloud.ask("StartNode", name=name)
+    cloud.wait(15)
+    assert cloud.state() == "STOPPED"
+    assert cloud.operation(operation).error.code == Code.RESOURCE_EXHAUSTED
+
+
+def test_quota_refuses_at_once_and_says_which(cloud):
+    order(cloud, "CreateNode", "quota")
+    error = refusal(
+        cloud.create,
+        parent="projects/lab/locations/us-east5-a",
+        accelerator_type="v6e-8",
+        scheduling_config={"spot": True},
+    )
+    assert error.code is Code.RESOURCE_EXHAUSTED
+    assert error.http_status == 429
+    assert error.message == (
+        "Quota limit 'TPUV6EPreemptiblePerProjectPerRegionForTPUAPI' has been exceeded."
+        " Limit: 0 in region us-east5."
+    )
+    assert error.details[0].violations[0].subject == "project:lab"
+    cloud.create()
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "message"),
+    [
+        ({"code": "UNAVAILABLE", "message": "come again"}, Code.UNAVAILABLE, "come again"),
+        ({"code": 7}, Code.PERMISSION_DENIED, "PERMISSION_DENIED on command"),
+        ({}, Code.INTERNAL, "INTERNAL on command"),
+    ],
+)
+def test_any_error_can_be_had(cloud, more, code, message):
+    order(cloud, "ListNodes", "error", **more)
+    error = refusal(cloud.ask, "ListNodes", parent=PARENT)
+    assert (error.code, error.message) == (code, message)
+
+
+def test_a_lost_response_has_had_its_effect(cloud):
+    order(cloud, "CreateNode", "lose_response")
+    assert refusal(cloud.create).code is Code.UNAVAILABLE
+    assert cloud.state() == "CREATING"
+
+
+def test_a_delay_holds_back_the_answer_and_not_the_effect(cloud):
+    order(cloud, "CreateNode", "delay", delay_seconds=3)
+    method = METHODS["CreateNode"]
+    request = method.request(parent=PARENT, node_id="a", node=cloud_node())
+    assert answer(cloud.world, method, request).delay_seconds == 3
+    assert cloud.state() == "CREATING"
+
+
+def cloud_node():
+    return {"accelerator_type": "v4-8", "runtime_version": "tpu-ubuntu2204-base"}
+
+
+def test_a_slow_operation_is_open_after_its_node_is_ready(cloud):
+    order(cloud, "CreateNode", "slow_operation", delay_seconds=100)
+    operation = cloud.create()
+    cloud.wait(20)
+    assert cloud.state() == "READY"
+    assert not cloud.operation(operation).done
+    cloud.wait(100)
+    done = cloud.operation(operation)
+    assert done.done
+    assert moment(metadata(done).end_time) == START + 120
+
+
+def test_a_node_can_be_used_while_its_operation_is_slow(cloud):
+    order(cloud, "CreateNode", "slow_operation", delay_seconds=100)
+    name = cloud.ready()
+    cloud.ask("StopNode", name=name)
+    cloud.wait(10)
+    assert cloud.state() == "STOPPED"
+
+
+def test_a_partial_list_names_the_zone_it_could_not_reach(cloud):
+    cloud.create("here")
+    cloud.create("there", OTHER_ZONE, accelerator_type="v2-8")
+    order(cloud, "ListNodes", "partial_list", match={"zone": "us-central1-a"}, times=2)
+    page = cloud.ask("ListNodes", parent=EVERYWHERE)
+    assert [each.name for each in page.nodes] == [name_of("here")]
+    assert list(page.unreachable) == [OTHER_ZONE]
+    page = cloud.ask("ListNodes", parent=OTHER_ZONE)
+    assert (list(page.nodes), list(page.unreachable)) == ([], [OTHER_ZONE])
+    page = cloud.ask("ListNodes", parent=EVERYWHERE)
+    assert (len(page.nodes), list(page.unreachable)) == (2, [])
+
+
+def test_a_partial_list_leaves_another_zone_alone(cloud):
+    cloud.create()
+    order(cloud, "ListNodes", "partial_list", match={"zone": "us-central1-a"})
+    page = cloud.ask("ListNodes", parent=PARENT)
+    assert (len(page.nodes), list(page.unreachable)) == (1, [])
+
+
+def test_a_partial_list_without_a_zone_reaches_none(cloud):
+    cloud.create()
+    order(cloud, "ListNodes", "partial_list")
+    page = cloud.ask("ListNodes", parent=EVERYWHERE)
+    assert len(page.nodes) == 0
+    assert len(page.unreachable) == 40
+
+
+@pytest.mark.parametrize(
+    "match",
+    [
+        {"zone": "us-central2-b"},
+        {"zone": ["us-east5-a", "us-central2-b"]},
+        {"project": "lab", "node_id": "a"},
+        {"name": name_of("a")},
+        {"accelerator_type": "v4-16", "provisioning_model": "spot"},
+        {"generation": "v4"},
+        {"runtime_version": "tpu-ubuntu2204-base"},
+    ],
+)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        {"accelerator_type": "v4-16"},
+        {"accelerator_type": "", "accelerator_config": {"type_": 7, "topology": "2x2x2"}},
+    ],
+)
+def test_a_fault_fits_by_what_the_request_says(cloud, match, kind):
+    order(cloud, "CreateNode", "error", match=match)
+    cloud.create(
+        "b", OTHER_ZONE.replace("lab", "other"), accelerator_type="v2-8", runtime_version="v2-alpha"
+    )
+    assert refusal(cloud.create, scheduling_config={"spot": True}, **kind).code is Code.INTERNAL
+
+
+@pytest.mark.parametrize("rpc", ["GetNode", "StopNode", "DeleteNode"])
+def test_a_fault_fits_by_what_the_node_is(cloud, rpc):
+    name = cloud.ready()
+    order(cloud, rpc, "error", match={"generation": "v4", "node_id": "a"})
+    assert refusal(cloud.ask, rpc, name=name).code is Code.INTERNAL
+
+
+@pytest.mark.parametrize(("times", "hits"), [(1, 1), (3, 3), (0, 5), (-1, 5)])
+def test_a_fault_lasts_as_many_times_as_asked(cloud, times, hits):
+    order(cloud, "ListNodes", "error", times=times)
+    failed = 0
+    for _ in range(5):
+        try:
+            cloud.ask("ListNodes", parent=PARENT)
+        except ApiError:
+            failed += 1
+    assert failed == hits
+
+
+def test_every_call_can_fail_at_once(cloud):
+    order(cloud, "*", "error", code="UNAVAILABLE", times=-1)
+    for rpc in ("ListNodes", "ListLocations"):
+        field = {"parent": PARENT} if rpc == "ListNodes" else {"name": "projects/lab"}
+        assert refusal(cloud.ask, rpc, **field).code is Code.UNAVAILABLE
+
+
+def test_faults_are_listed_and_dropped(cloud):
+    first = order(cloud, "ListNodes", "error", match={"zone": "us-central2-b"})
+    second = order(cloud, "GetNode", "delay", delay_seconds=1, times=-1)
+    assert control.list_faults(cloud.world) == {"faults": [first, second]}
+    assert first["match"] == {"zone": "us-central2-b"}
+    assert control.drop_faults(cloud.world, str(first["id"])) == {"faults": [second]}
+    assert refusal(control.drop_faults, cloud.world, "99").code is Code.NOT_FOUND
+    assert control.drop_faults(cloud.world, "") == {"faults": []}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "known"),
+    [
+        ({"rpc": "CreateNode", "action": "explode"}, "known: stockout, quota, error"),
+        ({"rpc": "BuildNode", "action": "error"}, "known: ListNodes, GetNode"),
+        ({"rpc": "GetNode", "action": "stockout"}, "known: CreateNode, StartNode"),
+        ({"action": "error"}, "unknown rpc None"),
+        ({"rpc": "GetNode", "action": "error", "match": {"colour": "x"}}, "known: project, zone"),
+        ({"rpc": "GetNode", "action": "error", "match": {"zone": 1}}, "must be a text"),
+        ({"rpc": "GetNode", "action": "error", "match": 1}, "must be a JSON object"),
+        ({"rpc": "GetNode", "action": "error", "code": "NOPE"}, "known: OK, CANCELLED"),
+        ({"rpc": "GetNode", "action": "error", "code": 99}, "unknown code 99"),
+        ({"rpc": "GetNode", "action": "error", "message": 1}, "message must be a text"),
+        ({"rpc": "GetNode", "action": "error", "times": "x"}, "times must be"),
+        ({"rpc": "GetNode", "action": "error", "times": -2}, "times must be"),
+        ({"rpc": "GetNode", "action": "delay", "delay_seconds": -1}, "delay_seconds must be"),
+        ({"rpc": "GetNode", "action": "error", "when": 1}, "unknown fault key when"),
+        ([], "must be a JSON object"),
+    ],
+)
+def test_a_fault_that_makes_no_sense_is_refused_with_what_is_known(cloud, wrong, known):
+    error = refusal(control.add_fault, cloud.world, wrong)
+    assert error.code is Code.INVALID_ARGUMENT
+    assert known in error.message
+
+
+def test_capacity_that_is_taken_stocks_out_late():
+    cloud = configured(capacity={"us-central2-b/v4": 8})
+    cloud.ready("a")
+    operation = cloud.create("b", accelerator_type="v4-16")
+    cloud.create("c")
+    cloud.wait(20)
+    assert cloud.operation(operation).error.code == Code.RESOURCE_EXHAUSTED
+    assert cloud.state("c") == "READY"
+
+
+def test_quota_is_held_by_a_preempted_node():
+    cloud = configured(quotas={"us-central2-b/v4": 4})
+    cloud.ready("a", scheduling_config={"spot": True})
+    control.preempt(cloud.world, {"name": name_of("a")})
+    assert "Limit: 4 in region us-central2." in refusal(cloud.create, "b").message
+    cloud.create("b", accelerator_type="v6e-8")
+    cloud.ask("DeleteNode", name=name_of("a"))
+    cloud.wait(8)
+    cloud.create("c")

@@ -1,0 +1,83 @@
+"""Whatever a client sends, the answer is an error in Google's manner, never a crash."""
+
+from __future__ import annotations
+
+import grpc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from service.emulator.methods import SERVICES
+from service.emulator.wire import Node
+from tests.emulator.factories import METHODS, PARENT, Web, name_of
+
+NODE_KEYS = [field.json_name for field in Node.DESCRIPTOR.fields]
+SCALARS = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=8)
+)
+JSON = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(NODE_KEYS) | st.text(max_size=4), inner, max_size=4)
+    ),
+    max_leaves=8,
+)
+PATHS = [
+    ("POST", f"/v2/{PARENT}/nodes?nodeId=a"),
+    ("PATCH", f"/v2/{name_of('a')}?updateMask=labels,metadata"),
+    ("POST", f"/v2/{name_of('a')}:stop"),
+    ("POST", f"/v2/{name_of('a')}:getGuestAttributes"),
+    ("POST", f"/v2/{PARENT}:generateServiceIdentity"),
+    ("PATCH", "/_emulator/config"),
+    ("POST", "/_emulator/faults"),
+    ("POST", "/_emulator/nodes/preempt"),
+    ("POST", "/_emulator/nodes/maintenance"),
+    ("POST", "/_emulator/nodes/activity"),
+]
+FULL_NAMES = [
+    f"/{service.name}/{method.name}" for service in SERVICES for method in service.methods
+]
+
+
+def is_googles(answer: tuple[int, object]) -> bool:
+    status, body = answer
+    return status < 500 and (status == 200 or body["error"]["code"] == status)
+
+
+@pytest.mark.parametrize(("verb", "path"), PATHS)
+def test_any_json_gets_an_answer(served, verb, path):
+    web = Web(served.rest_url)
+
+    @settings(max_examples=40, deadline=None)
+    @given(JSON)
+    def check(body):
+        assert is_googles(web.ask(verb, path, body))
+
+    check()
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.sampled_from(["v1", "v2", "_emulator"]),
+    st.lists(st.sampled_from(["projects", "lab", "locations", "-", "nodes", "a:b", "%2F", "%ff"])),
+    st.sampled_from(["", "?pageSize=1", "?filter=%00", "?alt=media", "?a=b&a=c", "?%ff=%fe"]),
+)
+def test_any_path_gets_an_answer(served, root, parts, query):
+    path = "/".join(["", root, *parts])
+    assert is_googles(Web(served.rest_url).ask("GET", f"{path}{query}"))
+
+
+@pytest.mark.parametrize("method", FULL_NAMES)
+def test_bytes_that_are_no_message_are_refused(served, method):
+    with grpc.insecure_channel(served.grpc_address) as channel:
+        call = channel.unary_unary(method)
+        with pytest.raises(grpc.RpcError) as caught:
+            call(b"\xff\xff\xff\xff\x01")
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize("rpc", METHODS)
+def test_an_empty_request_is_answered(cloud, rpc):
+    with pytest.raises(Exception, match="does not match the pattern"):
+        cloud.ask(rpc)
