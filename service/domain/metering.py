@@ -158,11 +158,16 @@ def closed(usage: Usage, end_lo: int, end: int, evidence: Evidence) -> Usage:
 
 
 def forgiven(usage: Usage, created_at: int | None) -> Usage:
-    """The usage of a node that was preempted: free when that was within its first minute."""
-    if created_at is None or usage.end is None:
+    """The usage of a node that was preempted: free when that was within its first minute.
+
+    Where it may have been, but was seen too late to tell, all of it is charged and uncertain.
+    """
+    if created_at is None or usage.end is None or usage.end_lo is None:
         return usage
-    if usage.end - created_at <= FREE_IF_PREEMPTED_WITHIN:
+    if usage.end - created_at < FREE_IF_PREEMPTED_WITHIN:
         return replace(usage, free="preempted in its first minute", dirty=True)
+    if usage.end_lo - created_at < FREE_IF_PREEMPTED_WITHIN:
+        return replace(usage, start_hi=usage.end, end_lo=usage.end)
     return usage
 
 

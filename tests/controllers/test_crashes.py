@@ -1,0 +1,80 @@
+"""The daemon is killed at every point of a node's life; the next one finds everything again."""
+
+from __future__ import annotations
+
+import pytest
+
+from service.domain.node import NodeState
+from tests.controllers.conftest import Lab
+from tests.fakes import Killed
+
+
+def kill(lab: Lab, verb: str, *, after: bool) -> None:
+    """The daemon dies in its next call of that verb, and another one takes its place."""
+    lab.cloud.fail(verb, Killed(), after=after)
+    with pytest.raises(Killed):
+        live_on(lab)
+    lab.start_daemon(f"after-{verb}-{after}")
+
+
+def live_on(lab: Lab) -> None:
+    """A while goes by."""
+    for _ in range(10):
+        lab.tick(5)
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_killed_around_the_create_there_is_one_node_and_it_is_adopted(
+    lab: Lab, *, after: bool
+) -> None:
+    node = lab.ask()
+    kill(lab, "create", after=after)
+    lab.tick(15)
+    lab.tick(15)
+    assert len(lab.cloud.nodes) == 1
+    ready = lab.cloud.come_up()
+    lab.tick(15)
+    found = lab.node(node)
+    assert found.state == NodeState.READY
+    assert found.ready_at == ready, "the operation is found in the cloud's own list"
+    assert lab.nodes.cost(node.id).uncertainty == 0
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_killed_around_the_delete_it_is_deleted_all_the_same(lab: Lab, *, after: bool) -> None:
+    node = lab.up()
+    lab.tick(600)
+    lab.nodes.delete(node.id)
+    kill(lab, "delete", after=after)
+    lab.tick(15)
+    lab.cloud.settle()
+    lab.tick(60)
+    assert lab.node(node).state == NodeState.DELETED
+    assert lab.cost(node) == lab.posted(node)
+    assert lab.nodes.cost(node.id).uncertainty == 0
+
+
+@pytest.mark.parametrize("verb", ["inventory", "get", "operations"])
+def test_killed_while_looking_nothing_is_lost(lab: Lab, verb: str) -> None:
+    node = lab.ask()
+    lab.tick()
+    ready = lab.cloud.come_up()
+    kill(lab, verb, after=True)
+    lab.tick(15)
+    assert lab.node(node).state == NodeState.READY
+    assert lab.node(node).ready_at == ready
+
+
+def test_killed_and_down_for_hours_the_cost_is_exact_to_the_second(lab: Lab) -> None:
+    node = lab.ask()
+    lab.tick()
+    lab.clock.pass_(20)
+    ready = lab.cloud.come_up()
+    lab.clock.pass_(5 * 3_600 + 1)
+    lab.start_daemon("after the weekend")
+    lab.tick(15)
+    lab.nodes.delete(node.id)
+    lab.lifecycle.tick(lab.lease)
+    seconds = lab.clock() - ready
+    assert lab.nodes.cost(node.id).chip_seconds == 8 * seconds
+    assert lab.nodes.cost(node.id).uncertainty == 0

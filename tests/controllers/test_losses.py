@@ -1,0 +1,118 @@
+"""What the cloud takes away, or someone else does, or what a look does not show."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from service.domain.node import NodeState, ProvisioningModel
+from tests.controllers.conftest import Lab
+
+
+def test_a_preempted_node_is_noticed_closed_deleted_and_verified_gone(lab: Lab) -> None:
+    node = lab.up(provisioning_model=ProvisioningModel.SPOT)
+    lab.tick(3_600)
+    lab.cloud.become(NodeState.PREEMPTED)
+    lab.tick(15)
+    cost = lab.cost(node)
+    assert lab.cloud.nodes[lab.cloud.only].state == NodeState.DELETING, "it holds quota"
+    assert lab.node(node).state == NodeState.DELETING
+    lab.tick(60)
+    assert lab.node(node).state == NodeState.DELETING
+    lab.cloud.settle()
+    lab.tick(60)
+    assert lab.node(node).state == NodeState.DELETED
+    assert lab.node(node).delete_reason == "it was preempted in us-west4-a"
+    assert lab.cost(node) == cost == lab.posted(node)
+
+
+def test_a_preempted_node_comes_back_when_its_owner_wants_that(lab: Lab) -> None:
+    node = lab.up(provisioning_model=ProvisioningModel.SPOT, recreate_on_preemption=True)
+    first = lab.cloud.only
+    lab.cloud.become(NodeState.PREEMPTED)
+    lab.tick(15)
+    lab.cloud.settle()
+    lab.tick(30)
+    lab.tick(30)
+    assert lab.cloud.only != first, "names are never reused"
+    lab.cloud.come_up()
+    lab.tick(15)
+    assert lab.node(node).state == NodeState.READY
+    assert lab.node(node).attempt == 2
+
+
+def test_a_node_deleted_in_the_console_is_gone_only_after_get_says_so(lab: Lab) -> None:
+    node = lab.up()
+    lab.tick(3_600)
+    lab.cloud.lose()
+    lab.tick(15)
+    assert lab.node(node).state == NodeState.DELETED
+    assert "deleted outside this service" in lab.story(node)
+    assert ("get", lab.node(node).place.path) in lab.cloud.calls
+
+
+def test_a_list_that_lacks_a_node_is_not_believed(lab: Lab) -> None:
+    node = lab.up()
+    path = lab.cloud.only
+    whole = lab.cloud.nodes.copy()
+    lab.cloud.nodes.clear()
+    lab.clock.pass_(15)
+    lab.inventory.tick(lab.lease)
+    lab.cloud.nodes.update(whole)
+    lab.lifecycle.tick(lab.lease)
+    assert lab.node(node).state == NodeState.READY
+    assert path in lab.cloud.nodes
+
+
+def test_a_zone_that_was_not_reachable_says_nothing_about_its_nodes(lab: Lab) -> None:
+    node = lab.up()
+    lab.tick()
+    lab.cloud.calls.clear()
+    lab.cloud.unreachable = frozenset({"us-west4-a"})
+    for _ in range(5):
+        lab.tick(15)
+    assert lab.node(node).state == NodeState.READY
+    assert {verb for verb, _ in lab.cloud.calls} == {"inventory"}
+
+
+def test_a_namesake_made_after_ours_was_lost_is_not_ours(lab: Lab) -> None:
+    node = lab.up()
+    path = lab.cloud.only
+    lab.cloud.nodes[path] = replace(lab.cloud.nodes[path], uid="1")
+    lab.nodes.delete(node.id)
+    lab.tick(15)
+    assert lab.node(node).state == NodeState.DELETED
+    assert lab.cloud.count("delete") == 0, "another incarnation is never deleted"
+
+
+def test_a_state_nobody_knows_is_kept_as_it_is_and_costs_nothing(lab: Lab) -> None:
+    node = lab.up()
+    lab.cloud.become("STATE_99")
+    lab.tick(15)
+    assert lab.node(node).state == "STATE_99"
+    cost = lab.cost(node)
+    lab.tick(600)
+    assert lab.cost(node) == cost
+
+
+@pytest.mark.parametrize("state", [NodeState.REPAIRING, NodeState.RESTARTING])
+def test_a_node_under_repair_is_waited_for(lab: Lab, state: NodeState) -> None:
+    node = lab.up()
+    lab.cloud.become(state)
+    lab.tick(15)
+    lab.cloud.become(NodeState.READY)
+    lab.tick(600)
+    assert lab.node(node).state == NodeState.READY
+    assert lab.cloud.count("delete") == 0
+
+
+def test_a_preemption_within_the_first_minute_costs_nothing(lab: Lab) -> None:
+    node = lab.ask(provisioning_model=ProvisioningModel.SPOT)
+    lab.tick()
+    lab.cloud.come_up()
+    lab.tick(15)
+    lab.cloud.become(NodeState.PREEMPTED)
+    lab.tick(15)
+    assert lab.cost(node) == 0 == lab.posted(node)
+    assert lab.nodes.cost(node.id).unpriced_seconds == 0

@@ -1,0 +1,122 @@
+"""Seconds and nano-dollars through the real controllers, against the cloud's own instants."""
+
+from __future__ import annotations
+
+from service.application.costs import Question
+from service.domain.clock import DAY, HOUR
+from service.domain.money import half_even
+from service.domain.node import NodeState
+from tests.controllers.conftest import Lab
+
+RATE = 8 * 1_200_000_000
+"""Nano-dollars an hour of eight v5e chips on demand in us-west4."""
+
+
+def test_a_node_costs_exactly_its_ready_seconds_however_rarely_it_was_looked_at(lab: Lab) -> None:
+    node = lab.ask()
+    lab.tick()
+    lab.clock.pass_(17)
+    ready = lab.cloud.come_up()
+    lab.tick(900)
+    lab.clock.pass_(2 * HOUR + 311)
+    lab.nodes.delete(node.id)
+    lab.lifecycle.tick(lab.lease)
+    deleted = lab.clock()
+    lab.tick(50)
+    assert lab.cost(node) == half_even(RATE * (deleted - ready), HOUR) == lab.posted(node)
+    assert lab.nodes.cost(node.id).uncertainty == 0
+    assert not lab.nodes.cost(node.id).estimated
+
+
+def test_the_open_tail_grows_by_the_second_and_is_not_in_the_ledger(lab: Lab) -> None:
+    node = lab.up()
+    before = lab.cost(node)
+    lab.clock.pass_(1)
+    assert lab.cost(node) - before in (RATE // HOUR, RATE // HOUR + 1)
+    assert lab.posted(node) == 0
+    assert lab.nodes.cost(node.id).estimated
+
+
+def test_metering_twice_posts_nothing_and_ten_missed_ticks_post_the_same(lab: Lab) -> None:
+    node = lab.up()
+    lab.clock.pass_(10 * HOUR)
+    lab.metering.tick(lab.lease)
+    once = lab.nodes.ledger(node.id, 0, 1_000)
+    lab.metering.tick(lab.lease)
+    assert lab.nodes.ledger(node.id, 0, 1_000) == once
+    assert len(once) == 10
+    assert sum(line.amount_nanos for line in once) == lab.posted(node)
+
+
+def test_a_preemption_between_two_looks_is_charged_to_the_later_and_says_so(lab: Lab) -> None:
+    node = lab.up()
+    lab.tick(3_600)
+    lab.cloud.become(NodeState.PREEMPTED)
+    lab.tick(15)
+    cost = lab.nodes.cost(node.id)
+    assert cost.uncertainty == RATE * 15 // HOUR
+    assert cost.estimated
+
+
+def test_the_bracket_of_a_preemption_starts_at_the_last_look_also_after_a_restart(
+    lab: Lab,
+) -> None:
+    node = lab.up()
+    lab.tick(3_600)
+    looked_at = lab.inventory.looked_at
+    with lab.units() as unit:
+        unit.leases.take(lab.lease.project, lab.lease.holder, 10, looked_at[lab.lease.project])
+    lab.start_daemon("second")
+    lab.cloud.become(NodeState.PREEMPTED)
+    lab.tick(600)
+    assert lab.nodes.cost(node.id).uncertainty == RATE * 600 // HOUR
+
+
+def test_a_ready_that_no_look_ever_saw_is_charged_from_the_clouds_own_record(lab: Lab) -> None:
+    node = lab.ask()
+    lab.tick()
+    lab.clock.pass_(20)
+    lab.cloud.come_up()
+    lab.clock.pass_(1_800)
+    lab.cloud.become(NodeState.PREEMPTED)
+    lab.tick(15)
+    assert lab.cost(node) == (RATE * 1_815 + HOUR // 2) // HOUR
+
+
+def test_the_operation_that_stays_open_after_ready_is_no_evidence(lab: Lab) -> None:
+    node = lab.ask()
+    lab.tick()
+    lab.clock.pass_(20)
+    lab.cloud.become(NodeState.READY)
+    lab.tick(15)
+    cost = lab.nodes.cost(node.id)
+    assert cost.uncertainty == RATE * 35 // HOUR
+    assert lab.node(node).state == NodeState.READY
+
+
+def test_costs_from_the_rollup_and_from_usage_are_the_same_to_the_nano_dollar(lab: Lab) -> None:
+    first = lab.up(name="first", team="vision")
+    lab.up(name="second", team="nlp", accelerator_type="v5litepod-4")
+    lab.tick(31 * HOUR + 123)
+    lab.nodes.delete(first.id)
+    lab.tick(7)
+    lab.tick(5 * HOUR)
+    by_rollup = lab.costs.report(Question(window="7d", aggregate=("team",)))
+    by_usage = lab.costs.report(Question(window="7d", aggregate=("team", "node")))
+    hourly = lab.costs.report(Question(window="7d", step="hour", aggregate=("team",)))
+    assert by_rollup.total == by_usage.total == hourly.total > 0
+    assert by_rollup.chip_seconds == by_usage.chip_seconds
+    assert by_rollup.total == sum(row.cost for row in by_rollup.rows)
+    with lab.units() as unit:
+        unit.costs.rebuild()
+    assert lab.costs.report(Question(window="7d", aggregate=("team",))) == by_rollup
+
+
+def test_every_time_zone_comes_to_the_same_total(lab: Lab) -> None:
+    lab.up()
+    lab.tick(3 * DAY + 1_234)
+    totals = {
+        lab.costs.report(Question(window="2026-11-01T00:00:00Z,2026-11-20T00:00:00Z", tz=tz)).total
+        for tz in ("UTC", "Europe/Berlin", "Asia/Kolkata", "America/New_York", "Pacific/Apia")
+    }
+    assert len(totals) == 1

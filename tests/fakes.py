@@ -1,0 +1,207 @@
+"""A cloud in memory that does what it is told, forgets nothing, and fails on command."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy import Engine
+
+from service.cloud.ports import Inventory, Operation, Order, Sighting
+from service.domain.errors import AlreadyExists, CloudError, CloudNotFound
+from service.domain.node import CloudNode, NodeState, Place
+from tests.hands import HandClock
+
+
+class Killed(BaseException):
+    """The process is gone at this point; nothing may catch it, and nothing is unwound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What happens to one call: an error, before or after the call took effect."""
+
+    error: BaseException
+    after: bool = False
+
+
+class FakeCloud:
+    """Every change of state is made by the test, so each test says what the cloud does when."""
+
+    def __init__(self, clock: HandClock) -> None:
+        self.clock = clock
+        self.nodes: dict[str, CloudNode] = {}
+        self.done: dict[str, Operation] = {}
+        self.calls: list[tuple[str, str]] = []
+        self.unreachable: frozenset[str] = frozenset()
+        self._faults: dict[str, list[Fault]] = defaultdict(list)
+        self._uids = 7_000
+
+    # what a test does
+
+    def fail(self, verb: str, error: BaseException, *, after: bool = False) -> None:
+        """Have the next call of that verb fail."""
+        self._faults[verb].append(Fault(error, after))
+
+    def come_up(self, path: str | None = None) -> int:
+        """The node is READY from now on, and so ends its operation; answers the instant."""
+        self._set(path, state=NodeState.READY)
+        self._finish(path or self.only, ("create", "start"))
+        return self.clock()
+
+    def settle(self) -> None:
+        """What is being deleted is gone, what is being stopped is stopped."""
+        for path, node in list(self.nodes.items()):
+            if node.state == NodeState.DELETING:
+                del self.nodes[path]
+                self._finish(path, ("delete",))
+            elif node.state == NodeState.STOPPING:
+                self._set(path, state=NodeState.STOPPED)
+                self._finish(path, ("stop",))
+
+    def become(self, state: str, path: str | None = None) -> None:
+        """The node changes its state by itself."""
+        self._set(path, state=state)
+
+    def lose(self, path: str | None = None) -> None:
+        """Someone deletes the node elsewhere; it is gone at once."""
+        del self.nodes[path or self.only]
+
+    def stock_out(self, error: CloudError) -> None:
+        """The create that is under way fails late, inside its operation, and leaves nothing."""
+        path = self.only
+        del self.nodes[path]
+        self._finish(path, ("create",), error)
+
+    @property
+    def only(self) -> str:
+        """The full name of the only node there is."""
+        (path,) = self.nodes
+        return path
+
+    def count(self, verb: str) -> int:
+        """How often that call was made."""
+        return sum(1 for called, _ in self.calls if called == verb)
+
+    # what the service does (`service.cloud.ports.TpuCloud`)
+
+    def inventory(self, project: str) -> Inventory:
+        def answer() -> Inventory:
+            shown = {
+                path: Sighting(repr(node).encode(), lambda node=node: node)  # type: ignore[misc]
+                for path, node in self.nodes.items()
+                if node.place.project == project and node.place.zone not in self.unreachable
+            }
+            return Inventory(project, shown, self.unreachable, pages=1)
+
+        return self._call("inventory", project, answer)
+
+    def get(self, place: Place) -> CloudNode:
+        return self._call("get", place.path, lambda: self._found(place.path))
+
+    def create(self, order: Order) -> Operation:
+        path = order.place.path
+
+        def effect() -> Operation:
+            if path in self.nodes:
+                raise AlreadyExists(f"{path} exists")
+            self._uids += 1
+            self.nodes[path] = CloudNode(
+                place=order.place,
+                uid=str(self._uids),
+                state=NodeState.CREATING,
+                accelerator_type=order.spec.accelerator_type,
+                labels=dict(order.labels),
+                created_at=self.clock(),
+            )
+            return self._begin("create", path)
+
+        return self._call("create", path, effect)
+
+    def delete(self, place: Place) -> Operation:
+        return self._call("delete", place.path, lambda: self._turn(place, "delete"))
+
+    def start(self, place: Place) -> Operation:
+        return self._call("start", place.path, lambda: self._turn(place, "start"))
+
+    def stop(self, place: Place) -> Operation:
+        return self._call("stop", place.path, lambda: self._turn(place, "stop"))
+
+    def operation(self, name: str) -> Operation:
+        if name not in self.done:
+            raise CloudNotFound(f"{name} is not known")
+        return self.done[name]
+
+    def operations(self, project: str, zone: str) -> Sequence[Operation]:
+        prefix = f"projects/{project}/locations/{zone}/"
+        return self._call(
+            "operations",
+            zone,
+            lambda: [op for op in self.done.values() if op.target.startswith(prefix)],
+        )
+
+    def update_metadata(self, place: Place, metadata: Mapping[str, str]) -> Operation:
+        raise NotImplementedError
+
+    def guest_attributes(self, place: Place, namespace: str) -> Sequence[Mapping[str, str]]:
+        raise NotImplementedError
+
+    def runtime_versions(self, project: str, zone: str) -> Sequence[str]:
+        raise NotImplementedError
+
+    def accelerator_types(self, project: str, zone: str) -> Sequence[str]:
+        raise NotImplementedError
+
+    def _call(self, verb: str, subject: str, effect: Callable[[], Any]) -> Any:
+        self.calls.append((verb, subject))
+        fault = self._faults[verb].pop(0) if self._faults[verb] else None
+        if fault is not None and not fault.after:
+            raise fault.error
+        answer = effect()
+        if fault is not None:
+            raise fault.error
+        return answer
+
+    def _found(self, path: str) -> CloudNode:
+        if path not in self.nodes:
+            raise CloudNotFound(f"{path} was not found")
+        return self.nodes[path]
+
+    def _turn(self, place: Place, verb: str) -> Operation:
+        self._found(place.path)
+        states = {
+            "delete": NodeState.DELETING,
+            "start": NodeState.STARTING,
+            "stop": NodeState.STOPPING,
+        }
+        self._set(place.path, state=states[verb])
+        return self._begin(verb, place.path)
+
+    def _set(self, path: str | None, **changes: Any) -> None:
+        path = path or self.only
+        self.nodes[path] = replace(self.nodes[path], **changes)
+
+    def _begin(self, verb: str, path: str) -> Operation:
+        name = f"operation-{len(self.done)}-{verb}"
+        self.done[name] = Operation(name, verb, path, self.clock())
+        return self.done[name]
+
+    def _finish(self, path: str, verbs: Sequence[str], error: CloudError | None = None) -> None:
+        for name, op in self.done.items():
+            if op.target == path and op.verb in verbs and not op.done:
+                self.done[name] = replace(op, done=True, ended_at=self.clock(), error=error)
+
+
+class OutsideTransactions:
+    """A cloud that refuses to be asked while a database connection is held."""
+
+    def __init__(self, inner: FakeCloud, engine: Engine) -> None:
+        self._inner = inner
+        self._engine = engine
+
+    def __getattr__(self, name: str) -> Any:
+        held = self._engine.pool.checkedout()  # type: ignore[attr-defined]
+        assert held == 0, f"{name} was called inside a transaction"
+        return getattr(self._inner, name)
