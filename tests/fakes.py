@@ -94,7 +94,8 @@ class FakeCloud:
                 for path, node in self.nodes.items()
                 if node.place.project == project and node.place.zone not in self.unreachable
             }
-            return Inventory(project, shown, self.unreachable, pages=1)
+            digest = repr(sorted(shown.items(), key=lambda item: item[0])).encode()
+            return Inventory(project, digest, lambda: shown, self.unreachable, pages=1)
 
         return self._call("inventory", project, answer)
 

@@ -31,10 +31,15 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """Every node of a project at one look, by full name, and the zones it says nothing about."""
+    """Every node of a project at one look, and the zones it says nothing about.
+
+    `digest` is over all that was shown: two looks with the same one show the same. `sightings`
+    reads the nodes out, by full name; a caller for whom nothing has changed need not.
+    """
 
     project: str
-    nodes: Mapping[str, Sighting]
+    digest: bytes
+    sightings: Callable[[], Mapping[str, Sighting]]
     unreachable: frozenset[str]
     pages: int
 

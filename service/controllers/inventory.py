@@ -14,7 +14,7 @@ from service.domain.lease import Lease
 from service.domain.lifecycle import is_ours
 from service.domain.node import CloudNode, Node
 from service.domain.observation import Looking
-from service.store.nodes import Known
+from service.store.nodes import Fingerprint, Known
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 
@@ -24,25 +24,31 @@ BATCH = 200
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What one inventory shows otherwise than it is stored."""
+    """What one inventory shows otherwise than it is stored.
+
+    `missing` are nodes that nobody looks after yet; `lacking` says that any is not shown at all.
+    """
 
     changed: dict[str, Sighting]
     missing: tuple[str, ...]
+    lacking: bool
 
 
 def compare(known: Iterable[Known], inventory: Inventory) -> Difference:
     """Tell what changed and what is missing. Absence counts only where the inventory knows."""
     changed: dict[str, Sighting] = {}
     missing: list[str] = []
-    nodes, project = inventory.nodes, inventory.project
+    lacking = False
+    nodes, project = inventory.sightings(), inventory.project
     for node in known:
         sighting = nodes.get(f"projects/{project}/locations/{node.zone}/nodes/{node.cloud_id}")
         if sighting is None:
+            lacking = True
             if node.next_try_at is None and inventory.knows(node.zone):
                 missing.append(node.id)
         elif sighting.digest != node.digest:
             changed[node.id] = sighting
-    return Difference(changed, tuple(missing))
+    return Difference(changed, tuple(missing), lacking)
 
 
 class InventoryController:
@@ -56,12 +62,25 @@ class InventoryController:
         self._prices = prices
         self._clock = clock
         self.looked_at: dict[str, int] = {}
+        self._agreed: dict[Lease, tuple[bytes, Fingerprint]] = {}
 
     def tick(self, lease: Lease) -> None:
         """One look; a node that is missing is only handed to the lifecycle, which asks for it by
         name: absence from a list alone proves nothing."""
         now = self._clock()
         inventory = self._cloud.inventory(lease.project)
+        with self._units.reading() as unit:
+            stored = unit.nodes.fingerprint(lease.project)
+        if self._agreed.get(lease) != (inventory.digest, stored):
+            self._agreed.clear()
+            if self._compare(inventory, lease, now):
+                self._agreed[lease] = inventory.digest, stored
+        if not inventory.unreachable:
+            self.looked_at[lease.project] = now
+
+    def _compare(self, inventory: Inventory, lease: Lease, now: int) -> bool:
+        """Write down what differs; answers whether nothing did. Then, as long as neither side
+        changes, there is nothing to compare."""
         with self._units.reading() as unit:
             known = unit.nodes.open_in(lease.project)
             before = max(unit.leases.looked_at(lease.project), self.looked_at.get(lease.project, 0))
@@ -73,8 +92,7 @@ class InventoryController:
         if difference.missing:
             with self._units(lease) as unit:
                 unit.nodes.wake(difference.missing, now)
-        if not inventory.unreachable:
-            self.looked_at[lease.project] = now
+        return not difference.changed and not difference.lacking
 
     def _write(
         self, batch: dict[str, Sighting], records: Records, looking: Looking, lease: Lease

@@ -40,21 +40,30 @@ def complete(pages: Iterable[Any]) -> Iterator[Any]:
 
 
 def inventory(project: str, pages: Iterable[Any]) -> Inventory:
-    """All nodes on the pages (raw ListNodesResponse), each with a digest and not yet decoded.
+    """All nodes on the pages (raw ListNodesResponse), not yet read.
 
-    The digest is over the node's bytes in a fixed order of map entries, which the wire has not.
+    The digest is over the bytes in a fixed order of map entries, which the wire has not, and leaves
+    out the page tokens, which may differ each time.
     """
+    shown = list(all_of(pages))
+    unreachable = {_zone(entry) for page in shown for entry in page.unreachable}
+    seal = blake2b(digest_size=16)
+    for page in shown:
+        page.ClearField("next_page_token")
+        seal.update(page.SerializeToString(deterministic=True))
+    return Inventory(
+        project, seal.digest(), partial(_sightings, shown), frozenset(unreachable), len(shown)
+    )
+
+
+def _sightings(pages: Iterable[Any]) -> dict[str, Sighting]:
     nodes: dict[str, Sighting] = {}
-    unreachable: set[str] = set()
-    count = 0
-    for page in all_of(pages):
-        count += 1
-        unreachable.update(_zone(entry) for entry in page.unreachable)
+    for page in pages:
         for node in page.nodes:
             shown = node.SerializeToString(deterministic=True)
             digest = blake2b(shown, digest_size=8).digest()
             nodes[node.name] = Sighting(digest, partial(decoded, node))
-    return Inventory(project, nodes, frozenset(unreachable), count)
+    return nodes
 
 
 def _zone(entry: str) -> str:

@@ -107,7 +107,7 @@ def test_a_node_is_created_seen_stopped_started_and_deleted(cloud, tpus):
         tpus.get(PLACE)
     with pytest.raises(CloudNotFound):
         tpus.delete(PLACE)
-    assert tpus.inventory("lab").nodes == {}
+    assert tpus.inventory("lab").sightings() == {}
 
 
 def test_the_cloud_remembers_what_was_done_in_a_zone(cloud, tpus):
@@ -152,14 +152,14 @@ def test_an_inventory_spans_zones_and_pages_and_decodes_what_get_shows(cloud, tp
         tpus.create(replace(given.order(), place=place))
     cloud.settle()
     found = tpus.inventory("lab")
-    assert set(found.nodes) == {place.path for place in places}
+    assert set(found.sightings()) == {place.path for place in places}
     assert (found.pages, found.unreachable) == (3, frozenset())
-    assert all(found.nodes[place.path].decode() == tpus.get(place) for place in places)
+    assert all(found.sightings()[place.path].decode() == tpus.get(place) for place in places)
 
 
 def test_a_digest_stays_until_something_changes(cloud, tpus):
     def digest() -> bytes:
-        return tpus.inventory("lab").nodes[PLACE.path].digest
+        return tpus.inventory("lab").sightings()[PLACE.path].digest
 
     tpus.create(given.order(metadata={str(n): "x" for n in range(20)}))
     creating = digest()
@@ -218,7 +218,7 @@ def test_a_read_is_tried_again(action, cloud, tpus):
     cloud.fault("GetNode", action, code="UNAVAILABLE", times=2)
     assert tpus.get(PLACE).place == PLACE
     cloud.fault("ListNodes", action, code="UNAVAILABLE", times=1)
-    assert PLACE.path in tpus.inventory("lab").nodes
+    assert PLACE.path in tpus.inventory("lab").sightings()
 
 
 def test_without_patience_nothing_is_tried_again(cloud):
@@ -226,17 +226,17 @@ def test_without_patience_nothing_is_tried_again(cloud):
     tpus = cloud.tpus(ONCE)
     with pytest.raises(CloudUnavailable):
         tpus.inventory("lab")
-    assert tpus.inventory("lab").nodes == {}
+    assert tpus.inventory("lab").sightings() == {}
 
 
 def test_a_list_that_lacks_a_zone_says_so(cloud, tpus):
     tpus.create(given.order())
     cloud.fault("ListNodes", "partial_list", match={"zone": ZONE})
     found = tpus.inventory("lab")
-    assert found.nodes == {}
+    assert found.sightings() == {}
     assert not found.knows(ZONE)
     assert found.knows("us-east1-d")
-    assert PLACE.path in tpus.inventory("lab").nodes
+    assert PLACE.path in tpus.inventory("lab").sightings()
 
 
 @pytest.mark.parametrize(
@@ -274,10 +274,10 @@ def test_a_slice_cannot_be_stopped(cloud, tpus):
 def test_metadata_is_replaced(cloud, tpus):
     tpus.create(given.order(metadata={"old": "1"}))
     cloud.settle()
-    before = tpus.inventory("lab").nodes[PLACE.path].digest
+    before = tpus.inventory("lab").sightings()[PLACE.path].digest
     assert tpus.update_metadata(PLACE, {"new": "2"}).verb == "update"
     cloud.settle()
-    assert tpus.inventory("lab").nodes[PLACE.path].digest != before
+    assert tpus.inventory("lab").sightings()[PLACE.path].digest != before
 
 
 def test_guest_attributes_are_empty_on_a_node_that_wrote_none(cloud, tpus):

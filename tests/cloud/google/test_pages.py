@@ -25,19 +25,19 @@ def named(name: str, **fields: Any) -> Any:
 
 def test_the_nodes_of_all_pages_are_there_by_their_full_names():
     found = inventory("lab", [raw_page(named("a"), named("b"), token="2"), raw_page(named("c"))])
-    assert set(found.nodes) == {f"{ZONE}/nodes/{name}" for name in "abc"}
+    assert set(found.sightings()) == {f"{ZONE}/nodes/{name}" for name in "abc"}
     assert (found.project, found.pages, found.unreachable) == ("lab", 2, frozenset())
-    assert found.nodes[f"{ZONE}/nodes/b"].decode().place.cloud_id == "b"
+    assert found.sightings()[f"{ZONE}/nodes/b"].decode().place.cloud_id == "b"
 
 
 def test_a_node_that_comes_twice_counts_once():
     found = inventory("lab", [raw_page(named("a"), token="2"), raw_page(named("a", state=5))])
-    assert [sighting.decode().state for sighting in found.nodes.values()] == ["DELETING"]
+    assert [sighting.decode().state for sighting in found.sightings().values()] == ["DELETING"]
 
 
 def test_a_legacy_tpu_node_is_left_in():
     found = inventory("lab", [raw_page(named("a", api_version=2))])
-    assert len(found.nodes) == 1
+    assert len(found.sightings()) == 1
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_there_is_an_end_even_to_tokens_that_never_repeat():
 
 
 def digest(node: Any) -> bytes:
-    [sighting] = inventory("lab", [raw_page(node)]).nodes.values()
+    [sighting] = inventory("lab", [raw_page(node)]).sightings().values()
     return sighting.digest
 
 
