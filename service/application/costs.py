@@ -21,6 +21,9 @@ from service.domain.zones import region_of
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
+Group = tuple[str, ...]
+"""The value of each dimension that is grouped by."""
+
 _OF_USAGE: Mapping[str, Callable[[Usage], str]] = {
     "project": lambda usage: usage.project,
     "team": lambda usage: usage.team,
@@ -37,6 +40,7 @@ _OF_USAGE: Mapping[str, Callable[[Usage], str]] = {
 DIMENSIONS = tuple(_OF_USAGE)
 _NOT_IN_ROLLUP = frozenset({"node", "activity"})
 _COLUMN = {"provisioning_model": "model", "region": "zone"}
+_SHOWN = {"model": "provisioning_model"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,7 @@ class CostRow:
     """One bucket of one group: nano-dollars and chip-seconds."""
 
     bucket: Window
-    group: tuple[str, ...]
+    group: Group
     cost: int
     chip_seconds: int
 
@@ -77,9 +81,6 @@ class CostReport:
     chip_seconds: int
     as_of: int
     estimated: bool
-
-
-Cells = dict[tuple[Window, tuple[str, ...]], list[int]]
 
 
 class CostService:
@@ -153,7 +154,7 @@ class _Tally:
         self._question = question
         self._parts = parts
         self._labels = labels
-        self._cells: Cells = defaultdict(lambda: [0, 0])
+        self._cells: dict[tuple[int, Group], list[int]] = defaultdict(lambda: [0, 0])
         self._running = False
 
     def add_posted(self, unit: Unit) -> None:
@@ -168,15 +169,15 @@ class _Tally:
             columns,
             {_COLUMN.get(name, name): values for name, values in only.items()},
         )
+        group_of = _grouping(names, columns)
+        zone = columns.index("zone") if regions is not None else -1
         position = 0
         for day, values, amount, chip_seconds in rows:
-            row = dict(zip(columns, values, strict=True))
-            if regions is not None and region_of(row["zone"]) not in regions:
+            if regions is not None and region_of(values[zone]) not in regions:
                 continue
             while day >= self._parts[position].end:
                 position += 1
-            group = tuple(_shown(name, row) for name in names)
-            self._add(self._parts[position], group, amount, chip_seconds)
+            self._add(position, group_of(values), amount, chip_seconds)
 
     def add_usage(self, usage: Usage, meter: Meter, *, unposted_only: bool) -> None:
         """Add what one interval cost in each bucket; all of it, or what is not posted yet."""
@@ -185,17 +186,19 @@ class _Tally:
             return
         group = tuple(self._labels.value(name, usage) for name in self._question.aggregate)
         first = usage.posted_until if unposted_only else usage.start
-        for part in self._parts:
+        for position, part in enumerate(self._parts):
             start, end = max(first, part.start), min(meter.end, part.end)
             if start < end:
                 chip_seconds = 0 if usage.free else usage.chips * (end - start)
-                self._add(part, group, meter.charge(start, end), chip_seconds)
+                self._add(position, group, meter.charge(start, end), chip_seconds)
                 self._running = self._running or usage.end is None
 
     def report(self, window: Window, now: int) -> CostReport:
         """The rows in their order, and their sum."""
-        ordered = sorted(self._cells.items(), key=lambda cell: (cell[0][0].start, cell[0][1]))
-        rows = tuple(CostRow(part, group, *sums) for (part, group), sums in ordered)
+        rows = tuple(
+            CostRow(self._parts[position], group, cost, chip_seconds)
+            for (position, group), (cost, chip_seconds) in sorted(self._cells.items())
+        )
         return CostReport(
             window=window,
             aggregate=self._question.aggregate,
@@ -206,11 +209,15 @@ class _Tally:
             estimated=self._running,
         )
 
-    def _add(self, part: Window, group: tuple[str, ...], cost: int, chip_seconds: int) -> None:
-        cell = self._cells[part, group]
+    def _add(self, position: int, group: Group, cost: int, chip_seconds: int) -> None:
+        cell = self._cells[position, group]
         cell[0] += cost
         cell[1] += chip_seconds
 
 
-def _shown(name: str, row: Mapping[str, str]) -> str:
-    return region_of(row["zone"]) if name == "region" else row[_COLUMN.get(name, name)]
+def _grouping(names: Group, columns: Group) -> Callable[[Group], Group]:
+    """How the group is made of the values of the rollup's columns."""
+    if names == tuple(_SHOWN.get(column, column) for column in columns):
+        return lambda values: values
+    picks = [(columns.index(_COLUMN.get(name, name)), name == "region") for name in names]
+    return lambda values: tuple(region_of(values[i]) if of else values[i] for i, of in picks)

@@ -58,9 +58,10 @@ class PriceService:
         """Enter a price by hand. Raises Rejected where it would rewrite the past.
 
         It may be dated back only where no price was known: that fills a gap and changes nothing
-        that was ever charged.
+        that was ever charged. An `effective_from` of 0 is now.
         """
         now = self._clock()
+        price = replace(price, effective_from=price.effective_from or now)
         catalog.load().generation(price.generation)
         try:
             check_price(price)

@@ -90,6 +90,6 @@ class Costs:
         for name, values in only.items():
             statement = statement.where(daily_costs.c[name].in_(values))
         return [
-            (row[0], tuple(row[1:-2]), int(row[-2]), int(row[-1]))
+            (row[0], row[1:-2], int(row[-2]), int(row[-1]))
             for row in self._connection.execute(statement)
         ]

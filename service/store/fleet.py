@@ -39,7 +39,7 @@ class Fleet:
             .group_by(*columns)
             .order_by(*columns)
         )
-        return [FleetCount(*row) for row in self._connection.execute(statement).tuples()]
+        return [FleetCount(*row) for row in self._connection.execute(statement)]
 
     def running(self) -> Sequence[tuple[Sku, int, int]]:
         """(what is priced, nodes, chips) of everything that is billed now."""

@@ -1,0 +1,31 @@
+"""`make bench`: measure everything, print it, and fail when a promise is not kept."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+
+from tests.bench import inventory, listing, spend
+from tests.bench.figure import Figure
+
+PARTS: Sequence[tuple[str, Callable[[], list[Figure]]]] = (
+    ("inventory", inventory.measure),
+    ("spend", spend.measure),
+    ("listing", listing.measure),
+)
+
+
+def main(wanted: Sequence[str]) -> int:
+    """Run the parts that are named, or all; 1 when a figure misses what was promised."""
+    kept = True
+    for name, measure in PARTS:
+        if wanted and name not in wanted:
+            continue
+        for figure in measure():
+            print(figure, flush=True)
+            kept = kept and figure.kept
+    return 0 if kept else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

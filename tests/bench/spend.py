@@ -1,0 +1,176 @@
+"""A year of a large lab's spend: a million usage intervals, asked for by day and team."""
+
+from __future__ import annotations
+
+import gc
+import random
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, insert, text
+
+from service.application.costs import CostService, Question
+from service.domain.clock import DAY, HOUR
+from service.domain.money import half_even
+from service.store import tables
+from service.store.engine import make_engine
+from service.store.pricebook import PriceShelf
+from service.store.unit import Units
+from tests.bench.figure import Figure, wall
+from tests.databases import fresh_database
+
+INTERVALS = 1_000_000
+TEAMS = 40
+START = 1_761_955_200
+"""2025-11-01T00:00:00Z; the year after it is a year and nothing more."""
+
+MODELS = (
+    ("v5e", "v5litepod-8", 8, "us-west4-a", 1_200_000_000),
+    ("v5p", "v5p-32", 16, "us-east5-a", 4_200_000_000),
+    ("v6e", "v6e-16", 16, "us-east5-b", 2_700_000_000),
+    ("v4", "v4-32", 16, "us-central2-b", 3_220_000_000),
+)
+
+
+def measure() -> list[Figure]:
+    """The question from the rollup, against the plain SQL on the same rows, and the rebuild."""
+    folder = Path(tempfile.mkdtemp())
+    with fresh_database("sqlite", folder) as address:
+        engine = make_engine(address)
+        truth = _fill(engine)
+        gc.collect()
+        gc.freeze()  # what this measurement itself holds is not the service's to walk through
+        units = Units(engine)
+        rebuilt = wall(1, lambda: _rebuild(units))
+        service = CostService(units, PriceShelf(), lambda: START + 365 * DAY)
+        question = Question(window="2025-11-01T00:00:00Z,2026-11-01T00:00:00Z", aggregate=("team",))
+        report = service.report(question)
+        found = {(row.bucket.start, row.group[0]): row.cost for row in report.rows}
+        wrong = sum(1 for key in found.keys() | truth.keys() if found.get(key) != truth.get(key))
+        asked = wall(5, lambda: service.report(question))
+        floor = wall(5, lambda: _plain(engine))
+        engine.dispose()
+    rows = f"{len(report.rows)} rows of {INTERVALS} intervals"
+    return [
+        Figure("spend by day and team, 12 months: cells off by a nano-dollar", wrong, 0),
+        Figure("spend by day and team, 12 months: seconds", asked, 0.25, detail=rows),
+        Figure(
+            "spend by day and team: against the plain SQL on the rollup",
+            asked / floor,
+            5,
+            detail=f"{asked * 1e3:.0f} ms against {floor * 1e3:.0f} ms",
+        ),
+        Figure("rebuild of the rollup from the ledger: seconds", rebuilt, 10),
+    ]
+
+
+def _rebuild(units: Units) -> None:
+    with units() as unit:
+        unit.costs.rebuild()
+
+
+def _plain(engine: Engine) -> None:
+    with engine.connect() as connection:
+        connection.execute(
+            text("SELECT day, team, sum(amount_nanos) FROM daily_costs GROUP BY day, team")
+        ).all()
+
+
+def _fill(engine: Engine) -> dict[tuple[int, str], int]:
+    """A year of usage and its ledger, as posted; answers the truth by day and team, summed here."""
+    luck = random.Random(7)
+    truth: dict[tuple[int, str], int] = defaultdict(int)
+    with engine.begin() as connection:
+        node = _node()
+        connection.execute(insert(tables.nodes).values(**node))
+        usages: list[dict[str, Any]] = []
+        lines: list[dict[str, Any]] = []
+        for number in range(INTERVALS):
+            usage, entries = _interval(number, luck, node["id"])
+            usages.append(usage)
+            for entry in entries:
+                lines.append(entry)
+                day = entry["hour"] - entry["hour"] % DAY
+                truth[day, entry["team"]] += entry["amount_nanos"]
+            if len(usages) == 20_000 or number == INTERVALS - 1:
+                connection.execute(insert(tables.usage), usages)
+                connection.execute(insert(tables.ledger), lines)
+                usages, lines = [], []
+    return truth
+
+
+def _interval(
+    number: int, luck: random.Random, node_id: str
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    generation, accelerator, chips, zone, price = MODELS[number % len(MODELS)]
+    start = START + luck.randrange(365 * DAY - 2 * HOUR)
+    end = start + luck.randrange(300, 2 * HOUR)
+    common = {
+        "node_id": node_id,
+        "project": "lab",
+        "owner": "",
+        "team": f"team-{luck.randrange(TEAMS):02d}",
+        "zone": zone,
+        "generation": generation,
+        "model": "on_demand",
+        "accelerator_type": accelerator,
+    }
+    usage = common | {
+        "id": f"u-{number}",
+        "region": zone[:-2],
+        "single_device": False,
+        "chips": chips,
+        "start_at": start,
+        "start_hi": start,
+        "start_evidence": "operation",
+        "end_at": end,
+        "end_lo": end,
+        "end_evidence": "operation",
+        "free": "",
+        "posted_until": end,
+        "dirty": False,
+    }
+    entries = [
+        common
+        | {
+            "key": f"u-{number}/{a}",
+            "usage_id": f"u-{number}",
+            "kind": "usage",
+            "hour": a - a % HOUR,
+            "charge_start": a,
+            "charge_end": b,
+            "chip_seconds": chips * (b - a),
+            "price_id": "bench",
+            "price_nanos": price,
+            "amount_nanos": half_even(chips * price * (b - start), HOUR)
+            - half_even(chips * price * (a - start), HOUR),
+            "currency": "USD",
+            "posted_at": end,
+            "job": "",
+        }
+        for a, b in _hours(start, end)
+    ]
+    return usage, entries
+
+
+def _hours(start: int, end: int) -> Iterator[tuple[int, int]]:
+    while start < end:
+        following = min(end, start - start % HOUR + HOUR)
+        yield start, following
+        start = following
+
+
+def _node() -> dict[str, Any]:
+    """One node that all of it belongs to: this is about money, not about nodes."""
+    return {
+        "id": "n-1", "project": "lab", "name": "n", "owner": "", "team": "", "labels": "{}",
+        "spec": "{}", "generation": "v5e", "model": "on_demand", "chips": 8,
+        "single_device": True, "created_at": START, "asked": "absent", "state": "DELETED",
+        "state_since": START, "seen_at": START, "attempt": 1, "zone": "us-west4-a",
+        "cloud_id": "n", "cloud_uid": "1", "health": "", "endpoints": "[]", "operation": "",
+        "replacing": False, "gave_up": False, "delete_reason": "", "last_error": "", "tries": 0,
+        "version": 1, "ended_at": START, "view": "{}", "view_format": 1,
+    }  # fmt: skip
