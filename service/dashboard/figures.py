@@ -1,0 +1,98 @@
+"""Figures in words: money, counts, stretches of time and instants, as people are shown them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from service.domain.clock import DAY, HOUR, MINUTE, rfc3339
+from service.domain.money import NANOS, half_even
+
+NANO_PLACES = 9
+MINUS = "\N{MINUS SIGN}"
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """An instant in UTC: for machines (`iso`), in full, its time of day, and its date."""
+
+    iso: str
+    full: str
+    clock: str
+    date: str
+
+
+def moment(seconds: int) -> Moment:
+    """An instant given in whole UTC seconds."""
+    then = datetime.fromtimestamp(seconds, UTC)
+    return Moment(
+        iso=rfc3339(seconds),
+        full=f"{then:%Y-%m-%d %H:%M:%S} UTC",
+        clock=f"{then:%H:%M:%S} UTC",
+        date=f"{then.day} {then:%b %Y}",
+    )
+
+
+def places_for(nanos: int) -> int:
+    """How many decimals an amount needs to be told truly: cents from a dollar up, and for less
+    than that two digits that count."""
+    size = abs(nanos)
+    if size == 0 or size >= NANOS:
+        return 2
+    return min(NANO_PLACES, max(2, NANO_PLACES + 2 - len(str(size))))
+
+
+def unit_for(places: int) -> int:
+    """Nano-dollars in one unit of the last decimal."""
+    return int(10 ** (NANO_PLACES - places))
+
+
+def spelled(units: int, places: int) -> str:
+    """A whole number of such units as dollars: `123456` with two places is `$1,234.56`."""
+    whole, rest = divmod(abs(units), 10**places)
+    decimals = f".{rest:0{places}d}" if places else ""
+    return f"{MINUS if units < 0 else ''}${whole:,}{decimals}"
+
+
+def money(nanos: int) -> str:
+    """An amount to the cent; small ones with enough places to be true, as in `$0.0042`."""
+    places = places_for(nanos)
+    return spelled(half_even(nanos, unit_for(places)), places)
+
+
+def exact_places(amounts: Iterable[int]) -> int:
+    """The fewest decimals, at least two, with which none of the amounts is rounded."""
+    needed = 2
+    for nanos in amounts:
+        decimals = f"{abs(nanos) % NANOS:0{NANO_PLACES}d}".rstrip("0")
+        needed = max(needed, len(decimals))
+    return needed
+
+
+def exact(nanos: int, places: int | None = None) -> str:
+    """An amount without any rounding, with that many decimals or as many as it needs."""
+    shown = exact_places([nanos]) if places is None else places
+    return spelled(half_even(nanos, unit_for(shown)), shown)
+
+
+def count(number: int, one: str, many: str = "") -> str:
+    """`1 node`, `2,000 nodes`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def duration(seconds: int) -> str:
+    """A stretch of time in its two largest parts: `4 d 2 h`, `3 h 20 min`, `45 s`."""
+    if seconds < MINUTE:
+        return f"{max(0, seconds)} s"
+    if seconds < HOUR:
+        return f"{seconds // MINUTE} min"
+    if seconds < DAY:
+        return _two(seconds, HOUR, "h", MINUTE, "min")
+    return _two(seconds, DAY, "d", HOUR, "h")
+
+
+def _two(seconds: int, large: int, large_name: str, small: int, small_name: str) -> str:
+    whole, rest = divmod(seconds, large)
+    parts = rest // small
+    return f"{whole} {large_name}" + (f" {parts} {small_name}" if parts else "")

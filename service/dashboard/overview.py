@@ -1,0 +1,156 @@
+"""The first page: what is costing me now, what have I spent, and what is it that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from service.application.costs import Question
+from service.application.health import STALE_SECONDS, Fleet, Sight
+from service.application.nodes import Filter  # type: ignore[attr-defined]  # lives in the store
+from service.application.services import Services
+from service.dashboard.figures import Moment, count, duration, moment, money
+from service.dashboard.rows import NodeRow, row_of
+from service.dashboard.series import GROUPINGS
+from service.dashboard.spending import WINDOWS, Spending, of_last_day, spending_of
+from service.domain.errors import Rejected
+from service.domain.node import ENDED
+
+DEFAULT_WINDOW = "30d"
+DEFAULT_GROUP = "generation"
+NODES = 100
+"""Nodes on one page."""
+
+ENDED_SHOWN = 5
+_ENDED_LOOKED_AT = 50
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the address says: always something that there is."""
+
+    window: str = DEFAULT_WINDOW
+    group: str = DEFAULT_GROUP
+    after: str = ""
+
+    @classmethod
+    def asked(cls, window: str, group: str, after: str) -> View:
+        """The view that is asked for; what makes no sense counts as not said."""
+        return cls(
+            window if window in WINDOWS else DEFAULT_WINDOW,
+            group if group in GROUPINGS else DEFAULT_GROUP,
+            after,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The three sums, and what they are made of."""
+
+    burn: str
+    running: str
+    month: str
+    month_since: str
+    month_as_of: Moment
+    today: str
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Everything on the page. `first_use` is when no node was ever asked for."""
+
+    view: View
+    as_of: Moment
+    notices: tuple[str, ...]
+    figures: Figures
+    spending: Spending
+    nodes: tuple[NodeRow, ...]
+    live: int
+    more: str
+    ended: tuple[NodeRow, ...]
+    first_use: bool
+
+
+def overview_of(services: Services, view: View) -> Overview:
+    """The page as of now, from the same answers that the API gives."""
+    grouping = GROUPINGS[view.group]
+    fleet = services.health.fleet()
+    report = services.costs.report(Question(window=view.window, aggregate=(view.group,)))
+    month = services.costs.report(Question(window="mtd"))
+    rows, more = _live(services, view.after, fleet.as_of)
+    ended = _ended(services, fleet.as_of)
+    return Overview(
+        view=view,
+        as_of=moment(fleet.as_of),
+        notices=tuple(notices_of(fleet)),
+        figures=Figures(
+            burn=money(fleet.burn),
+            running=_running(fleet),
+            month=money(month.total),
+            month_since=moment(month.window.start).date,
+            month_as_of=moment(month.as_of),
+            today=money(of_last_day(report)),
+        ),
+        spending=spending_of(report, grouping),
+        nodes=rows,
+        live=sum(one.nodes for one in fleet.counts),
+        more=more,
+        ended=ended,
+        first_use=not rows and not ended and not view.after,
+    )
+
+
+def notices_of(fleet: Fleet) -> Iterator[str]:
+    """What makes the picture less than the truth, in sentences."""
+    if not fleet.sights:
+        yield "No project is set, so nothing is looked at: set STEWARD_PROJECTS."
+    for sight in fleet.sights:
+        doubt = _doubt(sight, fleet.as_of)
+        if doubt:
+            yield doubt
+    if fleet.unpriced:
+        verb = "has" if fleet.unpriced == 1 else "have"
+        yield (
+            f"{count(fleet.unpriced, 'READY node')} {verb} no known price: what"
+            f" {'it costs' if fleet.unpriced == 1 else 'they cost'} is in no figure here."
+        )
+
+
+def _doubt(sight: Sight, now: int) -> str:
+    """Why what is shown of a project may not be so; empty when it is."""
+    said = []
+    if not sight.looked_at:
+        said.append("the cloud was never looked at")
+    elif now - sight.looked_at > STALE_SECONDS:
+        ago = duration(now - sight.looked_at)
+        said.append(f"the cloud was last looked at {ago} ago, at {moment(sight.looked_at).full}")
+    if not sight.holder:
+        said.append("no daemon is in charge of it")
+    if not said:
+        return ""
+    return f"Project {sight.project}: {' and '.join(said)}. What is shown may no longer be so."
+
+
+def _running(fleet: Fleet) -> str:
+    if not fleet.ready:
+        return "nothing is READY"
+    return f"{count(fleet.ready, 'node')} READY, {count(fleet.chips, 'chip')}"
+
+
+def _live(services: Services, after: str, now: int) -> tuple[tuple[NodeRow, ...], str]:
+    """Live nodes, newest first, and from where to go on; an address nobody gave out is the first
+    page."""
+    try:
+        page = services.nodes.page(Filter(live=True), NODES, after)
+    except Rejected:
+        page = services.nodes.page(Filter(live=True), NODES, "")
+    return tuple(row_of(document, now) for document in page.documents), page.next_page_token
+
+
+def _ended(services: Services, now: int) -> tuple[NodeRow, ...]:
+    """Those of the newest nodes that ended last, so that what failed does not just vanish."""
+    states = tuple(sorted(map(str, ENDED)))
+    page = services.nodes.page(Filter(state=states), _ENDED_LOOKED_AT, "")
+    rows = [row_of(document, now) for document in page.documents]
+    rows.sort(key=lambda row: row.ended.iso if row.ended else "", reverse=True)
+    return tuple(rows[:ENDED_SHOWN])

@@ -1,0 +1,127 @@
+"""The documents that nodes are shown by, as rows of a table. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from service.dashboard.figures import Moment, duration, exact, moment, money
+from service.domain.clock import parse_rfc3339
+from service.domain.metering import is_billable
+from service.domain.money import parse_usd
+from service.domain.node import Asked, NodeState
+
+NOT_KNOWN = "not known"
+
+_TONES: Mapping[str, str] = {
+    NodeState.READY: "up",
+    NodeState.REQUESTED: "coming",
+    NodeState.QUEUED: "coming",
+    NodeState.CREATING: "coming",
+    NodeState.STARTING: "coming",
+    NodeState.RESTARTING: "coming",
+    NodeState.REIMAGING: "coming",
+    NodeState.UNHIDING: "coming",
+    NodeState.STOPPING: "going",
+    NodeState.DELETING: "going",
+    NodeState.HIDING: "going",
+    NodeState.STOPPED: "still",
+    NodeState.HIDDEN: "still",
+    NodeState.DELETED: "still",
+    NodeState.PREEMPTED: "trouble",
+    NodeState.TERMINATED: "trouble",
+    NodeState.REPAIRING: "trouble",
+    NodeState.FAILED: "trouble",
+}
+_ASKED: Mapping[str, str] = {Asked.ABSENT: "deletion asked for", Asked.STOPPED: "stop asked for"}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    """One node in words. `hourly` is empty when no price is known; `billed` says whether it is
+    charged now, `tone` which of a few signs goes with its state."""
+
+    id: str
+    name: str
+    owner: str
+    team: str
+    accelerator_type: str
+    chips: int
+    zone: str
+    model: str
+    state: str
+    tone: str
+    since: Moment
+    wish: str
+    error: str
+    created: Moment
+    age: str
+    ended: Moment | None
+    hourly: str
+    billed: bool
+    cost: str
+
+
+def tone_of(state: str) -> str:
+    """The sign for a state; one that nobody has told us of has its own."""
+    return _TONES.get(state, "unknown")
+
+
+def row_of(document: str | bytes, now: int) -> NodeRow:
+    """A node's document as a row, with its age as of `now`."""
+    said: Mapping[str, Any] = json.loads(document)
+    created = parse_rfc3339(said["created_at"])
+    ended = said["ended_at"]
+    until = now if ended is None else parse_rfc3339(ended)
+    hourly = said["hourly_cost"]
+    state = said["state"]
+    return NodeRow(
+        id=said["id"],
+        name=said["name"],
+        owner=said["owner"],
+        team=said["team"],
+        accelerator_type=said["accelerator_type"],
+        chips=said["chips"],
+        zone=said["zone"],
+        model=said["provisioning_model"],
+        state=state,
+        tone=tone_of(state),
+        since=moment(parse_rfc3339(said["state_since"])),
+        wish=wish_of(said),
+        error=said["last_error"],
+        created=moment(created),
+        age=duration(until - created),
+        ended=None if ended is None else moment(until),
+        hourly="" if hourly is None else money(parse_usd(hourly)),
+        billed=is_billable(state),
+        cost=_cost_of(said),
+    )
+
+
+def _cost_of(said: Mapping[str, Any]) -> str:
+    """What it cost so far; not nothing where it ran at a price that nobody knows."""
+    nanos = parse_usd(said["cost"])
+    unknown = nanos == 0 and said["hourly_cost"] is None and said["ready_at"] is not None
+    return NOT_KNOWN if unknown else money(nanos)
+
+
+def wish_of(said: Mapping[str, Any]) -> str:
+    """What is asked of a node where that is not what it shows; empty where it is."""
+    if said["ended_at"] is not None or said["state"] in (NodeState.DELETING, NodeState.STOPPED):
+        return ""
+    return _ASKED.get(said["asked"], "")
+
+
+def rate_of(said: Mapping[str, Any]) -> int | None:
+    """Nano-dollars for one chip for one hour; None where no price is known or none counts."""
+    hourly = said["hourly_cost"]
+    if hourly is None or said["ended_at"] is not None:
+        return None
+    return parse_usd(hourly) // int(said["chips"])
+
+
+def priced(rate: int | None) -> str:
+    """A price per chip-hour to its last decimal; empty where none is known."""
+    return "" if rate is None else exact(rate)

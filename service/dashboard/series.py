@@ -1,0 +1,77 @@
+"""What costs are stacked by, in which order, and which of the palette's places each one takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from service.domain.node import ProvisioningModel
+
+OTHERS = 0
+"""The place in the palette for what has none of its own."""
+
+BY_RANK = (5, 6, 4, 3, 7, 2, 1)
+"""Places with a colour and a texture of their own, the calmest first."""
+
+_GENERATIONS = {"v2": 1, "v3": 2, "v4": 3, "v5e": 4, "v5p": 5, "v6e": 6, "v7": 7}
+_MODELS = dict(zip(map(str, ProvisioningModel), BY_RANK, strict=False))
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """One way to stack: the dimension, what people call it and a value without a name, and the
+    places of those values that always have the same, in their order. Where there are none, values
+    are placed by what they cost."""
+
+    dimension: str
+    title: str
+    unnamed: str
+    fixed: Mapping[str, int] = field(default_factory=dict)
+
+
+GROUPINGS = {
+    grouping.dimension: grouping
+    for grouping in (
+        Grouping("generation", "generation", "unknown", _GENERATIONS),
+        Grouping("team", "team", "no team"),
+        Grouping(
+            "provisioning_model",
+            "provisioning model",
+            "unknown",
+            _MODELS,
+        ),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One layer of the stack: its name, its place in the palette, and the values it is made of."""
+
+    name: str
+    place: int
+    values: frozenset[str]
+
+
+def series_of(grouping: Grouping, totals: Mapping[str, int]) -> tuple[Series, ...]:
+    """The layers from the lowest to the highest, for values with their total costs.
+
+    Colours are not invented beyond the palette: what finds no place is one layer, the others.
+    """
+    if grouping.fixed:
+        named = [(value, place) for value, place in grouping.fixed.items() if value in totals]
+        rest = sorted(totals.keys() - grouping.fixed.keys())
+    else:
+        ranked = sorted(totals, key=lambda value: (-totals[value], value))
+        named = list(zip(ranked, BY_RANK, strict=False))
+        rest = ranked[len(BY_RANK) :]
+    layers = [
+        Series(value or grouping.unnamed, place, frozenset({value})) for value, place in named
+    ]
+    if rest:
+        layers.append(Series(_name_of(grouping, rest), OTHERS, frozenset(rest)))
+    return tuple(layers)
+
+
+def _name_of(grouping: Grouping, rest: Sequence[str]) -> str:
+    return rest[0] or grouping.unnamed if len(rest) == 1 else f"{len(rest)} others"

@@ -1,0 +1,206 @@
+"""The page of one node: its facts, its cost explained, its placements and its events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from service.application.nodes import NodeCost
+from service.application.services import Services
+from service.dashboard.figures import Moment, count, duration, moment, money
+from service.dashboard.rows import NOT_KNOWN, NodeRow, priced, rate_of, row_of
+from service.dashboard.sums import Sum, sum_of
+from service.domain.clock import parse_rfc3339
+from service.domain.event import Event
+
+_BATCH = 1_000
+EVENTS_SHOWN = 200
+Numbered = TypeVar("Numbered")
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One fact with its name; a moment where it is one."""
+
+    name: str
+    text: str
+    at: Moment | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementRow:
+    """One attempt in words; `took` is empty while it goes on."""
+
+    attempt: int
+    zone: str
+    model: str
+    cloud_id: str
+    started: Moment
+    ended: Moment | None
+    took: str
+    outcome: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One event in words."""
+
+    at: Moment
+    kind: str
+    message: str
+    actor: str
+
+
+@dataclass(frozen=True, slots=True)
+class CostFigures:
+    """The node's cost in figures; empty where there is nothing to say. `saved` is against the
+    on-demand price for the same seconds."""
+
+    cost: str
+    hourly: str
+    rate: str
+    listed: str
+    saved: str
+    uncertainty: str
+    unpriced: str
+    as_of: Moment
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """Everything on the page of a node."""
+
+    node: NodeRow
+    facts: tuple[Fact, ...]
+    labels: tuple[tuple[str, str], ...]
+    cost: CostFigures
+    sum: Sum
+    placements: tuple[PlacementRow, ...]
+    events: tuple[Told, ...]
+    events_left_out: int
+    as_of: Moment
+
+
+def story_of(services: Services, node_id: str) -> Story:
+    """The page as of now; raises NotFound."""
+    document = services.nodes.shown(node_id)
+    lines = list(_every(lambda after: services.nodes.ledger(node_id, after, _BATCH), _line_number))
+    cost = services.nodes.cost(node_id)
+    told = list(_every(lambda after: services.nodes.events(node_id, after, _BATCH), _event_number))
+    said: Mapping[str, Any] = json.loads(document)
+    rate = rate_of(said)
+    return Story(
+        node=row_of(document, cost.as_of),
+        facts=tuple(facts_of(said)),
+        labels=tuple(sorted(said["labels"].items())),
+        cost=_cost_figures(cost, said, rate),
+        sum=sum_of(lines, cost, int(said["chips"]), rate),
+        placements=tuple(_placement(one, cost.as_of) for one in said["placements"]),
+        events=tuple(_told(event) for _, event in reversed(told[-EVENTS_SHOWN:])),
+        events_left_out=max(0, len(told) - EVENTS_SHOWN),
+        as_of=moment(cost.as_of),
+    )
+
+
+def facts_of(said: Mapping[str, Any]) -> Iterator[Fact]:
+    """What is known of a node, the empty things left out."""
+    hardware = f"{count(said['chips'], 'chip')} on {count(said['hosts'], 'host')}"
+    if said["topology"]:
+        hardware += f", {said['topology']}"
+    elsewhere = [zone for zone in said["zones"] if zone != said["zone"]]
+    plain = (
+        ("Type", f"{said['accelerator_type']} ({said['generation']})"),
+        ("Hardware", hardware),
+        ("Zone", said["zone"]),
+        ("Other zones it may go to", ", ".join(elsewhere)),
+        ("Provisioning model", said["provisioning_model"]),
+        ("Runtime version", said["runtime_version"]),
+        ("Project", said["project"]),
+        ("Owner", said["owner"]),
+        ("Team", said["team"]),
+        ("Name in the cloud", said["cloud_id"]),
+        ("Health", said["health"]),
+        ("Endpoints", ", ".join(_address(one) for one in said["endpoints"])),
+        ("After a preemption", "made again" if said["recreate_on_preemption"] else ""),
+        ("Reason of its deletion", said["delete_reason"]),
+        ("Id", said["id"]),
+    )
+    yield from (Fact(name, text) for name, text in plain if text)
+    for name, key in (
+        ("Asked for", "created_at"),
+        ("First READY", "ready_at"),
+        ("Time to live runs out", "deletes_at"),
+        ("Ended", "ended_at"),
+    ):
+        if said[key] is not None:
+            at = moment(parse_rfc3339(said[key]))
+            yield Fact(name, at.full, at)
+
+
+def _address(endpoint: Mapping[str, Any]) -> str:
+    text = f"{endpoint['ip']}:{endpoint['port']}" if endpoint["port"] else endpoint["ip"]
+    return f"{text} ({endpoint['external_ip']})" if endpoint["external_ip"] else text
+
+
+def _cost_figures(cost: NodeCost, said: Mapping[str, Any], rate: int | None) -> CostFigures:
+    saved = 0 if cost.list_cost is None else cost.list_cost - cost.cost
+    return CostFigures(
+        cost=NOT_KNOWN if cost.unpriced_seconds and not cost.cost else money(cost.cost),
+        hourly="" if rate is None else money(rate * int(said["chips"])),
+        rate=priced(rate),
+        listed="" if cost.list_cost in (None, cost.cost) else money(cost.list_cost or 0),
+        saved=money(saved) if saved > 0 else "",
+        uncertainty=money(cost.uncertainty) if cost.uncertainty else "",
+        unpriced=duration(cost.unpriced_seconds) if cost.unpriced_seconds else "",
+        as_of=moment(cost.as_of),
+    )
+
+
+def _placement(said: Mapping[str, Any], now: int) -> PlacementRow:
+    started = parse_rfc3339(said["started_at"])
+    ended = None if said["ended_at"] is None else parse_rfc3339(said["ended_at"])
+    return PlacementRow(
+        attempt=said["attempt"],
+        zone=said["zone"],
+        model=said["provisioning_model"],
+        cloud_id=said["cloud_id"],
+        started=moment(started),
+        ended=None if ended is None else moment(ended),
+        took=duration((now if ended is None else ended) - started),
+        outcome=said["outcome"].replace("_", " "),
+        reason=said["reason"],
+    )
+
+
+def _told(event: Event) -> Told:
+    return Told(moment(event.at), event.kind, sentence(event.message), event.actor)
+
+
+def sentence(message: str) -> str:
+    """A message with a capital and a full stop, otherwise as it was written."""
+    text = message.strip()
+    if not text:
+        return ""
+    return text[0].upper() + text[1:] + ("" if text[-1] in ".!?" else ".")
+
+
+def _every(
+    fetch: Callable[[int], Sequence[Numbered]], number: Callable[[Numbered], int]
+) -> Iterator[Numbered]:
+    """All there is of something that is read in numbered batches."""
+    after = 0
+    while batch := fetch(after):
+        yield from batch
+        after = number(batch[-1])
+
+
+def _line_number(line: Any) -> int:
+    found: int = line.id
+    return found
+
+
+def _event_number(told: tuple[int, Event]) -> int:
+    return told[0]

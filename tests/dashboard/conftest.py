@@ -1,0 +1,34 @@
+"""A lab on an empty SQLite database, and a caller of its pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from service.store.engine import make_engine
+from service.store.unit import Units
+from tests import factories
+from tests.dashboard.lab import Lab
+from tests.databases import fresh_database
+from tests.hands import HandClock
+
+
+@pytest.fixture
+def lab(tmp_path: Path, clock: HandClock) -> Iterator[Lab]:
+    """A lab with one project, on which a daemon looked a moment ago."""
+    with fresh_database("sqlite", tmp_path) as address:
+        engine = make_engine(address)
+        made = Lab(Units(engine), clock, (factories.PROJECT,))
+        made.looked_at()
+        yield made
+        engine.dispose()
+
+
+@pytest.fixture
+def browser(lab: Lab) -> Iterator[TestClient]:
+    """Asks for pages as a browser does, without being one."""
+    with TestClient(lab.app()) as client:
+        yield client

@@ -1,0 +1,131 @@
+"""A lab whose nodes ran for a while: what the pages are shown over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.middleware import Middleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.application.costs import CostService
+from service.application.estimates import EstimateService
+from service.application.health import HealthService
+from service.application.nodes import NodeService
+from service.application.prices import PriceService
+from service.application.services import Services
+from service.controllers.posting import post
+from service.dashboard.pages import add_dashboard
+from service.domain.event import Event
+from service.domain.node import Node, NodeState
+from service.domain.placement import Outcome, Placement
+from service.domain.pricing import Sku
+from service.domain.zones import region_of
+from service.store.pricebook import PriceShelf
+from service.store.unit import Units
+from tests import factories
+from tests.hands import HandClock
+
+POLICY = (
+    "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self'; object-src 'none';"
+    " base-uri 'none'; frame-ancestors 'none'"
+)
+"""The one that the API's middleware sends with every answer."""
+
+
+class _Policy:
+    """Sends the policy with every answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                named = (b"content-security-policy", POLICY.encode())
+                message["headers"] = [*message["headers"], named]
+            await send(message)
+
+        await self._app(scope, receive, answer)
+
+
+class Lab:
+    """A database, a clock, the services over them, and the dashboard over those."""
+
+    def __init__(self, units: Units, clock: HandClock, projects: Sequence[str]) -> None:
+        shared = units, PriceShelf(), clock
+        self.units = units
+        self.clock = clock
+        self.prices = shared[1]
+        self.services = Services(
+            nodes=NodeService(*shared, projects),
+            costs=CostService(*shared),
+            estimates=EstimateService(*shared),
+            prices=PriceService(*shared),
+            health=HealthService(*shared, projects),
+        )
+
+    def app(self) -> FastAPI:
+        """The dashboard alone, behind the policy."""
+        made = FastAPI(middleware=[Middleware(_Policy)])
+        made.state.services = self.services
+        add_dashboard(made)
+        return made
+
+    def looked_at(self, seconds_ago: int = 10, *, held: bool = True) -> None:
+        """Have the cloud been looked at then, by a daemon that still holds the lease, or not."""
+        with self.units() as unit:
+            for _ in range(2):
+                unit.leases.take(factories.PROJECT, "daemon", 3_600, self.clock.now - seconds_ago)
+            if not held:
+                unit.leases.take(factories.PROJECT, "daemon", -60)
+
+    def asked_for(self, **changes: Any) -> Node:
+        """A node that was asked for and never came up."""
+        node = factories.node(created_at=self.clock.now, **changes)
+        with self.units() as unit:
+            unit.nodes.add(node)
+        return node
+
+    def ran(self, start: int, end: int | None = None, **changes: Any) -> Node:
+        """A node that was READY since `start`, until `end` if there is one; posted up to now."""
+        fields: dict[str, Any] = {
+            "created_at": start - 300,
+            "ready_at": start,
+            "ended_at": end,
+            "state": NodeState.READY if end is None else NodeState.DELETED,
+            "state_since": start if end is None else end,
+            "attempt": 1,
+        }
+        node = factories.node(**(fields | changes))
+        node = replace(node, cloud_id=f"{node.name[:20]}-{node.id[-6:]}")
+        placement = Placement(
+            node.id, 1, node.zone, node.spec.provisioning_model, node.cloud_id, start - 290
+        )
+        with self.units() as unit:
+            unit.nodes.add(node)
+            unit.placements.add(replace(placement, outcome=Outcome.READY))
+            unit.nodes.save(node)
+            unit.events.add(Event(node.id, start, "state", "the node is READY", "steward"))
+            usage = factories.usage(
+                node_id=node.id,
+                team=node.team,
+                owner=node.owner,
+                zone=node.zone,
+                accelerator_type=node.spec.accelerator_type,
+                chips=node.spec.chips,
+                sku=Sku(
+                    node.spec.generation,
+                    node.spec.provisioning_model,
+                    region_of(node.zone),
+                    node.spec.hosts == 1,
+                ),
+                start=start,
+                end=end,
+                dirty=end is not None,
+            )
+            unit.usage.save(usage)
+            post(unit, usage, self.prices.book(unit), self.clock.now)
+        return node

@@ -1,0 +1,181 @@
+"""The pages in a real browser: no error, nothing from elsewhere, and figures that move."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pytest
+import uvicorn
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from service.dashboard.figures import money
+from tests.dashboard.lab import Lab
+from tests.hands import NOON
+
+CHROMIUM = shutil.which("chromium")
+ARGUMENTS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+HOSTILE = "<img src=x onerror=document.title='broken'>"
+
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="no chromium is installed: the pages were seen by no browser"
+)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """One browser for all of these tests."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def address(lab: Lab) -> Iterator[str]:
+    """Where the lab's dashboard is served."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(lab.app(), log_config=None, ws="none"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    server.should_exit = True
+    thread.join()
+    listening.close()
+
+
+@dataclass
+class Watch:
+    """What a page did that it should not have."""
+
+    complaints: list[str] = field(default_factory=list)
+
+    def over(self, page: Page) -> None:
+        """Watch a page."""
+        page.on("console", lambda message: self._heard(message.type, message.text))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("request", lambda request: self._asked(request.url))
+
+    def _heard(self, kind: str, text: str) -> None:
+        if kind in ("error", "warning"):
+            self.complaints.append(text)
+
+    def _asked(self, url: str) -> None:
+        if not url.startswith("http://127.0.0.1:"):
+            self.complaints.append(f"asked for {url}")
+
+
+@contextmanager
+def _page(chromium: Browser, scheme: str = "light", width: int = 1_280) -> Iterator[Page]:
+    context = chromium.new_context(
+        color_scheme="dark" if scheme == "dark" else "light",
+        viewport={"width": width, "height": 900},
+    )
+    watch = Watch()
+    page = context.new_page()
+    watch.over(page)
+    yield page
+    context.close()
+    assert watch.complaints == []
+
+
+def _filled(lab: Lab) -> str:
+    """A lab with nodes of all sorts; answers the id of one with much to tell."""
+    lab.ran(NOON - 90_000, NOON - 9_000, name="gone")
+    lab.ran(NOON - 900, name="priceless", zone="asia-nowhere1-a", last_error=HOSTILE)
+    lab.asked_for(name="a-name-that-goes-on-for-forty-nine-characters-yes", owner="x" * 80)
+    return lab.ran(NOON - 9_000, name="train", labels={"stage": HOSTILE}).id
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1_280), ("dark", 1_280), ("dark", 400)])
+def test_pages_load_without_a_complaint_and_fit(
+    lab: Lab, address: str, chromium: Browser, scheme: str, width: int
+) -> None:
+    node = _filled(lab)
+    with _page(chromium, scheme, width) as page:
+        for path in ("/", "/?window=90d&group=team", f"/nodes/{node}"):
+            page.goto(f"{address}{path}")
+            expect(page.get_by_role("status")).to_have_text("live")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert "broken" not in page.title()
+
+
+def test_the_first_page_of_all_loads_without_a_complaint(address: str, chromium: Browser) -> None:
+    with _page(chromium) as page:
+        page.goto(address)
+        expect(page.get_by_text("No node was asked for yet")).to_be_visible()
+
+
+def test_the_schemes_differ(lab: Lab, address: str, chromium: Browser) -> None:
+    seen = []
+    for scheme in ("light", "dark"):
+        with _page(chromium, scheme) as page:
+            page.goto(address)
+            seen.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+    assert len(set(seen)) == 2
+
+
+def test_the_chart_is_drawn_and_named(lab: Lab, address: str, chromium: Browser) -> None:
+    _filled(lab)
+    with _page(chromium) as page:
+        page.goto(address)
+        chart = page.get_by_role("img", name="Cost by day and generation")
+        expect(chart).to_be_visible()
+        bars = [bar.bounding_box() for bar in chart.locator(".bar").all()]
+        assert len(bars) == 2
+        assert all(box is not None and box["height"] > 1 for box in bars)
+
+
+def test_figures_move_while_one_looks(lab: Lab, address: str, chromium: Browser) -> None:
+    node = _filled(lab)
+    with _page(chromium) as page:
+        page.goto(address)
+        page.locator("details").first.locator("summary").click()
+        link = page.get_by_role("link", name="train", exact=True)
+        link.focus()
+        lab.clock.pass_(600)
+        lab.looked_at()
+        newest = lab.ran(lab.clock.now - 60, name="newest")
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+        row = page.locator(f"#node-{node} td").last
+        expect(row).to_have_text(money(lab.services.nodes.cost(node).cost))
+        expect(page.locator(".nodes tbody tr").first).to_have_id(f"node-{newest.id}")
+        expect(link).to_be_focused()
+        expect(page.get_by_role("region", name=re.compile("as a table"))).to_be_visible()
+
+
+def test_without_the_script_everything_is_there(lab: Lab, address: str, chromium: Browser) -> None:
+    node = _filled(lab)
+    context = chromium.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(address)
+    expect(page.locator(f"#node-{node} td").last).to_have_text(
+        money(lab.services.nodes.cost(node).cost)
+    )
+    expect(page.get_by_role("status")).to_be_empty()
+    context.close()
+
+
+def test_the_keyboard_finds_the_content_first(lab: Lab, address: str, chromium: Browser) -> None:
+    _filled(lab)
+    with _page(chromium) as page:
+        page.goto(address)
+        page.keyboard.press("Tab")
+        skip = page.get_by_role("link", name="Skip to the content")
+        expect(skip).to_be_focused()
+        expect(skip).to_be_in_viewport()
+        assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"

@@ -1,0 +1,301 @@
+"""The pages over real services: what they say is what the services say, and text stays text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html import unescape
+from typing import Any, NoReturn
+
+import pytest
+from fastapi.testclient import TestClient
+from httpx2 import Response
+
+from service.application.costs import Question
+from service.dashboard.figures import exact, money
+from service.dashboard.overview import NODES
+from service.domain.clock import DAY, HOUR, floor_to
+from service.domain.errors import StoreUnavailable
+from service.domain.event import Event
+from service.domain.node import NodeState, ProvisioningModel
+from tests.dashboard.lab import Lab
+from tests.hands import NOON
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+def _text(page: Response) -> str:
+    """What a reader sees, with single spaces."""
+    words = " ".join(unescape(re.sub(r"<[^>]*>", " ", page.text)).split())
+    return re.sub(r" ([,.;])", r"\1", words)
+
+
+def _cells(html: str) -> list[list[str]]:
+    """The cells of the first table within, row by row."""
+    table = re.search(r"<table.*?</table>", html, re.DOTALL)
+    assert table is not None
+    rows = re.findall(r"<tr.*?</tr>", table[0], re.DOTALL)
+    cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in rows]
+    return [[re.sub(r"<[^>]*>", "", cell).strip() for cell in row] for row in cells]
+
+
+def _cents(shown: str) -> int:
+    return int(shown.replace("$", "").replace(",", "").replace(".", "")) if "$" in shown else 0
+
+
+def _month_of_use(lab: Lab) -> None:
+    """Four generations, two teams, both models, over a month, and three nodes still running."""
+    kinds = (
+        {"generation": "v4", "accelerator_type": "v4-32", "chips": 16, "hosts": 4},
+        {"generation": "v5e", "accelerator_type": "v5litepod-8", "chips": 8, "hosts": 1},
+        {"generation": "v5p", "accelerator_type": "v5p-64", "chips": 32, "hosts": 8},
+        {"generation": "v6e", "accelerator_type": "v6e-8", "chips": 8, "hosts": 1},
+    )
+    zones = ("us-central2-b", "us-west4-a", "us-east5-a", "us-east1-d")
+    for day in range(32):
+        start = NOON - day * DAY - 7_777 - 131 * day
+        changes: dict[str, Any] = {**kinds[day % 4], "zone": zones[day % 4]}
+        changes["team"] = ("vision", "language")[day % 2]
+        changes["provisioning_model"] = tuple(ProvisioningModel)[day % 2]
+        lab.ran(start, None if day < 3 else start + 3_601 + 977 * day, **changes)
+    lab.clock.pass_(777)
+
+
+def test_the_figures_are_those_of_the_services(lab: Lab, browser: TestClient) -> None:
+    _month_of_use(lab)
+    said = _text(browser.get("/"))
+    fleet = lab.services.health.fleet()
+    month = lab.services.costs.report(Question(window="mtd"))
+    today = lab.services.costs.report(Question(window="today"))
+    assert f"Burning now {money(fleet.burn)} /h 3 nodes READY" in said
+    assert f"Month to date {money(month.total)} since 1 Nov 2026, as of 12:12:57 UTC" in said
+    assert f"Today {money(today.total)} since 00:00 UTC" in said
+    assert fleet.burn > 0
+    assert today.total > 0
+
+
+@pytest.mark.parametrize("group", ["generation", "team", "provisioning_model"])
+@pytest.mark.parametrize("window", ["7d", "30d", "90d"])
+def test_every_cent_of_the_table_adds_up_to_the_total(
+    lab: Lab, browser: TestClient, window: str, group: str
+) -> None:
+    _month_of_use(lab)
+    report = lab.services.costs.report(Question(window=window, aggregate=(group,)))
+    page = browser.get("/", params={"window": window, "group": group})
+    head, *days, foot = _cells(page.text)
+    assert head[:2] == ["Day (UTC)", "Total"]
+    assert len(days) == int(window.removesuffix("d"))
+    assert foot[1] == money(report.total)
+    for _, total, *parts in [*days, foot]:
+        assert _cents(total) == sum(map(_cents, parts))
+    for column in range(1, len(head)):
+        assert sum(_cents(row[column]) for row in days) == _cents(foot[column])
+    assert f"{money(report.total)} in {window.removesuffix('d')} days, still running" in _text(page)
+
+
+def test_what_makes_no_sense_in_the_address_counts_as_not_said(browser: TestClient) -> None:
+    page = browser.get("/", params={"window": "9y", "group": HOSTILE, "after": HOSTILE})
+    assert page.status_code == 200
+    assert HOSTILE not in page.text
+
+
+def test_text_from_outside_stays_text(lab: Lab, browser: TestClient) -> None:
+    node = lab.ran(
+        NOON - 60,
+        name=HOSTILE,
+        owner=HOSTILE,
+        team=HOSTILE,
+        labels={"stage": HOSTILE},
+        last_error=f"no capacity {HOSTILE}",
+        delete_reason=HOSTILE,
+        health=HOSTILE,
+    )
+    with lab.units() as unit:
+        unit.events.add(Event(node.id, NOON, "note", HOSTILE, HOSTILE))
+    lab.ran(NOON - 60, NOON, name="gone", last_error=HOSTILE)
+    for address in ("/?group=team", f"/nodes/{node.id}"):
+        page = browser.get(address)
+        assert page.status_code == 200
+        assert "<img" not in page.text
+        assert HOSTILE in unescape(page.text)
+
+
+def test_pages_obey_the_policy(lab: Lab, browser: TestClient) -> None:
+    node = lab.ran(NOON - 7_200)
+    for address in ("/", f"/nodes/{node.id}", "/nodes/none"):
+        html = browser.get(address).text
+        assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:", html)
+        scripts = re.findall(r"<script([^>]*)>(.*?)</script>", html, re.DOTALL)
+        assert all("src=" in attributes and not body for attributes, body in scripts)
+        links = re.findall(r'(?:src|href)="([^"]*)', html)
+        assert all(link.startswith(("/", "#")) for link in links)
+
+
+def test_static_files_are_served(browser: TestClient) -> None:
+    html = browser.get("/").text
+    for address in re.findall(r'"(/static/[^"]*)', html):
+        assert browser.get(address).status_code == 200
+
+
+def test_a_page_is_never_kept(browser: TestClient) -> None:
+    assert browser.get("/").headers["cache-control"] == "no-store"
+
+
+def test_nothing_is_doubted_while_all_is_well(lab: Lab, browser: TestClient) -> None:
+    lab.ran(NOON - 60)
+    assert 'class="notice"' not in browser.get("/").text
+
+
+def test_a_picture_that_is_too_old_is_called_so(lab: Lab, browser: TestClient) -> None:
+    lab.clock.pass_(600)
+    said = _text(browser.get("/"))
+    assert "the cloud was last looked at 10 min ago, at 2026-11-05 11:59:50 UTC" in said
+
+
+def test_that_nobody_is_in_charge_is_said(lab: Lab, browser: TestClient) -> None:
+    lab.looked_at(held=False)
+    assert "Project lab: no daemon is in charge of it." in _text(browser.get("/"))
+
+
+def test_a_cloud_that_was_never_looked_at_is_called_so(lab: Lab) -> None:
+    other = Lab(lab.units, lab.clock, ("elsewhere",))
+    with TestClient(other.app()) as browser:
+        assert "Project elsewhere: the cloud was never looked at" in _text(browser.get("/"))
+
+
+def test_no_project_is_worth_a_word(lab: Lab) -> None:
+    with TestClient(Lab(lab.units, lab.clock, ()).app()) as browser:
+        assert "set STEWARD_PROJECTS" in _text(browser.get("/"))
+
+
+def test_what_has_no_price_is_not_free(lab: Lab, browser: TestClient) -> None:
+    node = lab.ran(NOON - 600, zone="asia-nowhere1-a")
+    said = _text(browser.get("/"))
+    assert "1 READY node has no known price: what it costs is in no figure here." in said
+    assert "no price not known" in said
+    story = _text(browser.get(f"/nodes/{node.id}"))
+    assert "No price is known for 10 min of its use." in story
+    assert "Cost so far not known" in story
+
+
+def test_before_the_first_node_there_is_one_command_to_type(browser: TestClient) -> None:
+    said = _text(browser.get("/"))
+    assert "No node was asked for yet" in said
+    assert """curl http://testserver/v1/nodes \\ -H 'Content-Type: application/json'""" in said
+    assert "Authorization" not in said
+    assert "nothing is READY" in said
+
+
+def test_where_a_token_was_needed_the_command_has_one(browser: TestClient) -> None:
+    said = _text(browser.get("/", headers={"Authorization": "Basic c3Rld2FyZDpzZWNyZXQ="}))
+    assert '-H "Authorization: Bearer $STEWARD_ADMIN_TOKEN"' in said
+
+
+def test_a_strange_host_gets_into_no_command(browser: TestClient) -> None:
+    said = _text(browser.get("/", headers={"Host": "x$(reboot)"}))
+    assert "reboot" not in said
+    assert "curl http://127.0.0.1:8080/v1/nodes" in said
+
+
+def test_the_table_shows_each_live_node(lab: Lab, browser: TestClient) -> None:
+    node = lab.ran(NOON - 7_200, name="train", owner="grace", team="language")
+    page = browser.get("/")
+    shown = _cells(page.text[page.text.index("Live nodes") :])
+    cost = lab.services.nodes.cost(node.id)
+    [row] = shown[1:]
+    assert row[0] == "train"
+    assert row[1:6] == ["grace", "language", "v5litepod-8", "us-west4-a", "on_demand"]
+    assert row[6].split() == ["READY"]
+    assert row[7] == "2 h 5 min"
+    assert row[9] == money(cost.cost)
+    assert f'href="/nodes/{node.id}"' in page.text
+
+
+def test_a_rate_that_is_not_charged_yet_says_so(lab: Lab, browser: TestClient) -> None:
+    lab.asked_for(state=NodeState.CREATING)
+    assert "once READY" in _text(browser.get("/"))
+
+
+def test_what_ended_does_not_just_vanish(lab: Lab, browser: TestClient) -> None:
+    lab.ran(NOON - 7_200, NOON - 60, name="gone", state=NodeState.FAILED, last_error="why")
+    said = _text(browser.get("/"))
+    assert "None. Nothing runs, and nothing is waited for." in said
+    assert "Ended lately gone v5litepod-8 FAILED 2026-11-05 11:59:00 UTC" in said
+    assert "why" in said
+
+
+def test_many_nodes_come_page_by_page(lab: Lab, browser: TestClient) -> None:
+    names = {lab.asked_for(name=f"wish-{n}").name for n in range(NODES + 2)}
+    first = browser.get("/?window=7d")
+    older = re.search(r'href="([^"]*after=[^"]*)"', first.text)
+    assert older is not None
+    assert "window=7d" in older[1]
+    second = browser.get(unescape(older[1]))
+    shown = set(re.findall(r">(wish-\d+)<", first.text + second.text))
+    assert shown == names
+    assert f"{NODES} of {NODES + 2}" in _text(first)
+
+
+def test_a_node_explains_its_cost_to_the_last_nano_dollar(lab: Lab, browser: TestClient) -> None:
+    node = lab.ran(NOON - 2 * HOUR - 100)
+    lab.clock.pass_(777)
+    cost = lab.services.nodes.cost(node.id)
+    page = browser.get(f"/nodes/{node.id}")
+    _, *parts, total = _cells(page.text[page.text.index("How the cost is made") :])
+    assert total[-1] == exact(cost.cost)
+    assert [part[0] for part in parts] == ["posted to the ledger", "since then, not yet posted"]
+    assert [part[1].split()[-2:] for part in parts] == [["7,300", "s"], ["777", "s"]]
+    assert f"Cost so far {money(cost.cost)}" in _text(page)
+
+
+def test_a_node_tells_what_happened_to_it(lab: Lab, browser: TestClient) -> None:
+    node = lab.ran(NOON - HOUR, labels={"stage": "eval"}, name="train")
+    said = _text(browser.get(f"/nodes/{node.id}"))
+    assert "us-west4-a, on_demand: ready, for 1 h 4 min" in said
+    assert "The node is READY. 2026-11-05 11:00:00 UTC, steward" in said
+    assert "Label stage eval" in said
+    assert "First READY 2026-11-05 11:00:00 UTC" in said
+
+
+def test_a_node_that_never_ran_cost_nothing(lab: Lab, browser: TestClient) -> None:
+    node = lab.asked_for()
+    said = _text(browser.get(f"/nodes/{node.id}"))
+    assert "Nothing was charged" in said
+    assert "None yet: nothing was sent to the cloud." in said
+
+
+def test_spot_says_what_it_saved(lab: Lab, browser: TestClient) -> None:
+    node = lab.ran(NOON - HOUR, provisioning_model=ProvisioningModel.SPOT)
+    cost = lab.services.nodes.cost(node.id)
+    assert cost.list_cost is not None
+    said = _text(browser.get(f"/nodes/{node.id}"))
+    assert f"On demand {money(cost.list_cost)}" in said
+    assert f"{money(cost.list_cost - cost.cost)} saved" in said
+
+
+def test_a_node_that_is_not_there_is_a_page_too(browser: TestClient) -> None:
+    page = browser.get(f"/nodes/{HOSTILE}")
+    assert page.status_code == 404
+    assert "There is no such node" in _text(page)
+    assert "<img" not in page.text
+
+
+def test_a_database_that_cannot_be_used_is_told_in_words(lab: Lab) -> None:
+    class Broken:
+        def fleet(self) -> NoReturn:
+            raise StoreUnavailable("the database has no tables yet; run: tpu-steward migrate")
+
+    app = lab.app()
+    app.state.services = replace(lab.services, health=Broken())  # type: ignore[arg-type]
+    with TestClient(app) as browser:
+        page = browser.get("/")
+    assert page.status_code == 503
+    assert "run: tpu-steward migrate" in _text(page)
+
+
+def test_today_is_the_last_column(lab: Lab, browser: TestClient) -> None:
+    lab.ran(floor_to(NOON, DAY) - DAY)
+    page = browser.get("/?window=7d")
+    assert "Thursday 5 Nov 2026 (UTC): $115.20" in unescape(page.text)
+    assert "Stacked columns, one for each UTC day from 30 Oct 2026 to 5 Nov 2026" in _text(page)
+    assert len(re.findall(r'<g class="day', page.text)) == 7

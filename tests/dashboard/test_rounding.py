@@ -1,0 +1,61 @@
+"""Everything that is shown adds up."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.dashboard.rounding import rounded
+from service.domain.money import half_even
+
+CENT = 10_000_000
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> list[list[int]]:
+    """A few days by a few groups; many cells are empty or whole cents."""
+    columns = draw(st.integers(1, 6))
+    cell = st.one_of(
+        st.just(0),
+        st.integers(0, 10**12),
+        st.integers(0, 1_000).map(lambda cents: cents * CENT),
+        st.integers(-(10**9), 10**9),
+    )
+    return draw(st.lists(st.lists(cell, min_size=columns, max_size=columns), min_size=1))
+
+
+def _is_beside(units: int, nanos: int) -> bool:
+    return units in (nanos // CENT, -(-nanos // CENT))
+
+
+@given(tables())
+def test_every_displayed_cent_adds_up_to_the_displayed_total(table: list[list[int]]) -> None:
+    assert sum(map(sum, rounded(table, CENT))) == half_even(sum(map(sum, table)), CENT)
+
+
+@given(tables())
+def test_every_cell_row_and_column_is_the_cent_below_or_above_the_truth(
+    table: list[list[int]],
+) -> None:
+    shown = rounded(table, CENT)
+    for row, units in zip(table, shown, strict=True):
+        assert _is_beside(sum(units), sum(row))
+        assert all(map(_is_beside, units, row))
+    for column, in_units in zip(zip(*table, strict=True), zip(*shown, strict=True), strict=True):
+        assert _is_beside(sum(in_units), sum(column))
+
+
+def test_three_thirds_of_a_dollar_are_a_dollar() -> None:
+    third = 333_333_333
+    [row] = rounded([[third, third, third + 1]], CENT)
+    assert sorted(row) == [33, 33, 34]
+
+
+def test_the_same_table_is_always_rounded_the_same_way() -> None:
+    table = [[n * 7_654_321 + m * 1_234_567 for n in range(5)] for m in range(31)]
+    assert rounded(table, CENT) == rounded(table, CENT)
+
+
+def test_no_table_is_no_table() -> None:
+    assert rounded([], CENT) == []
+    assert rounded([[], []], CENT) == [[], []]
