@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from service.api.problems import may_answer
+from service.api.schemas import Page, PageQuery, View
 from service.application import catalog
 from service.domain.images import Framework, Hosts, Standing
 from service.domain.node import Architecture
 from service.domain.zones import Offer, region_of
 
 router = APIRouter(prefix="/v1/catalog", tags=["catalog"])
-
-T = TypeVar("T")
 
 GenerationName = Annotated[
     str | None,
@@ -27,34 +27,7 @@ GenerationName = Annotated[
 ]
 
 
-class _View(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, from_attributes=True)
-
-
-class _Query(BaseModel):
-    """The two parameters that every list takes; an unknown one is refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    page_size: int = Field(default=1000, ge=1, le=1000, description="At most so many of them.")
-    page_token: str = Field(
-        default="",
-        pattern=r"^[0-9]{0,6}$",
-        description="Where the page before ended: its `next_page_token`.",
-    )
-
-    def cut(self, items: Sequence[T]) -> tuple[Sequence[T], str]:
-        """This page of the items, and the token of the next one."""
-        start = int(self.page_token or 0)
-        end = start + self.page_size
-        return items[start:end], str(end) if end < len(items) else ""
-
-
-class _Page(_View):
-    next_page_token: str = Field(description="Empty on the last page.", examples=[""])
-
-
-class AcceleratorQuery(_Query):
+class AcceleratorQuery(PageQuery):
     """Which accelerator types to list."""
 
     generation: GenerationName = None
@@ -69,7 +42,7 @@ class AcceleratorQuery(_Query):
     )
 
 
-class ZoneQuery(_Query):
+class ZoneQuery(PageQuery):
     """Which zones to list."""
 
     generation: GenerationName = None
@@ -78,7 +51,7 @@ class ZoneQuery(_Query):
     )
 
 
-class RuntimeQuery(_Query):
+class RuntimeQuery(PageQuery):
     """Which runtime versions to list."""
 
     generation: GenerationName = None
@@ -88,7 +61,7 @@ class RuntimeQuery(_Query):
     )
 
 
-class GenerationView(_View):
+class GenerationView(View):
     """The figures of one generation, per chip; null where the sources are silent."""
 
     name: str = Field(examples=["v5e"])
@@ -108,7 +81,7 @@ class GenerationView(_View):
     source: str
 
 
-class AcceleratorView(_View):
+class AcceleratorView(View):
     """One accelerator type, as the Cloud TPU API sees it."""
 
     name: str = Field(examples=["v5litepod-16"])
@@ -127,7 +100,7 @@ class AcceleratorView(_View):
     source: str
 
 
-class OfferView(_View):
+class OfferView(View):
     """One generation in one zone."""
 
     generation: str = Field(examples=["v5e"])
@@ -137,7 +110,7 @@ class OfferView(_View):
     source: str
 
 
-class ZoneView(_View):
+class ZoneView(View):
     """A zone, and the generations that the Cloud TPU API has there."""
 
     name: str = Field(examples=["us-central1-a"])
@@ -151,7 +124,7 @@ class ZoneView(_View):
         return cls(name=zone, region=region_of(zone), generations=views)
 
 
-class RuntimeView(_View):
+class RuntimeView(View):
     """One runtime version: a software image for TPU VMs, or a version of a legacy TPU Node."""
 
     name: str = Field(examples=["tpu-vm-tf-2.17.1-pod-pjrt"])
@@ -173,39 +146,39 @@ class RuntimeView(_View):
     source: str
 
 
-class GenerationPage(_Page):
+class GenerationPage(Page):
     """A page of generations."""
 
     generations: tuple[GenerationView, ...]
 
 
-class AcceleratorPage(_Page):
+class AcceleratorPage(Page):
     """A page of accelerator types."""
 
     accelerators: tuple[AcceleratorView, ...]
 
 
-class ZonePage(_Page):
+class ZonePage(Page):
     """A page of zones."""
 
     zones: tuple[ZoneView, ...]
 
 
-class RuntimePage(_Page):
+class RuntimePage(Page):
     """A page of runtime versions, the best first."""
 
     runtimes: tuple[RuntimeView, ...]
 
 
-@router.get("/generations", operation_id="list_generations")
-def list_generations(query: Annotated[_Query, Query()]) -> GenerationPage:
+@router.get("/generations", operation_id="list_generations", responses=may_answer(422))
+def list_generations(query: Annotated[PageQuery, Query()]) -> GenerationPage:
     """Every generation, also those that only GKE and Compute Engine have."""
     found, token = query.cut(catalog.generations())
     views = tuple(map(GenerationView.model_validate, found))
     return GenerationPage(generations=views, next_page_token=token)
 
 
-@router.get("/accelerators", operation_id="list_accelerators")
+@router.get("/accelerators", operation_id="list_accelerators", responses=may_answer(422))
 def list_accelerators(query: Annotated[AcceleratorQuery, Query()]) -> AcceleratorPage:
     """The accelerator types that the Cloud TPU API serves."""
     found, token = query.cut(catalog.accelerators(query.generation, query.zone, query.chips))
@@ -213,7 +186,7 @@ def list_accelerators(query: Annotated[AcceleratorQuery, Query()]) -> Accelerato
     return AcceleratorPage(accelerators=views, next_page_token=token)
 
 
-@router.get("/zones", operation_id="list_zones")
+@router.get("/zones", operation_id="list_zones", responses=may_answer(422))
 def list_zones(query: Annotated[ZoneQuery, Query()]) -> ZonePage:
     """The zones in which the Cloud TPU API has TPUs."""
     found, token = query.cut(catalog.zones(query.generation, query.region))
@@ -221,7 +194,7 @@ def list_zones(query: Annotated[ZoneQuery, Query()]) -> ZonePage:
     return ZonePage(zones=views, next_page_token=token)
 
 
-@router.get("/runtimes", operation_id="list_runtimes")
+@router.get("/runtimes", operation_id="list_runtimes", responses=may_answer(422))
 def list_runtimes(query: Annotated[RuntimeQuery, Query()]) -> RuntimePage:
     """The runtime versions that are known, those to prefer first."""
     found, token = query.cut(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from service.api.problems import may_answer
+from service.api.schemas import Body, View
 from service.application import catalog
 from service.domain.images import Framework
 from service.domain.node import Architecture
@@ -13,10 +15,8 @@ from service.domain.runtimes import Resolution
 router = APIRouter(tags=["catalog"])
 
 
-class FrameworkRequest(BaseModel):
+class FrameworkRequest(Body):
     """A framework, and the version that is wanted of it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: Framework = Field(examples=["tensorflow"])
     version: str | None = Field(
@@ -27,10 +27,8 @@ class FrameworkRequest(BaseModel):
     )
 
 
-class ResolveRequest(BaseModel):
+class ResolveRequest(Body):
     """The hardware and the framework that have to go together."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     accelerator_type: str = Field(max_length=80, examples=["v5litepod-16"])
     framework: FrameworkRequest
@@ -45,10 +43,8 @@ class ResolveRequest(BaseModel):
     )
 
 
-class ResolutionView(BaseModel):
+class ResolutionView(View):
     """The runtime version to use, and why."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     runtime_version: str = Field(examples=["tpu-vm-tf-2.15.1-pod-pjrt"])
     framework_version: str | None = Field(
@@ -81,7 +77,11 @@ class ResolutionView(BaseModel):
         )
 
 
-@router.post("/v1/runtimes:resolve", operation_id="resolve_runtime")
+@router.post(
+    "/v1/runtimes:resolve",
+    operation_id="resolve_runtime",
+    responses=may_answer(400, 413, 415, 422),
+)
 def resolve_runtime(body: ResolveRequest) -> ResolutionView:
     """Name the runtime version that fits the hardware and the framework, and say why."""
     found = catalog.resolve_runtime(

@@ -1,0 +1,68 @@
+"""The application: every router, behind the guard."""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+from starlette.middleware import Middleware
+
+from service.api import catalog, costs, estimates, health, nodes, prices, runtimes
+from service.api.auth import Auth
+from service.api.guard import Guard
+from service.api.metrics import FleetCollector, RequestMetrics
+from service.api.openapi import corrected
+from service.api.problems import HANDLERS
+from service.application.services import Services
+
+
+def create_app(services: Services, admin_token: str | None) -> FastAPI:
+    """The API over these services. Without a token it answers to loopback names only.
+
+    There is no /docs: what FastAPI serves there loads scripts from elsewhere, which the content
+    security policy forbids. Bodies are limited by the guard and not by FastAPI, whose answer to one
+    that is too large is no problem document.
+    """
+    registry = CollectorRegistry()
+    registry.register(FleetCollector(services.health))
+    app = FastAPI(
+        title="TPU Steward",
+        summary="Owns the life of every Cloud TPU in your projects.",
+        version=_version(),
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        exception_handlers=HANDLERS,
+        middleware=_middleware(registry, admin_token),
+        telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
+    )
+    app.state.services = services
+    app.state.registry = registry
+    for one in (nodes, estimates, prices, costs, catalog, runtimes, health):
+        app.include_router(one.router)
+    plain = app.openapi
+    app.openapi = partial(_documented, plain, guarded=bool(admin_token))  # type: ignore[method-assign]
+    return app
+
+
+def _middleware(registry: CollectorRegistry, admin_token: str | None) -> list[Middleware]:
+    """From the outside in."""
+    found = [
+        Middleware(RequestMetrics, registry=registry),
+        Middleware(Guard, loopback_only=not admin_token),
+    ]
+    return [*found, Middleware(Auth, token=admin_token)] if admin_token else found
+
+
+def _documented(plain: Any, *, guarded: bool) -> dict[str, Any]:
+    return corrected(plain(), guarded=guarded)
+
+
+def _version() -> str:
+    try:
+        return version("tpu-steward")
+    except PackageNotFoundError:
+        return "0"

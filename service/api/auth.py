@@ -1,0 +1,63 @@
+"""Asks every caller for the admin token, when there is one."""
+
+from __future__ import annotations
+
+import binascii
+import hmac
+from base64 import b64decode
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from service.api.problems import Kind, problem
+
+PUBLIC = frozenset({"/healthz", "/readyz"})
+"""What probes ask; neither says anything of the fleet."""
+
+UNAUTHORIZED = Kind(401, "unauthorized", "Who are you?")
+
+
+class Auth:
+    """`Authorization: Bearer <token>` everywhere; outside /v1 also HTTP Basic with the token as the
+    password, so that a browser can open the dashboard. Never a cookie, never a query parameter."""
+
+    def __init__(self, app: ASGIApp, *, token: str) -> None:
+        self._app = app
+        self._token = token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let in those who know the token, and everyone to what is public."""
+        if scope["type"] == "lifespan" or scope["path"] in PUBLIC or self._knows(scope):
+            await self._app(scope, receive, send)
+            return
+        scheme = "Bearer" if _is_api(scope) else "Basic"
+        refusal = problem(
+            scope,
+            UNAUTHORIZED,
+            "send the header Authorization: Bearer <STEWARD_ADMIN_TOKEN>",
+            headers={"WWW-Authenticate": f'{scheme} realm="tpu-steward"'},
+        )
+        await refusal(scope, receive, send)
+
+    def _knows(self, scope: Scope) -> bool:
+        for name, value in scope["headers"]:
+            if name == b"authorization":
+                scheme, _, secret = value.partition(b" ")
+                return hmac.compare_digest(_told(scope, scheme.lower(), secret), self._token)
+        return False
+
+
+def _told(scope: Scope, scheme: bytes, secret: bytes) -> bytes:
+    """The token that the header holds; empty when it holds none."""
+    if scheme == b"bearer":
+        return secret.strip()
+    if scheme != b"basic" or _is_api(scope):
+        return b""
+    try:
+        return b64decode(secret.strip(), validate=True).partition(b":")[2]
+    except binascii.Error:
+        return b""
+
+
+def _is_api(scope: Scope) -> bool:
+    path: str = scope["path"]
+    return path == "/v1" or path.startswith("/v1/")

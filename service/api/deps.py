@@ -1,0 +1,76 @@
+"""What routes ask for: the services, and the headers that several of them read."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from fastapi import Depends, Header, Request
+
+from service.application.costs import CostService
+from service.application.estimates import EstimateService
+from service.application.health import HealthService
+from service.application.nodes import NodeService
+from service.application.prices import PriceService
+from service.application.services import Services
+from service.domain.errors import Rejected, StaleVersion
+
+_TAG = re.compile(r'(?:W/)?"([^"]{1,40})"')
+
+
+def services_of(request: Request) -> Services:
+    """The services that the app was made with."""
+    found: Services = request.app.state.services
+    return found
+
+
+# Asynchronous although they wait for nothing: a plain function would cost a thread each.
+
+
+async def _nodes(request: Request) -> NodeService:
+    return services_of(request).nodes
+
+
+async def _costs(request: Request) -> CostService:
+    return services_of(request).costs
+
+
+async def _estimates(request: Request) -> EstimateService:
+    return services_of(request).estimates
+
+
+async def _prices(request: Request) -> PriceService:
+    return services_of(request).prices
+
+
+async def _health(request: Request) -> HealthService:
+    return services_of(request).health
+
+
+async def _version(
+    if_match: Annotated[
+        str | None,
+        Header(
+            max_length=80,
+            description="The ETag of the node as you saw it; 412 when it has changed since.",
+            examples=['"3"'],
+        ),
+    ] = None,
+) -> int | None:
+    """The version that the caller saw; None when any will do."""
+    if if_match is None or if_match.strip() == "*":
+        return None
+    tag = _TAG.fullmatch(if_match.strip())
+    if tag is None:
+        raise Rejected('If-Match is the ETag of one node, such as "3", or *', field="If-Match")
+    if not (tag[1].isascii() and tag[1].isdigit()):
+        raise StaleVersion(f"no node ever had the ETag {tag[1]!r}")
+    return int(tag[1])
+
+
+NodesDep = Annotated[NodeService, Depends(_nodes)]
+CostsDep = Annotated[CostService, Depends(_costs)]
+EstimatesDep = Annotated[EstimateService, Depends(_estimates)]
+PricesDep = Annotated[PriceService, Depends(_prices)]
+HealthDep = Annotated[HealthService, Depends(_health)]
+VersionDep = Annotated[int | None, Depends(_version)]

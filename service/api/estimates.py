@@ -1,0 +1,99 @@
+"""What hardware would cost, by zone and provisioning model, before it is asked for."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from pydantic import Field
+
+from service.api.deps import EstimatesDep
+from service.api.noderequest import HardwareRequest
+from service.api.prices import PriceView
+from service.api.problems import may_answer
+from service.api.schemas import Seconds, Time, Usd, View
+from service.application.estimates import Estimate
+from service.domain.clock import HOUR, rfc3339
+from service.domain.errors import Rejected
+from service.domain.estimate import Offer
+from service.domain.money import usd
+from service.domain.node import ProvisioningModel
+from service.domain.wish import Wish
+from service.domain.zones import region_of
+
+router = APIRouter(prefix="/v1/estimates", tags=["costs"])
+
+
+class EstimateRequest(HardwareRequest):
+    """The hardware, where, how it is bought, and for how long."""
+
+    provisioning_model: ProvisioningModel | None = Field(
+        default=None, description="Every one by default.", examples=[None]
+    )
+    duration_seconds: Seconds | None = Field(
+        default=None, description="One hour by default.", examples=[14_400]
+    )
+    ttl_seconds: Seconds | None = Field(
+        default=None, description="The same, in the words of POST /v1/nodes.", examples=[None]
+    )
+
+    def to_wish(self) -> Wish:
+        """The hardware and the places in the words of the domain."""
+        return Wish(**self.model_dump(exclude_none=True, include=set(HardwareRequest.model_fields)))
+
+    @property
+    def seconds(self) -> int:
+        """For how long."""
+        if self.duration_seconds is not None and self.ttl_seconds is not None:
+            raise Rejected("say either duration_seconds or ttl_seconds", field="duration_seconds")
+        return self.duration_seconds or self.ttl_seconds or HOUR
+
+
+class OfferView(View):
+    """One zone and model; the figures are null where no price is known, which is not free."""
+
+    zone: str = Field(examples=["us-west4-a"])
+    region: str = Field(examples=["us-west4"])
+    provisioning_model: ProvisioningModel
+    hourly_cost: Usd | None
+    cost: Usd | None = Field(description="For the whole duration.")
+    price: PriceView | None
+
+    @classmethod
+    def of(cls, offer: Offer) -> OfferView:
+        """The view of an offer."""
+        return cls(
+            zone=offer.zone,
+            region=region_of(offer.zone),
+            provisioning_model=ProvisioningModel(offer.model),
+            hourly_cost=None if offer.hourly is None else usd(offer.hourly),
+            cost=None if offer.cost is None else usd(offer.cost),
+            price=None if offer.price is None else PriceView.of(offer.price),
+        )
+
+
+class EstimateView(View):
+    """What it would cost, the cheapest place first, those without a known price last."""
+
+    accelerator_type: str = Field(examples=["v5litepod-16"])
+    chips: int = Field(examples=[16])
+    duration_seconds: int = Field(examples=[14_400])
+    estimates: tuple[OfferView, ...]
+    as_of: Time
+
+    @classmethod
+    def of(cls, found: Estimate) -> EstimateView:
+        """The view of an estimate."""
+        return cls(
+            accelerator_type=found.accelerator.name,
+            chips=found.accelerator.chips,
+            duration_seconds=found.seconds,
+            estimates=tuple(map(OfferView.of, found.offers)),
+            as_of=rfc3339(found.as_of),
+        )
+
+
+@router.post("", operation_id="estimate", responses=may_answer(400, 413, 415, 422))
+def estimate(body: EstimateRequest, estimates: EstimatesDep) -> EstimateView:
+    """Say what the hardware would cost, place by place, cheapest first."""
+    return EstimateView.of(
+        estimates.estimate(body.to_wish(), body.provisioning_model, body.seconds)
+    )

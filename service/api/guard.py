@@ -1,0 +1,146 @@
+"""Stands before every route: request ids, security headers, and what no route should ever see."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+import structlog
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.api.problems import MAX_BODY_BYTES, Kind, internal_error, problem, too_large
+
+LOOPBACK = frozenset({b"localhost", b"127.0.0.1", b"[::1]", b"testserver"})
+"""The names under which the service answers while it asks for no token."""
+
+MISDIRECTED = Kind(421, "misdirected-request", "Not the name of this service")
+CROSS_SITE = Kind(403, "cross-site-request", "Sent by a page of another site")
+UNREADABLE = Kind(400, "unreadable-address", "The address cannot be read")
+
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,100}")
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_POLICY = (
+    b"default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self'; object-src 'none';"
+    b" base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", _POLICY),
+    (b"referrer-policy", b"no-referrer"),
+]
+_API_HEADERS = [*_HEADERS, (b"cache-control", b"no-store")]
+
+log = structlog.get_logger(__name__)
+
+
+class Guard:
+    """Outside of everything that answers, so that refusals and failures carry the headers too.
+
+    `loopback_only`: without a token the service is safe only because nobody else reaches it. A page
+    of another site can still have its own name resolve to this machine (DNS rebinding); the Host
+    header tells.
+    """
+
+    def __init__(self, app: ASGIApp, *, loopback_only: bool) -> None:
+        self._app = app
+        self._loopback_only = loopback_only
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or have the application answer."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        request_id = _request_id(headers)
+        structlog.contextvars.bind_contextvars(request_id=request_id.decode())
+        more = [
+            *(_API_HEADERS if scope["path"].startswith("/v1") else _HEADERS),
+            (b"x-request-id", request_id),
+        ]
+        started = False
+
+        async def answer(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message["headers"] = [*message["headers"], *more]
+            await send(message)
+
+        app = self._refusal(scope, headers) or self._app
+        if b"transfer-encoding" in headers:
+            receive = _limited(receive)
+        try:
+            await app(scope, receive, answer)
+        except Exception:
+            log.exception("request failed", method=scope["method"], path=scope["path"][:200])
+            if started:
+                raise
+            await internal_error(scope)(scope, receive, answer)
+
+    def _refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> Response | None:
+        """Why the request is not let in; None when it is."""
+        host = headers.get(b"host", b"")
+        if self._loopback_only and not _is_loopback(host):
+            return problem(
+                scope,
+                MISDIRECTED,
+                "without an admin token the service answers as localhost only; use that name,"
+                " or set STEWARD_ADMIN_TOKEN",
+            )
+        if "\0" in scope["path"] or b"%00" in scope["query_string"]:
+            return problem(scope, UNREADABLE, "an address cannot hold a NUL character")
+        if scope["method"] not in _SAFE_METHODS and _is_cross_site(headers, host):
+            return problem(
+                scope,
+                CROSS_SITE,
+                "a page of another site may change nothing here: Origin and Host have to agree",
+            )
+        length = headers.get(b"content-length", b"0")
+        if length.isdigit() and int(length[:20]) > MAX_BODY_BYTES:
+            return too_large(scope)
+        return None
+
+
+def _request_id(headers: dict[bytes, bytes]) -> bytes:
+    """The caller's own where it is fit for a log, else a new one."""
+    given = headers.get(b"x-request-id")
+    if given is not None and _REQUEST_ID.fullmatch(given):
+        return given
+    return secrets.token_hex(8).encode()
+
+
+@lru_cache(256)
+def _is_loopback(host: bytes) -> bool:
+    name, colon, port = host.lower().rpartition(b":")
+    return host.lower() in LOOPBACK or (bool(colon) and port.isdigit() and name in LOOPBACK)
+
+
+def _is_cross_site(headers: dict[bytes, bytes], host: bytes) -> bool:
+    if headers.get(b"sec-fetch-site") == b"cross-site":
+        return True
+    origin = headers.get(b"origin")
+    if origin is None:
+        return False
+    try:
+        return urlsplit(origin.lower()).netloc != host.lower()
+    except ValueError:
+        return True
+
+
+def _limited(receive: Receive) -> Receive:
+    """Counts a body whose length was not told beforehand, and stops it at the limit."""
+    total = 0
+
+    async def counted() -> Message:
+        nonlocal total
+        message = await receive()
+        total += len(message.get("body", b""))
+        if total > MAX_BODY_BYTES:
+            raise HTTPException(413)
+        return message
+
+    return counted

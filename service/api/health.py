@@ -1,0 +1,55 @@
+"""What probes and Prometheus ask."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+from service.api.deps import HealthDep
+from service.api.problems import may_answer
+from service.api.schemas import View
+
+router = APIRouter(tags=["health"])
+
+
+class AliveView(View):
+    """The process answers."""
+
+    status: Literal["ok"] = "ok"
+
+
+class ReadyView(View):
+    """The service can do its work."""
+
+    status: Literal["ready"] = "ready"
+
+
+async def _registry(request: Request) -> CollectorRegistry:
+    found: CollectorRegistry = request.app.state.registry
+    return found
+
+
+@router.get("/healthz", operation_id="get_health", responses=may_answer(500))
+def get_health() -> AliveView:
+    """Whether the process answers; it says nothing of the database."""
+    return AliveView()
+
+
+@router.get("/readyz", operation_id="get_readiness", responses=may_answer(503))
+def get_readiness(health: HealthDep) -> ReadyView:
+    """Whether the service can do its work: 503, saying why, when it cannot."""
+    health.check()
+    return ReadyView()
+
+
+@router.get(
+    "/metrics",
+    operation_id="get_metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {}}}, **may_answer(503)},
+)
+def get_metrics(registry: Annotated[CollectorRegistry, Depends(_registry)]) -> Response:
+    """The fleet in aggregated gauges, and the requests by route, for Prometheus."""
+    return Response(generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -1,0 +1,212 @@
+"""Nodes over HTTP: to ask for one, to see them and what they cost, to stop, start and delete."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Header, Query, Request, Response
+
+from service.api.deps import NodesDep, VersionDep, services_of
+from service.api.nodelist import PARAMETERS, read_query
+from service.api.noderequest import NodeRequest
+from service.api.nodeviews import (
+    EntryPage,
+    EntryView,
+    EventPage,
+    EventView,
+    NodeCostView,
+    NodePage,
+    NodeView,
+    RequestedView,
+)
+from service.api.problems import may_answer
+from service.api.schemas import NumberedQuery
+from service.application.nodes import NodeService
+from service.domain.clock import rfc3339
+from service.domain.event import Event
+from service.domain.money import usd
+from service.store.ledger import Line
+
+router = APIRouter(prefix="/v1/nodes", tags=["nodes"])
+
+JSON = "application/json"
+_ETAG: dict[str, Any] = {
+    "ETag": {"description": 'Its version, for If-Match: `"3"`.', "schema": {"type": "string"}}
+}
+_NODE: dict[int | str, dict[str, Any]] = {200: {"model": NodeView, "headers": _ETAG}}
+_ACCEPTED: dict[int | str, dict[str, Any]] = {202: {"model": NodeView, "headers": _ETAG}}
+_CREATED: dict[int | str, dict[str, Any]] = {
+    201: {
+        "model": RequestedView,
+        "headers": {
+            **_ETAG,
+            "Location": {"schema": {"type": "string"}},
+            "Idempotency-Hit": {
+                "description": "`true` when the key had asked for this node before.",
+                "schema": {"type": "string"},
+            },
+        },
+    }
+}
+
+
+class _Versioned(msgspec.Struct):
+    """The one field that is needed of a node's document."""
+
+    version: int
+
+
+@router.post(
+    "",
+    status_code=201,
+    operation_id="request_node",
+    responses=_CREATED | may_answer(400, 409, 413, 415, 422),
+)
+def request_node(
+    body: NodeRequest,
+    nodes: NodesDep,
+    idempotency_key: Annotated[
+        str | None,
+        Header(
+            min_length=1,
+            max_length=255,
+            pattern=r"^[!-~]+$",
+            description="The same wish with the same key is one node, however often it is told.",
+        ),
+    ] = None,
+) -> Response:
+    """Record the wish for a node and answer at once; the daemon brings it up."""
+    digest = body.digest() if idempotency_key is not None else ""
+    found = nodes.request(body.to_wish(), key=idempotency_key, body_digest=digest)
+    document = nodes.shown(found.node.id)
+    warnings = msgspec.json.encode(found.warnings)
+    answer = _document(document[:-1] + b',"warnings":' + warnings + b"}", 201)
+    answer.headers["Location"] = f"/v1/nodes/{found.node.id}"
+    if not found.created:
+        answer.headers["Idempotency-Hit"] = "true"
+    return answer
+
+
+@router.get(
+    "",
+    operation_id="list_nodes",
+    responses={200: {"model": NodePage}, **may_answer(422, 503)},
+    openapi_extra={"parameters": PARAMETERS},
+)
+def list_nodes(request: Request) -> Response:
+    """The nodes that match, the newest first, with what they cost as of now."""
+    only, size, token = read_query(request.query_params.multi_items())
+    page = services_of(request).nodes.page(only, size, token)
+    nodes, token = ",".join(page.documents), page.next_page_token
+    return Response(f'{{"nodes":[{nodes}],"next_page_token":"{token}"}}', media_type=JSON)
+
+
+@router.post(
+    "/{node_id}:stop",
+    status_code=202,
+    operation_id="stop_node",
+    responses=_ACCEPTED | may_answer(404, 409, 412, 422),
+)
+def stop_node(node_id: str, nodes: NodesDep, version: VersionDep) -> Response:
+    """Ask for the node to stop; its disk stays, its chips cost nothing."""
+    return _accepted(nodes, nodes.stop(node_id, version=version).id)
+
+
+@router.post(
+    "/{node_id}:start",
+    status_code=202,
+    operation_id="start_node",
+    responses=_ACCEPTED | may_answer(404, 409, 412, 422),
+)
+def start_node(node_id: str, nodes: NodesDep, version: VersionDep) -> Response:
+    """Ask for a stopped node to run again."""
+    return _accepted(nodes, nodes.start(node_id, version=version).id)
+
+
+@router.get("/{node_id}", operation_id="get_node", responses=_NODE | may_answer(404, 422))
+def get_node(node_id: str, nodes: NodesDep) -> Response:
+    """One node."""
+    return _document(nodes.shown(node_id), 200)
+
+
+@router.delete(
+    "/{node_id}",
+    status_code=202,
+    operation_id="delete_node",
+    responses=_ACCEPTED | may_answer(404, 409, 412, 422),
+)
+def delete_node(node_id: str, nodes: NodesDep, version: VersionDep) -> Response:
+    """Ask for the node's end; it is over when its state is DELETED."""
+    return _accepted(nodes, nodes.delete(node_id, version=version).id)
+
+
+@router.get("/{node_id}/events", operation_id="list_node_events", responses=may_answer(404, 422))
+def list_node_events(
+    node_id: str, nodes: NodesDep, query: Annotated[NumberedQuery, Query()]
+) -> EventPage:
+    """The story of the node, the oldest event first."""
+    found = nodes.events(node_id, query.after, query.one_more)
+    page, token = query.cut(found, [number for number, _ in found])
+    return EventPage(events=tuple(_event(*one) for one in page), next_page_token=token)
+
+
+@router.get("/{node_id}/cost", operation_id="get_node_cost", responses=may_answer(404, 422))
+def get_node_cost(node_id: str, nodes: NodesDep) -> NodeCostView:
+    """What the node cost so far, to the second."""
+    cost = nodes.cost(node_id)
+    return NodeCostView(
+        cost=usd(cost.cost),
+        list_cost=None if cost.list_cost is None else usd(cost.list_cost),
+        chip_seconds=cost.chip_seconds,
+        uncertainty=usd(cost.uncertainty),
+        estimated=cost.estimated,
+        unpriced_seconds=cost.unpriced_seconds,
+        as_of=rfc3339(cost.as_of),
+    )
+
+
+@router.get("/{node_id}/ledger", operation_id="list_node_ledger", responses=may_answer(404, 422))
+def list_node_ledger(
+    node_id: str, nodes: NodesDep, query: Annotated[NumberedQuery, Query()]
+) -> EntryPage:
+    """What was posted for the node, in the order in which it was."""
+    found = nodes.ledger(node_id, query.after, query.one_more)
+    page, token = query.cut(found, [line.id for line in found])
+    return EntryPage(entries=tuple(map(_entry, page)), next_page_token=token)
+
+
+def _accepted(nodes: NodeService, node_id: str) -> Response:
+    return _document(nodes.shown(node_id), 202)
+
+
+def _document(document: bytes, status: int) -> Response:
+    version = msgspec.json.decode(document, type=_Versioned).version
+    return Response(document, status, {"ETag": f'"{version}"'}, JSON)
+
+
+def _event(number: int, event: Event) -> EventView:
+    return EventView(
+        number=number,
+        at=rfc3339(event.at),
+        kind=event.kind,
+        message=event.message,
+        actor=event.actor,
+        facts=dict(event.facts),
+    )
+
+
+def _entry(line: Line) -> EntryView:
+    return EntryView(
+        number=line.id,
+        usage_id=line.usage_id,
+        kind=line.kind,
+        start=rfc3339(line.charge_start),
+        end=rfc3339(line.charge_end),
+        chip_seconds=line.chip_seconds,
+        price_id=line.price_id,
+        usd_per_chip_hour=usd(line.price_nanos),
+        amount=usd(line.amount_nanos),
+        currency=line.currency,
+        posted_at=rfc3339(line.posted_at),
+    )

@@ -1,0 +1,143 @@
+"""How nodes look to callers; their documents come from the store, and these describe them."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from service.api.schemas import Page, Time, Usd, View
+from service.domain.node import Architecture, Asked, ProvisioningModel
+from service.domain.placement import Outcome
+
+
+class EndpointView(View):
+    """Where one worker is reached."""
+
+    worker: int = Field(examples=[0])
+    ip: str = Field(examples=["10.164.0.7"])
+    port: int = Field(examples=[8470])
+    external_ip: str = Field(description="Empty when it has none.", examples=[""])
+
+
+class PlacementView(View):
+    """One attempt to get the node in one zone."""
+
+    attempt: int = Field(examples=[1])
+    zone: str = Field(examples=["us-west4-a"])
+    provisioning_model: ProvisioningModel
+    cloud_id: str = Field(examples=["trainer-a1b2c3d4"])
+    started_at: Time
+    ended_at: Time | None
+    outcome: Outcome
+    reason: str = Field(description="What the cloud said.", examples=[""])
+
+
+class IdleView(View):
+    """When it counts as idle, and what then."""
+
+    after_seconds: int
+    grace_seconds: int
+    action: str
+
+
+class NodeView(View):
+    """One node: what was asked for, what was seen, and what it costs as of now."""
+
+    id: str = Field(examples=["019a9f3e-7a40-7cc1-9e41-0b5f3d6c2a11"])
+    name: str = Field(examples=["trainer"])
+    cloud_id: str = Field(description="The cloud's name for it; empty until it is sent.")
+    project: str = Field(examples=["lab"])
+    zone: str = Field(examples=["us-west4-a"])
+    zones: tuple[str, ...] = Field(description="Where it is tried, in this order.")
+    accelerator_type: str = Field(examples=["v5litepod-16"])
+    generation: str = Field(examples=["v5e"])
+    topology: str = Field(examples=["4x4"])
+    chips: int = Field(examples=[16])
+    hosts: int = Field(examples=[4])
+    runtime_version: str = Field(examples=["v2-alpha-tpuv5-lite"])
+    provisioning_model: ProvisioningModel
+    architecture: Architecture
+    asked: Asked
+    state: str = Field(description="Google's name of it, or one of ours.", examples=["READY"])
+    state_since: Time
+    health: str = Field(examples=["HEALTHY"])
+    endpoints: tuple[EndpointView, ...]
+    created_at: Time
+    ready_at: Time | None
+    ended_at: Time | None
+    deletes_at: Time | None = Field(description="When its time to live runs out.")
+    delete_reason: str
+    ttl_seconds: int | None
+    max_wait_seconds: int | None
+    recreate_on_preemption: bool
+    idle: IdleView | None
+    placements: tuple[PlacementView, ...]
+    last_error: str = Field(description="The last thing that went wrong.", examples=[""])
+    labels: dict[str, str]
+    owner: str = Field(examples=["ada"])
+    team: str = Field(examples=["vision"])
+    version: int = Field(description="Its ETag.", examples=[3])
+    hourly_cost: Usd | None = Field(description="Null when no price is known.")
+    cost: Usd = Field(description="So far, in dollars.")
+
+
+class RequestedView(NodeView):
+    """A node that was asked for, and what its owner should know about it."""
+
+    warnings: tuple[str, ...] = Field(examples=[[]])
+
+
+class NodePage(Page):
+    """A page of nodes, the newest first."""
+
+    nodes: tuple[NodeView, ...]
+
+
+class EventView(View):
+    """One sentence of a node's story."""
+
+    number: int = Field(examples=[1])
+    at: Time
+    kind: str = Field(examples=["asked"])
+    message: str = Field(examples=["deletion asked for"])
+    actor: str = Field(examples=["caller"])
+    facts: dict[str, object]
+
+
+class EventPage(Page):
+    """A page of a node's story, the oldest first."""
+
+    events: tuple[EventView, ...]
+
+
+class NodeCostView(View):
+    """What a node cost so far, in dollars."""
+
+    cost: Usd
+    list_cost: Usd | None = Field(description="The same on demand; null when that is not known.")
+    chip_seconds: int = Field(examples=[57_600])
+    uncertainty: Usd = Field(description="How much of the cost may not be true.")
+    estimated: bool = Field(description="Whether it is still growing, or may be corrected.")
+    unpriced_seconds: int = Field(description="Used at a price nobody knows; in no figure.")
+    as_of: Time
+
+
+class EntryView(View):
+    """One line of the ledger, as it was posted; it is never changed."""
+
+    number: int = Field(examples=[1])
+    usage_id: str
+    kind: str = Field(description="`usage`, or `adjustment` of an earlier line.")
+    start: Time
+    end: Time
+    chip_seconds: int
+    price_id: str
+    usd_per_chip_hour: Usd
+    amount: Usd
+    currency: str = Field(examples=["USD"])
+    posted_at: Time
+
+
+class EntryPage(Page):
+    """A page of a node's ledger, in the order in which it was posted."""
+
+    entries: tuple[EntryView, ...]

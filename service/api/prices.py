@@ -1,0 +1,141 @@
+"""The price book over HTTP: what a chip costs, where that is known from, and new prices."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query
+from pydantic import Field, field_validator
+
+from service.api.deps import PricesDep
+from service.api.problems import may_answer
+from service.api.schemas import Body, Instant, Line, Name, Page, PageQuery, Time, Usd, View, instant
+from service.application.prices import PriceQuery
+from service.domain.clock import rfc3339
+from service.domain.money import parse_usd, usd
+from service.domain.node import ProvisioningModel
+from service.domain.pricing import Price
+
+router = APIRouter(prefix="/v1/prices", tags=["costs"])
+
+Unit = Literal["chip_hour", "device_hour"]
+
+
+class PricesQuery(PageQuery):
+    """Which prices to list."""
+
+    at: Instant | None = Field(
+        default=None,
+        description="Those in force at this instant or on this date; now by default.",
+        examples=["2026-11-01"],
+    )
+    generation: Name = Field(default="", description="Only this generation.", examples=["v5e"])
+    provisioning_model: Name = Field(
+        default="", description="Only this model; spot covers preemptible.", examples=["spot"]
+    )
+    region: Name = Field(
+        default="",
+        description="Only this region, or what its group costs where it has no price of its own.",
+        examples=["us-west4"],
+    )
+
+    def to_question(self) -> PriceQuery:
+        """The same in the words of the application."""
+        at = None if self.at is None else instant(self.at)
+        return PriceQuery(at, self.generation, self.provisioning_model, self.region)
+
+
+class PriceRequest(Body):
+    """A price that is known better than the price book does."""
+
+    generation: Name = Field(examples=["v5e"])
+    provisioning_model: ProvisioningModel = Field(examples=["on_demand"])
+    region: Annotated[Name, Field(min_length=1)] = Field(examples=["us-west4"])
+    unit: Unit = Field(
+        default="chip_hour", description="device_hour: one-host types of v2 and v3 alone."
+    )
+    usd: str = Field(
+        max_length=40, description="Dollars per unit, as a decimal string.", examples=["1.20"]
+    )
+    effective_from: Instant | None = Field(
+        default=None,
+        description="Now by default; earlier only where no price was known.",
+        examples=["2026-12-01"],
+    )
+    source: Annotated[Line, Field(min_length=1)] = Field(
+        default="entered by hand", description="Where it is known from.", examples=["our contract"]
+    )
+    confidence: Line = Field(default="manual", examples=["contract"])
+
+    @field_validator("usd")
+    @classmethod
+    def _is_an_amount(cls, text: str) -> str:
+        parse_usd(text)
+        return text
+
+    def to_price(self) -> Price:
+        """The same in the words of the domain; `effective_from` 0 is now."""
+        return Price(
+            id="",
+            generation=self.generation,
+            model=self.provisioning_model,
+            unit=self.unit,
+            region=self.region,
+            nanos=parse_usd(self.usd),
+            effective_from=0 if self.effective_from is None else instant(self.effective_from),
+            source=self.source,
+            confidence=self.confidence,
+        )
+
+
+class PriceView(View):
+    """One row of the price book."""
+
+    id: str = Field(examples=["v5e/on_demand/chip_hour/us-west4/2024-06-11"])
+    generation: str = Field(examples=["v5e"])
+    provisioning_model: str = Field(examples=["on_demand"])
+    unit: Unit
+    region: str = Field(description="A region, or a group of them.", examples=["us-west4"])
+    usd: Usd = Field(description="Dollars per unit, with nine places.")
+    effective_from: Time
+    source: str = Field(description="Where it is known from.")
+    confidence: str = Field(examples=["hand-copied"])
+
+    @classmethod
+    def of(cls, price: Price) -> PriceView:
+        """The view of a price."""
+        return cls(
+            id=price.id,
+            generation=price.generation,
+            provisioning_model=price.model,
+            unit="device_hour" if price.unit == "device_hour" else "chip_hour",
+            region=price.region,
+            usd=usd(price.nanos),
+            effective_from=rfc3339(price.effective_from),
+            source=price.source,
+            confidence=price.confidence,
+        )
+
+
+class PricePage(Page):
+    """A page of prices."""
+
+    prices: tuple[PriceView, ...]
+
+
+@router.get("", operation_id="list_prices", responses=may_answer(422))
+def list_prices(prices: PricesDep, query: Annotated[PricesQuery, Query()]) -> PricePage:
+    """The prices in force at an instant, by generation, model, unit and region."""
+    found, token = query.cut(prices.in_force(query.to_question()))
+    return PricePage(prices=tuple(map(PriceView.of, found)), next_page_token=token)
+
+
+@router.post(
+    "",
+    status_code=201,
+    operation_id="add_price",
+    responses=may_answer(400, 413, 415, 422),
+)
+def add_price(body: PriceRequest, prices: PricesDep) -> PriceView:
+    """Enter a price by hand, for the time to come; it never rewrites the past."""
+    return PriceView.of(prices.add(body.to_price()))

@@ -1,0 +1,229 @@
+"""How every error is answered: `application/problem+json` (RFC 9457), by one table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from fastapi.routing import iter_route_contexts
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+from starlette.types import Scope
+
+from service.api.complaints import complaints_of
+from service.domain import errors
+
+MEDIA_TYPE = "application/problem+json"
+MAX_BODY_BYTES = 1024 * 1024
+"""Larger bodies are refused; the largest sensible one is a startup script of 256 KiB."""
+
+_TYPES = "urn:tpu-steward:problem:"
+_LONGEST_DETAIL = 2_000
+_LONGEST_PATH = 200
+
+log = structlog.get_logger(__name__)
+
+
+class Complaint(BaseModel):
+    """One field, and what to do about it."""
+
+    field: str = Field(examples=["ttl_seconds"])
+    message: str = Field(examples=["should be greater than 0"])
+
+
+class Problem(BaseModel):
+    """What went wrong and what to do about it; some problems carry more facts than these."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str = Field(examples=[f"{_TYPES}not-offered"])
+    title: str = Field(examples=["Not offered there"])
+    status: int = Field(examples=[422])
+    detail: str = Field(examples=["v5p-8 is not offered in us-west4-a"])
+    instance: str = Field(description="The path that was asked for.", examples=["/v1/nodes"])
+    errors: list[Complaint] | None = Field(default=None, description="What is wrong, by field.")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of problem: its status, the end of its type, its title, and in how many seconds to
+    try again, where that helps."""
+
+    status: int
+    slug: str
+    title: str
+    retry_after: int | None = None
+
+
+INTERNAL = Kind(500, "internal-error", "The service failed")
+INVALID = Kind(422, "invalid-request", "Invalid request")
+MALFORMED = Kind(400, "malformed-body", "The body cannot be read")
+WRONG_MEDIA_TYPE = Kind(415, "unsupported-media-type", "Not JSON")
+TOO_LARGE = Kind(413, "body-too-large", "The body is too large")
+STALE = Kind(412, "stale-version", "Changed since you looked")
+
+KINDS: Mapping[type[errors.StewardError], Kind] = {
+    errors.NotFound: Kind(404, "not-found", "Not found"),
+    errors.Conflict: Kind(409, "conflict", "Conflict"),
+    errors.StaleVersion: Kind(409, "stale-version", "Changed by someone else"),
+    errors.LeaseLost: Kind(409, "lease-lost", "Another daemon is in charge"),
+    errors.Rejected: Kind(422, "rejected", "Cannot be granted as it was said"),
+    errors.UnknownAcceleratorType: Kind(
+        422, "unknown-accelerator-type", "Unknown accelerator type"
+    ),
+    errors.NotOffered: Kind(422, "not-offered", "Not offered there"),
+    errors.RuntimeMismatch: Kind(422, "runtime-mismatch", "The runtime version does not fit"),
+    errors.BudgetExceeded: Kind(403, "budget-exceeded", "Over budget"),
+    errors.CloudError: Kind(502, "cloud-error", "The cloud failed"),
+    errors.CapacityUnavailable: Kind(503, "capacity-unavailable", "No hardware there now", 60),
+    errors.QuotaExceeded: Kind(503, "quota-exceeded", "The project's quota is used up", 600),
+    errors.RateLimited: Kind(429, "rate-limited", "Too many calls", 10),
+    errors.CloudUnavailable: Kind(503, "cloud-unavailable", "The cloud does not answer", 10),
+    errors.NotAllowed: Kind(502, "cloud-denied", "The cloud denies the service's credentials"),
+    errors.InvalidRequest: Kind(502, "cloud-refused", "The cloud refuses the request"),
+    errors.AlreadyExists: Kind(502, "cloud-name-taken", "The name is taken in the cloud"),
+    errors.CloudNotFound: Kind(502, "cloud-not-found", "The cloud has no such thing"),
+    errors.StoreUnavailable: Kind(503, "store-unavailable", "The database cannot be used", 5),
+}
+
+_BY_STATUS = {
+    400: MALFORMED,
+    404: Kind(404, "not-found", "Not found"),
+    405: Kind(405, "method-not-allowed", "Method not allowed"),
+    413: TOO_LARGE,
+}
+
+_TITLES = {
+    400: "The body or the address cannot be read",
+    404: "There is no such thing",
+    409: "The wish contradicts what is there",
+    412: "Changed since you looked",
+    413: "The body is too large",
+    415: "Not JSON",
+    422: "Invalid, or impossible as it was said",
+    500: "The service failed",
+    503: "Not available now; Retry-After says when",
+}
+
+
+def problem(
+    scope: Scope,
+    kind: Kind,
+    detail: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    facts: Mapping[str, object] | None = None,
+) -> Response:
+    """The answer for a problem of that kind; facts never hide the members of the RFC."""
+    members = {
+        "type": f"{_TYPES}{kind.slug}",
+        "title": kind.title,
+        "status": kind.status,
+        "detail": detail[:_LONGEST_DETAIL],
+        "instance": scope["path"][:_LONGEST_PATH],
+    }
+    document = {**members, **(facts or {}), **members}
+    sent = dict(headers or {})
+    if kind.retry_after is not None:
+        sent["Retry-After"] = str(kind.retry_after)
+    # ASCII, so that text which is no valid Unicode can be spoken of as well.
+    body = json.dumps(document, default=str, separators=(",", ":"))
+    return Response(body, kind.status, sent, MEDIA_TYPE)
+
+
+def may_answer(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The error responses of a route, for its documentation."""
+    return {status: {"model": Problem, "description": _TITLES[status]} for status in statuses}
+
+
+def too_large(scope: Scope) -> Response:
+    """The answer to a body above the limit."""
+    detail = f"a body has at most {MAX_BODY_BYTES} bytes (1 MiB); send less"
+    return problem(scope, TOO_LARGE, detail, facts={"limit_bytes": MAX_BODY_BYTES})
+
+
+def kind_of(error: errors.StewardError) -> Kind:
+    """Its own kind, or that of the nearest class above it."""
+    return next((KINDS[one] for one in type(error).__mro__ if one in KINDS), INTERNAL)
+
+
+async def _steward_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, errors.StewardError)
+    kind = kind_of(error)
+    if isinstance(error, errors.StaleVersion) and "if-match" in request.headers:
+        kind = STALE
+    if kind.status >= 500:
+        log.warning("not answered", problem=kind.slug, error=str(error)[:_LONGEST_DETAIL])
+    if kind is INTERNAL:
+        return internal_error(request.scope)
+    return problem(request.scope, kind, str(error), facts=error.facts)
+
+
+def internal_error(scope: Scope) -> Response:
+    """The answer when the fault is ours: what it was stands in the log, not here."""
+    return problem(scope, INTERNAL, "the log of the service says more under this X-Request-Id")
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    scope, status = request.scope, error.status_code
+    kind = _BY_STATUS.get(status) or Kind(status, f"http-{status}", error.detail)
+    headers = dict(error.headers or {})
+    detail = error.detail
+    match status:
+        case 400:
+            detail = "the body is no JSON in UTF-8, or it is nested too deeply"
+        case 404:
+            detail = "there is nothing at this path; GET /openapi.json lists what there is"
+        case 405:
+            headers["Allow"] = ", ".join(_allowed(request))
+            detail = f"{request.method[:20]} is not possible here; {headers['Allow']} would be"
+        case 413:
+            return too_large(scope)
+        case _:
+            pass
+    return problem(scope, kind, detail, headers=headers)
+
+
+def _allowed(request: Request) -> list[str]:
+    """Every method of every route at this path, not only of the first."""
+    methods: set[str] = set()
+    for route in iter_route_contexts(request.app.routes):
+        if route.methods and route.path_regex.match(request.scope["path"]):
+            methods |= route.methods
+    return sorted(methods)
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    if first["type"] == "json_invalid":
+        where, why = first["loc"][-1], first.get("ctx", {}).get("error", "")
+        detail = f"the body is not JSON: {why} at character {where}"
+        return problem(request.scope, MALFORMED, detail)
+    if tuple(first["loc"]) == ("body",) and not _says_json(request):
+        detail = "send a JSON object, with the header Content-Type: application/json"
+        return problem(request.scope, WRONG_MEDIA_TYPE, detail)
+    found = complaints_of(error.errors(), request.scope.get("endpoint"))
+    rest = len(error.errors()) - 1
+    detail = f"{found[0]['field']}: {found[0]['message']}" + (f" (and {rest} more)" if rest else "")
+    return problem(request.scope, INVALID, detail, facts={"errors": found})
+
+
+def _says_json(request: Request) -> bool:
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return media_type == "application/json" or media_type.endswith("+json")
+
+
+HANDLERS: dict[int | type[Exception], Any] = {
+    errors.StewardError: _steward_error,
+    HTTPException: _http_error,
+    RequestValidationError: _invalid,
+}
+"""For FastAPI; whatever else is raised is answered by the guard, see `service.api.guard`."""

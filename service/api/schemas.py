@@ -1,0 +1,113 @@
+"""What request and response models share: closed shapes, plain texts, instants and pages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from service.domain.clock import parse_rfc3339
+
+T = TypeVar("T")
+
+YEAR_SECONDS = 31_536_000
+_END_OF_TIME = 4_102_444_800
+"""2100-01-01T00:00:00Z: what is later is a slip of the pen."""
+
+
+class Body(BaseModel):
+    """What callers send: an unknown field is refused, so that a typing error is never a default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class View(BaseModel):
+    """What callers are answered."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, from_attributes=True)
+
+
+class Page(View):
+    """What every list ends with."""
+
+    next_page_token: str = Field(description="Empty on the last page.", examples=[""])
+
+
+class PageQuery(BaseModel):
+    """The two parameters that every list takes; an unknown one is refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    page_size: int = Field(default=1000, ge=1, le=1000, description="At most so many of them.")
+    page_token: str = Field(
+        default="",
+        pattern=r"^[0-9]{0,6}$",
+        description="Where the page before ended: its `next_page_token`.",
+    )
+
+    def cut(self, items: Sequence[T]) -> tuple[Sequence[T], str]:
+        """This page of the items, and the token of the next one."""
+        start = int(self.page_token or 0)
+        end = start + self.page_size
+        return items[start:end], str(end) if end < len(items) else ""
+
+
+class NumberedQuery(BaseModel):
+    """A page of what is numbered in the order in which it happened."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    page_size: int = Field(default=100, ge=1, le=1000, description="At most so many of them.")
+    page_token: str = Field(
+        default="",
+        pattern=r"^[0-9]{0,18}$",
+        description="Where the page before ended: its `next_page_token`.",
+    )
+
+    @property
+    def after(self) -> int:
+        """The number that the page before ended with."""
+        return int(self.page_token or 0)
+
+    @property
+    def one_more(self) -> int:
+        """How many to read, so as to know whether there is another page."""
+        return self.page_size + 1
+
+    def cut(self, numbered: Sequence[T], numbers: Sequence[int]) -> tuple[Sequence[T], str]:
+        """This page of what was read, and the token of the next one."""
+        page = numbered[: self.page_size]
+        return page, str(numbers[len(page) - 1]) if len(numbered) > len(page) else ""
+
+
+def one_line(text: str) -> str:
+    """The text, unless it holds what would break a line of a log or of a table."""
+    if not text.isprintable():
+        raise ValueError("control characters, NUL and line breaks are not allowed")
+    return text
+
+
+def instant(text: str) -> int:
+    """Whole UTC seconds of an RFC 3339 instant, or of the first one of a date."""
+    try:
+        seconds = parse_rfc3339(f"{text}T00:00:00Z" if len(text) == len("2026-11-01") else text)
+    except (ValueError, OverflowError):
+        raise ValueError("write it as 2026-11-01T00:00:00Z, or as a date: 2026-11-01") from None
+    if not 0 <= seconds < _END_OF_TIME:
+        raise ValueError("it has to lie between 1970 and 2100")
+    return seconds
+
+
+def _is_instant(text: str) -> str:
+    instant(text)
+    return text
+
+
+Line = Annotated[str, Field(max_length=200), AfterValidator(one_line)]
+Name = Annotated[str, Field(max_length=80), AfterValidator(one_line)]
+Instant = Annotated[str, Field(max_length=40), AfterValidator(_is_instant)]
+Flag = Annotated[bool, Field(strict=True)]
+Seconds = Annotated[int, Field(strict=True, gt=0, le=YEAR_SECONDS)]
+Usd = Annotated[str, Field(description="Dollars, with nine places.", examples=["12.015600000"])]
+Time = Annotated[str, Field(description="RFC 3339, UTC.", examples=["2026-11-01T12:00:00Z"])]

@@ -1,0 +1,78 @@
+"""The API over real services on a fresh database, with a clock in hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from sqlalchemy import Engine
+
+from service.api.app import create_app
+from service.application.costs import CostService
+from service.application.estimates import EstimateService
+from service.application.health import HealthService
+from service.application.nodes import NodeService
+from service.application.prices import PriceService
+from service.application.services import Services
+from service.store.engine import make_engine
+from service.store.pricebook import PriceShelf
+from service.store.unit import Units
+from tests import factories
+from tests.databases import fresh_database
+from tests.hands import HandClock
+
+WISH = {"accelerator_type": "v5litepod-8", "zone": "us-west4-a", "team": "vision"}
+"""A body that is granted."""
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    """One database: what is tested here is HTTP, the other one is the store's affair."""
+    with fresh_database("sqlite", tmp_path) as address:
+        made = make_engine(address)
+        yield made
+        made.dispose()
+
+
+@pytest.fixture
+def services(units: Units, clock: HandClock) -> Services:
+    """What the API is built on."""
+    shared = units, PriceShelf(), clock
+    projects = [factories.PROJECT]
+    return Services(
+        nodes=NodeService(*shared, projects),
+        costs=CostService(*shared),
+        estimates=EstimateService(*shared),
+        prices=PriceService(*shared),
+        health=HealthService(*shared, projects),
+    )
+
+
+@pytest.fixture
+def app(services: Services) -> FastAPI:
+    """The application, open to everyone on this machine."""
+    return create_app(services, None)
+
+
+@pytest.fixture
+def client(app: FastAPI) -> Iterator[TestClient]:
+    """A caller."""
+    with TestClient(app) as made:
+        yield made
+
+
+@pytest.fixture
+def ask(client: TestClient) -> Callable[..., dict[str, Any]]:
+    """Ask for a node; answers its document."""
+
+    def request(**changes: Any) -> dict[str, Any]:
+        answer = client.post("/v1/nodes", json=WISH | changes)
+        assert answer.status_code == 201, answer.text
+        document: dict[str, Any] = answer.json()
+        return document
+
+    return request

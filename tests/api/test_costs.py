@@ -1,0 +1,150 @@
+"""What was spent, asked over HTTP."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from service.api.costs import CostView
+from service.domain.node import NodeState
+from tests import factories
+
+
+@pytest.fixture
+def two_hours(units, clock):
+    """Two nodes, of two teams, that have run for two hours at 9.60 dollars an hour."""
+    with units() as unit:
+        for team in ("vision", "nlp"):
+            node = factories.node(state=NodeState.READY, team=team, labels={"run": team[0]})
+            unit.nodes.add(node)
+            unit.usage.save(factories.usage(node_id=node.id, team=team))
+    clock.pass_(7_200)
+
+
+def costs(client, query=""):
+    answer = client.get(f"/v1/costs?{query}")
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+@pytest.mark.usefixtures("two_hours")
+def test_costs_are_of_the_last_seven_days_by_default(client):
+    found = costs(client)
+    assert found == {
+        "window": {"start": "2026-10-30T00:00:00Z", "end": "2026-11-05T14:00:00Z"},
+        "aggregate": [],
+        "step": "day",
+        "tz": "UTC",
+        "rows": [
+            {
+                "start": "2026-11-05T00:00:00Z",
+                "end": "2026-11-05T14:00:00Z",
+                "cost": "38.400000000",
+                "chip_seconds": 115_200,
+            }
+        ],
+        "total": "38.400000000",
+        "chip_seconds": 115_200,
+        "currency": "USD",
+        "as_of": "2026-11-05T14:00:00Z",
+        "estimated": True,
+    }
+
+
+@pytest.mark.usefixtures("two_hours")
+@pytest.mark.parametrize(
+    ("query", "groups"),
+    [
+        ("aggregate=team", [["nlp"], ["vision"]]),
+        ("aggregate=team,zone", [["nlp", "us-west4-a"], ["vision", "us-west4-a"]]),
+        ("aggregate=team&aggregate=zone", [["nlp", "us-west4-a"], ["vision", "us-west4-a"]]),
+        ("aggregate=team,team", [["nlp"], ["vision"]]),
+        ("aggregate=label:run", [["n"], ["v"]]),
+        ("aggregate=region&filter=team:nlp", [["us-west4"]]),
+        ("aggregate=team&filter=team:nlp,team:vision", [["nlp"], ["vision"]]),
+        ("aggregate=team&filter=team:nlp&filter=team:vision", [["nlp"], ["vision"]]),
+        ("aggregate=team&filter=label:run:v", [["vision"]]),
+        ("aggregate=team&filter=team:nlp,label:run:v", []),
+        ("aggregate=team&filter=zone:us-west4-b", []),
+        ("aggregate=team&filter=job:", [["nlp"], ["vision"]]),
+    ],
+)
+def test_rows_carry_what_they_are_grouped_by(client, query, groups):
+    found = costs(client, query)
+    assert [[row[name] for name in found["aggregate"]] for row in found["rows"]] == groups
+    assert sum(Decimal(row["cost"]) for row in found["rows"]) == Decimal(found["total"])
+    CostView.model_validate(found)
+
+
+@pytest.mark.usefixtures("two_hours")
+@pytest.mark.parametrize(
+    ("query", "starts"),
+    [
+        ("step=hour", ["2026-11-05T12:00:00Z", "2026-11-05T13:00:00Z"]),
+        ("step=month&window=mtd", ["2026-11-01T00:00:00Z"]),
+        ("tz=Asia/Tokyo", ["2026-11-04T15:00:00Z"]),
+        ("window=2026-11-05T12:30:00Z,2026-11-05T13:00:00Z&step=all", ["2026-11-05T12:30:00Z"]),
+        ("window=2026-11-01,2026-11-05", []),
+    ],
+)
+def test_buckets_follow_the_calendar_that_is_asked_for(client, query, starts):
+    assert [row["start"] for row in costs(client, query)["rows"]] == starts
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("window=soon", "write 7d, 24h, today, mtd"),
+        ("window=2026-11-05,2026-11-01", "ends before it starts"),
+        ("window=2026-11-05T00:00:00,2026-11-06T00:00:00", "is not a window"),
+        (f"window={'9' * 101}", "at most 100"),
+        ("tz=Mars/Olympus", "IANA name"),
+        ("tz=../../etc/passwd", "IANA name"),
+        ("tz=Europe", "IANA name"),
+        ("tz=", "IANA name"),
+        ("step=decade", "'hour', 'day', 'week', 'month'"),
+        ("step=hour&window=9999d", "longer step"),
+        ("aggregate=colour", "grouped by"),
+        ("aggregate=label:", "grouped by"),
+        ("filter=vision", "dimension:value, as in team:vision"),
+        ("filter=label:run", "dimension:value, as in team:vision"),
+        ("filter=colour:red", "filtered by"),
+        ("filter=label::x", "filtered by"),
+        ("filter=team:%0a", "not allowed"),
+        ("by=team", "known query parameters are aggregate, filter"),
+    ],
+)
+def test_a_question_about_costs_that_makes_no_sense_is_refused(client, query, said):
+    answer = client.get(f"/v1/costs?{query}")
+    assert answer.status_code == 422
+    assert said in answer.json()["detail"]
+
+
+def test_a_dimension_that_does_not_exist_is_answered_with_those_that_do(client):
+    problem = client.get("/v1/costs?filter=colour:red").json()
+    assert "label:<key>" in problem["dimensions"]
+    assert problem["field"] == "filter"
+
+
+@pytest.mark.parametrize("step", ["hour", "day", "week", "month", "all"])
+@pytest.mark.parametrize("tz", ["UTC", "America/New_York", "Pacific/Apia"])
+@pytest.mark.parametrize(
+    "window",
+    [
+        "0001-01-01,2026-11-01",
+        "0001-01-01T00:00:00%2B23:59,2026-11-01",
+        "2026-11-01,9999-12-31",
+        "2026-11-01T00:00:00Z,9999-12-31T23:59:59-23:59",
+        "9999-12-30,9999-12-31",
+        "99999h",
+        "9999d",
+    ],
+)
+def test_no_window_is_too_strange_for_an_answer(client, window, tz, step):
+    answer = client.get(f"/v1/costs?window={window}&tz={tz}&step={step}")
+    assert answer.status_code in {200, 422}, answer.text
+
+
+def test_nothing_was_spent_before_anything_ran(client):
+    assert (costs(client)["rows"], costs(client)["total"]) == ([], "0.000000000")

@@ -1,0 +1,72 @@
+"""What hardware would cost, asked over HTTP."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.hands import NOON
+
+
+def estimate(client, **body):
+    return client.post("/v1/estimates", json={"accelerator_type": "v5litepod-16"} | body)
+
+
+def test_an_estimate_is_by_place_and_model_with_the_price_it_stands_on(client):
+    answer = estimate(client, zone="us-west4-a", provisioning_model="on_demand", ttl_seconds=1_800)
+    assert answer.status_code == 200
+    (offer,) = answer.json().pop("estimates")
+    price = offer.pop("price")
+    assert offer == {
+        "zone": "us-west4-a",
+        "region": "us-west4",
+        "provisioning_model": "on_demand",
+        "hourly_cost": "19.200000000",
+        "cost": "9.600000000",
+    }
+    assert (price["usd"], price["unit"]) == ("1.200000000", "chip_hour")
+    assert price["source"]
+
+
+def test_the_cheapest_come_first_and_the_unpriced_last(client):
+    found = estimate(client).json()
+    costs = [offer["hourly_cost"] for offer in found["estimates"]]
+    priced = [cost for cost in costs if cost is not None]
+    assert (found["chips"], found["duration_seconds"]) == (16, 3_600)
+    assert found["as_of"] == "2026-11-05T12:00:00Z"
+    assert costs == priced + [None] * (len(costs) - len(priced))
+    assert [float(cost) for cost in priced] == sorted(float(cost) for cost in priced)
+    assert {offer["provisioning_model"] for offer in found["estimates"]} >= {"on_demand", "spot"}
+
+
+def test_what_has_no_known_price_is_not_free(client):
+    offers = estimate(client, accelerator_type="v6e-8", provisioning_model="reserved").json()
+    unpriced = [offer for offer in offers["estimates"] if offer["price"] is None]
+    assert all(offer["cost"] is None and offer["hourly_cost"] is None for offer in unpriced)
+
+
+def test_a_price_that_was_entered_counts_at_once(client, clock):
+    body = {"generation": "v5e", "provisioning_model": "on_demand", "region": "us-west4"}
+    assert client.post("/v1/prices", json=body | {"usd": "2"}).status_code == 201
+    assert clock() == NOON
+    (offer, *_) = estimate(client, zone="us-west4-a", provisioning_model="on_demand").json()[
+        "estimates"
+    ]
+    assert offer["hourly_cost"] == "32.000000000"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"accelerator_type": "v5litepod-17"}, "did you mean v5litepod-16"),
+        ({"accelerator_type": None}, "say what hardware"),
+        ({"zone": "us-west4-a", "regions": ["us-west4"]}, "at most one of"),
+        ({"duration_seconds": 0}, "greater than 0"),
+        ({"duration_seconds": 60, "ttl_seconds": 60}, "either duration_seconds or ttl_seconds"),
+        ({"provisioning_model": "free"}, "'spot'"),
+        ({"model": "spot"}, "unknown field 'model'"),
+    ],
+)
+def test_an_estimate_of_what_cannot_be_is_refused(client, body, said):
+    answer = estimate(client, **body)
+    assert answer.status_code == 422
+    assert said in answer.json()["detail"]

@@ -1,0 +1,115 @@
+"""The price book over HTTP."""
+
+from __future__ import annotations
+
+import pytest
+
+PRICE = {
+    "generation": "v5e",
+    "provisioning_model": "on_demand",
+    "region": "us-west4",
+    "usd": "1.10",
+    "source": "our contract",
+}
+OURS = {"generation": "v5e", "provisioning_model": "on_demand", "region": "us-west4"}
+
+
+def prices(client, **query):
+    answer = client.get("/v1/prices", params=query)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["prices"]
+
+
+def test_a_price_is_shown_with_its_source(client):
+    (price,) = prices(client, **OURS)
+    assert price["id"].startswith("v5e/on_demand/chip_hour/us-west4/")
+    assert (price["usd"], price["unit"]) == ("1.200000000", "chip_hour")
+    assert price["source"]
+    assert price["confidence"]
+
+
+def test_prices_are_asked_for_as_they_were(client):
+    dates = [price["effective_from"] for price in prices(client, at="2025-01-01")]
+    assert dates
+    assert max(dates) <= "2025-01-01T00:00:00Z"
+    assert prices(client, at="2025-01-01") == prices(client, at="2025-01-01T00:00:00Z")
+    assert prices(client, at="1999-01-01") == []
+
+
+def test_a_region_is_answered_with_the_price_of_its_group_where_it_has_none(client):
+    shown = prices(client, generation="v2", region="us-central1", at="2019-06-01")
+    assert {price["region"] for price in shown} <= {"us", "us-central1"}
+    assert shown
+
+
+def test_a_list_of_prices_is_cut_into_pages(client):
+    first = client.get("/v1/prices", params={"page_size": 10}).json()
+    second = client.get("/v1/prices", params={"page_token": first["next_page_token"]}).json()
+    assert first["prices"] + second["prices"] == prices(client)
+    assert second["next_page_token"] == ""
+
+
+def test_a_price_that_is_entered_counts_from_now_on(client, clock):
+    answer = client.post("/v1/prices", json=PRICE)
+    assert answer.status_code == 201
+    entered = answer.json()
+    assert entered["usd"] == "1.100000000"
+    assert entered["effective_from"] == "2026-11-05T12:00:00Z"
+    assert prices(client, **OURS) == [entered]
+    assert prices(client, **OURS, at="2026-11-05T11:59:59Z")[0]["usd"] == "1.200000000"
+
+
+def test_a_price_may_begin_later(client, clock):
+    entered = client.post("/v1/prices", json=PRICE | {"effective_from": "2026-12-01"}).json()
+    assert prices(client, **OURS)[0]["usd"] == "1.200000000"
+    clock.pass_(26 * 86_400)
+    assert prices(client, **OURS) == [entered]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"usd": 1.1}, "string"),
+        ({"usd": "free"}, "not an amount"),
+        ({"usd": "NaN"}, "finite"),
+        ({"usd": "1.0000000001"}, "nine decimal places"),
+        ({"usd": "0"}, "more than zero"),
+        ({"usd": "-1"}, "more than zero"),
+        ({"usd": "1e9"}, "check the unit"),
+        ({"usd": "1e400"}, "more than an amount can hold"),
+        ({"usd": "9" * 41}, "at most 40"),
+        ({"unit": "pod_hour"}, "'chip_hour' or 'device_hour'"),
+        ({"unit": "device_hour"}, "only v2 and v3"),
+        ({"generation": "v9"}, "there is no generation"),
+        ({"provisioning_model": "gift"}, "'on_demand'"),
+        ({"region": ""}, "at least 1"),
+        ({"source": "a\0"}, "not allowed"),
+        ({"effective_from": "2026-11-01"}, "never rewrites the past"),
+        ({"effective_from": "2026-11-09T12:00:00"}, "write it as 2026-11-01T00:00:00Z"),
+        ({"effective_from": "9999-12-31T23:59:59-23:59"}, "between 1970 and 2100"),
+        ({"effective_from": 1_793_880_000}, "string"),
+        ({"currency": "EUR"}, "known fields are confidence, effective_from"),
+    ],
+)
+def test_a_price_that_cannot_be_is_refused(client, changes, said):
+    before = prices(client)
+    answer = client.post("/v1/prices", json=PRICE | changes)
+    assert answer.status_code == 422
+    assert said in answer.json()["detail"]
+    assert prices(client) == before
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ({"at": "yesterday"}, "write it as 2026-11-01T00:00:00Z"),
+        ({"at": "2026-11-01T00:00:00"}, "write it as"),
+        ({"at": "0001-01-01T00:00:00+23:59"}, "between 1970 and 2100"),
+        ({"page_token": "-1"}, "pattern"),
+        ({"region": "x" * 300}, "at most 80"),
+    ],
+)
+def test_a_question_about_prices_that_means_nothing_is_refused(client, query, said):
+    answer = client.get("/v1/prices", params=query)
+    assert answer.status_code == 422
+    assert said in answer.json()["detail"]
