@@ -25,7 +25,8 @@ def set_up(*, readable: bool | None = None) -> None:
     )
     last: structlog.typing.Processor = structlog.processors.JSONRenderer()
     if readable:
-        last = structlog.dev.ConsoleRenderer()
+        # Tracebacks without the values of variables: those hold tokens.
+        last = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     formatter = structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=shared,
         processors=[
@@ -39,5 +40,5 @@ def set_up(*, readable: bool | None = None) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)
-    for noisy in ("apscheduler", "alembic", "google", "uvicorn.access"):
+    for noisy in ("apscheduler", "alembic", "google", "httpx2", "uvicorn.access"):
         logging.getLogger(noisy).setLevel(logging.WARNING)

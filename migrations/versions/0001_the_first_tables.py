@@ -72,7 +72,6 @@ def upgrade() -> None:
         sa.Column("generation", sa.Text(), nullable=False),
         sa.Column("model", sa.Text(), nullable=False),
         sa.Column("chips", sa.Integer(), nullable=False),
-        sa.Column("single_device", sa.Boolean(), nullable=False),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("asked", sa.Text(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
@@ -99,6 +98,10 @@ def upgrade() -> None:
         sa.Column("version", sa.Integer(), nullable=False),
         sa.Column("digest", sa.LargeBinary(), nullable=False),
         sa.Column("posted_nanos", sa.BigInteger(), nullable=False),
+        sa.Column("unpriced_seconds", sa.BigInteger(), nullable=False),
+        sa.Column("price_key", sa.Text(), nullable=False),
+        sa.Column("metered_from", sa.BigInteger(), nullable=True),
+        sa.Column("metered_until", sa.BigInteger(), nullable=True),
         sa.Column("view", sa.Text(), nullable=False),
         sa.Column("view_format", sa.Integer(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_nodes")),
@@ -117,10 +120,13 @@ def upgrade() -> None:
             sqlite_where=sa.text("ended_at IS NULL"),
             postgresql_where=sa.text("ended_at IS NULL"),
         )
+        batch_op.create_index(batch_op.f("ix_nodes_owner_id"), ["owner", "id"], unique=False)
         batch_op.create_index(
             batch_op.f("ix_nodes_project_state"), ["project", "state"], unique=False
         )
-        batch_op.create_index(batch_op.f("ix_nodes_team"), ["team"], unique=False)
+        batch_op.create_index(batch_op.f("ix_nodes_state_id"), ["state", "id"], unique=False)
+        batch_op.create_index(batch_op.f("ix_nodes_team_id"), ["team", "id"], unique=False)
+        batch_op.create_index(batch_op.f("ix_nodes_zone_id"), ["zone", "id"], unique=False)
         batch_op.create_index(
             "uq_nodes_live_name",
             ["project", "name"],
@@ -226,6 +232,7 @@ def upgrade() -> None:
         sa.Column("end_evidence", sa.Text(), nullable=True),
         sa.Column("free", sa.Text(), nullable=False),
         sa.Column("posted_until", sa.BigInteger(), nullable=False),
+        sa.Column("unpriced_seconds", sa.BigInteger(), nullable=False),
         sa.Column("dirty", sa.Boolean(), nullable=False),
         sa.CheckConstraint(
             "end_at IS NULL OR end_at >= start_at", name=op.f("ck_usage_ends_after_start")
@@ -246,6 +253,13 @@ def upgrade() -> None:
             batch_op.f("ix_usage_node_id_start_at"), ["node_id", "start_at"], unique=False
         )
         batch_op.create_index("ix_usage_start_at", ["start_at"], unique=False)
+        batch_op.create_index(
+            "ix_usage_unpriced",
+            ["start_at"],
+            unique=False,
+            sqlite_where=sa.text("unpriced_seconds > 0"),
+            postgresql_where=sa.text("unpriced_seconds > 0"),
+        )
         batch_op.create_index(
             "uq_usage_one_open",
             ["node_id"],

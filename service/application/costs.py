@@ -71,7 +71,8 @@ class CostRow:
 class CostReport:
     """The rows, by bucket and group; `total` is their sum, exactly.
 
-    `estimated` says that some of it is still running or not yet posted.
+    `estimated` says that some of it is still running; `unpriced_seconds` were used at a price that
+    nobody knows, and are in no figure.
     """
 
     window: Window
@@ -81,6 +82,7 @@ class CostReport:
     chip_seconds: int
     as_of: int
     estimated: bool
+    unpriced_seconds: int
 
 
 class CostService:
@@ -111,6 +113,8 @@ class CostService:
             if by_rollup:
                 tally.add_posted(unit)
                 intervals: Iterable[Usage] = unit.usage.open()
+                for usage in unit.usage.unpriced(window.start, window.end):
+                    tally.add_unpriced(usage, Meter(usage, book, now), window)
             else:
                 intervals = unit.usage.overlapping(window.start, window.end)
             for usage in intervals:
@@ -155,7 +159,8 @@ class _Tally:
         self._parts = parts
         self._labels = labels
         self._cells: dict[tuple[int, Group], list[int]] = defaultdict(lambda: [0, 0])
-        self._running = False
+        self._unpriced = 0
+        self._estimated = False
 
     def add_posted(self, unit: Unit) -> None:
         """Add what the daily rollup holds. A region is asked for by its zones."""
@@ -181,17 +186,22 @@ class _Tally:
 
     def add_usage(self, usage: Usage, meter: Meter, *, unposted_only: bool) -> None:
         """Add what one interval cost in each bucket; all of it, or what is not posted yet."""
-        wanted = self._question.only.items()
-        if any(self._labels.value(name, usage) not in values for name, values in wanted):
+        if not self._counts(usage):
             return
         group = tuple(self._labels.value(name, usage) for name in self._question.aggregate)
         first = usage.posted_until if unposted_only else usage.start
         for position, part in enumerate(self._parts):
             start, end = max(first, part.start), min(meter.end, part.end)
             if start < end:
-                chip_seconds = 0 if usage.free else usage.chips * (end - start)
-                self._add(position, group, meter.charge(start, end), chip_seconds)
-                self._running = self._running or usage.end is None
+                seconds = meter.seconds(start, end, priced=True)
+                self._unpriced += meter.seconds(start, end, priced=False)
+                self._add(position, group, meter.charge(start, end), usage.chips * seconds)
+        self._estimated = self._estimated or usage.end is None
+
+    def add_unpriced(self, usage: Usage, meter: Meter, window: Window) -> None:
+        """Count the seconds of an ended interval that the ledger had to leave out."""
+        if self._counts(usage):
+            self._unpriced += meter.seconds(window.start, window.end, priced=False)
 
     def report(self, window: Window, now: int) -> CostReport:
         """The rows in their order, and their sum."""
@@ -206,8 +216,13 @@ class _Tally:
             total=sum(row.cost for row in rows),
             chip_seconds=sum(row.chip_seconds for row in rows),
             as_of=now,
-            estimated=self._running,
+            estimated=self._estimated,
+            unpriced_seconds=self._unpriced,
         )
+
+    def _counts(self, usage: Usage) -> bool:
+        wanted = self._question.only.items()
+        return all(self._labels.value(name, usage) in values for name, values in wanted)
 
     def _add(self, position: int, group: Group, cost: int, chip_seconds: int) -> None:
         cell = self._cells[position, group]

@@ -39,8 +39,11 @@ class Fleet:
 
     @property
     def stale(self) -> bool:
-        """Whether any project has gone unseen for too long."""
-        return any(self.as_of - sight.looked_at > STALE_SECONDS for sight in self.sights)
+        """Whether any project has gone unseen for too long, or has nobody in charge."""
+        return any(
+            not sight.holder or self.as_of - sight.looked_at > STALE_SECONDS
+            for sight in self.sights
+        )
 
 
 class HealthService:

@@ -19,6 +19,8 @@ from service.store.listing import Filter, Page
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
+__all__ = ["Filter", "NodeCost", "NodeService", "Page", "Requested"]
+
 ATTEMPTS = 5
 """How often a unit of work is done over when someone else wrote the same row first."""
 
@@ -94,14 +96,12 @@ class NodeService:
     def page(self, only: Filter, page_size: int, page_token: str) -> Page:
         """Nodes as callers are shown them, newest first, with what they cost as of now."""
         with self._units.reading() as unit:
-            return unit.listing.page(
-                only, page_size, page_token, self._prices.book(unit), self._clock()
-            )
+            return unit.listing.page(only, page_size, page_token, self._prices, self._clock())
 
     def shown(self, node_id: str) -> bytes:
         """One node as callers are shown it: a JSON document."""
         with self._units.reading() as unit:
-            return unit.listing.one(node_id, self._prices.book(unit), self._clock())
+            return unit.listing.one(node_id, self._prices, self._clock())
 
     def get(self, node_id: str) -> Node:
         """One node; raises NotFound."""
@@ -162,7 +162,7 @@ class NodeService:
             meter = Meter(usage, book, now)
             listed = Meter(replace(usage, sku=replace(usage.sku, model="on_demand")), book, now)
             cost += meter.total()
-            chip_seconds += 0 if usage.free else usage.chips * (meter.end - usage.start)
+            chip_seconds += usage.chips * meter.seconds(usage.start, meter.end, priced=True)
             uncertainty += meter.uncertainty()
             unpriced += meter.unpriced_seconds()
             if list_cost is not None:

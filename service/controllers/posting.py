@@ -21,8 +21,10 @@ def post(unit: Unit, usage: Usage, book: PriceBook, now: int) -> Usage:
     wanted = desired_entries(meter, start, meter.end)
     posted = unit.ledger.posted(usage.id, floor_to(start, HOUR))
     entries = list(entries_to_post(usage.id, wanted, posted))
-    if entries:
-        unit.ledger.post(entries, usage, now)
-        unit.costs.add(entries, usage)
-        unit.nodes.posted(usage.node_id, sum(entry.amount for entry in entries))
-    return unit.usage.posted(usage, meter.end)
+    unit.ledger.post(entries, usage, now)
+    unit.costs.add(entries, usage)
+    unpriced = meter.unpriced_seconds()
+    after = unit.usage.posted(usage, meter.end, unpriced)
+    amount = sum(entry.amount for entry in entries)
+    unit.nodes.posted(after, amount, unpriced - usage.unpriced_seconds)
+    return after

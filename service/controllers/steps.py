@@ -144,13 +144,9 @@ class Steps:
             self._conflict(node, lease)
             return
         now = self._clock()
-
-        def change(unit: Unit, node: Node) -> Node:
-            message = f"found {node.cloud_id} in {node.zone}: an earlier request had taken effect"
-            unit.events.add(Event(node.id, now, "adopted", message))
-            return replace(node, last_error="", tries=0, next_try_at=now)
-
-        self._save(node, lease, change)
+        self._save(
+            node, lease, lambda _, node: replace(node, last_error="", tries=0, next_try_at=now)
+        )
 
     def _wait(self, node: Node, lease: Lease) -> None:
         now = self._clock()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from service.application.costs import Question
 from service.application.health import STALE_SECONDS, Fleet, Sight
-from service.application.nodes import Filter  # type: ignore[attr-defined]  # lives in the store
+from service.application.nodes import Filter
 from service.application.services import Services
 from service.dashboard.figures import Moment, count, duration, moment, money
 from service.dashboard.rows import NodeRow, row_of

@@ -45,7 +45,8 @@ class Usage:
     What is charged are the outer bounds: `start` and `end`. The truth lies within: it began no
     later than `start_hi` and ended no sooner than `end_lo`. `end` is None while the node runs.
     `free` says by which rule it costs nothing. `posted_until` is how far the ledger has come,
-    `dirty` that the belief changed since. Who is charged is copied here, so that renaming a team
+    `unpriced_seconds` how many of them it had to leave out because no price is known, `dirty` that
+    the belief changed since. Who is charged is copied here, so that renaming a team
     does not rename the past.
     """
 
@@ -66,13 +67,15 @@ class Usage:
     end_evidence: Evidence | None = None
     free: str = ""
     posted_until: int = 0
+    unpriced_seconds: int = 0
     dirty: bool = False
 
     @property
     def uncertain_seconds(self) -> int:
         """Seconds that are charged but may not have been used."""
-        late = 0 if self.end is None or self.end_lo is None else self.end - self.end_lo
-        return self.start_hi - self.start + late
+        if self.end is None or self.end_lo is None:
+            return self.start_hi - self.start
+        return self.end - self.start - max(0, self.end_lo - self.start_hi)
 
     def until(self, now: int) -> int:
         """Where it ends as of `now`; never before its start."""
@@ -193,15 +196,23 @@ class Meter:
         """Nano-dollars for all of it."""
         return self._rounded(self.end)
 
+    def seconds(self, start: int, end: int, *, priced: bool) -> int:
+        """Seconds of [start, end) for which a price is known, or is not."""
+        return sum(
+            max(0, min(end, cut.end) - max(start, cut.start))
+            for cut in self.cuts
+            if (cut.price is not None) is priced
+        )
+
     def unpriced_seconds(self) -> int:
         """Seconds for which no price is known. They are not free: they are not known."""
-        return sum(cut.end - cut.start for cut in self.cuts if cut.price is None)
+        return self.seconds(self.usage.start, self.end, priced=False)
 
     def uncertainty(self) -> int:
         """Nano-dollars that are charged for seconds which may not have been used."""
         usage = self.usage
-        late = 0 if usage.end_lo is None else self.charge(usage.end_lo, self.end)
-        return self.charge(usage.start, min(usage.start_hi, self.end)) + late
+        sure_until = self.end if usage.end_lo is None else usage.end_lo
+        return self.total() - max(0, self.charge(usage.start_hi, sure_until))
 
     def slots(self, start: int, end: int) -> Iterator[tuple[int, Cut]]:
         """The priced parts of [start, end), each within one UTC hour and at one price."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal, Inexact, InvalidOperation, localcontext
 
 NANOS = 1_000_000_000
 """Nano-dollars in a dollar."""
@@ -22,9 +22,10 @@ def half_even(numerator: int, denominator: int) -> int:
 
 def usd(nanos: int) -> str:
     """Nano-dollars as a decimal string with nine places: `12015600000` is `12.015600000`."""
-    sign = "-" if nanos < 0 else ""
-    whole, rest = divmod(abs(nanos), NANOS)
-    return f"{sign}{whole}.{rest:09d}"
+    if nanos < 0:
+        return "-" + usd(-nanos)
+    whole, rest = divmod(nanos, NANOS)
+    return f"{whole}.{rest:09d}"
 
 
 def parse_usd(text: str) -> int:
@@ -39,7 +40,12 @@ def parse_usd(text: str) -> int:
         raise ValueError(f"{text!r} is not an amount of money") from None
     if not amount.is_finite():
         raise ValueError(f"{text!r} is not a finite amount of money")
-    nanos = amount * NANOS
+    with localcontext() as context:
+        context.traps[Inexact] = True  # a product of more than 28 digits would be cut in silence
+        try:
+            nanos = amount * NANOS
+        except Inexact:
+            raise ValueError(f"{text!r} is no amount that can be kept exactly") from None
     if nanos != nanos.to_integral_value():
         raise ValueError(f"{text!r} has more than nine decimal places")
     if abs(nanos) > MAX_NANOS:

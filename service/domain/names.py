@@ -23,14 +23,17 @@ NAME_RULE = re.compile(r"[a-z]([-a-z0-9]{0,47}[a-z0-9])?")
 LABEL_KEY_RULE = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 LABEL_VALUE_RULE = re.compile(r"[a-z0-9_-]{0,63}")
 RESERVED_LABEL_PREFIX = "steward-"
+MAX_CLOUD_ID = 63
+"""What Google takes for a node id; only the ten-thousandth attempt of a long name comes close."""
+
 MAX_LABELS = 60
 """Google takes 64; four are kept for ours."""
 
 
 def cloud_id_for(name: str, node_id: str, attempt: int) -> str:
     """The cloud's name for one attempt: derived, so that a crash can find it, and never reused."""
-    suffix = node_id[-8:]
-    return f"{name}-{suffix}" if attempt == 1 else f"{name}-{suffix}-{attempt}"
+    suffix = f"-{node_id[-8:]}" if attempt == 1 else f"-{node_id[-8:]}-{attempt}"
+    return name[: MAX_CLOUD_ID - len(suffix)] + suffix
 
 
 def check_name(name: str) -> None:

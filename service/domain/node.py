@@ -111,8 +111,8 @@ class IdlePolicy:
 class NodeSpec:
     """The wish, as it was understood: every open question is answered before it is stored.
 
-    `zones` are the candidates in the order in which they are tried. `single_device` says which of
-    the two price systems of v2 and v3 applies (`service.domain.pricing`).
+    `zones` are the candidates in the order in which they are tried. `stoppable` says whether the
+    cloud can stop such a node.
     """
 
     project: str

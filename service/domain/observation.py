@@ -96,7 +96,10 @@ def _may_have_run(state: str) -> bool:
 
 
 def _open(node: Node, looking: Looking) -> Usage:
-    start, start_hi, evidence = begin(looking.before, looking.now, looking.came_up)
+    came_up = looking.came_up
+    if node.up_since is not None and came_up is not None and came_up < looking.before:
+        came_up = None  # it began an interval that is over
+    start, start_hi, evidence = begin(looking.before, looking.now, came_up)
     spec = node.spec
     return Usage(
         id=new_id(),
@@ -131,11 +134,14 @@ def _missed(node: Node, looking: Looking) -> Usage | None:
 
 
 def _said(before: Node, after: Node, sight: CloudNode, now: int) -> tuple[Event, ...]:
+    told: list[Event] = []
+    if not before.cloud_uid and not before.operation:
+        found = f"found {after.cloud_id} in {after.zone}: an earlier request had taken effect"
+        told.append(Event(after.id, now, "adopted", found))
     if before.state == after.state:
-        return ()
+        return tuple(told)
     message = f"{after.state} in {after.zone}, was {before.state}"
     if sight.health_description:
         message += f": {sight.health_description}"
-    return (
-        Event(after.id, now, "state", message, facts={"from": before.state, "to": after.state}),
-    )
+    facts = {"from": before.state, "to": after.state}
+    return (*told, Event(after.id, now, "state", message, facts=facts))

@@ -14,6 +14,9 @@ from service.domain.errors import Rejected
 
 MAX_BUCKETS = 10_000
 
+_FIRST, _LAST = -2_208_988_800, 221_845_392_000
+"""1900 and 9000: at the ends of the calendar a day has no day before or after it."""
+
 
 class Granularity(StrEnum):
     """How long a bucket is; `all` is one bucket for the whole window."""
@@ -23,6 +26,14 @@ class Granularity(StrEnum):
     WEEK = "week"
     MONTH = "month"
     ALL = "all"
+
+
+_SHORTEST = {
+    Granularity.HOUR: HOUR,
+    Granularity.DAY: DAY,
+    Granularity.WEEK: 7 * DAY,
+    Granularity.MONTH: 28 * DAY,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +85,8 @@ def _between(text: str, zone: ZoneInfo) -> Window:
         ) from None
     if window.end <= window.start:
         raise Rejected(f"the window {text[:80]!r} ends before it starts", field="window")
+    if window.start < _FIRST or window.end > _LAST:
+        raise Rejected("a window lies between the years 1900 and 9000", field="window")
     return window
 
 
@@ -93,8 +106,8 @@ def buckets(window: Window, step: Granularity, zone: ZoneInfo) -> Iterator[Windo
 
     Raises Rejected when there would be more than ten thousand.
     """
-    shortest = {Granularity.HOUR: HOUR, Granularity.ALL: window.end - window.start}
-    if (window.end - window.start) // shortest.get(step, DAY) > MAX_BUCKETS:
+    length = window.end - window.start
+    if step is not Granularity.ALL and length // _SHORTEST[step] > MAX_BUCKETS:
         raise Rejected("that is more than ten thousand buckets; take a longer step", field="step")
     start = window.start
     while start < window.end:

@@ -60,7 +60,7 @@ def reading(engine: Engine) -> Engine:
 
 def _sqlite(url: URL, pool_size: int) -> Engine:
     if url.database and url.database != ":memory:":
-        Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(Path(url.database).parent)
     engine = create_engine(
         url,
         pool_size=pool_size,
@@ -70,6 +70,15 @@ def _sqlite(url: URL, pool_size: int) -> Engine:
     event.listen(engine, "connect", _set_up)
     event.listen(engine, "begin", _begin)
     return engine
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreUnavailable(
+            f"the database's folder {folder} cannot be made: {error.strerror}"
+        ) from None
 
 
 def _set_up(connection: Any, _record: Any) -> None:

@@ -45,7 +45,11 @@ class Leases:
         statement = (
             insert(leases)
             .values(
-                project=project, holder=holder, epoch=1, expires_at=self._now + ttl, looked_at=0
+                project=project,
+                holder=holder,
+                epoch=1,
+                expires_at=self._now + ttl,
+                looked_at=looked_at,
             )
             .on_conflict_do_update(
                 index_elements=["project"],

@@ -7,36 +7,36 @@ node, so a page costs one statement, and for each node a few integer operations.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, bindparam, exists, select
+from sqlalchemy import Connection, Select, bindparam, exists, func, select
 
 from service.domain.clock import HOUR
 from service.domain.errors import NotFound, Rejected
 from service.domain.money import half_even, usd
+from service.domain.node import Node
 from service.domain.pricing import Price, PriceBook, Sku
 from service.domain.zones import region_of
-from service.store.tables import node_labels, nodes, usage
+from service.store.pricebook import PriceShelf
+from service.store.prices import Prices
+from service.store.tables import node_labels, nodes, prices
 
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_region = lru_cache(1_000)(region_of)
 
+_PRICES = select(func.count()).select_from(prices).scalar_subquery()
 _SHOWN = select(
-    nodes.c.id,
     nodes.c.view,
     nodes.c.posted_nanos,
+    nodes.c.unpriced_seconds,
+    nodes.c.price_key,
+    nodes.c.metered_from,
+    nodes.c.metered_until,
     nodes.c.ended_at,
-    nodes.c.generation,
-    nodes.c.model,
-    nodes.c.zone,
-    nodes.c.single_device,
-    nodes.c.chips,
-    usage.c.start_at,
-    usage.c.posted_until,
-).select_from(nodes.outerjoin(usage, and_(usage.c.node_id == nodes.c.id, usage.c.end_at.is_(None))))
+    nodes.c.id,
+    _PRICES,
+)
 _ONE = _SHOWN.where(nodes.c.id == bindparam("id"))
 _NEWEST = _SHOWN.order_by(nodes.c.id.desc()).limit(bindparam("limit"))
 _OLDER = _NEWEST.where(nodes.c.id < bindparam("before"))
@@ -61,7 +61,7 @@ class Filter:
 class Page:
     """Some nodes, each a JSON document, and the token of the next page; empty on the last."""
 
-    documents: tuple[str, ...]
+    documents: Sequence[str]
     next_page_token: str
 
 
@@ -71,23 +71,29 @@ class Listing:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def page(self, only: Filter, size: int, token: str, book: PriceBook, now: int) -> Page:
+    def page(self, only: Filter, size: int, token: str, shelf: PriceShelf, now: int) -> Page:
         """The newest nodes before `token`. Raises Rejected when the token is none of ours."""
         if token and not _ID.fullmatch(token):
             raise Rejected("the page_token is not one that was given out", field="page_token")
         statement = _narrowed(_OLDER if token else _NEWEST, only)
         values = {"limit": size + 1, **({"before": token} if token else {})}
         rows = self._connection.execute(statement, values).all()
-        clerk = _Clerk(book, now)
-        documents = tuple(clerk.document(row) for row in rows[:size])
-        return Page(documents, rows[size - 1].id if len(rows) > size else "")
+        more = rows[size - 1].id if len(rows) > size else ""
+        book = self._book(rows, shelf)
+        return Page(_Clerk(book, now).documents(rows[:size]), more)
 
-    def one(self, node_id: str, book: PriceBook, now: int) -> bytes:
+    def one(self, node_id: str, shelf: PriceShelf, now: int) -> bytes:
         """One node; raises NotFound."""
         row = self._connection.execute(_ONE, {"id": node_id}).one_or_none()
         if row is None:
             raise NotFound(f"there is no node {node_id[:80]!r}")
-        return _Clerk(book, now).document(row).encode()
+        return _Clerk(self._book([row], shelf), now).documents([row])[0].encode()
+
+    def _book(self, rows: Sequence[Any], shelf: PriceShelf) -> PriceBook:
+        """The book as of these rows; that it is the right one came with them."""
+        if not rows:
+            return shelf.last
+        return shelf.at(rows[0][-1], Prices(self._connection))
 
 
 class _Clerk:
@@ -96,45 +102,65 @@ class _Clerk:
     def __init__(self, book: PriceBook, now: int) -> None:
         self._book = book
         self._now = now
-        self._prices: dict[tuple[str, str, str, bool], Price | None] = {}
+        self._rates: dict[str, _Rate] = {}
 
-    def document(self, row: Any) -> str:
-        """The view with `hourly_cost` (null when no price is known) and `cost`."""
-        _, view, cost, ended_at, generation, model, zone, single, chips, start, posted = row
-        key = (generation, model, zone, single)
-        if key not in self._prices:
-            self._prices[key] = self._book.at(_sku(*key), self._now)
-        price = self._prices[key]
-        if start is not None:
-            cost += self._tail(key, price, chips, start, posted)
-        hourly = "null" if price is None else f'"{usd(chips * price.per_chip_hour)}"'
-        if ended_at is not None:
-            hourly = '"0.000000000"'
-        return f'{view[:-1]},"hourly_cost":{hourly},"cost":"{usd(cost)}"}}'
+    def documents(self, rows: Iterable[Any]) -> list[str]:
+        """The views with `hourly_cost` (null when no price is known), `cost`, and the seconds that
+        `cost` leaves out because nobody knows their price."""
+        made = []
+        for view, posted_nanos, unpriced_before, key, start, posted, ended_at, *_ in rows:
+            hourly, cost, unpriced = '"0.000000000"', posted_nanos, unpriced_before
+            if ended_at is None:
+                rate = self._rates.get(key) or self._rate(key)
+                hourly = rate.hourly
+                if start is not None:
+                    now = max(self._now, posted)
+                    cost += rate.tail(self._book, start, posted, now)
+                    if rate.price is None:
+                        unpriced += now - posted
+            made.append(
+                f'{view[:-1]},"hourly_cost":{hourly},"cost":"{usd(cost)}",'
+                f'"unpriced_seconds":{unpriced}}}'
+            )
+        return made
 
-    def _tail(
-        self,
-        key: tuple[str, str, str, bool],
-        price: Price | None,
-        chips: int,
-        start: int,
-        posted: int,
-    ) -> int:
+    def _rate(self, key: str) -> _Rate:
+        generation, model, region, single, chips = key.split("|")
+        sku = Sku(generation, model, region, single == "1")
+        price = self._book.at(sku, self._now)
+        hourly = "null" if price is None else f'"{usd(int(chips) * price.per_chip_hour)}"'
+        self._rates[key] = rate = _Rate(sku, int(chips), price, hourly)
+        return rate
+
+
+@dataclass(frozen=True, slots=True)
+class _Rate:
+    """What nodes of one kind cost an hour, now."""
+
+    sku: Sku
+    chips: int
+    price: Price | None
+    hourly: str
+
+    def tail(self, book: PriceBook, start: int, posted: int, now: int) -> int:
         """Nano-dollars from where the ledger has come to now: R(F(now)) - R(F(posted))."""
-        now = max(self._now, posted)
-        if price is not None and price.effective_from <= start:
-            rate = chips * price.per_chip_hour
+        if self.price is not None and self.price.effective_from <= start:
+            rate = self.chips * self.price.per_chip_hour
             return half_even(rate * (now - start), HOUR) - half_even(rate * (posted - start), HOUR)
         total = until_posted = 0
-        for cut in self._book.cuts(_sku(*key), start, now):
-            rate = 0 if cut.price is None else chips * cut.price.per_chip_hour
+        for cut in book.cuts(self.sku, start, now):
+            rate = 0 if cut.price is None else self.chips * cut.price.per_chip_hour
             total += rate * (cut.end - cut.start)
             until_posted += rate * max(0, min(cut.end, posted) - cut.start)
         return half_even(total, HOUR) - half_even(until_posted, HOUR)
 
 
-def _sku(generation: str, model: str, zone: str, single_device: bool) -> Sku:
-    return Sku(generation, model, _region(zone), single_device)
+def price_key(node: Node) -> str:
+    """All that the price of a node depends on, in one text, so that a page reads one column."""
+    spec = node.spec
+    single = "1" if spec.hosts == 1 else "0"
+    parts = (spec.generation, spec.provisioning_model, region_of(node.zone), single, spec.chips)
+    return "|".join(map(str, parts))
 
 
 def _narrowed(statement: Select[Any], only: Filter) -> Select[Any]:

@@ -8,6 +8,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from alembic.util import CommandError
 from sqlalchemy import Engine
 
 from service.domain.errors import StoreUnavailable
@@ -23,8 +24,11 @@ def migrate(engine: Engine) -> None:
     config.set_main_option(
         "sqlalchemy.url", engine.url.render_as_string(hide_password=False).replace("%", "%%")
     )
-    with told_apart():
-        command.upgrade(config, "head")
+    try:
+        with told_apart():
+            command.upgrade(config, "head")
+    except CommandError as error:
+        raise StoreUnavailable(f"the database is newer than this program: {error}") from error
     with Units(engine)() as unit:
         unit.nodes.renew_views()
 

@@ -19,8 +19,10 @@ from sqlalchemy import (
 )
 
 from service.domain.errors import Conflict, NotFound, StaleVersion
+from service.domain.metering import Usage
 from service.domain.node import Asked, Endpoint, Node, NodeSpec
 from service.domain.nodeview import FORMAT, view_of
+from service.store.listing import price_key
 from service.store.placements import Placements
 from service.store.rows import dumps, loads
 from service.store.tables import node_labels, nodes
@@ -159,12 +161,19 @@ class Nodes:
                 .values(next_try_at=now)
             )
 
-    def posted(self, node_id: str, nanos: int) -> None:
-        """Add to what the ledger says of a node; called in the transaction that posts it."""
+    def posted(self, usage: Usage, nanos: int, unpriced_seconds: int) -> None:
+        """Add to what the ledger says of a node and to what it had to leave out, and keep where its
+        open tail begins; called in the transaction that posts it."""
+        running = usage.end is None
         self._connection.execute(
             update(nodes)
-            .where(nodes.c.id == node_id)
-            .values(posted_nanos=nodes.c.posted_nanos + nanos)
+            .where(nodes.c.id == usage.node_id)
+            .values(
+                posted_nanos=nodes.c.posted_nanos + nanos,
+                unpriced_seconds=nodes.c.unpriced_seconds + unpriced_seconds,
+                metered_from=usage.start if running else None,
+                metered_until=usage.posted_until if running else None,
+            )
         )
 
     def with_label(self, key: str) -> dict[str, str]:
@@ -193,7 +202,7 @@ class Nodes:
         row["generation"] = node.spec.generation
         row["model"] = node.spec.provisioning_model
         row["chips"] = node.spec.chips
-        row["single_device"] = node.spec.hosts == 1
+        row["price_key"] = price_key(node)
         return row | self._view(node)
 
     def _view(self, node: Node) -> dict[str, Any]:

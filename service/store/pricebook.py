@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from service.domain.pricing import PriceBook, embedded_prices
-from service.store.unit import Unit
+from service.store.prices import Prices
+
+
+class HasPrices(Protocol):
+    """A unit of work."""
+
+    @property
+    def prices(self) -> Prices: ...
 
 
 class PriceShelf:
@@ -11,11 +20,16 @@ class PriceShelf:
 
     def __init__(self) -> None:
         self._count = -1
-        self._book = PriceBook(())
+        self.last = PriceBook(())
+        """The book that was used last."""
 
-    def book(self, unit: Unit) -> PriceBook:
+    def book(self, unit: HasPrices) -> PriceBook:
         """The book, made anew when a price was added."""
-        count = unit.prices.count()
+        return self.at(unit.prices.count(), unit.prices)
+
+    def at(self, count: int, prices: Prices) -> PriceBook:
+        """The book for callers who already know how many prices there are."""
         if count != self._count:
-            self._book, self._count = PriceBook((*embedded_prices(), *unit.prices.all())), count
-        return self._book
+            self.last = PriceBook((*embedded_prices(), *prices.all()))
+            self._count = count
+        return self.last

@@ -12,10 +12,13 @@ from service.domain.errors import StaleVersion, StoreUnavailable
 _ADVICE = (
     ("no such table", "the database has no tables yet; run: tpu-steward migrate"),
     ("does not exist", "the database is not there or has no tables; run: tpu-steward migrate"),
+    ("has no column", "the database is older than this program; run: tpu-steward migrate"),
     ("no such column", "the database is older than this program; run: tpu-steward migrate"),
     ("database is locked", "the database is locked by another program; try again"),
     ("readonly", "the database is read-only; check the permissions of its file and folder"),
     ("read-only", "the database is read-only; use the primary, not a replica"),
+    ("file is not a database", "the database file is no SQLite database; name another one"),
+    ("malformed", "the database file is damaged; bring back a copy of it"),
     ("unable to open", "the database file cannot be opened; check that its folder exists"),
 )
 
@@ -44,5 +47,5 @@ def _advice(error: DBAPIError) -> str | None:
         if sign in cause:
             return advice
     if isinstance(error, OperationalError) or error.connection_invalidated:
-        return f"the database cannot be used: {cause.splitlines()[0] if cause else 'no answer'}"
+        return "the database does not answer; is it running, and is STEWARD_DATABASE_URL right?"
     return None

@@ -29,11 +29,15 @@ class Usages:
         if self._connection.execute(statement).rowcount == 0:
             self._connection.execute(insert(usage).values(**values))
 
-    def posted(self, interval: Usage, until: int) -> Usage:
-        """Remember how far the ledger has come."""
-        after = replace(interval, posted_until=until, dirty=False)
+    def posted(self, interval: Usage, until: int, unpriced_seconds: int) -> Usage:
+        """Remember how far the ledger has come, and how much it had to leave out."""
+        after = replace(
+            interval, posted_until=until, unpriced_seconds=unpriced_seconds, dirty=False
+        )
         self._connection.execute(
-            update(usage).where(usage.c.id == interval.id).values(posted_until=until, dirty=False)
+            update(usage)
+            .where(usage.c.id == interval.id)
+            .values(posted_until=until, unpriced_seconds=unpriced_seconds, dirty=False)
         )
         return after
 
@@ -77,6 +81,13 @@ class Usages:
         statement = select(usage).where(usage.c.end_at.is_(None))
         return [_read(row) for row in self._connection.execute(statement)]
 
+    def unpriced(self, start: int, end: int) -> Sequence[Usage]:
+        """Ended intervals with seconds in [start, end) of which some have no price."""
+        statement = select(usage).where(
+            usage.c.unpriced_seconds > 0, usage.c.start_at < end, usage.c.end_at > start
+        )
+        return [_read(row) for row in self._connection.execute(statement)]
+
     def overlapping(self, start: int, end: int) -> Iterator[Usage]:
         """Every interval that has seconds in [start, end)."""
         statement = select(usage).where(
@@ -108,6 +119,7 @@ def _row(interval: Usage) -> dict[str, Any]:
         "end_evidence": interval.end_evidence,
         "free": interval.free,
         "posted_until": interval.posted_until,
+        "unpriced_seconds": interval.unpriced_seconds,
         "dirty": interval.dirty,
     }
 
@@ -131,5 +143,6 @@ def _read(row: Any) -> Usage:
         end_evidence=None if row.end_evidence is None else Evidence(row.end_evidence),
         free=row.free,
         posted_until=row.posted_until,
+        unpriced_seconds=row.unpriced_seconds,
         dirty=row.dirty,
     )

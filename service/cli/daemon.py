@@ -1,0 +1,56 @@
+"""`daemon`: the controllers, until told to stop."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+from service import logs
+from service.cli import configuration, parent
+from service.cli.address import Address
+from service.cli.failure import MISUSED, Failure
+from service.settings import Settings
+
+CONNECT_SECONDS = 3.0
+
+
+def daemon() -> None:
+    """Bring what the cloud shows to what was asked for, and meter it."""
+    settings = configuration.load()
+    if not settings.projects:
+        raise Failure(
+            "STEWARD_PROJECTS: no project is set; name those to look after, separated by commas",
+            code=MISUSED,
+        )
+    check_emulator(settings)
+    logs.set_up()
+    parent.watch()
+
+    from service import wiring  # noqa: PLC0415 - costs what the other commands need not pay
+
+    made = wiring.daemon(wiring.lay(settings))
+    made.run(_until_signal())
+
+
+def check_emulator(settings: Settings) -> None:
+    """Raise Failure when an emulator is meant and nothing answers there."""
+    if settings.emulator:
+        address = Address.parse(settings.emulator, "STEWARD_EMULATOR")
+        if not address.answers(CONNECT_SECONDS):
+            raise Failure(
+                f"nothing answers at {address} (STEWARD_EMULATOR);"
+                " start it with: tpu-steward emulator"
+            )
+
+
+def _until_signal() -> threading.Event:
+    """An event that the first SIGTERM or SIGINT sets; the second one ends the process at once."""
+    stop = threading.Event()
+
+    def note(number: int, _frame: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, note)
+    return stop

@@ -1,0 +1,230 @@
+"""`dev`: everything on this machine, with the emulator for a cloud."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import httpx2
+import typer
+
+from service import logs
+from service.cli import configuration, parent
+from service.cli.address import Address
+from service.cli.children import Child
+from service.cli.failure import MISUSED, Failure
+from service.cli.migrate import apply
+from service.cli.render import complain
+from service.cli.serve import address_of, check_guarded
+from service.settings import Settings
+
+GRPC = "127.0.0.1:9470"
+REST = "127.0.0.1:9471"
+PROJECT = "lab"
+LOOK_SECONDS = 0.1
+START_SECONDS = 60.0
+RESTART_SECONDS = 1.0
+
+WELCOME = """
+TPU Steward is running.
+
+  Dashboard  {web}/
+  API        {web}/v1  (described in {web}/openapi.json)
+  Emulator   gRPC {grpc}, REST {rest}
+  Projects   {projects}
+  Database   {database}
+
+Try in another terminal:
+  {program} nodes create --accelerator-type v5litepod-8 --zone us-west4-a --framework jax --wait
+
+Ctrl-C stops everything.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What will run, and where."""
+
+    web: Address
+    grpc: Address
+    rest: Address
+    projects: tuple[str, ...]
+    speed: float
+    database_url: str
+
+    @property
+    def addresses(self) -> tuple[Address, ...]:
+        return self.web, self.grpc, self.rest
+
+    def environment(self) -> dict[str, str]:
+        """What the children are told. An emulator's clients need no proxy to reach it."""
+        return {
+            **os.environ,
+            "STEWARD_DATABASE_URL": self.database_url,
+            "STEWARD_PROJECTS": ",".join(self.projects),
+            "STEWARD_EMULATOR": str(self.grpc),
+            "STEWARD_EMULATOR_REST": str(self.rest),
+            "STEWARD_PORT": str(self.web.port),
+            parent.PARENT: str(os.getpid()),
+        }
+
+    def children(self) -> tuple[Child, Child, Child]:
+        """The emulator, the daemon and the server; none of them started."""
+        told = self.environment()
+        emulator = [
+            *("emulator", "--host", self.grpc.host, "--speed", str(self.speed)),
+            *("--grpc-port", str(self.grpc.port), "--rest-port", str(self.rest.port)),
+        ]
+        return Child(emulator, told), Child(["daemon"], told), Child(["serve"], told)
+
+
+def dev() -> None:
+    """Run everything on this machine, on the emulator."""
+    settings = configuration.load()
+    check_guarded(settings, address_of(settings))
+    plan = with_free_ports(plan_of(settings))
+    logs.set_up()
+    apply(plan.database_url)
+    with _stopped_by_signals() as stop:
+        _run(plan, stop)
+
+
+def plan_of(settings: Settings) -> Plan:
+    """What the settings mean. Raises Failure when the emulator cannot be where they say."""
+    grpc = Address.parse(settings.emulator or GRPC, "STEWARD_EMULATOR")
+    rest = Address.parse(settings.emulator_rest or REST, "STEWARD_EMULATOR_REST")
+    if grpc.host != rest.host:
+        raise Failure(
+            "STEWARD_EMULATOR and STEWARD_EMULATOR_REST name different hosts;"
+            " dev starts one emulator, on one host",
+            code=MISUSED,
+        )
+    return Plan(
+        web=address_of(settings),
+        grpc=grpc,
+        rest=rest,
+        projects=settings.projects or (PROJECT,),
+        speed=settings.emulator_speed,
+        database_url=settings.database_url,
+    )
+
+
+def with_free_ports(plan: Plan) -> Plan:
+    """The same plan with a free port in place of each 0. Raises Failure when one is taken."""
+    web, grpc, rest = (_free(address) for address in plan.addresses)
+    return replace(plan, web=web, grpc=grpc, rest=rest)
+
+
+def _free(address: Address) -> Address:
+    try:
+        with address.listen() as listener:
+            return replace(address, port=listener.getsockname()[1])
+    except Failure as failure:
+        if _is_ours(address):
+            raise Failure(
+                f"TPU Steward runs already at {address.url}; stop that one first, or set"
+                f" {address.setting} to another port"
+            ) from None
+        raise Failure(f"{failure}; set it to another one") from None
+
+
+def _is_ours(address: Address) -> bool:
+    """Whether it is this program that has the port; what is wrong with the request tells."""
+    try:
+        return (
+            "urn:tpu-steward:" in httpx2.get(f"{address.url}/v1", timeout=2, trust_env=False).text
+        )
+    except httpx2.HTTPError:
+        return False
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[threading.Event]:
+    """An event that SIGTERM and SIGINT set."""
+    stop = threading.Event()
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.signal(number, lambda *_: stop.set()) for number in numbers]
+    try:
+        yield stop
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
+def _run(plan: Plan, stop: threading.Event) -> None:
+    emulator, daemon, server = plan.children()
+    needed = (emulator, server)
+    try:
+        emulator.start()
+        _wait_until(lambda: plan.rest.answers(1) and plan.grpc.answers(1), needed, stop)
+        server.start()
+        daemon.start()
+        _wait_until(lambda: _is_ready(plan.web), needed, stop)
+        if not stop.is_set():
+            typer.echo(welcome(plan))
+        while not stop.wait(LOOK_SECONDS):
+            check(needed)
+            _keep(daemon, stop)
+    finally:
+        for child in (daemon, server, emulator):
+            child.stop()
+
+
+def _wait_until(done: Callable[[], bool], needed: Sequence[Child], stop: threading.Event) -> None:
+    """Return once `done` says so, or when it is time to stop. Raises Failure when it takes ages."""
+    deadline = time.monotonic() + START_SECONDS
+    while not done() and not stop.wait(LOOK_SECONDS):
+        check(needed)
+        if time.monotonic() > deadline:
+            raise Failure(f"the service was not ready after {START_SECONDS:.0f} s")
+
+
+def check(needed: Sequence[Child]) -> None:
+    """Raise Failure when one that the others cannot do without has ended."""
+    for child in needed:
+        if end := child.end():
+            raise Failure(f"{child.name} {end}; everything stops")
+
+
+def _keep(daemon: Child, stop: threading.Event) -> None:
+    """Start the daemon again when it has ended: all that it knows is in the database."""
+    if end := daemon.end():
+        complain(f"{daemon.name} {end}; it is started again")
+        if not stop.wait(RESTART_SECONDS):
+            daemon.start()
+
+
+def _is_ready(web: Address) -> bool:
+    try:
+        return httpx2.get(f"{web.url}/readyz", timeout=2, trust_env=False).status_code == 200
+    except httpx2.HTTPError:
+        return False
+
+
+def welcome(plan: Plan) -> str:
+    """Where everything is, and what to try first."""
+    elsewhere = "" if plan.web.url == "http://127.0.0.1:8080" else f"STEWARD_URL={plan.web.url} "
+    return WELCOME.format(
+        web=plan.web.url,
+        grpc=plan.grpc,
+        rest=plan.rest.url,
+        projects=", ".join(plan.projects),
+        database=plan.database_url,
+        program=elsewhere + program(),
+    ).rstrip()
+
+
+def program() -> str:
+    """How to call this program from the folder in which it was called."""
+    if shutil.which("tpu-steward"):
+        return "tpu-steward"
+    called = Path(sys.argv[0])
+    return str(called) if called.name == "tpu-steward" else "python -m service.cli"

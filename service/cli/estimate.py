@@ -1,0 +1,75 @@
+"""`estimate`: what a node would cost, place by place, cheapest first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Annotated, Any
+
+import typer
+
+from service.cli import options
+from service.cli.client import connected
+from service.cli.render import as_json, echo, table
+from service.cli.wording import column, counted, money, span
+
+
+def estimate(  # noqa: PLR0913, PLR0917 - each is an option of the command line
+    accelerator_type: options.AcceleratorType = None,
+    generation: options.Generation = None,
+    chips: options.Chips = None,
+    topology: options.Topology = None,
+    zone: options.Zones = None,
+    region: options.Regions = None,
+    provisioning_model: options.Model = None,
+    spot: options.Spot = False,
+    preemptible: options.Preemptible = False,
+    duration: Annotated[
+        int, typer.Option("--for", parser=options.seconds, metavar="DURATION", help="How long.")
+    ] = options.AN_HOUR,
+    json: options.Json = False,
+) -> None:
+    """Say what a node would cost, before it is asked for."""
+    options.check_hardware(accelerator_type, generation)
+    body = {
+        "accelerator_type": accelerator_type,
+        "generation": generation,
+        "chips": chips,
+        "topology": topology,
+        **options.places(zone, region),
+        "provisioning_model": options.model(provisioning_model, spot=spot, preemptible=preemptible),
+        "duration_seconds": duration,
+    }
+    with connected() as client:
+        said = {name: value for name, value in body.items() if value is not None}
+        answer = client.ask("POST", "/v1/estimates", body=said)
+    if json:
+        as_json(answer)
+    else:
+        show(answer.value)
+
+
+def _per_chip(hourly: str | None, chips: int) -> str | None:
+    return None if hourly is None else str(Decimal(hourly) / chips)
+
+
+def show(estimate: Mapping[str, Any]) -> None:
+    """A line for each zone and model."""
+    long = span(estimate["duration_seconds"])
+    echo(f"{estimate['accelerator_type']}, {counted(estimate['chips'], 'chip')}, for {long}", "")
+    offers = estimate["estimates"]
+    rates = [offer["hourly_cost"] for offer in offers]
+    per_chip = column([_per_chip(rate, estimate["chips"]) for rate in rates])
+    table(
+        ["ZONE", "MODEL", ">PER CHIP-HOUR", ">PER HOUR", f">FOR {long}"],
+        (
+            [
+                offer["zone"],
+                offer["provisioning_model"],
+                chip_hour,
+                hour,
+                money(offer["cost"]),
+            ]
+            for offer, chip_hour, hour in zip(offers, per_chip, column(rates), strict=True)
+        ),
+    )

@@ -1,0 +1,166 @@
+"""`nodes`: ask for them, look at them, stop them, delete them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from service.cli import nodeview, options, order
+from service.cli.client import Answer, Client, connected
+from service.cli.naming import find_node
+from service.cli.render import as_json, echo
+from service.cli.waiting import Goal, Patience
+from service.cli.wording import money
+from service.domain.node import ENDED
+
+app = typer.Typer(help="The TPUs that were asked for.", no_args_is_help=True, rich_markup_mode=None)
+app.command()(order.create)
+
+Some = list[str] | None
+
+
+@app.command("list")
+def list_nodes(  # noqa: PLR0913, PLR0917 - each is an option of the command line
+    state: Annotated[
+        Some, typer.Option(metavar="STATE", help="Only these states; may be said again.")
+    ] = None,
+    name: Annotated[Some, typer.Option(metavar="NAME", help="Only this name.")] = None,
+    team: Annotated[Some, typer.Option(metavar="NAME", help="Only this team.")] = None,
+    owner: Annotated[Some, typer.Option(metavar="NAME", help="Only this owner.")] = None,
+    zone: Annotated[Some, typer.Option(metavar="ZONE", help="Only this zone.")] = None,
+    generation: Annotated[Some, typer.Option(metavar="NAME", help="Only this generation.")] = None,
+    label: options.Labels = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also those that have ended; with ids.")
+    ] = False,
+    json: options.Json = False,
+) -> None:
+    """List the nodes, newest first."""
+    only = {
+        "state": [one.upper() for one in state or ()],
+        "name": name,
+        "team": team,
+        "owner": owner,
+        "zone": zone,
+        "generation": generation,
+        "label": [f"{key}:{value}" for key, value in options.pairs(label, "--label")],
+    }
+    with connected() as client:
+        answer = client.pages("/v1/nodes", "nodes", only)
+    if json:
+        as_json(answer)
+    else:
+        nodeview.show_nodes(answer.value["nodes"], everything=everything or bool(state))
+
+
+@app.command()
+def show(node: options.NodeName, json: options.Json = False) -> None:
+    """Show everything about a node."""
+    with connected() as client:
+        answer = client.get(f"/v1/nodes/{find_node(client, node)}")
+    if json:
+        as_json(answer)
+    else:
+        nodeview.show_node(answer.value)
+
+
+@app.command()
+def delete(
+    node: options.NodeName,
+    wait: options.Wait = False,
+    timeout: options.Timeout = options.PATIENCE,
+    json: options.Json = False,
+) -> None:
+    """Delete a node, for good."""
+    with connected() as client:
+        path = f"/v1/nodes/{find_node(client, node)}"
+        answer = client.ask("DELETE", path)
+        _follow(client, answer, Goal.DELETED, timeout if wait else None, json=json)
+
+
+@app.command()
+def stop(
+    node: options.NodeName,
+    wait: options.Wait = False,
+    timeout: options.Timeout = options.PATIENCE,
+    json: options.Json = False,
+) -> None:
+    """Stop a node of one host, bought on demand."""
+    _change(node, "stop", Goal.STOPPED, timeout if wait else None, json=json)
+
+
+@app.command()
+def start(
+    node: options.NodeName,
+    wait: options.Wait = False,
+    timeout: options.Timeout = options.PATIENCE,
+    json: options.Json = False,
+) -> None:
+    """Start a node that was stopped."""
+    _change(node, "start", Goal.READY, timeout if wait else None, json=json)
+
+
+@app.command()
+def events(node: options.NodeName, json: options.Json = False) -> None:
+    """Tell a node's story."""
+    with connected() as client:
+        path = f"/v1/nodes/{find_node(client, node)}/events"
+        answer = client.pages(path, "events")
+    if json:
+        as_json(answer)
+    else:
+        nodeview.show_events(answer.value["events"])
+
+
+@app.command()
+def cost(node: options.NodeName, json: options.Json = False) -> None:
+    """Say what a node has cost so far, to the second."""
+    with connected() as client:
+        answer = client.get(f"/v1/nodes/{find_node(client, node)}/cost")
+    if json:
+        as_json(answer)
+    else:
+        nodeview.show_cost(answer.value)
+
+
+@app.command()
+def ledger(node: options.NodeName, json: options.Json = False) -> None:
+    """List what was posted for a node."""
+    with connected() as client:
+        path = f"/v1/nodes/{find_node(client, node)}/ledger"
+        answer = client.pages(path, "entries")
+    if json:
+        as_json(answer)
+    elif answer.value["entries"]:
+        nodeview.show_ledger(answer.value["entries"])
+    else:
+        echo("nothing is posted yet; what runs is posted at each full hour")
+
+
+def _change(node: str, verb: str, goal: Goal, timeout: int | None, *, json: bool) -> None:
+    with connected() as client:
+        answer = client.ask("POST", f"/v1/nodes/{find_node(client, node)}:{verb}")
+        _follow(client, answer, goal, timeout, json=json)
+
+
+_WHAT_NOW = {
+    Goal.READY: "is to be started",
+    Goal.STOPPED: "is to be stopped",
+    Goal.DELETED: "is to be deleted",
+}
+
+
+def _follow(client: Client, answer: Answer, goal: Goal, timeout: int | None, *, json: bool) -> None:
+    """Wait where a timeout is given, and say how it stands."""
+    if timeout is not None:
+        answer = Patience(client, answer.value["id"], timeout).until(goal)
+    node = answer.value
+    there = node["state"] == goal or node["state"] in ENDED
+    if json:
+        as_json(answer)
+    elif there:
+        so_far = "" if node["state"] in ENDED else " so far"
+        echo(f"{node['name']} is {node['state']}; it cost {money(node['cost'])}{so_far}")
+    else:
+        echo(f"{node['name']} is {node['state']} and {_WHAT_NOW[goal]}")

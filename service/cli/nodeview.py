@@ -1,0 +1,214 @@
+"""Nodes, their stories and their costs, as tables and blocks for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from rich.text import Text
+
+from service.cli.render import Cell, echo, facts, state, table
+from service.cli.wording import (
+    NOTHING,
+    age,
+    chip_hours,
+    column,
+    counted,
+    exact,
+    moment,
+    money,
+    since,
+)
+from service.domain.clock import parse_rfc3339, wall_clock
+from service.domain.node import ENDED
+
+View = Mapping[str, Any]
+
+_ON_ITS_WAY = {
+    "absent": (" (to be deleted)", frozenset({"DELETING", *ENDED})),
+    "stopped": (" (to be stopped)", frozenset({"STOPPING", "STOPPED", *ENDED})),
+}
+
+
+def shown_state(node: View) -> Text:
+    """The state, and what is asked for where that is something else."""
+    note, there = _ON_ITS_WAY.get(node["asked"], ("", frozenset()))
+    return state(node["state"], "" if node["state"] in there else note)
+
+
+def show_nodes(nodes: Sequence[View], *, everything: bool) -> None:
+    """A line for each node, and what all of them cost an hour; those that ended only on demand."""
+    shown = [node for node in nodes if everything or node["state"] not in ENDED]
+    ended = len(nodes) - len(shown)
+    if shown:
+        _table(shown, ids=everything)
+        echo("")
+    echo(summary(shown) + (f"; {ended:,} more ended (--all shows them)" if ended else ""))
+
+
+def _table(nodes: Sequence[View], *, ids: bool) -> None:
+    now = wall_clock()
+    columns = ["NAME", "STATE", "TYPE", "MODEL", "ZONE", ">AGE", ">PER HOUR", ">COST", "TEAM"]
+    rows: list[list[Cell]] = [
+        [
+            node["name"],
+            shown_state(node),
+            node["accelerator_type"],
+            node["provisioning_model"],
+            node["zone"] or NOTHING,
+            since(node["created_at"], now),
+            money(node["hourly_cost"]),
+            money(node["cost"]),
+            node["team"] or NOTHING,
+            *([node["id"]] if ids else []),
+        ]
+        for node in nodes
+    ]
+    table([*columns, "ID"] if ids else columns, rows)
+
+
+def summary(nodes: Sequence[View]) -> str:
+    """How many there are, and what those that are READY cost an hour."""
+    if not nodes:
+        return "no nodes"
+    ready = [node for node in nodes if node["state"] == "READY"]
+    rates = [node["hourly_cost"] for node in ready if node["hourly_cost"] is not None]
+    burn = money(str(sum(map(Decimal, rates), Decimal(0))))
+    unpriced = len(ready) - len(rates)
+    note = f", and {counted(unpriced, 'node')} without a known price" if unpriced else ""
+    return f"{counted(len(nodes), 'node')}, {len(ready):,} ready at {burn} an hour{note}"
+
+
+def show_asked_for(node: View) -> None:
+    """What was written down, and what to mind."""
+    zones = node["zones"]
+    where = " or ".join(zones[:3]) + (f" or {len(zones) - 3} more" if len(zones) > 3 else "")
+    echo(
+        f"{node['name']}: {node['accelerator_type']} ({node['provisioning_model']}), {where},"
+        f" {node['runtime_version']}, {exact(node['hourly_cost'])} an hour",
+        f"id {node['id']}",
+    )
+    echo(*(f"note: {warning}" for warning in node.get("warnings") or ()))
+
+
+def show_node(node: View) -> None:
+    """Everything about one node."""
+    facts(_facts(node, wall_clock()))
+    if node["placements"]:
+        echo("")
+        table(
+            [">TRY", "ZONE", "MODEL", "BEGAN (UTC)", "ENDED (UTC)", "OUTCOME", "REASON"],
+            (_placement(placement) for placement in node["placements"]),
+        )
+
+
+def _facts(node: View, now: int) -> Iterator[tuple[str, Cell]]:
+    yield "Name", node["name"]
+    yield "Id", node["id"]
+    yield "State", Text.assemble(shown_state(node), f", for {since(node['state_since'], now)}")
+    yield "Last error", node["last_error"]
+    yield "Hardware", _hardware(node)
+    yield "Runtime", node["runtime_version"]
+    yield "Model", node["provisioning_model"]
+    yield "Place", f"{node['zone'] or 'no zone yet'}, project {node['project']}"
+    yield "In the cloud", node["cloud_id"] or ""
+    yield "Health", node["health"] or ""
+    yield "Workers", ", ".join(_worker(one) for one in node["endpoints"])
+    yield "Owner", node["owner"]
+    yield "Team", node["team"]
+    yield "Labels", ", ".join(f"{key}={value}" for key, value in node["labels"].items())
+    yield "Asked for", f"{moment(node['created_at'])} UTC, {since(node['created_at'], now)} ago"
+    yield from _dates(node, now)
+    yield "Per hour", exact(node["hourly_cost"])
+    yield "Cost so far", money(node["cost"])
+
+
+def _dates(node: View, now: int) -> Iterator[tuple[str, str]]:
+    if node["ready_at"]:
+        yield "Ready", f"{moment(node['ready_at'])} UTC"
+    if node["deletes_at"]:
+        left = parse_rfc3339(node["deletes_at"]) - now
+        when = f", in {age(left)}" if left > 0 and not node["ended_at"] else ""
+        yield "Deletes itself", f"{moment(node['deletes_at'])} UTC{when}"
+    if node["ended_at"]:
+        yield "Ended", f"{moment(node['ended_at'])} UTC"
+    yield "Deleted for", node["delete_reason"] or ""
+
+
+def _hardware(node: View) -> str:
+    return (
+        f"{node['accelerator_type']}: {counted(node['chips'], 'chip')} of {node['generation']},"
+        f" {counted(node['hosts'], 'host')}, topology {node['topology']}"
+    )
+
+
+def _worker(endpoint: View) -> str:
+    outside = f" ({endpoint['external_ip']})" if endpoint.get("external_ip") else ""
+    return f"{endpoint['ip']}{outside}"
+
+
+def _placement(placement: View) -> list[Cell]:
+    return [
+        str(placement["attempt"]),
+        placement["zone"],
+        placement["provisioning_model"],
+        moment(placement["started_at"]),
+        moment(placement["ended_at"]),
+        placement["outcome"],
+        placement["reason"],
+    ]
+
+
+def show_events(events: Sequence[View]) -> None:
+    """The story of a node, oldest first."""
+    table(
+        ["WHEN (UTC)", "WHAT", "WHO", "HOW"],
+        ([moment(one["at"]), one["kind"], one["actor"], one["message"]] for one in events),
+    )
+
+
+def show_cost(cost: View) -> None:
+    """What a node cost, and how sure that is."""
+    unpriced, listed = cost["unpriced_seconds"], cost["list_cost"]
+    facts(
+        [
+            ("Cost", exact(cost["cost"]) + (", and it still runs" if cost["estimated"] else "")),
+            (
+                "Not sure by",
+                "" if _is_zero(cost["uncertainty"]) else f"± {exact(cost['uncertainty'])}",
+            ),
+            ("At list price", "" if listed == cost["cost"] else exact(listed)),
+            ("Unpriced", f"{age(unpriced)} at a price nobody knows" if unpriced else ""),
+            ("Chip-hours", chip_hours(cost["chip_seconds"])),
+            ("As of", f"{moment(cost['as_of'])} UTC"),
+        ]
+    )
+
+
+def _is_zero(amount: str) -> bool:
+    return not Decimal(amount)
+
+
+def show_ledger(entries: Sequence[View]) -> None:
+    """What was posted for a node, and its sum."""
+    prices = column([entry["usd_per_chip_hour"] for entry in entries])
+    amounts = column([entry["amount"] for entry in entries])
+    table(
+        ["FROM (UTC)", "TO (UTC)", "KIND", ">CHIP-SECONDS", ">PER CHIP-HOUR", ">AMOUNT"],
+        (
+            [
+                moment(entry["start"]),
+                moment(entry["end"]),
+                entry["kind"],
+                f"{entry['chip_seconds']:,}",
+                price,
+                amount,
+            ]
+            for entry, price, amount in zip(entries, prices, amounts, strict=True)
+        ),
+    )
+    total = sum((Decimal(entry["amount"]) for entry in entries), Decimal(0))
+    echo(
+        "", f"{exact(str(total))} in {len(entries):,} {'entry' if len(entries) == 1 else 'entries'}"
+    )

@@ -1,0 +1,147 @@
+"""The options that several commands share, and how their values are read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_PARTS = re.compile(r"(?:\d{1,9}[smhd])+|\d{1,9}")
+_PART = re.compile(r"(\d{1,9})([smhd]?)")
+
+PATIENCE: Any = "30m"
+"""How long --wait waits unless told otherwise, as it would be typed."""
+
+AN_HOUR: Any = "1h"
+
+
+def seconds(text: str) -> int:
+    """`2h` as 7200, `1h30m` as 5400, `90` as 90."""
+    if not _PARTS.fullmatch(text.strip()):
+        raise typer.BadParameter(f"{text!r} is no duration; write it as 90s, 30m, 2h, 1h30m or 7d")
+    return sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+
+
+def pairs(texts: Sequence[str] | None, option: str) -> list[tuple[str, str]]:
+    """`["k=v"]` as [("k", "v")]."""
+    found = []
+    for text in texts or ():
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise typer.BadParameter(f"{text!r} is not KEY=VALUE", param_hint=option)
+        found.append((key, value))
+    return found
+
+
+def mapping(texts: Sequence[str] | None, option: str) -> dict[str, str] | None:
+    """`["k=v"]` as {"k": "v"}; None when there are none. Usage error when a key comes twice."""
+    found = pairs(texts, option)
+    if len(dict(found)) < len(found):
+        raise typer.BadParameter("the same key was given twice", param_hint=option)
+    return dict(found) or None
+
+
+def framework(text: str | None) -> dict[str, str] | None:
+    """`jax=0.4.30` or `jax==0.4.30` or `jax` as the API takes it."""
+    if text is None:
+        return None
+    name, _, version = text.partition("=")
+    version = version.removeprefix("=").strip()
+    return {"name": name.strip().lower(), **({"version": version} if version else {})}
+
+
+def check_hardware(accelerator_type: str | None, generation: str | None) -> None:
+    """Usage error when nothing says what hardware is meant."""
+    if accelerator_type is None and generation is None:
+        raise typer.BadParameter(
+            "say what hardware, or --generation with --chips or --topology",
+            param_hint="--accelerator-type",
+        )
+
+
+def places(zones: Sequence[str] | None, regions: Sequence[str] | None) -> dict[str, object]:
+    """Where, as the API takes it: one zone, several in their order, or regions."""
+    if zones and len(zones) == 1:
+        return {"zone": zones[0], "regions": regions or None}
+    return {"zones": zones or None, "regions": regions or None}
+
+
+def script(path: Path | None) -> str | None:
+    """The text of a script."""
+    if path is None:
+        return None
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise typer.BadParameter(
+            f"{path} is not UTF-8 text", param_hint="--startup-script"
+        ) from None
+
+
+def model(name: str | None, *, spot: bool, preemptible: bool) -> str | None:
+    """The provisioning model that is meant; usage error when it is said twice, differently."""
+    meant = {name} if name else set()
+    meant |= ({"spot"} if spot else set()) | ({"preemptible"} if preemptible else set())
+    if len(meant) > 1:
+        raise typer.BadParameter(
+            "say only one of --spot, --preemptible and --provisioning-model", param_hint="--spot"
+        )
+    return meant.pop().replace("-", "_").lower() if meant else None
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print the API's JSON as it is.")]
+NodeName = Annotated[str, typer.Argument(metavar="NODE", help="A node's id, or its name.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait until it is so.")]
+Timeout = Annotated[
+    int,
+    typer.Option(
+        "--timeout", parser=seconds, metavar="DURATION", help="How long to wait with --wait."
+    ),
+]
+AcceleratorType = Annotated[
+    str | None,
+    typer.Option(metavar="TYPE", help="Google's name of the hardware, as in v5litepod-8."),
+]
+Generation = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Instead: the generation, as in v5e.")
+]
+Chips = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="With --generation: how many chips.")
+]
+Topology = Annotated[str | None, typer.Option(metavar="AxB", help="With --generation: as in 4x4.")]
+Zones = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--zone",
+        metavar="ZONE",
+        help="Where; may be said again. Anywhere it is offered when left out.",
+    ),
+]
+Regions = Annotated[
+    list[str] | None,
+    typer.Option("--region", metavar="REGION", help="Instead: in which region; may be said again."),
+]
+Framework = Annotated[
+    str | None,
+    typer.Option(metavar="NAME[=VERSION]", help="jax, pytorch or tensorflow, to run on it."),
+]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--provisioning-model",
+        metavar="MODEL",
+        help="on_demand, spot, preemptible or reserved.",
+    ),
+]
+Spot = Annotated[bool, typer.Option("--spot", help="The same as --provisioning-model spot.")]
+Preemptible = Annotated[
+    bool, typer.Option("--preemptible", help="The same as --provisioning-model preemptible.")
+]
+Labels = Annotated[
+    list[str] | None,
+    typer.Option("--label", metavar="KEY=VALUE", help="May be said again."),
+]

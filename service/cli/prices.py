@@ -1,0 +1,53 @@
+"""`prices`: what a chip costs an hour, and since when."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from service.cli import options
+from service.cli.client import connected
+from service.cli.render import as_json, echo, table
+from service.cli.wording import NOTHING, column
+
+app = typer.Typer(help="The price book.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.command("list")
+def list_prices(
+    generation: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only this generation, as in v5e.")
+    ] = None,
+    model: options.Model = None,
+    region: Annotated[str | None, typer.Option(metavar="REGION", help="Only this region.")] = None,
+    at: Annotated[
+        str | None, typer.Option(metavar="INSTANT", help="As of this instant, not now.")
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """List the prices that are in force."""
+    asked = {"generation": generation, "provisioning_model": model, "region": region, "at": at}
+    with connected() as client:
+        answer = client.pages("/v1/prices", "prices", asked)
+    if json:
+        as_json(answer)
+    elif not answer.value["prices"]:
+        echo("no such price is known")
+    else:
+        prices = answer.value["prices"]
+        table(
+            ["GENERATION", "MODEL", "REGION", ">PRICE", "PER", "SINCE", "SOURCE"],
+            (
+                [
+                    price["generation"],
+                    price["provisioning_model"],
+                    price["region"] or NOTHING,
+                    amount,
+                    price["unit"].replace("_", "-"),
+                    price["effective_from"][:10],
+                    price["source"],
+                ]
+                for price, amount in zip(prices, column([p["usd"] for p in prices]), strict=True)
+            ),
+        )

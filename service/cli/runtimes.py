@@ -1,0 +1,96 @@
+"""`runtimes`: which runtime version a framework needs on given hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from service.cli import options
+from service.cli.client import connected
+from service.cli.render import as_json, echo, facts, table
+from service.cli.wording import NOTHING
+
+app = typer.Typer(
+    help="The software images of the hardware.", no_args_is_help=True, rich_markup_mode=None
+)
+
+Architecture = Annotated[
+    str | None,
+    typer.Option(metavar="KIND", help="vm, or node for the legacy TPU Node of v2 and v3."),
+]
+
+
+@app.command()
+def resolve(
+    accelerator_type: Annotated[
+        str, typer.Option(metavar="TYPE", help="Google's name, as in v5litepod-8.")
+    ],
+    framework: Annotated[
+        str, typer.Option(metavar="NAME[=VERSION]", help="jax, pytorch or tensorflow.")
+    ],
+    zone: Annotated[
+        str | None, typer.Option(metavar="ZONE", help="Also check that it is offered there.")
+    ] = None,
+    architecture: Architecture = None,
+    json: options.Json = False,
+) -> None:
+    """Name the runtime version that fits, and say why."""
+    body = {
+        "accelerator_type": accelerator_type,
+        "framework": options.framework(framework),
+        "zone": zone,
+        **({"architecture": architecture} if architecture else {}),
+    }
+    with connected() as client:
+        answer = client.ask("POST", "/v1/runtimes:resolve", body=body)
+    if json:
+        as_json(answer)
+    else:
+        show_resolution(answer.value)
+
+
+def show_resolution(found: Mapping[str, Any]) -> None:
+    """The runtime version alone in its line, then the reasons."""
+    echo(found["runtime_version"], "")
+    echo(*(f"  {reason}" for reason in found["why"]))
+    echo(*(f"  Note: {warning}" for warning in found["warnings"]))
+    more = [("  Beside it", found["vm_software"] or ""), ("  Or", ", ".join(found["alternatives"]))]
+    if any(value for _, value in more):
+        echo("")
+        facts(more)
+
+
+@app.command("list")
+def list_runtimes(
+    generation: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only for this generation.")
+    ] = None,
+    framework: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only for this framework.")
+    ] = None,
+    architecture: Architecture = None,
+    json: options.Json = False,
+) -> None:
+    """List the runtime versions that are known, the best first."""
+    asked = {"generation": generation, "framework": framework, "architecture": architecture}
+    with connected() as client:
+        answer = client.pages("/v1/catalog/runtimes", "runtimes", asked)
+    if json:
+        as_json(answer)
+        return
+    table(
+        ["RUNTIME VERSION", "FRAMEWORK", "VERSION", "GENERATIONS", "HOSTS", "STANDING"],
+        (
+            [
+                one["name"],
+                ", ".join(one["frameworks"]),
+                one["framework_version"] or NOTHING,
+                ", ".join(one["generations"]),
+                one["hosts"],
+                one["standing"],
+            ]
+            for one in answer.value["runtimes"]
+        ),
+    )

@@ -1,0 +1,52 @@
+"""`serve`: the API and the dashboard over HTTP."""
+
+from __future__ import annotations
+
+from service import logs
+from service.cli import configuration, parent
+from service.cli.address import Address
+from service.cli.failure import MISUSED, Failure
+from service.settings import Settings
+
+GRACE_SECONDS = 3
+"""How long requests may go on after a signal; an event stream would go on for ever."""
+
+
+def serve() -> None:
+    """Answer the API and the dashboard."""
+    settings = configuration.load()
+    address = address_of(settings)
+    check_guarded(settings, address)
+    logs.set_up()
+    parent.watch()
+
+    import uvicorn  # noqa: PLC0415 - costs what the other commands need not pay
+
+    from service import wiring  # noqa: PLC0415 - likewise
+
+    base = wiring.lay(settings)
+    with address.listen() as listener:
+        config = uvicorn.Config(
+            wiring.app(base),
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+        )
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def address_of(settings: Settings) -> Address:
+    """Where the service listens."""
+    return Address(settings.host, settings.port, "STEWARD_PORT")
+
+
+def check_guarded(settings: Settings, address: Address) -> None:
+    """Raise Failure when anyone on the network could spend money without so much as a token."""
+    token = settings.admin_token
+    if not address.is_local and (token is None or not token.get_secret_value()):
+        raise Failure(
+            f"STEWARD_HOST is {settings.host}, which others can reach: set STEWARD_ADMIN_TOKEN too,"
+            " or listen on 127.0.0.1",
+            code=MISUSED,
+        )

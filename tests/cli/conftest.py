@@ -1,0 +1,29 @@
+"""An API to talk to, and a place without settings of its own."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from service.cli import nodeview, waiting
+from tests.cli.given import Api, served
+from tests.hands import NOON
+
+
+@pytest.fixture(autouse=True)
+def _nowhere(tmp_path, monkeypatch):
+    """No `.env`, no settings, and a clock that stands still."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("STEWARD_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(nodeview, "wall_clock", lambda: NOON)
+    monkeypatch.setattr(waiting, "POLL_SECONDS", 0.001)
+
+
+@pytest.fixture
+def api(monkeypatch):
+    """An API at STEWARD_URL."""
+    with served(Api()) as running:
+        monkeypatch.setenv("STEWARD_URL", running.url)
+        yield running

@@ -1,0 +1,162 @@
+"""An API that answers what a test says, nodes as it shows them, and the program to run."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from typer.testing import CliRunner, Result
+
+from service.cli.app import app
+
+ID = "019a9f3e-7a40-7cc1-9e41-0b5f3d6c2a11"
+OTHER = "019a9f3e-7a40-7cc1-9e41-0b5f3d6c2a12"
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request as it came."""
+
+    method: str
+    path: str
+    query: Mapping[str, list[str]]
+    headers: Mapping[str, str]
+    body: Any
+
+
+@dataclass
+class Api:
+    """Answers each (method, path) with its next status and document; the last one for ever."""
+
+    url: str = ""
+    answers: dict[tuple[str, str], list[tuple[int, Any]]] = field(default_factory=dict)
+    calls: list[Call] = field(default_factory=list)
+
+    def when(self, method: str, path: str, *documents: Any, status: int = 200) -> None:
+        self.answers[method, path] = [(status, document) for document in documents]
+
+    def answer(self, call: Call) -> tuple[int, str]:
+        self.calls.append(call)
+        left = self.answers[call.method, call.path]
+        status, document = left.pop(0) if len(left) > 1 else left[0]
+        return status, document if isinstance(document, str) else json.dumps(document)
+
+
+@contextmanager
+def served(api: Api) -> Iterator[Api]:
+    """The API on a port of this machine."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def _answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length") or 0))
+            parts = urlsplit(self.path)
+            said = json.loads(body) if body else None
+            query = parse_qs(parts.query)
+            call = Call(str(self.command), parts.path, query, dict(self.headers), said)
+            status, text = api.answer(call)
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        do_GET = do_POST = do_DELETE = _answer  # noqa: N815 - the names that http.server calls
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        api.url = f"http://127.0.0.1:{server.server_port}"
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield api
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def steward(*arguments: str, **environment: str) -> Result:
+    """Run a command in this process."""
+    return CliRunner(env=environment).invoke(app, arguments, prog_name="tpu-steward")
+
+
+def program(*arguments: str, folder: Path, **environment: str) -> subprocess.Popen[str]:
+    """Start a command in a process of its own, in that folder."""
+    inherited = {name: value for name, value in os.environ.items() if name[:8] != "STEWARD_"}
+    checkout = Path(__file__).parents[2]
+    return subprocess.Popen(
+        [sys.executable, "-m", "service.cli", *arguments],
+        cwd=folder,
+        env={**inherited, "PYTHONPATH": str(checkout), **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def node(**overrides: Any) -> dict[str, Any]:
+    """A node as the API shows it."""
+    return {
+        "id": ID,
+        "name": "trainer",
+        "cloud_id": "trainer-3d6c2a11",
+        "project": "lab",
+        "zone": "us-west4-a",
+        "zones": ["us-west4-a"],
+        "accelerator_type": "v5litepod-8",
+        "generation": "v5e",
+        "topology": "2x4",
+        "chips": 8,
+        "hosts": 1,
+        "runtime_version": "v2-alpha-tpuv5-lite",
+        "provisioning_model": "spot",
+        "asked": "present",
+        "state": "READY",
+        "state_since": "2026-11-05T11:58:00Z",
+        "health": "HEALTHY",
+        "endpoints": [{"worker": 0, "ip": "10.0.0.2", "port": 8470, "external_ip": ""}],
+        "created_at": "2026-11-05T11:56:48Z",
+        "ready_at": "2026-11-05T11:58:00Z",
+        "ended_at": None,
+        "deletes_at": "2026-11-05T13:58:00Z",
+        "delete_reason": "",
+        "placements": [
+            {
+                "attempt": 1,
+                "zone": "us-west4-a",
+                "provisioning_model": "spot",
+                "cloud_id": "trainer-3d6c2a11",
+                "started_at": "2026-11-05T11:56:50Z",
+                "ended_at": None,
+                "outcome": "ready",
+                "reason": "",
+            }
+        ],
+        "last_error": "",
+        "labels": {"run": "17"},
+        "owner": "ada",
+        "team": "vision",
+        "version": 3,
+        "hourly_cost": "4.623200000",
+        "cost": "0.154106667",
+        **overrides,
+    }
+
+
+def page(*nodes: dict[str, Any], token: str = "") -> dict[str, Any]:
+    return {"nodes": list(nodes), "next_page_token": token}

@@ -1,0 +1,127 @@
+"""Everything on one machine: started, used, bereft of its daemon, and stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+from typing import TypeVar
+
+import httpx2
+import pytest
+
+from service.cli.address import Address
+from tests.cli.given import free_port, program, steward
+
+T = TypeVar("T")
+
+
+def until(look: Callable[[], T], seconds: float = 20) -> T:
+    """What `look` finds, as soon as it finds something."""
+    deadline = time.monotonic() + seconds
+    while not (found := look()):
+        assert time.monotonic() < deadline, "it took too long"
+        time.sleep(0.05)
+    return found
+
+
+class Dev:
+    """A running `dev` on free ports."""
+
+    def __init__(self, folder: Path) -> None:
+        self.web, self.grpc, self.rest = free_port(), free_port(), free_port()
+        self.settings = {
+            "STEWARD_PORT": str(self.web),
+            "STEWARD_EMULATOR": f"127.0.0.1:{self.grpc}",
+            "STEWARD_EMULATOR_REST": f"127.0.0.1:{self.rest}",
+            "STEWARD_EMULATOR_SPEED": "60",
+            "STEWARD_LIFECYCLE_SECONDS": "1",
+            "STEWARD_INVENTORY_SECONDS": "1",
+        }
+        self.url = f"http://127.0.0.1:{self.web}"
+        self.process = program("dev", folder=folder, **self.settings)
+        self.said: SimpleQueue[str] = SimpleQueue()
+        self.logged: SimpleQueue[str] = SimpleQueue()
+        for stream, queue in ((self.process.stdout, self.said), (self.process.stderr, self.logged)):
+            Thread(
+                target=lambda s=stream, q=queue: [q.put(line) for line in s], daemon=True
+            ).start()
+
+    def child(self, name: str) -> int | None:
+        """The process id of a child, while it runs."""
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (entry / "cmdline").read_text().split("\0")
+                parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
+            except OSError:
+                continue
+            if parent == str(self.process.pid) and name in words:
+                return int(entry.name)
+        return None
+
+    def children(self) -> list[int]:
+        return [until(lambda n=name: self.child(n)) for name in ("emulator", "daemon", "serve")]
+
+    def hears(self, text: str, queue: SimpleQueue[str]) -> None:
+        """Wait for a line with that text."""
+        while text not in queue.get(timeout=20):
+            pass
+
+
+@pytest.fixture
+def dev(tmp_path):
+    running = Dev(tmp_path)
+    try:
+        yield running
+    finally:
+        running.process.kill()
+        running.process.wait()
+        until(lambda: not any(map(running.child, ("emulator", "daemon", "serve"))))
+        until(lambda: not Address("127.0.0.1", running.grpc, "").answers(1))
+        for stream in (running.process.stdout, running.process.stderr):
+            stream.close()
+
+
+def gone(pids: list[int]) -> bool:
+    return not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def test_everything_starts_works_heals_and_stops(dev, tmp_path):
+    dev.hears("Ctrl-C stops everything", dev.said)
+    assert httpx2.get(f"{dev.url}/readyz").status_code == 200
+    first = dev.children()
+
+    again = program("dev", folder=tmp_path, **dev.settings)
+    assert "TPU Steward runs already at" in again.communicate(timeout=20)[1]
+    assert again.returncode == 1
+
+    os.kill(first[1], signal.SIGKILL)
+    dev.hears("daemon was killed by SIGKILL; it is started again", dev.logged)
+
+    asked = ("nodes", "create", "--accelerator-type", "v5litepod-8", "--zone", "us-west4-a")
+    more = ("--name", "trainer", "--wait", "--timeout", "30s", "--json")
+    made = steward(*asked, *more, STEWARD_URL=dev.url)
+    assert json.loads(made.stdout)["state"] == "READY", made.stderr
+    for command in ("show", "cost", "events", "ledger"):
+        assert steward("nodes", command, "trainer", STEWARD_URL=dev.url).exit_code == 0
+    for command in (("costs",), ("prices", "list"), ("catalog", "zones"), ("runtimes", "list")):
+        assert steward(*command, STEWARD_URL=dev.url).exit_code == 0
+    deleted = steward("nodes", "delete", "trainer", "--wait", STEWARD_URL=dev.url)
+    assert deleted.stdout.startswith("trainer is DELETED; it cost $0.0")
+
+    pids = dev.children()
+    dev.process.send_signal(signal.SIGTERM)
+    assert dev.process.wait(timeout=10) == 0
+    assert gone(pids)
+
+
+def test_no_child_outlives_its_parent(dev):
+    dev.hears("Ctrl-C stops everything", dev.said)
+    pids = dev.children()
+    dev.process.kill()
+    until(lambda: gone(pids), seconds=10)

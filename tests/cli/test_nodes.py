@@ -1,0 +1,267 @@
+"""The commands for nodes, read as a person would."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.given import ID, OTHER, node, page, steward
+
+PROBLEM = {"detail": "v2-alpha-tpuv6e is for v6e", "compatible": ["v2-alpha-tpuv5-lite"]}
+
+
+def test_the_list_shows_the_living_and_what_they_cost_an_hour(api):
+    gone = node(id=OTHER, name="old", state="DELETED", hourly_cost="0.000000000")
+    api.when("GET", "/v1/nodes", page(node(), gone))
+    shown = steward("nodes", "list").stdout.splitlines()
+    assert shown == [
+        "NAME     STATE  TYPE         MODEL  ZONE          AGE  PER HOUR   COST  TEAM",
+        "trainer  READY  v5litepod-8  spot   us-west4-a  3m12s     $4.62  $0.15  vision",
+        "",
+        "1 node, 1 ready at $4.62 an hour; 1 more ended (--all shows them)",
+    ]
+
+
+def test_all_of_them_come_with_their_ids(api):
+    api.when("GET", "/v1/nodes", page(node(), node(id=OTHER, name="old", state="DELETED")))
+    shown = steward("nodes", "list", "--all").stdout
+    assert ID in shown
+    assert OTHER in shown
+
+
+def test_no_nodes_are_no_table(api):
+    api.when("GET", "/v1/nodes", page())
+    assert steward("nodes", "list").stdout == "no nodes\n"
+
+
+def test_a_node_on_its_way_out_and_one_without_a_price_say_so(api):
+    api.when("GET", "/v1/nodes", page(node(asked="absent", hourly_cost=None, team="")))
+    shown = steward("nodes", "list").stdout
+    assert "READY (to be deleted)" in shown
+    assert "unpriced" in shown
+    assert "1 node, 1 ready at $0.00 an hour, and 1 node without a known price" in shown
+
+
+def test_the_filters_are_passed_on(api):
+    api.when("GET", "/v1/nodes", page())
+    steward("nodes", "list", "--state", "ready", "--team", "a", "--team", "b", "--label", "run=17")
+    query = api.calls[0].query
+    assert query == {
+        "state": ["READY"],
+        "team": ["a", "b"],
+        "label": ["run:17"],
+        "page_size": ["1000"],
+    }
+
+
+def test_json_is_the_text_of_the_api(api):
+    text = '{"nodes":[],  "next_page_token":""}'
+    api.when("GET", "/v1/nodes", text)
+    assert steward("nodes", "list", "--json").stdout == f"{text}\n"
+
+
+def test_several_pages_are_one_list(api):
+    api.when("GET", "/v1/nodes", page(node(), token=ID), page(node(id=OTHER)))
+    shown = json.loads(steward("nodes", "list", "--json").stdout)
+    assert [one["id"] for one in shown["nodes"]] == [ID, OTHER]
+    assert shown["next_page_token"] == ""
+    assert api.calls[1].query["page_token"] == [ID]
+
+
+def test_a_node_is_shown_with_its_attempts(api):
+    api.when("GET", "/v1/nodes", page(node()))
+    api.when("GET", f"/v1/nodes/{ID}", node(last_error="no more capacity\x1b[31m\nthere"))
+    shown = steward("nodes", "show", "trainer").stdout
+    for line in (
+        "State           READY, for 2m00s",
+        "Last error      no more capacity [31m there",
+        "Hardware        v5litepod-8: 8 chips of v5e, 1 host, topology 2x4",
+        "Labels          run=17",
+        "Deletes itself  2026-11-05 13:58:00 UTC, in 1h58m",
+        "Per hour        $4.6232",
+        "  1  us-west4-a  spot   2026-11-05 11:56:50  -            ready",
+    ):
+        assert line in shown.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("nodes", "line"),
+    [
+        ([], "no node is named 'trainer'; see: tpu-steward nodes list"),
+        ([node(state="DELETED")], f"no live node is named 'trainer'; there was: {ID} (DELETED)"),
+        (
+            [node(), node(id=OTHER, project="prod")],
+            f"'trainer' is alive in several projects; say its id: {ID} in lab, {OTHER} in prod",
+        ),
+    ],
+)
+def test_a_name_that_is_not_clear_is_one_clear_line(api, nodes, line):
+    api.when("GET", "/v1/nodes", page(*nodes))
+    result = steward("nodes", "show", "trainer")
+    assert (result.exit_code, result.stderr) == (1, f"{line}\n")
+
+
+def test_a_node_is_asked_for_as_it_was_typed(api, tmp_path):
+    (tmp_path / "start.sh").write_text("echo hi\n")
+    api.when("POST", "/v1/nodes", {**node(), "warnings": ["mind this"]}, status=201)
+    result = steward(
+        *("nodes", "create", "--accelerator-type", "v5litepod-8", "--zone", "us-west4-a"),
+        *("--framework", "jax=0.4.30", "--spot", "--ttl", "2h", "--label", "run=17"),
+        *("--startup-script", "start.sh", "--idempotency-key", "k1", "--name", "trainer"),
+    )
+    (call,) = api.calls
+    assert call.body == {
+        "accelerator_type": "v5litepod-8",
+        "zone": "us-west4-a",
+        "framework": {"name": "jax", "version": "0.4.30"},
+        "provisioning_model": "spot",
+        "ttl_seconds": 7_200,
+        "labels": {"run": "17"},
+        "startup_script": "echo hi\n",
+        "name": "trainer",
+    }
+    assert call.headers["Idempotency-Key"] == "k1"
+    assert result.stdout.splitlines() == [
+        "trainer: v5litepod-8 (spot), us-west4-a, v2-alpha-tpuv5-lite, $4.6232 an hour",
+        f"id {ID}",
+        "note: mind this",
+    ]
+
+
+def test_a_wish_that_cannot_be_granted_says_what_can(api):
+    api.when("POST", "/v1/nodes", PROBLEM, status=422)
+    result = steward("nodes", "create", "--accelerator-type", "v5litepod-8")
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr.splitlines() == [PROBLEM["detail"], "  these fit: v2-alpha-tpuv5-lite"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["create"],
+        ["create", "--accelerator-type", "v5litepod-8", "--ttl", "soon"],
+        ["create", "--accelerator-type", "v5litepod-8", "--spot", "--preemptible"],
+        ["create", "--accelerator-type", "v5litepod-8", "--label", "a"],
+        ["create", "--accelerator-type", "v5litepod-8", "--startup-script", "nowhere.sh"],
+        ["show"],
+        ["list", "--colour"],
+        ["dance"],
+    ],
+)
+def test_a_command_that_makes_no_sense_is_a_usage_error(arguments):
+    result = steward("nodes", *arguments)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Usage: tpu-steward nodes")
+    assert result.stdout == ""
+
+
+def test_waiting_tells_each_step_and_ends_when_it_is_ready(api):
+    made = node(state="REQUESTED")
+    api.when("POST", "/v1/nodes", {**made, "warnings": []}, status=201)
+    api.when("GET", f"/v1/nodes/{ID}", made, made, node(state="CREATING"), node())
+    result = steward("nodes", "create", "--accelerator-type", "v5litepod-8", "--wait", "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["state"] == "READY"
+    assert [line.split() for line in result.stderr.splitlines()] == [
+        ["0s", state, "us-west4-a"] for state in ("REQUESTED", "CREATING", "READY")
+    ]
+
+
+def test_waiting_for_what_will_never_be_fails_with_the_reason(api):
+    api.when("POST", "/v1/nodes", {**node(), "warnings": []}, status=201)
+    api.when("GET", f"/v1/nodes/{ID}", node(state="FAILED", last_error="no quota"))
+    result = steward("nodes", "create", "--accelerator-type", "v5litepod-8", "--wait")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-1] == "trainer is FAILED: no quota"
+
+
+def test_waiting_has_an_end(api):
+    api.when("DELETE", f"/v1/nodes/{ID}", node(asked="absent"), status=202)
+    api.when("GET", f"/v1/nodes/{ID}", node(state="DELETING"))
+    result = steward("nodes", "delete", ID, "--wait", "--timeout", "0")
+    assert result.exit_code == 1
+    assert "trainer is still DELETING after 0s; it goes on without us" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("verb", "call", "state", "line"),
+    [
+        ("delete", ("DELETE", f"/v1/nodes/{ID}"), "DELETED", "trainer is DELETED; it cost $0.15"),
+        (
+            "stop",
+            ("POST", f"/v1/nodes/{ID}:stop"),
+            "STOPPED",
+            "trainer is STOPPED; it cost $0.15 so far",
+        ),
+        (
+            "start",
+            ("POST", f"/v1/nodes/{ID}:start"),
+            "READY",
+            "trainer is READY; it cost $0.15 so far",
+        ),
+    ],
+)
+def test_a_node_is_changed_and_waited_for(api, verb, call, state, line):
+    api.when(*call, node(state="CREATING"), status=202)
+    api.when("GET", f"/v1/nodes/{ID}", node(state=state))
+    result = steward("nodes", verb, ID, "--wait")
+    assert (result.exit_code, result.stdout) == (0, f"{line}\n")
+
+
+def test_without_waiting_it_is_said_what_will_be(api):
+    api.when("DELETE", f"/v1/nodes/{ID}", node(asked="absent"), status=202)
+    assert steward("nodes", "delete", ID).stdout == "trainer is READY and is to be deleted\n"
+
+
+def test_the_story_of_a_node(api):
+    event = {"number": 1, "at": "2026-11-05T11:56:48Z", "kind": "asked", "actor": "caller"}
+    api.when(
+        "GET",
+        f"/v1/nodes/{ID}/events",
+        {"events": [{**event, "message": "asked for", "facts": {}}], "next_page_token": ""},
+    )
+    shown = steward("nodes", "events", ID).stdout.splitlines()
+    assert shown[1].split() == ["2026-11-05", "11:56:48", "asked", "caller", "asked", "for"]
+
+
+def test_what_a_node_cost_and_how_sure_that_is(api):
+    api.when(
+        "GET",
+        f"/v1/nodes/{ID}/cost",
+        {
+            "cost": "0.154106667",
+            "list_cost": "0.320000000",
+            "chip_seconds": 960,
+            "uncertainty": "0.001284222",
+            "estimated": True,
+            "unpriced_seconds": 0,
+            "as_of": "2026-11-05T12:00:00Z",
+        },
+    )
+    assert steward("nodes", "cost", ID).stdout.splitlines() == [
+        "Cost           $0.154106667, and it still runs",
+        "Not sure by    ± $0.001284222",
+        "At list price  $0.32",
+        "Chip-hours     0.2667",
+        "As of          2026-11-05 12:00:00 UTC",
+    ]
+
+
+def test_the_ledger_has_its_sum(api):
+    entry = {
+        "kind": "usage",
+        "start": "2026-11-05T11:58:00Z",
+        "end": "2026-11-05T12:00:00Z",
+        "chip_seconds": 960,
+        "usd_per_chip_hour": "0.577900000",
+        "amount": "0.154106667",
+    }
+    path = f"/v1/nodes/{ID}/ledger"
+    api.when("GET", path, {"entries": [entry, entry], "next_page_token": ""})
+    shown = steward("nodes", "ledger", ID).stdout.splitlines()
+    assert shown[1].split()[4:] == ["usage", "960", "$0.5779", "$0.154106667"]
+    assert shown[-1] == "$0.308213334 in 2 entries"
+    api.when("GET", path, {"entries": [], "next_page_token": ""})
+    assert steward("nodes", "ledger", ID).stdout.startswith("nothing is posted yet")

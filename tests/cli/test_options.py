@@ -1,0 +1,64 @@
+"""How what is typed is read."""
+
+from __future__ import annotations
+
+import pytest
+import typer
+
+from service.cli import options
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90", 90), ("90s", 90), ("30m", 1_800), ("2h", 7_200), ("1h30m", 5_400), ("7d", 604_800)],
+)
+def test_durations_are_read(text, seconds):
+    assert options.seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-1h", "2 h", "1.5h", "2w", "h", "1h30", "²"])
+def test_what_is_no_duration_is_refused(text):
+    with pytest.raises(typer.BadParameter, match="is no duration"):
+        options.seconds(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        (None, None),
+        ("jax", {"name": "jax"}),
+        ("JAX=0.4.30", {"name": "jax", "version": "0.4.30"}),
+        ("tensorflow==2.15", {"name": "tensorflow", "version": "2.15"}),
+    ],
+)
+def test_frameworks_are_read_with_or_without_a_version(text, meant):
+    assert options.framework(text) == meant
+
+
+@pytest.mark.parametrize(
+    ("name", "spot", "preemptible", "meant"),
+    [
+        (None, False, False, None),
+        (None, True, False, "spot"),
+        (None, False, True, "preemptible"),
+        ("on-demand", False, False, "on_demand"),
+        ("spot", True, False, "spot"),
+    ],
+)
+def test_the_model_may_be_said_in_several_ways(name, spot, preemptible, meant):
+    assert options.model(name, spot=spot, preemptible=preemptible) == meant
+
+
+def test_two_models_at_once_are_a_mistake():
+    with pytest.raises(typer.BadParameter):
+        options.model("reserved", spot=True, preemptible=False)
+
+
+@pytest.mark.parametrize("texts", [["a"], ["=b"], ["a=1", "a=2"]])
+def test_labels_are_key_and_value_once(texts):
+    with pytest.raises(typer.BadParameter):
+        options.mapping(texts, "--label")
+
+
+def test_a_value_may_hold_an_equals_sign():
+    assert options.mapping(["a=b=c", "d="], "--label") == {"a": "b=c", "d": ""}
