@@ -40,5 +40,5 @@ def set_up(*, readable: bool | None = None) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)
-    for noisy in ("apscheduler", "alembic", "google", "httpx2", "uvicorn.access"):
+    for noisy in ("apscheduler", "alembic", "google", "httpx2", "uvicorn"):
         logging.getLogger(noisy).setLevel(logging.WARNING)

@@ -11,7 +11,7 @@ from service.domain.errors import Conflict, Rejected, StaleVersion
 from service.domain.estimate import hourly, sku_of
 from service.domain.event import Event
 from service.domain.metering import Meter
-from service.domain.names import new_id
+from service.domain.names import cloud_id_for, new_id
 from service.domain.node import Asked, Node, NodeSpec
 from service.domain.wish import Wish
 from service.store.ledger import Line
@@ -262,9 +262,10 @@ def _check(node: Node, asked: Asked) -> None:
 
 def _new_node(wanted: Wish, spec: NodeSpec, now: int) -> Node:
     node_id = new_id()
+    name = wanted.name or f"{spec.generation}-{node_id[-6:]}"
     return Node(
         id=node_id,
-        name=wanted.name or f"{spec.generation}-{node_id[-6:]}",
+        name=name,
         owner=wanted.owner,
         team=wanted.team,
         labels=dict(wanted.labels),
@@ -273,5 +274,6 @@ def _new_node(wanted: Wish, spec: NodeSpec, now: int) -> Node:
         state_since=now,
         seen_at=now,
         zone=spec.zones[0],
+        cloud_id=cloud_id_for(name, node_id, 1),
         next_try_at=now,
     )

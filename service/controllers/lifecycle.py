@@ -76,7 +76,7 @@ class LifecycleController:
         try:
             self.reconcile(node_id, lease)
         except Conflict as error:
-            log.info("lifecycle.overtaken", node_id=node_id, reason=str(error))
+            log.debug("lifecycle.overtaken", node_id=node_id, reason=str(error))
         except StoreUnavailable as error:
             log.warning("lifecycle.no_database", node_id=node_id, reason=str(error))
         except CloudError as error:

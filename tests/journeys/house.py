@@ -1,0 +1,142 @@
+"""The whole service as a user runs it: real processes on free ports of this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+PATIENCE = 60
+"""Seconds after which something that should have happened will not."""
+
+
+def free_port() -> int:
+    """A port that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class House:
+    """An emulator, a server and a daemon, each of which can be killed and started again."""
+
+    def __init__(self, folder: Path, speed: float = 20) -> None:
+        self.api = f"http://127.0.0.1:{(port := free_port())}"
+        grpc_port, rest_port = free_port(), free_port()
+        self.emulator = f"http://127.0.0.1:{rest_port}"
+        self._folder = folder
+        self._environment = {
+            **os.environ,
+            "STEWARD_DATABASE_URL": f"sqlite:///{folder}/steward.db",
+            "STEWARD_PROJECTS": "lab",
+            "STEWARD_EMULATOR": f"127.0.0.1:{grpc_port}",
+            "STEWARD_PORT": str(port),
+            "STEWARD_URL": self.api,
+            "STEWARD_INVENTORY_SECONDS": "1",
+            "STEWARD_LIFECYCLE_SECONDS": "1",
+            "STEWARD_METERING_SECONDS": "1",
+        }
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._run("migrate").wait(PATIENCE)
+        ports = ["--grpc-port", str(grpc_port), "--rest-port", str(rest_port)]
+        self.start("emulator", *ports, "--speed", str(speed))
+        self.start("serve")
+        self.until(lambda: bool(self.get("/readyz")), "the server to answer")
+        self.until(lambda: bool(self.get("/_emulator/config", self.emulator)), "the emulator")
+        self.start("daemon")
+
+    def start(self, command: str, *options: str) -> None:
+        """Start a part of the house."""
+        self._processes[command] = self._run(command, *options)
+
+    def kill(self, command: str) -> None:
+        """The part is gone at once: SIGKILL, which nothing can catch."""
+        self._end(command, signal.SIGKILL)
+
+    def stop(self) -> None:
+        """Everything stops as it would at the end of a day."""
+        for command in ("daemon", "serve", "emulator"):
+            if command in self._processes:
+                self._end(command, signal.SIGTERM)
+
+    def logs(self, command: str) -> str:
+        """What a part has written so far."""
+        log = self._folder / f"{command}.log"
+        return log.read_text() if log.exists() else ""
+
+    def get(self, path: str, base: str | None = None) -> Any:
+        """The JSON at a path of the API, or of the emulator."""
+        return self._ask("GET", path, None, base)
+
+    def post(self, path: str, body: object = None, base: str | None = None) -> Any:
+        """The JSON that a POST is answered with."""
+        return self._ask("POST", path, body, base)
+
+    def delete(self, path: str) -> Any:
+        """The JSON that a DELETE is answered with."""
+        return self._ask("DELETE", path, None, None)
+
+    def node(self, node: Any) -> Any:
+        """The node as it is now."""
+        return self.get(f"/v1/nodes/{node['id']}")
+
+    def until_state(self, node: Any, state: str) -> Any:
+        """Wait until the node is in that state; answers it."""
+        self.until(lambda: self.node(node)["state"] == state, f"{node['name']} to be {state}")
+        return self.node(node)
+
+    def until(self, condition: Callable[[], bool], what: str = "it") -> None:
+        """Wait for something to become true."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            try:
+                if condition():
+                    return
+            except (urllib.error.URLError, ConnectionError, TimeoutError):
+                pass
+            time.sleep(0.1)
+        raise AssertionError(
+            f"waited {PATIENCE} s for {what} in vain\n{self.logs('daemon')[-3000:]}"
+        )
+
+    def bill(self) -> Any:
+        """The emulator's own account."""
+        return self.get("/_emulator/bill", self.emulator)["entries"]
+
+    def fault(self, **fault: object) -> None:
+        """Have the emulator fail."""
+        self.post("/_emulator/faults", fault, self.emulator)
+
+    def _ask(self, method: str, path: str, body: object, base: str | None) -> Any:
+        request = urllib.request.Request(
+            (base or self.api) + path,
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"content-type": "application/json"} if body is not None else {},
+        )
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return json.loads(answer.read() or b"null")
+
+    def _run(self, command: str, *options: str) -> subprocess.Popen[bytes]:
+        with (self._folder / f"{command}.log").open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "service.cli", command, *options],
+                env=self._environment,
+                cwd=self._folder,
+                stdout=log,
+                stderr=log,
+            )
+
+    def _end(self, command: str, how: signal.Signals) -> None:
+        process = self._processes.pop(command)
+        process.send_signal(how)
+        process.wait(PATIENCE)
