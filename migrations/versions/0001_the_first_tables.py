@@ -121,9 +121,7 @@ def upgrade() -> None:
             postgresql_where=sa.text("ended_at IS NULL"),
         )
         batch_op.create_index(batch_op.f("ix_nodes_owner_id"), ["owner", "id"], unique=False)
-        batch_op.create_index(
-            batch_op.f("ix_nodes_project_state"), ["project", "state"], unique=False
-        )
+        batch_op.create_index(batch_op.f("ix_nodes_project_id"), ["project", "id"], unique=False)
         batch_op.create_index(batch_op.f("ix_nodes_state_id"), ["state", "id"], unique=False)
         batch_op.create_index(batch_op.f("ix_nodes_team_id"), ["team", "id"], unique=False)
         batch_op.create_index(batch_op.f("ix_nodes_zone_id"), ["zone", "id"], unique=False)

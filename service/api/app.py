@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from anyio import to_thread
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 from starlette.middleware import Middleware
@@ -19,8 +23,11 @@ from service.api.problems import HANDLERS
 from service.application.services import Services
 
 
-def create_app(services: Services, admin_token: str | None) -> FastAPI:
+def create_app(services: Services, admin_token: str | None, *, at_once: int = 16) -> FastAPI:
     """The API over these services. Without a token it answers to loopback names only.
+
+    It works on `at_once` requests at a time, each in a thread with a database connection: more of
+    them would only wait for each other, and cost more while they do.
 
     There is no /docs: what FastAPI serves there loads scripts from elsewhere, which the content
     security policy forbids. Bodies are limited by the guard and not by FastAPI, whose answer to one
@@ -36,6 +43,7 @@ def create_app(services: Services, admin_token: str | None) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
         exception_handlers=HANDLERS,
+        lifespan=partial(_with_threads, at_once),
         middleware=_middleware(registry, admin_token),
         telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
     )
@@ -46,6 +54,13 @@ def create_app(services: Services, admin_token: str | None) -> FastAPI:
     plain = app.openapi
     app.openapi = partial(_documented, plain, guarded=bool(admin_token))  # type: ignore[method-assign]
     return app
+
+
+@asynccontextmanager
+async def _with_threads(number: int, _app: FastAPI) -> AsyncIterator[None]:
+    to_thread.current_default_thread_limiter().total_tokens = number
+    gc.freeze()  # what was imported stays for good; no collection need walk through it again
+    yield
 
 
 def _middleware(registry: CollectorRegistry, admin_token: str | None) -> list[Middleware]:

@@ -44,7 +44,7 @@ class NodeView(View):
 
     id: str = Field(examples=["019a9f3e-7a40-7cc1-9e41-0b5f3d6c2a11"])
     name: str = Field(examples=["trainer"])
-    cloud_id: str = Field(description="The cloud's name for it; empty until it is sent.")
+    cloud_id: str = Field(description="The cloud's name for it, or for its present attempt.")
     project: str = Field(examples=["lab"])
     zone: str = Field(examples=["us-west4-a"])
     zones: tuple[str, ...] = Field(description="Where it is tried, in this order.")
@@ -76,8 +76,13 @@ class NodeView(View):
     owner: str = Field(examples=["ada"])
     team: str = Field(examples=["vision"])
     version: int = Field(description="Its ETag.", examples=[3])
-    hourly_cost: Usd | None = Field(description="Null when no price is known.")
+    hourly_cost: Usd | None = Field(
+        description="What it costs an hour once it is READY; null when no price is known."
+    )
     cost: Usd = Field(description="So far, in dollars.")
+    unpriced_seconds: int = Field(
+        description="Seconds that `cost` leaves out, because nobody knows their price."
+    )
 
 
 class RequestedView(NodeView):

@@ -15,11 +15,14 @@ from service.domain.names import cloud_id_for, new_id
 from service.domain.node import Asked, Node, NodeSpec
 from service.domain.wish import Wish
 from service.store.ledger import Line
-from service.store.listing import Filter, Page
+from service.store.listing import ANY, Filter, Page
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
 __all__ = ["Filter", "NodeCost", "NodeService", "Page", "Requested"]
+
+QUICK_PAGE = 200
+"""Nodes that are read in well under a millisecond."""
 
 ATTEMPTS = 5
 """How often a unit of work is done over when someone else wrote the same row first."""
@@ -92,6 +95,11 @@ class NodeService:
             except StaleVersion:
                 continue
         raise Conflict("the same name or key was written again and again; try once more")
+
+    def is_quick(self, only: Filter, page_size: int, _page_token: str = "") -> bool:
+        """Whether a page is read in less than a millisecond whatever the database holds: some nodes
+        in the order of their ids, from a file on this machine."""
+        return only == ANY and page_size <= QUICK_PAGE and self._units.is_local
 
     def page(self, only: Filter, page_size: int, page_token: str) -> Page:
         """Nodes as callers are shown them, newest first, with what they cost as of now."""

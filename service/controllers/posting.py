@@ -17,9 +17,10 @@ def post(unit: Unit, usage: Usage, book: PriceBook, now: int) -> Usage:
     closed_hour = max(floor_to(now, HOUR), usage.start)
     until = closed_hour if usage.end is None else usage.end
     start = usage.start if usage.dirty else usage.posted_until
+    first_hour = 0 if usage.dirty else floor_to(start, HOUR)  # it may once have begun sooner
     meter = Meter(usage, book, until)
     wanted = desired_entries(meter, start, meter.end)
-    posted = unit.ledger.posted(usage.id, floor_to(start, HOUR))
+    posted = unit.ledger.posted(usage.id, first_hour)
     entries = list(entries_to_post(usage.id, wanted, posted))
     unit.ledger.post(entries, usage, now)
     unit.costs.add(entries, usage)

@@ -144,13 +144,13 @@ def _live(services: Services, after: str, now: int) -> tuple[tuple[NodeRow, ...]
         page = services.nodes.page(Filter(live=True), NODES, after)
     except Rejected:
         page = services.nodes.page(Filter(live=True), NODES, "")
-    return tuple(row_of(document, now) for document in page.documents), page.next_page_token
+    return tuple(row_of(node, now) for node in page.read()), page.next_page_token
 
 
 def _ended(services: Services, now: int) -> tuple[NodeRow, ...]:
     """Those of the newest nodes that ended last, so that what failed does not just vanish."""
     states = tuple(sorted(map(str, ENDED)))
     page = services.nodes.page(Filter(state=states), _ENDED_LOOKED_AT, "")
-    rows = [row_of(document, now) for document in page.documents]
+    rows = [row_of(node, now) for node in page.read()]
     rows.sort(key=lambda row: row.ended.iso if row.ended else "", reverse=True)
     return tuple(rows[:ENDED_SHOWN])

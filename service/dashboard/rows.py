@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -69,9 +68,8 @@ def tone_of(state: str) -> str:
     return _TONES.get(state, "unknown")
 
 
-def row_of(document: str | bytes, now: int) -> NodeRow:
-    """A node's document as a row, with its age as of `now`."""
-    said: Mapping[str, Any] = json.loads(document)
+def row_of(said: Mapping[str, Any], now: int) -> NodeRow:
+    """A node as the API shows it as a row, with its age as of `now`."""
     created = parse_rfc3339(said["created_at"])
     ended = said["ended_at"]
     until = now if ended is None else parse_rfc3339(ended)

@@ -93,7 +93,7 @@ def story_of(services: Services, node_id: str) -> Story:
     said: Mapping[str, Any] = json.loads(document)
     rate = rate_of(said)
     return Story(
-        node=row_of(document, cost.as_of),
+        node=row_of(said, cost.as_of),
         facts=tuple(facts_of(said)),
         labels=tuple(sorted(said["labels"].items())),
         cost=_cost_figures(cost, said, rate),

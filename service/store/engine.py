@@ -30,7 +30,12 @@ def parse_url(text: str) -> URL:
     raise StoreUnavailable(f"{url.drivername} is not supported; use sqlite or postgresql")
 
 
-def make_engine(address: str, *, pool_size: int = 10) -> Engine:
+CONNECTIONS = 16
+"""Connections of one process: as many as it works on at once, so that none waits for another, and
+the last used is used next, as its cache is the warmest."""
+
+
+def make_engine(address: str, *, pool_size: int = CONNECTIONS) -> Engine:
     """An engine for the address.
 
     SQLite's writers begin IMMEDIATE: a transaction that found out only at its first write that
@@ -42,7 +47,8 @@ def make_engine(address: str, *, pool_size: int = 10) -> Engine:
     return create_engine(
         url,
         pool_size=pool_size,
-        max_overflow=pool_size,
+        max_overflow=0,
+        pool_use_lifo=True,
         pool_pre_ping=True,
         connect_args={"connect_timeout": 5},
     )
@@ -64,7 +70,8 @@ def _sqlite(url: URL, pool_size: int) -> Engine:
     engine = create_engine(
         url,
         pool_size=pool_size,
-        max_overflow=pool_size,
+        max_overflow=0,
+        pool_use_lifo=True,
         connect_args={"check_same_thread": False},
     )
     event.listen(engine, "connect", _set_up)

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, exists, func, select
+from sqlalchemy import Connection, Dialect, Select, bindparam, exists, func, select
+from sqlalchemy.sql.compiler import SQLCompiler
 
 from service.domain.clock import HOUR
 from service.domain.errors import NotFound, Rejected
@@ -21,6 +24,7 @@ from service.domain.pricing import Price, PriceBook, Sku
 from service.domain.zones import region_of
 from service.store.pricebook import PriceShelf
 from service.store.prices import Prices
+from service.store.rows import loads
 from service.store.tables import node_labels, nodes, prices
 
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -33,7 +37,6 @@ _SHOWN = select(
     nodes.c.price_key,
     nodes.c.metered_from,
     nodes.c.metered_until,
-    nodes.c.ended_at,
     nodes.c.id,
     _PRICES,
 )
@@ -57,12 +60,23 @@ class Filter:
     live: bool = False
 
 
+ANY = Filter()
+"""Every node."""
+
+_ID_AT = 6
+_COSTS_NOTHING_MORE = ',"hourly_cost":"0.000000000","cost":"'
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some nodes, each a JSON document, and the token of the next page; empty on the last."""
+    """Some nodes as a JSON array, and the token of the next page; empty on the last."""
 
-    documents: Sequence[str]
+    nodes: str
     next_page_token: str
+
+    def read(self) -> list[dict[str, Any]]:
+        """The nodes as plain values, for those who do not pass them on as they are."""
+        return loads(self.nodes, list[dict[str, Any]])
 
 
 class Listing:
@@ -75,19 +89,29 @@ class Listing:
         """The newest nodes before `token`. Raises Rejected when the token is none of ours."""
         if token and not _ID.fullmatch(token):
             raise Rejected("the page_token is not one that was given out", field="page_token")
-        statement = _narrowed(_OLDER if token else _NEWEST, only)
+        statement = _OLDER if token else _NEWEST
         values = {"limit": size + 1, **({"before": token} if token else {})}
-        rows = self._connection.execute(statement, values).all()
-        more = rows[size - 1].id if len(rows) > size else ""
+        if only == ANY:
+            rows = self._raw(statement, values)
+        else:
+            rows = self._connection.execute(_narrowed(statement, only), values).all()
+        more = rows[size - 1][_ID_AT] if len(rows) > size else ""
         book = self._book(rows, shelf)
-        return Page(_Clerk(book, now).documents(rows[:size]), more)
+        return Page(_Clerk(book, now).array(rows[:size]), more)
 
     def one(self, node_id: str, shelf: PriceShelf, now: int) -> bytes:
         """One node; raises NotFound."""
         row = self._connection.execute(_ONE, {"id": node_id}).one_or_none()
         if row is None:
             raise NotFound(f"there is no node {node_id[:80]!r}")
-        return _Clerk(self._book([row], shelf), now).documents([row])[0].encode()
+        return _Clerk(self._book([row], shelf), now).array([row])[1:-1].encode()
+
+    def _raw(self, statement: Select[Any], values: Mapping[str, Any]) -> Sequence[Any]:
+        """The driver's own rows: half of what a page costs otherwise is wrapped around them."""
+        text, parameters = _compiled(statement, self._connection.dialect, values)
+        with closing(self._connection.exec_driver_sql(text, parameters)) as result:
+            assert result.cursor is not None
+            return result.cursor.fetchall()
 
     def _book(self, rows: Sequence[Any], shelf: PriceShelf) -> PriceBook:
         """The book as of these rows; that it is the right one came with them."""
@@ -104,43 +128,49 @@ class _Clerk:
         self._now = now
         self._rates: dict[str, _Rate] = {}
 
-    def documents(self, rows: Iterable[Any]) -> list[str]:
-        """The views with `hourly_cost` (null when no price is known), `cost`, and the seconds that
-        `cost` leaves out because nobody knows their price."""
-        made = []
-        for view, posted_nanos, unpriced_before, key, start, posted, ended_at, *_ in rows:
-            hourly, cost, unpriced = '"0.000000000"', posted_nanos, unpriced_before
-            if ended_at is None:
+    def array(self, rows: Iterable[Any]) -> str:
+        """The views as a JSON array, each with the figures that grow: `hourly_cost` (null when no
+        price is known), `cost`, and the seconds that it leaves out as nobody knows their price."""
+        pieces: list[str] = []
+        add = pieces.append
+        for view, posted_nanos, left_out, key, start, posted, _, _ in rows:
+            cost, unpriced, beginning = posted_nanos, left_out, _COSTS_NOTHING_MORE
+            if key:
                 rate = self._rates.get(key) or self._rate(key)
-                hourly = rate.hourly
+                beginning = rate.beginning
                 if start is not None:
                     now = max(self._now, posted)
                     cost += rate.tail(self._book, start, posted, now)
-                    if rate.price is None:
-                        unpriced += now - posted
-            made.append(
-                f'{view[:-1]},"hourly_cost":{hourly},"cost":"{usd(cost)}",'
-                f'"unpriced_seconds":{unpriced}}}'
-            )
-        return made
+                    unpriced += rate.unpriced(self._book, posted, now)
+            add(view)
+            add(f'{beginning}{usd(cost)}","unpriced_seconds":{unpriced}}},')
+        return f"[{''.join(pieces)[:-1]}]"
 
     def _rate(self, key: str) -> _Rate:
         generation, model, region, single, chips = key.split("|")
         sku = Sku(generation, model, region, single == "1")
         price = self._book.at(sku, self._now)
         hourly = "null" if price is None else f'"{usd(int(chips) * price.per_chip_hour)}"'
-        self._rates[key] = rate = _Rate(sku, int(chips), price, hourly)
+        beginning = f',"hourly_cost":{hourly},"cost":"'
+        self._rates[key] = rate = _Rate(sku, int(chips), price, beginning)
         return rate
 
 
 @dataclass(frozen=True, slots=True)
 class _Rate:
-    """What nodes of one kind cost an hour, now."""
+    """What nodes of one kind cost an hour, now, and how that is spelled."""
 
     sku: Sku
     chips: int
     price: Price | None
-    hourly: str
+    beginning: str
+
+    def unpriced(self, book: PriceBook, posted: int, now: int) -> int:
+        """Seconds from where the ledger has come to now of which nobody knows the price."""
+        if self.price is not None and self.price.effective_from <= posted:
+            return 0
+        cuts = book.cuts(self.sku, posted, now)
+        return sum(cut.end - cut.start for cut in cuts if cut.price is None)
 
     def tail(self, book: PriceBook, start: int, posted: int, now: int) -> int:
         """Nano-dollars from where the ledger has come to now: R(F(now)) - R(F(posted))."""
@@ -155,8 +185,31 @@ class _Rate:
         return half_even(total, HOUR) - half_even(until_posted, HOUR)
 
 
+@lru_cache(8)
+def _compile(statement: Select[Any], dialect: Dialect) -> SQLCompiler:
+    compiled = statement.compile(dialect=dialect)
+    assert isinstance(compiled, SQLCompiler)
+    return compiled
+
+
+def _compiled(
+    statement: Select[Any], dialect: Dialect, values: Mapping[str, Any]
+) -> tuple[str, Any]:
+    """The text of a statement, made once, and its parameters as the driver takes them."""
+    compiled = _compile(statement, dialect)
+    parameters = compiled.construct_params(values)
+    if compiled.positiontup is None:
+        return compiled.string, parameters
+    return compiled.string, tuple(parameters[name] for name in compiled.positiontup)
+
+
 def price_key(node: Node) -> str:
-    """All that the price of a node depends on, in one text, so that a page reads one column."""
+    """All that the price of a node depends on, in one text, so that a page reads one column.
+
+    Empty once the node has ended: it costs nothing more.
+    """
+    if node.ended:
+        return ""
     spec = node.spec
     single = "1" if spec.hosts == 1 else "0"
     parts = (spec.generation, spec.provisioning_model, region_of(node.zone), single, spec.chips)

@@ -11,6 +11,7 @@ from sqlalchemy import (
     RowMapping,
     Select,
     bindparam,
+    case,
     delete,
     func,
     insert,
@@ -163,16 +164,23 @@ class Nodes:
 
     def posted(self, usage: Usage, nanos: int, unpriced_seconds: int) -> None:
         """Add to what the ledger says of a node and to what it had to leave out, and keep where its
-        open tail begins; called in the transaction that posts it."""
-        running = usage.end is None
+        open tail begins; called in the transaction that posts it.
+
+        An interval that has ended takes no tail away but its own.
+        """
+        start: Any = usage.start
+        until: Any = usage.posted_until
+        if usage.end is not None:
+            later = nodes.c.metered_from > usage.start
+            start, until = (case((later, c)) for c in (nodes.c.metered_from, nodes.c.metered_until))
         self._connection.execute(
             update(nodes)
             .where(nodes.c.id == usage.node_id)
             .values(
                 posted_nanos=nodes.c.posted_nanos + nanos,
                 unpriced_seconds=nodes.c.unpriced_seconds + unpriced_seconds,
-                metered_from=usage.start if running else None,
-                metered_until=usage.posted_until if running else None,
+                metered_from=start,
+                metered_until=until,
             )
         )
 
@@ -206,8 +214,9 @@ class Nodes:
         return row | self._view(node)
 
     def _view(self, node: Node) -> dict[str, Any]:
+        """The document that callers are shown, up to the figures that grow and close it."""
         view = view_of(node, self._placements.of(node.id))
-        return {"view": dumps(view), "view_format": FORMAT}
+        return {"view": dumps(view)[:-1], "view_format": FORMAT}
 
     def _write_labels(self, node: Node) -> None:
         self._connection.execute(delete(node_labels).where(node_labels.c.node_id == node.id))

@@ -76,7 +76,7 @@ nodes = Table(
     Column("view", Text, nullable=False),
     Column("view_format", Integer, nullable=False),
     Index(None, "next_try_at", sqlite_where=text("next_try_at IS NOT NULL")),
-    Index(None, "project", "state"),
+    Index(None, "project", "id"),
     Index(None, "team", "id"),
     Index(None, "owner", "id"),
     Index(None, "zone", "id"),

@@ -49,6 +49,11 @@ class Units:
         self._writing = engine
         self._reading = reading(engine)
 
+    @property
+    def is_local(self) -> bool:
+        """Whether reading is a matter of this machine alone: no network lies in between."""
+        return self._writing.dialect.name == "sqlite"
+
     @contextmanager
     def __call__(self, lease: Lease | None = None) -> Iterator[Unit]:
         """A unit that may write. With a lease, it fails with LeaseLost when someone else holds it:

@@ -17,7 +17,8 @@ def running(units, **changes):
     node = factories.node(state=NodeState.READY, ready_at=NOON, **changes)
     with units() as unit:
         unit.nodes.add(node)
-        unit.usage.save(factories.usage(node_id=node.id))
+        unit.usage.save(usage := factories.usage(node_id=node.id))
+        unit.nodes.posted(usage, 0, 0)
     return node
 
 

@@ -168,9 +168,9 @@ def _node() -> dict[str, Any]:
     return {
         "id": "n-1", "project": "lab", "name": "n", "owner": "", "team": "", "labels": "{}",
         "spec": "{}", "generation": "v5e", "model": "on_demand", "chips": 8,
-        "single_device": True, "created_at": START, "asked": "absent", "state": "DELETED",
+        "created_at": START, "asked": "absent", "state": "DELETED",
         "state_since": START, "seen_at": START, "attempt": 1, "zone": "us-west4-a",
         "cloud_id": "n", "cloud_uid": "1", "health": "", "endpoints": "[]", "operation": "",
         "replacing": False, "gave_up": False, "delete_reason": "", "last_error": "", "tries": 0,
-        "version": 1, "ended_at": START, "view": "{}", "view_format": 1,
+        "version": 1, "ended_at": START, "price_key": "", "view": "{", "view_format": 1,
     }  # fmt: skip

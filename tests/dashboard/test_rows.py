@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -13,8 +14,9 @@ from tests import factories
 from tests.hands import NOON
 
 
-def _document(node: Node, hourly: str | None = "9.600000000", cost: str = "0.000000000") -> str:
-    return json.dumps(view_of(node, ()) | {"hourly_cost": hourly, "cost": cost})
+def _document(node: Node, hourly: str | None = "9.600000000", cost: str = "0.000000000") -> Any:
+    shown = view_of(node, ()) | {"hourly_cost": hourly, "cost": cost}
+    return json.loads(json.dumps(shown))
 
 
 @pytest.mark.parametrize("state", list(NodeState))

@@ -1,0 +1,86 @@
+"""The floors: the house keeps its contracts, and each of them bites."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+HOUSE = Path(__file__).resolve().parents[2]
+CONTRACTS = {
+    contract["id"]: contract["name"]
+    for contract in tomllib.loads((HOUSE / "pyproject.toml").read_text())["tool"]["importlinter"][
+        "contracts"
+    ]
+}
+LINT = "from importlinter.cli import lint_imports_command as lint; lint()"
+
+PLANTED = [
+    ("floors", "domain/planted.py", "import service.store.tables"),
+    ("floors", "store/planted.py", "import service.cloud.ports"),
+    ("floors", "application/planted.py", "import service.controllers.base"),
+    ("floors", "dashboard/planted.py", "import service.api.problems"),
+    ("floors", "store/planted.py", "import service.wiring"),
+    ("floors", "helpers.py", ""),
+    ("pure-domain", "domain/planted.py", "import sqlalchemy"),
+    ("google-at-the-edge", "application/planted.py", "import grpc"),
+    ("google-at-the-edge", "controllers/planted.py", "import service.cloud.google.tpus"),
+    ("sql-in-the-store", "application/planted.py", "import sqlalchemy"),
+    ("web-at-the-edge", "controllers/planted.py", "import fastapi"),
+    ("settings-at-the-top", "application/planted.py", "import service.settings"),
+    ("emulator-out", "emulator/planted.py", "import service.domain.money"),
+    ("emulator-in", "controllers/planted.py", "import service.emulator.world"),
+]
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """The whole house once more, in which a test may do what it likes."""
+    shutil.copytree(
+        HOUSE / "service", tmp_path / "service", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    shutil.copy(HOUSE / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def linted(folder):
+    done = subprocess.run(
+        [sys.executable, "-c", LINT, "--no-cache", "--no-logo"],
+        cwd=folder,
+        env={**os.environ, "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_house_keeps_its_contracts():
+    code, said = linted(HOUSE)
+    assert code == 0, said
+    assert all(f"{name} KEPT" in said for name in CONTRACTS.values())
+
+
+def test_no_contract_is_left_untried():
+    assert {contract for contract, _, _ in PLANTED} == set(CONTRACTS)
+
+
+@pytest.mark.parametrize(
+    ("contract", "path", "line"), PLANTED, ids=[f"{c}-{p}-{line}" for c, p, line in PLANTED]
+)
+def test_a_contract_bites(copy, contract, path, line):
+    planted = copy / "service" / path
+    planted.write_text(f'"""Should not be here."""\n\n{line}\n')
+    code, said = linted(copy)
+    assert code != 0
+    if line:
+        assert f"{CONTRACTS[contract]} BROKEN" in said
+        assert f"service.{path[:-3].replace('/', '.')}" in said
+    else:  # a room that no floor knows stops the linter before it looks at anything
+        assert "helpers" in said

@@ -1,0 +1,254 @@
+"""What to do next with a node: the whole table of what is asked and what is seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from service.domain.errors import CapacityUnavailable, CloudError
+from service.domain.lifecycle import (
+    IN_FLIGHT_SECONDS,
+    LABEL_ID,
+    LABEL_INSTALL,
+    Look,
+    Step,
+    is_ours,
+    labels_for,
+    next_step,
+    out_of_time,
+    retry_delay,
+    wait_delay,
+)
+from service.domain.node import Asked, NodeState
+from tests import factories
+from tests.hands import NOON
+
+PRESENT, STOPPED, ABSENT = Asked.PRESENT, Asked.STOPPED, Asked.ABSENT
+ALL_ASKED = list(Asked)
+WANTED = [PRESENT, STOPPED]
+
+STOCK_OUT = CapacityUnavailable("no capacity in us-west4-a")
+RUNNING = factories.operation("create")
+DONE = factories.operation("create", done=True, ended_at=NOON + 60)
+FAILED = factories.operation("create", done=True, ended_at=NOON + 60, error=STOCK_OUT)
+STOPPING = factories.operation("stop")
+START_FAILED = factories.operation("start", done=True, error=STOCK_OUT)
+DELETING = factories.operation("delete")
+
+SOON = NOON + IN_FLIGHT_SECONDS - 1
+LATER = NOON + IN_FLIGHT_SECONDS
+
+NOT_SENT = {"sent_at": None, "attempt": 0, "operation": "", "state": NodeState.REQUESTED}
+NO_ANSWER = {"operation": ""}
+ACCEPTED = {"operation": "operation-create"}
+SEEN = {"cloud_uid": "7001"}
+UP = {"cloud_uid": "7001", "ready_at": NOON, "up_since": NOON, "operation": ""}
+
+
+def step(asked, stored, sight, operation=None, now=SOON):
+    node = factories.sent(asked=asked, **stored)
+    shown = None if sight is None else factories.sight(node, state=sight)
+    return next_step(node, Look(shown, operation), now)
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [(PRESENT, Step.PLACE), (STOPPED, Step.PLACE), (ABSENT, Step.CLOSE)],
+)
+@pytest.mark.parametrize("now", [NOON, SOON, LATER])
+def test_a_wish_of_which_nothing_was_sent_is_placed_or_closed(asked, expected, now):
+    assert step(asked, NOT_SENT, None, now=now) is expected
+
+
+@pytest.mark.parametrize(
+    ("stored", "operation", "now", "wanted", "unwanted"),
+    [
+        # the answer to the create was lost: ask again under the same name, conclude nothing yet
+        (NO_ANSWER, None, SOON, Step.SEND, Step.WAIT),
+        (NO_ANSWER, None, LATER, Step.SEND, Step.CLOSE),
+        # accepted: its operation decides, however long it takes
+        (ACCEPTED, RUNNING, SOON, Step.WAIT, Step.WAIT),
+        (ACCEPTED, RUNNING, LATER + 10**6, Step.WAIT, Step.WAIT),
+        (ACCEPTED, FAILED, SOON, Step.NEXT, Step.CLOSE),
+        (ACCEPTED, FAILED, LATER, Step.NEXT, Step.CLOSE),
+        (ACCEPTED, DONE, SOON, Step.VANISH, Step.CLOSE),
+        (ACCEPTED, DONE, LATER, Step.VANISH, Step.CLOSE),
+        # accepted, but the cloud no longer knows the operation: wait out what is in flight
+        (ACCEPTED, None, SOON, Step.WAIT, Step.WAIT),
+        (ACCEPTED, None, LATER, Step.NEXT, Step.CLOSE),
+        # it was seen once, so absence is the end of it
+        (SEEN, RUNNING, SOON, Step.VANISH, Step.CLOSE),
+        (SEEN, FAILED, SOON, Step.NEXT, Step.CLOSE),
+        (SEEN | {"operation": ""}, None, SOON, Step.VANISH, Step.CLOSE),
+        (UP, None, SOON, Step.VANISH, Step.CLOSE),
+        (UP, None, LATER, Step.VANISH, Step.CLOSE),
+        (UP | {"operation": "operation-stop"}, STOPPING, LATER, Step.VANISH, Step.CLOSE),
+        # we made room for another one
+        (UP | {"replacing": True}, DELETING, LATER, Step.NEXT, Step.CLOSE),
+        (SEEN | {"replacing": True}, None, SOON, Step.NEXT, Step.CLOSE),
+        (ACCEPTED | {"replacing": True}, DELETING, SOON, Step.WAIT, Step.WAIT),
+        (ACCEPTED | {"replacing": True}, DELETING, LATER, Step.NEXT, Step.CLOSE),
+    ],
+)
+def test_absence_means_what_the_record_of_the_create_says(stored, operation, now, wanted, unwanted):
+    steps = [step(asked, stored, None, operation, now) for asked in ALL_ASKED]
+    assert steps == [wanted, wanted, unwanted]
+
+
+AT_WORK = (Step.WAIT, Step.WAIT, Step.DELETE)
+LOST = (Step.REPLACE, Step.REPLACE, Step.DELETE)
+BY_STATE = {
+    NodeState.REQUESTED: AT_WORK,
+    NodeState.QUEUED: AT_WORK,
+    NodeState.CREATING: AT_WORK,
+    NodeState.READY: (Step.SETTLE, Step.STOP, Step.DELETE),
+    NodeState.RESTARTING: AT_WORK,
+    NodeState.REIMAGING: AT_WORK,
+    NodeState.DELETING: (Step.WAIT, Step.WAIT, Step.WAIT),
+    NodeState.REPAIRING: AT_WORK,
+    NodeState.STOPPED: (Step.START, Step.SETTLE, Step.DELETE),
+    NodeState.STOPPING: AT_WORK,
+    NodeState.STARTING: AT_WORK,
+    NodeState.PREEMPTED: LOST,
+    NodeState.TERMINATED: LOST,
+    NodeState.HIDING: AT_WORK,
+    NodeState.HIDDEN: AT_WORK,
+    NodeState.UNHIDING: AT_WORK,
+    NodeState.UNKNOWN: AT_WORK,
+    NodeState.FAILED: AT_WORK,
+    NodeState.DELETED: AT_WORK,
+    "STATE_99": AT_WORK,
+    "": AT_WORK,
+}
+
+
+def test_the_table_of_states_leaves_none_out():
+    assert set(NodeState) <= set(BY_STATE)
+
+
+@pytest.mark.parametrize(("state", "steps"), BY_STATE.items(), ids=str)
+@pytest.mark.parametrize("stored", [UP, SEEN, ACCEPTED, NO_ANSWER])
+@pytest.mark.parametrize("operation", [None, RUNNING, DONE, STOPPING, START_FAILED])
+def test_presence_is_answered_by_the_state_alone(state, steps, stored, operation):
+    assert tuple(step(asked, stored, state, operation) for asked in ALL_ASKED) == steps
+
+
+@pytest.mark.parametrize("state", BY_STATE, ids=str)
+@pytest.mark.parametrize("asked", WANTED)
+@pytest.mark.parametrize(
+    ("stored", "operation"),
+    [(ACCEPTED, FAILED), (SEEN, FAILED), (UP | {"replacing": True}, None)],
+)
+def test_what_failed_or_makes_room_is_replaced_in_whatever_state(state, asked, stored, operation):
+    expected = Step.WAIT if state == NodeState.DELETING else Step.REPLACE
+    assert step(asked, stored, state, operation) is expected
+
+
+@pytest.mark.parametrize("state", BY_STATE, ids=str)
+@pytest.mark.parametrize(
+    ("stored", "operation", "now", "wanted", "unwanted"),
+    [
+        (UP, None, LATER, Step.VANISH, Step.CLOSE),
+        (NO_ANSWER, None, LATER, Step.CONFLICT, Step.CLOSE),
+        (NO_ANSWER, None, SOON, Step.CONFLICT, Step.WAIT),
+        (ACCEPTED, FAILED, SOON, Step.NEXT, Step.CLOSE),
+        (ACCEPTED, RUNNING, SOON, Step.WAIT, Step.WAIT),
+    ],
+)
+def test_a_stranger_that_bears_the_name_is_never_touched(
+    state, stored, operation, now, wanted, unwanted
+):
+    steps = []
+    for asked in ALL_ASKED:
+        node = factories.sent(asked=asked, **stored)
+        stranger = factories.sight(node, state=state, uid="9999", labels={LABEL_ID: "another"})
+        steps.append(next_step(node, Look(stranger, operation), now))
+    assert steps == [wanted, wanted, unwanted]
+    assert not {Step.DELETE, Step.REPLACE, Step.START, Step.STOP} & set(steps)
+
+
+@pytest.mark.parametrize(
+    ("cloud_uid", "uid", "label", "ours"),
+    [
+        ("", "7001", "mine", True),
+        ("", "7001", "another", False),
+        ("", "7001", None, False),
+        ("7001", "7001", "mine", True),
+        ("7001", "7001", None, True),
+        ("7001", "7002", "mine", False),
+        ("7001", "", "mine", False),
+    ],
+)
+def test_it_is_ours_by_the_incarnation_we_know_or_else_by_our_label(cloud_uid, uid, label, ours):
+    node = factories.sent(id="mine", cloud_uid=cloud_uid)
+    labels = {} if label is None else {LABEL_ID: label}
+    assert is_ours(node, factories.sight(node, uid=uid, labels=labels)) is ours
+
+
+def test_the_labels_of_a_node_cannot_be_overridden_by_its_caller():
+    node = factories.node(id="mine", labels={"team": "vision", LABEL_ID: "x", LABEL_INSTALL: "y"})
+    assert labels_for(node, "lab-1") == {
+        "team": "vision",
+        LABEL_ID: "mine",
+        LABEL_INSTALL: "lab-1",
+    }
+
+
+def test_a_late_or_doubled_tick_comes_to_the_same_answer():
+    node = factories.sent(**UP)
+    look = Look(factories.sight(node))
+    assert {next_step(node, look, now) for now in (NOON, NOON, LATER, LATER + 10**6)} == {
+        Step.SETTLE
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "now", "reason"),
+    [
+        ({}, NOON + 10**9, ""),
+        ({"ttl_seconds": 3_600}, NOON + 10**9, ""),
+        ({"ttl_seconds": 3_600, "ready_at": NOON}, NOON + 3_599, ""),
+        ({"ttl_seconds": 3_600, "ready_at": NOON}, NOON + 3_600, "its time to live ran out"),
+        ({"max_wait_seconds": 60}, NOON + 59, ""),
+        ({"max_wait_seconds": 60}, NOON + 60, "it was not READY within 60 seconds"),
+        ({"max_wait_seconds": 60, "ready_at": NOON}, NOON + 10**9, ""),
+        ({"ttl_seconds": 1, "ready_at": NOON, "asked": ABSENT}, NOON + 10**9, ""),
+        ({"max_wait_seconds": 1, "asked": ABSENT}, NOON + 10**9, ""),
+    ],
+)
+def test_its_owners_clock_says_when_a_node_must_go(changes, now, reason):
+    assert out_of_time(factories.node(**changes), now) == reason
+
+
+def test_a_time_to_live_is_counted_from_the_first_ready_of_all():
+    node = factories.node(ttl_seconds=3_600, ready_at=NOON, up_since=NOON + 3_000)
+    assert node.deletes_at == NOON + 3_600
+    assert factories.node(ttl_seconds=3_600).deletes_at is None
+
+
+@pytest.mark.parametrize(
+    ("waited", "delay"), [(-10, 5), (0, 5), (19, 5), (40, 10), (119, 29), (120, 30), (10**6, 30)]
+)
+def test_what_is_waited_for_is_looked_at_ever_less_often(waited, delay):
+    assert wait_delay(waited, period=5) == delay
+
+
+def test_a_call_that_failed_is_tried_again_after_twice_the_time_up_to_five_minutes():
+    assert [retry_delay(tries) for tries in range(8)] == [5, 10, 20, 40, 80, 160, 300, 300]
+    assert retry_delay(10**6) == 300
+
+
+def test_an_operation_succeeded_once_it_is_done_without_an_error():
+    assert [one.succeeded for one in (RUNNING, DONE, FAILED)] == [False, True, False]
+    assert not replace(DONE, error=CloudError("no")).succeeded
+
+
+@pytest.mark.parametrize("state", [*NodeState, "STATE_99"])
+def test_a_node_has_ended_when_it_failed_or_was_verified_gone(state):
+    assert factories.node(state=state).ended is (state in {"FAILED", "DELETED"})
+
+
+def test_the_state_is_as_old_as_its_last_change():
+    node = factories.node().moved(NodeState.READY, NOON + 10).moved(NodeState.READY, NOON + 20)
+    assert (node.state_since, node.seen_at) == (NOON + 10, NOON + 20)

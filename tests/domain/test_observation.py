@@ -1,0 +1,354 @@
+"""Observation: what a look at the cloud changes in what we believe."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from service.domain.clock import DAY
+from service.domain.errors import CapacityUnavailable
+from service.domain.metering import CLOCK_TOLERANCE, Evidence, Meter
+from service.domain.node import Endpoint, NodeState
+from service.domain.observation import Looking, gone, observed
+from tests import factories
+from tests.hands import NOON
+
+CREATING, READY, STOPPED = NodeState.CREATING, NodeState.READY, NodeState.STOPPED
+OPERATION, OBSERVED = Evidence.OPERATION, Evidence.OBSERVED
+
+
+def created(ended_at, **changes):
+    return factories.operation("create", done=True, ended_at=ended_at, **changes)
+
+
+def started(ended_at):
+    return factories.operation("start", done=True, ended_at=ended_at, created_at=ended_at - 30)
+
+
+def stopped(created_at):
+    return factories.operation("stop", created_at=created_at)
+
+
+def deleted(created_at, **changes):
+    return factories.operation("delete", created_at=created_at, **changes)
+
+
+def look(node, state, now, *operations, before=None, running=None, **sight):
+    looking = Looking(now, node.seen_at if before is None else before, operations)
+    return observed(node, factories.sight(node, state=state, **sight), running, looking)
+
+
+def interval(usage):
+    return usage.start, usage.start_hi, usage.start_evidence
+
+
+def ending(usage):
+    return usage.end_lo, usage.end, usage.end_evidence
+
+
+# ---- a node comes up
+
+
+@pytest.mark.parametrize(
+    ("operations", "expected"),
+    [
+        ([], (NOON, NOON + 60, OBSERVED)),
+        ([created(NOON + 40)], (NOON + 40, NOON + 40, OPERATION)),
+        ([factories.operation("create")], (NOON, NOON + 60, OBSERVED)),
+        (
+            [created(NOON + 40, error=CapacityUnavailable("none"))],
+            (NOON, NOON + 60, OBSERVED),
+        ),
+        ([created(NOON - DAY)], (NOON, NOON + 60, OBSERVED)),
+        ([created(NOON - DAY), started(NOON + 50)], (NOON + 50, NOON + 50, OPERATION)),
+        (
+            [created(NOON - CLOCK_TOLERANCE)],
+            (NOON - CLOCK_TOLERANCE, NOON - CLOCK_TOLERANCE, OPERATION),
+        ),
+        ([created(NOON - CLOCK_TOLERANCE - 1)], (NOON, NOON + 60, OBSERVED)),
+        ([created(NOON + 60 + CLOCK_TOLERANCE + 1)], (NOON, NOON + 60, OBSERVED)),
+    ],
+)
+def test_usage_opens_with_the_best_evidence_there_is(operations, expected):
+    belief = look(factories.sent(), READY, NOON + 60, *operations)
+    assert interval(belief.usage) == expected
+    assert belief.usage.end is None
+    assert belief.node.ready_at == belief.node.up_since == belief.usage.start
+
+
+def test_usage_keeps_who_is_charged_and_for_what_hardware():
+    node = factories.sent(owner="grace", team="nlp", hosts=4, chips=16, zone="europe-west4-b")
+    usage = look(node, READY, NOON + 60).usage
+    assert (usage.node_id, usage.owner, usage.team) == (node.id, "grace", "nlp")
+    assert (usage.chips, usage.zone, usage.sku.region) == (16, "europe-west4-b", "europe-west4")
+    assert not usage.sku.single_device
+    assert usage.posted_until == usage.start
+
+
+def test_the_node_is_believed_as_it_was_shown():
+    node = factories.sent()
+    seen = {"health": "HEALTHY", "endpoints": (Endpoint("10.0.0.2", 8_470),), "uid": "42"}
+    after = look(node, READY, NOON + 60, **seen).node
+    assert (after.state, after.state_since, after.seen_at) == (READY, NOON + 60, NOON + 60)
+    assert (after.health, after.cloud_uid) == ("HEALTHY", "42")
+    assert after.endpoints == (Endpoint("10.0.0.2", 8_470),)
+
+
+def test_the_first_ready_of_all_is_kept_when_a_later_attempt_comes_up():
+    node = factories.sent(ready_at=NOON - DAY)
+    after = look(node, READY, NOON + 60, created(NOON + 40)).node
+    assert (after.ready_at, after.up_since) == (NOON - DAY, NOON + 40)
+
+
+def test_looking_again_changes_nothing_but_the_hour_of_the_look():
+    first = look(factories.sent(), READY, NOON + 60, created(NOON + 40))
+    again = look(first.node, READY, NOON + 75, created(NOON + 40), running=first.usage)
+    assert again.usage == first.usage
+    assert again.node == replace(first.node, seen_at=NOON + 75)
+    assert again.events == ()
+
+
+@pytest.mark.parametrize("state", ["CREATING", "STARTING", "STATE_99", "UNKNOWN", "REPAIRING"])
+def test_what_is_not_ready_and_never_was_costs_nothing(state):
+    assert look(factories.sent(), state, NOON + 60).usage is None
+
+
+def test_a_change_of_state_is_told_with_what_the_cloud_said():
+    node = factories.sent()
+    (event,) = look(node, "REPAIRING", NOON + 60, health_description="host error").events
+    assert event.message == "REPAIRING in us-west4-a, was CREATING: host error"
+    assert event.facts == {"from": "CREATING", "to": "REPAIRING"}
+    assert look(node, CREATING, NOON + 60).events == ()
+
+
+# ---- a node goes down
+
+
+@pytest.fixture
+def up():
+    """A node that is READY since noon, last seen so at ten past."""
+    belief = look(factories.sent(), READY, NOON + 60, created(NOON))
+    return replace(belief.node, seen_at=NOON + 600), belief.usage
+
+
+@pytest.mark.parametrize(
+    ("operations", "expected"),
+    [
+        ([], (NOON + 600, NOON + 615, OBSERVED)),
+        ([stopped(NOON + 607)], (NOON + 607, NOON + 607, OPERATION)),
+        ([deleted(NOON + 607)], (NOON + 607, NOON + 607, OPERATION)),
+        ([deleted(NOON + 595)], (NOON + 595, NOON + 595, OPERATION)),
+        ([deleted(NOON + 594)], (NOON + 600, NOON + 615, OBSERVED)),
+        (
+            [deleted(NOON + 607, done=True, error=CapacityUnavailable("no"))],
+            (NOON + 600, NOON + 615, OBSERVED),
+        ),
+        ([stopped(NOON - DAY)], (NOON + 600, NOON + 615, OBSERVED)),
+        ([stopped(NOON - DAY), deleted(NOON + 607)], (NOON + 607, NOON + 607, OPERATION)),
+    ],
+)
+@pytest.mark.parametrize("state", [NodeState.STOPPING, NodeState.DELETING, NodeState.REPAIRING])
+def test_usage_closes_with_the_best_evidence_there_is(up, state, operations, expected):
+    node, running = up
+    belief = look(node, state, NOON + 615, *operations, running=running)
+    assert ending(belief.usage) == expected
+    assert belief.usage.id == running.id
+    assert not belief.usage.free
+
+
+@pytest.mark.parametrize("state", [s for s in NodeState if s is not READY] + ["STATE_99"])
+def test_usage_closes_in_every_state_but_ready(up, state):
+    node, running = up
+    assert look(node, state, NOON + 615, running=running).usage.end == NOON + 615
+
+
+def test_what_is_gone_from_the_cloud_is_closed_too(up):
+    node, running = up
+    looking = Looking(NOON + 615, NOON + 600, (deleted(NOON + 610),))
+    assert ending(gone(node, running, looking)) == (NOON + 610, NOON + 610, OPERATION)
+
+
+@pytest.mark.parametrize(
+    ("state", "seconds", "free"),
+    [
+        (NodeState.PREEMPTED, 59, True),
+        (NodeState.TERMINATED, 59, True),
+        (NodeState.PREEMPTED, 60, False),
+        (NodeState.STOPPED, 59, False),
+        (NodeState.DELETING, 59, False),
+    ],
+)
+def test_only_a_preemption_in_the_first_minute_is_free(state, seconds, free):
+    opened = look(factories.sent(), READY, NOON + 20, created(NOON + 10))
+    node = replace(opened.node, seen_at=NOON + seconds)
+    closed = look(node, state, NOON + seconds, running=opened.usage).usage
+    assert bool(closed.free) is free
+
+
+# ---- what two looks missed
+
+
+def test_ready_that_two_looks_missed_is_found_in_the_clouds_record():
+    operations = created(NOON + 40), deleted(NOON + 640)
+    belief = look(factories.sent(), NodeState.DELETING, NOON + 900, *operations)
+    assert interval(belief.usage) == (NOON + 40, NOON + 40, OPERATION)
+    assert ending(belief.usage) == (NOON + 640, NOON + 640, OPERATION)
+    assert belief.node.ready_at == NOON + 40
+
+
+def test_a_missed_end_is_charged_up_to_the_look_that_found_it():
+    belief = look(factories.sent(), NodeState.PREEMPTED, NOON + 900, created(NOON + 100))
+    assert ending(belief.usage) == (NOON + 100, NOON + 900, OBSERVED)
+    assert not belief.usage.free
+
+
+def test_a_node_that_came_and_went_between_two_looks_is_found_once_it_is_gone():
+    operations = (created(NOON + 40), deleted(NOON + 640))
+    usage = gone(factories.sent(), None, Looking(NOON + 900, NOON, operations))
+    assert (usage.start, usage.end) == (NOON + 40, NOON + 640)
+
+
+@pytest.mark.parametrize(
+    ("changes", "operations"),
+    [
+        ({}, ()),
+        ({}, (factories.operation("create"),)),
+        ({}, (created(NOON + 40, error=CapacityUnavailable("none")),)),
+        ({"up_since": NOON}, (created(NOON + 40),)),
+    ],
+)
+def test_nothing_is_charged_where_the_record_does_not_say_that_it_came_up(changes, operations):
+    node = factories.sent(**changes)
+    assert gone(node, None, Looking(NOON + 900, NOON, operations)) is None
+
+
+def test_an_operation_that_was_over_before_the_last_look_makes_the_whole_interval_uncertain():
+    node = factories.sent(seen_at=NOON + 100)
+    usage = gone(node, None, Looking(NOON + 160, NOON + 100, (created(NOON + 40),)))
+    meter = Meter(usage, factories.book(), NOON + DAY)
+    assert (usage.start, usage.end) == (NOON + 100, NOON + 160)
+    assert usage.uncertain_seconds == 60
+    assert meter.uncertainty() == meter.total()
+
+
+# ---- stop and start
+
+
+def test_each_cycle_of_stop_and_start_is_an_interval_of_its_own():
+    record = [created(NOON + 40)]
+    first = look(factories.sent(), READY, NOON + 60, *record)
+    record.append(stopped(NOON + 1_000))
+    down = look(first.node, NodeState.STOPPING, NOON + 1_005, *record, running=first.usage)
+    still = look(down.node, STOPPED, NOON + 1_100, *record)
+    record.append(started(NOON + 2_000))
+    second = look(still.node, READY, NOON + 2_010, *record)
+    assert still.usage is None
+    assert ending(down.usage) == (NOON + 1_000, NOON + 1_000, OPERATION)
+    assert interval(second.usage) == (NOON + 2_000, NOON + 2_000, OPERATION)
+    assert second.usage.id != first.usage.id
+    assert second.node.up_since == NOON + 40
+
+
+def test_the_stop_of_an_earlier_cycle_does_not_end_the_present_one():
+    record = created(NOON + 40), stopped(NOON + 1_000), started(NOON + 1_030)
+    node = factories.sent(seen_at=NOON + 1_020, up_since=NOON + 40, state=STOPPED)
+    second = look(node, READY, NOON + 1_035, *record)
+    lost = look(second.node, NodeState.PREEMPTED, NOON + 1_040, *record, running=second.usage)
+    assert ending(lost.usage) == (NOON + 1_035, NOON + 1_040, OBSERVED)
+
+
+def test_ready_seen_while_the_start_is_still_open_does_not_reach_back_to_the_create():
+    record = created(NOON + 40), stopped(NOON + 1_000), factories.operation("start")
+    node = factories.sent(seen_at=NOON + 2_000, up_since=NOON + 40, state=STOPPED)
+    assert interval(look(node, READY, NOON + 2_015, *record).usage) == (
+        NOON + 2_000,
+        NOON + 2_015,
+        OBSERVED,
+    )
+
+
+def test_a_node_that_was_up_before_does_not_begin_again_with_the_same_create():
+    """Seen READY, under repair and READY again within seconds: no second is charged twice."""
+    record = created(NOON + 40)
+    first = look(factories.sent(), READY, NOON + 41, record)
+    repair = look(first.node, NodeState.REPAIRING, NOON + 43, record, running=first.usage)
+    second = look(repair.node, READY, NOON + 50, record)
+    assert (repair.usage.start, repair.usage.end) == (NOON + 40, NOON + 43)
+    assert interval(second.usage) == (NOON + 43, NOON + 50, OBSERVED)
+
+
+# ---- any looks
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.integers(1, 300),
+    st.integers(1, 3_000),
+    st.lists(st.integers(0, 4_000), max_size=25),
+    st.booleans(),
+)
+def test_whenever_one_looks_and_however_often_the_same_seconds_are_charged(up, lasted, at, doubled):
+    """The cloud comes up and goes down at two instants of its own and keeps a record of both."""
+    up, down = NOON + up, NOON + up + lasted
+    node, running, intervals = factories.sent(), None, {}
+    looks = sorted([*(NOON + seconds for seconds in at), down + 1_000])
+    for now in [now for now in looks for _ in range(1 + doubled)]:
+        record = [created(up)] if now >= up else [factories.operation("create")]
+        record += [deleted(down)] if now >= down else []
+        state = CREATING if now < up else READY if now < down else NodeState.DELETING
+        belief = look(node, state, now, *record, running=running)
+        node = belief.node
+        if belief.usage is not None:
+            intervals[belief.usage.id] = belief.usage
+            running = belief.usage if belief.usage.end is None else None
+    (usage,) = intervals.values()
+    assert (usage.start, usage.end) == (up, down)
+    assert usage.uncertain_seconds == 0
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(-50, 400), st.sampled_from([*NodeState, "STATE_99"])), max_size=30
+    )
+)
+def test_not_even_a_clock_that_is_set_back_makes_an_interval_run_backwards(steps):
+    node, running, now, intervals = factories.sent(), None, NOON, {}
+    for passed, state in steps:
+        now += passed
+        belief = look(node, state, now, running=running)
+        node = belief.node
+        if belief.usage is not None:
+            intervals[belief.usage.id] = belief.usage
+            running = belief.usage if belief.usage.end is None else None
+    closed = [usage for usage in intervals.values() if usage.end is not None]
+    assert len(intervals) - len(closed) <= 1
+    for usage in closed:
+        assert usage.start <= usage.end_lo <= usage.end
+        assert 0 <= usage.uncertain_seconds <= usage.end - usage.start
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.integers(0, 60),
+    st.lists(
+        st.tuples(st.integers(0, 20), st.sampled_from([READY, CREATING, "REPAIRING", STOPPED])),
+        max_size=30,
+    ),
+)
+def test_no_sequence_of_looks_makes_intervals_that_overlap(came_up, steps):
+    node, running, now, intervals = factories.sent(), None, NOON, {}
+    for passed, state in steps:
+        now += passed
+        record = [created(NOON + came_up)] if now >= NOON + came_up else []
+        belief = look(node, state, now, *record, running=running)
+        node = belief.node
+        if belief.usage is not None:
+            intervals[belief.usage.id] = belief.usage
+            running = belief.usage if belief.usage.end is None else None
+    ordered = sorted(intervals.values(), key=lambda usage: (usage.start, usage.end or now))
+    assert all(left.end <= right.start for left, right in pairwise(ordered))

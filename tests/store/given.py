@@ -1,0 +1,77 @@
+"""What a test of the store begins with: rows that are already there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from service.controllers.posting import post
+from service.domain.metering import Entry, Usage
+from service.domain.node import Node
+from service.domain.pricing import PriceBook
+from service.store.listing import Filter
+from service.store.pricebook import PriceShelf
+from service.store.prices import Prices
+from service.store.unit import Units
+from tests import factories
+from tests.hands import NOON
+
+
+def stored(units: Units, **changes: Any) -> Node:
+    """A node that is in the database."""
+    node = factories.node(**changes)
+    with units() as unit:
+        unit.nodes.add(node)
+    return node
+
+
+def ran(units: Units, node: Node, **changes: Any) -> Usage:
+    """Usage of that node, in the database."""
+    usage = factories.usage(node_id=node.id, zone=node.zone, chips=node.spec.chips, **changes)
+    with units() as unit:
+        unit.usage.save(usage)
+    return usage
+
+
+def metered(units: Units, usage: Usage, book: PriceBook, now: int) -> Usage:
+    """The same usage, with everything in the ledger that should be there by now."""
+    with units() as unit:
+        return post(unit, usage, book, now)
+
+
+def entry(usage: Usage, hour: int = NOON, **changes: Any) -> Entry:
+    """A line of the ledger for a whole hour of that usage."""
+    values: dict[str, Any] = {
+        "usage_id": usage.id,
+        "hour": hour,
+        "price_id": "test/0",
+        "number": 0,
+        "charge_start": hour,
+        "charge_end": hour + 3_600,
+        "chip_seconds": usage.chips * 3_600,
+        "price": 1_200_000_000,
+        "amount": 9_600_000_000,
+    }
+    return Entry(**(values | changes))
+
+
+def posted(units: Units, usage: Usage, entries: Sequence[Entry]) -> None:
+    """These lines in the ledger, and in the rollup."""
+    with units() as unit:
+        unit.ledger.post(entries, usage, NOON)
+        unit.costs.add(entries, usage)
+
+
+class Shelf(PriceShelf):
+    """A shelf with one book on it; 1.20 dollars per chip-hour when nothing is said."""
+
+    def __init__(self, book: PriceBook | None = None) -> None:
+        super().__init__()
+        self.last = factories.book() if book is None else book
+
+    def at(self, count: int, prices: Prices) -> PriceBook:
+        """That book, whatever prices there are."""
+        return self.last
+
+
+ALL = Filter()

@@ -1,0 +1,101 @@
+"""Costs by day: the rollup is what the ledger sums to, and can be made anew."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from service.domain.clock import DAY, HOUR
+from service.domain.pricing import Sku
+from service.store.costs import DIMENSIONS
+from tests.hands import NOON
+from tests.store.given import entry, posted, ran, stored
+
+MIDNIGHT = NOON - NOON % DAY
+NUMBERS = count(1)
+
+LINES = st.lists(
+    st.tuples(
+        st.integers(-48, 48),
+        st.integers(-(10**12), 10**12),
+        st.integers(-(10**6), 10**6),
+    ),
+    min_size=1,
+    max_size=6,
+)
+WHO = st.tuples(
+    st.sampled_from(["vision", "nlp", ""]),
+    st.sampled_from(["ada", "grace"]),
+    st.sampled_from(["v5e", "v6e"]),
+    st.sampled_from(["spot", "on_demand"]),
+)
+
+
+def everything(units, dimensions=DIMENSIONS, only=None):
+    with units.reading() as unit:
+        return unit.costs.by_day(0, 2 * NOON, dimensions, only or {})
+
+
+@settings(
+    max_examples=12,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(st.lists(st.tuples(WHO, LINES), min_size=1, max_size=4))
+def test_the_rollup_that_was_added_to_is_the_one_that_is_made_anew(units, posts):
+    for (team, owner, generation, model), lines in posts:
+        sku = Sku(generation, model, "us-west4")
+        usage = ran(units, stored(units), team=team, owner=owner, sku=sku)
+        entries = [
+            entry(
+                usage,
+                hour=MIDNIGHT + hour * HOUR,
+                number=next(NUMBERS),
+                amount=amount,
+                chip_seconds=chip_seconds,
+            )
+            for hour, amount, chip_seconds in lines
+        ]
+        posted(units, usage, entries[:1])
+        posted(units, usage, entries[1:])
+    added = everything(units)
+    with units() as unit:
+        unit.costs.rebuild()
+    assert everything(units) == added
+    total = [sum(row[2] for row in added), sum(row[3] for row in added)]
+    for dimensions in [(), ("team",), ("owner", "generation"), ("zone", "project")]:
+        grouped = everything(units, dimensions)
+        assert [sum(row[2] for row in grouped), sum(row[3] for row in grouped)] == total
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "days"),
+    [(-1, 2, [-1, 0, 1]), (0, 1, [0]), (0, 2, [0, 1]), (1, 1, []), (2, 9, [])],
+)
+def test_days_are_half_open_and_in_order(units, start, end, days):
+    usage = ran(units, stored(units))
+    posted(units, usage, [entry(usage, hour=MIDNIGHT + day * DAY) for day in (1, -1, 0)])
+    posted(units, usage, [entry(usage, hour=MIDNIGHT + DAY - HOUR)])
+    with units.reading() as unit:
+        rows = unit.costs.by_day(MIDNIGHT + start * DAY, MIDNIGHT + end * DAY, (), {})
+    assert [row[0] for row in rows] == [MIDNIGHT + day * DAY for day in days]
+    assert all(row[1] == () for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("only", "teams"),
+    [
+        ({}, [("nlp",), ("vision",)]),
+        ({"team": ["nlp"]}, [("nlp",)]),
+        ({"owner": ["ada"], "team": ["nlp", "vision"]}, [("vision",)]),
+        ({"zone": ["us-east1-c"]}, []),
+    ],
+)
+def test_only_what_is_asked_for_counts(units, only, teams):
+    for team, owner in (("vision", "ada"), ("nlp", "grace")):
+        usage = ran(units, stored(units), team=team, owner=owner)
+        posted(units, usage, [entry(usage)])
+    assert [row[1] for row in everything(units, ("team",), only)] == teams

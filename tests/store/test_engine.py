@@ -1,0 +1,101 @@
+"""Engines: which addresses are understood, and that a transaction is one."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from sqlalchemy import text
+
+from service.domain.errors import Conflict, NotFound, StoreUnavailable
+from service.store.engine import make_engine, parse_url
+from tests import factories
+from tests.hands import NOON
+from tests.store import given
+
+
+@pytest.mark.parametrize(
+    ("address", "driver"),
+    [
+        ("sqlite:///var/steward.db", "sqlite"),
+        ("postgresql://user:secret@host/name", "postgresql+psycopg"),
+        ("postgres://host/name", "postgresql+psycopg"),
+        ("postgresql+psycopg://host/name", "postgresql+psycopg"),
+    ],
+)
+def test_an_address_names_one_of_two_databases(address, driver):
+    assert parse_url(address).drivername == driver
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "",
+        "steward.db",
+        "mysql://user:secret@host/name",
+        "sqlite+aiosqlite:///x",
+        "postgresql+pg8000://h/n",
+    ],
+)
+def test_any_other_address_is_refused_in_one_line_without_its_password(address):
+    with pytest.raises(StoreUnavailable) as refused:
+        parse_url(address)
+    assert "\n" not in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
+def test_the_folder_of_a_new_sqlite_file_is_made(tmp_path):
+    engine = make_engine(f"sqlite:///{tmp_path}/deep/er/steward.db")
+    with engine.begin() as connection:
+        connection.execute(text("SELECT 1"))
+    engine.dispose()
+    assert (tmp_path / "deep" / "er" / "steward.db").exists()
+
+
+def test_references_between_tables_are_kept(engine, units):
+    node = given.stored(units)
+    with engine.begin() as connection, pytest.raises(Exception, match=r"(?i)foreign key"):
+        connection.execute(
+            text("INSERT INTO node_labels VALUES (:id, 'a', 'b')"), {"id": node.id + "x"}
+        )
+
+
+def test_a_unit_that_ends_badly_leaves_nothing_behind(units):
+    node, other = factories.node(name="train"), factories.node(name="train")
+
+    def ask_for_the_same_name_twice():
+        with units() as unit:
+            unit.nodes.add(node)
+            unit.nodes.add(other)
+
+    with pytest.raises(Conflict):
+        ask_for_the_same_name_twice()
+    with units.reading() as unit, pytest.raises(NotFound):
+        unit.nodes.get(node.id)
+
+
+def test_writers_that_come_at_once_take_turns(units):
+    """None fails because it found out too late that another one was faster."""
+    node = given.stored(units)
+    usage = given.ran(units, node)
+    start, failures = threading.Barrier(6), []
+
+    def work():
+        start.wait()
+        try:
+            for _ in range(5):
+                with units() as unit:
+                    unit.nodes.get(node.id)
+                    unit.nodes.posted(usage, 1, 0)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the test must see it
+            failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    with units.reading() as unit:
+        document = unit.listing.one(node.id, given.Shelf(), NOON).decode()
+    assert '"cost":"0.000000030"' in document

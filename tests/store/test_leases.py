@@ -1,0 +1,112 @@
+"""Leases: one holder at a time, told apart by an epoch, by the database's own clock."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import pytest
+
+from service.domain.errors import LeaseLost
+from service.domain.lease import Lease
+from tests.hands import NOON
+
+OVER = -10
+"""A time to live that ran out before it began, so that no test waits."""
+
+
+def take(units, holder, ttl=60, project="lab", looked_at=0):
+    with units() as unit:
+        return unit.leases.take(project, holder, ttl, looked_at)
+
+
+def test_the_first_to_come_holds_the_lease(units):
+    assert take(units, "one") == Lease("lab", "one", 1)
+    assert take(units, "two") is None
+
+
+def test_a_holder_that_renews_keeps_its_epoch(units):
+    first = take(units, "one")
+    assert take(units, "one") == first
+    assert take(units, "one") == first
+
+
+def test_the_epoch_grows_with_every_change_of_hands(units):
+    epochs = [take(units, holder, OVER).epoch for holder in ("one", "two", "one", "one", "two")]
+    assert epochs == [1, 2, 3, 3, 4]
+
+
+def test_projects_spread_over_holders(units):
+    assert take(units, "one").epoch == take(units, "two", project="other").epoch == 1
+
+
+def test_what_was_released_can_be_taken_at_once(units):
+    lease = take(units, "one")
+    with units() as unit:
+        unit.leases.release(lease)
+    assert take(units, "two") == Lease("lab", "two", 2)
+
+
+def test_releasing_what_another_one_holds_releases_nothing(units):
+    old = take(units, "one", OVER)
+    take(units, "two")
+    with units() as unit:
+        unit.leases.release(old)
+    assert take(units, "three") is None
+
+
+def test_a_lease_that_ran_out_but_that_nobody_took_can_still_be_written_under(units):
+    lease = take(units, "one", OVER)
+    with units(lease):
+        pass
+
+
+@pytest.mark.parametrize(
+    "changes", [{"holder": "two"}, {"epoch": 2}, {"project": "other"}, {"epoch": 0}]
+)
+def test_any_other_lease_is_lost(units, changes):
+    lease = take(units, "one")
+    with pytest.raises(LeaseLost), units(replace(lease, **changes)):
+        pass
+
+
+def test_a_holder_that_lost_the_lease_and_has_it_again_may_not_use_the_old_one(units):
+    old = take(units, "one", OVER)
+    take(units, "two", OVER)
+    new = take(units, "one")
+    with pytest.raises(LeaseLost), units(old):
+        pass
+    with units(new):
+        pass
+
+
+def test_when_a_project_was_last_looked_at_outlives_the_holder(units):
+    take(units, "one", looked_at=NOON)
+    take(units, "one", OVER)
+    take(units, "two", looked_at=NOON - 500)
+    with units.reading() as unit:
+        assert unit.leases.looked_at("lab") == NOON
+        assert unit.leases.sight("lab") == (NOON, "two")
+        assert unit.leases.looked_at("other") == 0
+        assert unit.leases.sight("other") == (0, "")
+
+
+def test_nobody_is_said_to_hold_a_lease_that_ran_out(units):
+    take(units, "one", OVER)
+    with units.reading() as unit:
+        assert unit.leases.sight("lab") == (0, "")
+
+
+def test_of_several_that_come_at_once_exactly_one_holds_it(units):
+    start, found = threading.Barrier(5), []
+
+    def work(holder):
+        start.wait()
+        found.append(take(units, holder))
+
+    threads = [threading.Thread(target=work, args=(f"daemon-{n}",)) for n in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [lease is None for lease in found].count(False) == 1

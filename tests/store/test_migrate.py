@@ -1,0 +1,146 @@
+"""Migrations: from nothing to exactly the tables that the program knows."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import text
+
+from service.domain.errors import StoreUnavailable
+from service.domain.event import Event
+from service.domain.nodeview import FORMAT
+from service.store.engine import make_engine
+from service.store.migrate import check_migrated, migrate
+from service.store.observations import Observation
+from service.store.tables import metadata
+from tests.hands import NOON
+from tests.store import given
+
+
+@pytest.fixture
+def empty(engine, tmp_path):
+    """A database in which nothing was ever made."""
+    if engine.dialect.name == "sqlite":
+        made = make_engine(f"sqlite:///{tmp_path}/empty.db")
+        yield made
+        made.dispose()
+        return
+    with engine.begin() as connection:
+        connection.execute(text("DROP SCHEMA public CASCADE"))
+        connection.execute(text("CREATE SCHEMA public"))
+    yield engine
+
+
+def shape(engine):
+    """Every table, index and constraint as the database itself writes them down."""
+    if engine.dialect.name == "sqlite":
+        query = (
+            "SELECT type, name, sql FROM sqlite_master"
+            " WHERE type IN ('table', 'index') AND name NOT LIKE '%alembic_version%'"
+        )
+    else:
+        query = (
+            "SELECT 'index', indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'"
+            " AND tablename <> 'alembic_version'"
+            " UNION SELECT 'column', table_name || '.' || column_name,"
+            " data_type || is_nullable || coalesce(column_default, '')"
+            " FROM information_schema.columns WHERE table_schema = 'public'"
+            " AND table_name <> 'alembic_version'"
+            " UNION SELECT 'constraint', conname, pg_get_constraintdef(oid) FROM pg_constraint"
+            " WHERE connamespace = 'public'::regnamespace"
+            " AND conname <> 'alembic_version_pkc' AND contype <> 'n'"
+        )
+    with engine.connect() as connection:
+        rows = connection.execute(text(query)).all()
+    return {(kind, name): " ".join((sql or "").split()).lower() for kind, name, sql in rows}
+
+
+def test_what_is_migrated_is_what_the_program_knows(engine):
+    with engine.connect() as connection:
+        context = MigrationContext.configure(
+            connection, opts={"compare_type": True, "compare_server_default": True}
+        )
+        assert compare_metadata(context, metadata) == []
+
+
+def test_the_migrations_make_the_same_as_the_tables_would(empty):
+    metadata.create_all(empty)
+    straight = shape(empty)
+    metadata.drop_all(empty)
+    migrate(empty)
+    migrated = shape(empty)
+    assert set(migrated) == set(straight)
+    if empty.dialect.name == "postgresql":  # SQLite keeps the words of the one who spoke them
+        assert migrated == straight
+    else:
+        wheres = {key: sql.partition(" where ")[2] for key, sql in straight.items()}
+        assert {key: sql.partition(" where ")[2] for key, sql in migrated.items()} == wheres
+
+
+def test_migrating_twice_is_harmless(engine, units):
+    node, before = given.stored(units), shape(engine)
+    migrate(engine)
+    assert shape(engine) == before
+    check_migrated(engine)
+    with units.reading() as unit:
+        assert unit.nodes.get(node.id) == node
+
+
+def test_what_was_written_is_never_changed_and_never_deleted(engine, units):
+    node = given.stored(units)
+    usage = given.ran(units, node)
+    given.posted(units, usage, [given.entry(usage)])
+    with units() as unit:
+        unit.events.add(Event(node.id, NOON, "state", "READY"))
+        unit.observations.add(Observation(node.id, "7001", "READY", None, NOON, NOON, "inventory"))
+    for table in ("ledger", "observations", "events"):
+        for change in (f"UPDATE {table} SET id = id + 1", f"DELETE FROM {table}"):
+            with pytest.raises(Exception, match="is only added to"), engine.begin() as connection:
+                connection.execute(text(change))
+        with engine.connect() as connection:
+            assert connection.execute(text(f"SELECT count(*) FROM {table}")).scalar_one() == 1
+
+
+def test_a_database_that_was_never_migrated_is_refused(empty):
+    with pytest.raises(StoreUnavailable, match="run: tpu-steward migrate"):
+        check_migrated(empty)
+    migrate(empty)
+    check_migrated(empty)
+
+
+def test_a_database_of_another_version_is_refused_with_both_versions(engine):
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(StoreUnavailable, match=r"at 9999, this program needs \d{4}"):
+        check_migrated(engine)
+
+
+def test_stored_views_of_an_older_shape_are_made_anew(engine, units):
+    node = given.stored(units, name="train")
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE nodes SET view = '{}', view_format = 0"))
+    migrate(engine)
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT view_format FROM nodes")).scalar_one() == FORMAT
+    with units.reading() as unit:
+        assert '"name":"train"' in unit.listing.one(node.id, given.Shelf(), NOON).decode()
+        assert unit.nodes.renew_views() == 0
+
+
+def test_replicas_that_start_at_once_migrate_once(empty):
+    address = empty.url.render_as_string(hide_password=False)
+    program = (
+        "import sys; from service.store.engine import make_engine;"
+        " from service.store.migrate import migrate; migrate(make_engine(sys.argv[1]))"
+    )
+    replicas = [
+        subprocess.Popen([sys.executable, "-c", program, address], stderr=subprocess.PIPE)
+        for _ in range(3)
+    ]
+    said = [replica.communicate(timeout=60)[1].decode() for replica in replicas]
+    assert [replica.returncode for replica in replicas] == [0, 0, 0], said
+    check_migrated(empty)

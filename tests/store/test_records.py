@@ -1,0 +1,187 @@
+"""Placements, observations, events, prices, idempotency keys, and the fleet in numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from service.domain.clock import DAY
+from service.domain.errors import Rejected, StaleVersion
+from service.domain.event import Event
+from service.domain.node import NodeState
+from service.domain.placement import Outcome, Placement
+from service.domain.pricing import DEVICE_HOUR, Sku, embedded_prices
+from service.store.fleet import FleetCount
+from service.store.observations import Observation
+from service.store.pricebook import PriceShelf
+from tests import factories
+from tests.hands import NOON
+from tests.store.given import ran, stored
+
+# ---- placements
+
+
+def attempt(node, number, **changes):
+    base = Placement(node.id, number, "us-west4-a", "spot", f"{node.name}-{number}", NOON)
+    return replace(base, **changes)
+
+
+def test_the_attempts_of_a_node_are_told_in_their_order(units):
+    node, other = stored(units), stored(units)
+    with units() as unit:
+        for one in (attempt(node, 2), attempt(other, 1), attempt(node, 1)):
+            unit.placements.add(one)
+        unit.placements.end(node.id, 1, Outcome.STOCK_OUT, "no capacity", NOON + 60)
+        unit.placements.came_up(node.id, 2)
+    with units.reading() as unit:
+        assert unit.placements.of(node.id) == (
+            attempt(node, 1, outcome=Outcome.STOCK_OUT, reason="no capacity", ended_at=NOON + 60),
+            attempt(node, 2, outcome=Outcome.READY),
+        )
+        assert unit.placements.of("nobody") == ()
+
+
+def test_how_an_attempt_ended_is_written_once(units):
+    node = stored(units)
+    with units() as unit:
+        unit.placements.add(attempt(node, 1))
+        unit.placements.end(node.id, 1, Outcome.PREEMPTED, "taken back", NOON + 60)
+        unit.placements.end(node.id, 1, Outcome.DELETED, "as asked", NOON + 90)
+        unit.placements.came_up(node.id, 1)
+        (found,) = unit.placements.of(node.id)
+    assert (found.outcome, found.reason, found.ended_at) == (
+        Outcome.PREEMPTED,
+        "taken back",
+        NOON + 60,
+    )
+
+
+def test_no_two_attempts_may_bear_the_same_name_in_the_cloud(units):
+    node, other = stored(units), stored(units)
+    with units() as unit:
+        unit.placements.add(attempt(node, 1))
+    with pytest.raises(StaleVersion), units() as unit:
+        unit.placements.add(attempt(other, 1, cloud_id=f"{node.name}-1"))
+
+
+# ---- observations and events
+
+
+def test_facts_are_read_in_the_order_in_which_they_were_seen(units):
+    node, other = stored(units), stored(units)
+    facts = [
+        Observation(node.id, "7001", "CREATING", None, NOON, NOON, "inventory"),
+        Observation(node.id, "7001", "STATE_99", NOON + 3, NOON + 9, NOON + 9, "lifecycle"),
+    ]
+    with units() as unit:
+        unit.observations.add(facts[0])
+        unit.observations.add(replace(facts[0], node_id=other.id))
+        unit.observations.add(facts[1])
+    with units.reading() as unit:
+        assert unit.observations.of(node.id) == facts
+
+
+def test_a_story_is_read_in_pages_oldest_first(units):
+    told = [Event("n", NOON + at, "state", f"it is {at}", "ada", {"at": at}) for at in range(5)]
+    with units() as unit:
+        unit.events.add(*told[:3])
+        unit.events.add(Event("another", NOON, "state", "not this one"))
+        unit.events.add(*told[3:])
+        unit.events.add()
+    with units.reading() as unit:
+        first = unit.events.of("n", 0, 2)
+        rest = unit.events.of("n", first[-1][0], 10)
+        newest = unit.events.latest(3)
+    assert [event for _, event in (*first, *rest)] == told
+    assert [event.message for _, event in newest] == ["it is 4", "it is 3", "not this one"]
+
+
+# ---- prices
+
+
+def test_a_price_that_was_entered_comes_back_and_is_in_the_book_at_once(units):
+    shelf = PriceShelf()
+    sku = Sku("v5e", "on_demand", "us-west4")
+    price = factories.price(987_654_321, NOON, id="by-hand", recorded_at=NOON, confidence="ours")
+    with units() as unit:
+        before = shelf.book(unit)
+        assert shelf.book(unit) is before
+        unit.prices.add(price)
+        assert shelf.book(unit).at(sku, NOON) == price
+    with units.reading() as unit:
+        assert (unit.prices.all(), unit.prices.count()) == ([price], 1)
+        assert shelf.book(unit).at(sku, NOON - 1) == before.at(sku, NOON - 1)
+    assert before.at(sku, NOON) in embedded_prices()
+
+
+@pytest.mark.parametrize("nanos", [0, -1])
+def test_the_database_refuses_a_price_of_nothing(units, nanos):
+    with pytest.raises(StaleVersion), units() as unit:
+        unit.prices.add(factories.price(nanos, unit=DEVICE_HOUR))
+
+
+def test_a_price_cannot_be_entered_twice(units):
+    with units() as unit:
+        unit.prices.add(factories.price())
+    with pytest.raises(StaleVersion), units() as unit:
+        unit.prices.add(factories.price(nanos=1))
+
+
+# ---- idempotency keys
+
+
+def test_a_key_leads_to_the_node_that_it_made(units):
+    node = stored(units)
+    with units() as unit:
+        assert unit.idempotency_keys.find("ada", "k", "body") is None
+        unit.idempotency_keys.add("ada", "k", "body", node.id, NOON)
+    with units.reading() as unit:
+        assert unit.idempotency_keys.find("ada", "k", "body") == node.id
+        assert unit.idempotency_keys.find("grace", "k", "body") is None
+        assert unit.idempotency_keys.find("ada", "another", "body") is None
+
+
+def test_a_key_with_another_body_is_refused_with_the_node_it_made(units):
+    node = stored(units)
+    with units() as unit:
+        unit.idempotency_keys.add("ada", "k", "body", node.id, NOON)
+        with pytest.raises(Rejected) as refused:
+            unit.idempotency_keys.find("ada", "k", "another")
+    assert refused.value.facts["node_id"] == node.id
+
+
+def test_the_same_key_told_twice_at_once_is_told_apart_by_the_database(units):
+    node = stored(units)
+    with units() as unit:
+        unit.idempotency_keys.add("ada", "k", "body", node.id, NOON)
+    with pytest.raises(StaleVersion), units() as unit:
+        unit.idempotency_keys.add("ada", "k", "body", node.id, NOON)
+
+
+# ---- the fleet
+
+
+def test_the_fleet_is_counted_without_those_that_have_ended(units):
+    for _ in range(2):
+        stored(units, state=NodeState.READY)
+    stored(units, team="nlp", chips=16)
+    over = stored(units)
+    with units() as unit:
+        unit.nodes.save(replace(over, state=NodeState.DELETED, ended_at=NOON))
+    with units.reading() as unit:
+        assert unit.fleet.counts() == [
+            FleetCount("READY", "v5e", "on_demand", "us-west4-a", "vision", 2, 16),
+            FleetCount("REQUESTED", "v5e", "on_demand", "us-west4-a", "nlp", 1, 16),
+        ]
+
+
+def test_what_is_billed_now_is_counted_by_what_is_priced(units):
+    sku = factories.usage().sku
+    ran(units, stored(units))
+    ran(units, stored(units))
+    ran(units, stored(units), end=NOON + DAY, end_lo=NOON + DAY)
+    spot = replace(sku, model="spot")
+    ran(units, stored(units), sku=spot)
+    with units.reading() as unit:
+        assert set(unit.fleet.running()) == {(sku, 2, 16), (spot, 1, 8)}

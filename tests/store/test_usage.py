@@ -1,0 +1,132 @@
+"""Usage: at most one open interval a node, and what is still to be posted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from service.domain.clock import HOUR
+from service.domain.errors import StaleVersion
+from service.domain.metering import Evidence
+from service.domain.pricing import Sku
+from tests import factories
+from tests.hands import NOON
+from tests.store.given import ran, stored
+
+ENDED = {"end": NOON + 100, "end_lo": NOON + 90, "end_evidence": Evidence.OBSERVED}
+
+
+def test_an_interval_comes_back_as_it_was_written(units):
+    node = stored(units)
+    usage = ran(
+        units, node, **ENDED, start_hi=NOON + 5, free="preempted in its first minute", dirty=True
+    )
+    with units.reading() as unit:
+        assert unit.usage.of(node.id) == [usage]
+        assert unit.usage.running(node.id) is None
+
+
+def test_an_interval_that_changed_is_written_over(units):
+    node = stored(units)
+    usage = ran(units, node)
+    with units() as unit:
+        assert unit.usage.running(node.id) == usage
+        unit.usage.save(replace(usage, **ENDED))
+    with units.reading() as unit:
+        assert unit.usage.of(node.id) == [replace(usage, **ENDED)]
+
+
+def test_the_database_refuses_a_second_open_interval_of_a_node(units):
+    node, other = stored(units), stored(units)
+    ran(units, node)
+    ran(units, other)
+    with pytest.raises(StaleVersion):
+        ran(units, node, start=NOON + 10)
+    with units.reading() as unit:
+        assert len(unit.usage.of(node.id)) == 1
+
+
+def test_after_one_interval_ended_the_next_may_begin(units):
+    node = stored(units)
+    first = ran(units, node, **ENDED)
+    second = ran(units, node, start=NOON + 200)
+    with units.reading() as unit:
+        assert unit.usage.of(node.id) == [first, second]
+        assert unit.usage.running(node.id) == second
+
+
+def test_the_database_refuses_an_end_before_the_start(units):
+    with pytest.raises(StaleVersion):
+        ran(units, stored(units), end=NOON - 1, end_lo=NOON - 1, end_evidence=Evidence.OBSERVED)
+
+
+def test_what_is_to_be_posted_is_what_runs_behind_or_changed(units):
+    behind = ran(units, stored(units), start=NOON - HOUR)
+    ran(units, stored(units), start=NOON)
+    ran(units, stored(units), **ENDED)
+    changed = ran(units, stored(units), **ENDED, dirty=True)
+    ran(units, stored(units), start=NOON - HOUR, project="other")
+    with units.reading() as unit:
+        assert unit.usage.to_post("lab", NOON, 10) == [behind, changed]
+        assert unit.usage.to_post("lab", NOON, 1) == [behind]
+
+
+def test_how_far_the_ledger_has_come_is_remembered(units):
+    usage = ran(units, stored(units), start=NOON - HOUR, dirty=True)
+    with units() as unit:
+        after = unit.usage.posted(usage, NOON, 60)
+    assert (after.posted_until, after.unpriced_seconds, after.dirty) == (NOON, 60, False)
+    with units.reading() as unit:
+        assert unit.usage.of(usage.node_id) == [after]
+        assert unit.usage.to_post("lab", NOON, 10) == []
+
+
+def test_a_price_that_became_known_has_what_ran_since_then_looked_at_anew(units):
+    open_one = ran(units, stored(units))
+    touched = ran(units, stored(units), **ENDED)
+    ran(units, stored(units), start=NOON - 500, end=NOON + 50, end_lo=NOON + 50)
+    ran(units, stored(units), sku=Sku("v6e", "spot", "us-east1"))
+    with units() as unit:
+        unit.usage.reconsider("v5e", NOON + 50)
+    with units.reading() as unit:
+        assert {usage.id for usage in unit.usage.to_post("lab", NOON, 10)} == {
+            open_one.id,
+            touched.id,
+        }
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "found"),
+    [
+        (NOON - 10, NOON, 0),
+        (NOON - 10, NOON + 1, 2),
+        (NOON + 99, NOON + 200, 2),
+        (NOON + 100, NOON + 200, 1),
+    ],
+)
+def test_intervals_are_half_open(units, start, end, found):
+    ran(units, stored(units))
+    ran(units, stored(units), **ENDED)
+    with units.reading() as unit:
+        assert len(list(unit.usage.overlapping(start, end))) == found
+        assert len(unit.usage.open()) == 1
+
+
+def test_a_sku_survives_the_database(units):
+    sku = Sku("v2", "preemptible", "europe-west4", single_device=True)
+    usage = ran(units, stored(units), sku=sku)
+    with units.reading() as unit:
+        assert unit.usage.running(usage.node_id).sku == sku
+    assert usage == replace(factories.usage(), id=usage.id, node_id=usage.node_id, sku=sku)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "found"),
+    [(NOON, NOON + 1, True), (NOON - 10, NOON, False), (NOON + 100, NOON + 200, False)],
+)
+def test_what_ended_with_seconds_that_have_no_price_is_found_again(units, start, end, found):
+    usage = ran(units, stored(units), **ENDED, unpriced_seconds=5)
+    ran(units, stored(units), **ENDED)
+    with units.reading() as unit:
+        assert unit.usage.unpriced(start, end) == ([usage] if found else [])
