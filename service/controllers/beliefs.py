@@ -53,8 +53,9 @@ def end_usage(unit: Unit, node: Node, looking: Looking, book: PriceBook) -> Node
 
 
 def end_placement(unit: Unit, node: Node, outcome: Outcome, reason: str, now: int) -> None:
-    """Write down how the present attempt ended, and say so."""
-    unit.placements.end(node.id, node.attempt, outcome, reason, now)
+    """Write down how the present attempt ended, and say so, once."""
+    if not unit.placements.end(node.id, node.attempt, outcome, reason, now):
+        return
     message = f"attempt {node.attempt} in {node.zone} ended: {outcome}"
     if reason:
         message += f" ({reason})"

@@ -30,14 +30,16 @@ class Placements:
             )
         )
 
-    def end(self, node_id: str, attempt: int, outcome: Outcome, reason: str, at: int) -> None:
-        """Write down how an attempt ended; what is already written stays."""
-        self._connection.execute(
+    def end(self, node_id: str, attempt: int, outcome: Outcome, reason: str, at: int) -> bool:
+        """Write down how an attempt ended; what is already written stays. Answers whether it was
+        news."""
+        ended = self._connection.execute(
             update(placements)
             .where(placements.c.node_id == node_id, placements.c.attempt == attempt)
             .where(placements.c.ended_at.is_(None))
             .values(outcome=outcome, reason=reason, ended_at=at)
         )
+        return ended.rowcount > 0
 
     def came_up(self, node_id: str, attempt: int) -> None:
         """Write down that an attempt led to READY."""

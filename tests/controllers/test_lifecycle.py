@@ -73,7 +73,7 @@ def test_a_stock_out_inside_the_operation_moves_on_to_the_next_zone(lab: Lab) ->
         ("us-west4-a", Outcome.STOCK_OUT),
         ("us-central1-a", Outcome.READY),
     ]
-    assert "stock_out (There is no more capacity" in lab.story(node)
+    assert lab.story(node).count("stock_out (There is no more capacity") == 1
 
 
 def test_one_zone_out_of_stock_is_tried_again_after_a_while_under_a_new_name(lab: Lab) -> None:

@@ -34,7 +34,7 @@ class House:
         grpc_port, rest_port = free_port(), free_port()
         self.emulator = f"http://127.0.0.1:{rest_port}"
         self._folder = folder
-        self._environment = {
+        self.environment = {
             **os.environ,
             "STEWARD_DATABASE_URL": f"sqlite:///{folder}/steward.db",
             "STEWARD_PROJECTS": "lab",
@@ -130,7 +130,7 @@ class House:
         with (self._folder / f"{command}.log").open("ab") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", "service.cli", command, *options],
-                env=self._environment,
+                env=self.environment,
                 cwd=self._folder,
                 stdout=log,
                 stderr=log,

@@ -1,0 +1,65 @@
+"""The README's tour, typed as written, gives what the README shows."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.journeys.house import House
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def tour() -> list[tuple[str, str]]:
+    """The commands of the tour, each with what it is shown to print."""
+    part = README.read_text().partition("<!-- tour")[2].partition("<!-- end of tour")[0]
+    found: list[tuple[str, str]] = []
+    for block in re.findall(r"```console\n(.*?)```", part, re.DOTALL):
+        for typed in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, printed = typed.partition("\n")
+            found.append((command, printed))
+    return found
+
+
+def alike(text: str) -> list[str]:
+    """The text without what differs each time: figures, times, names made by chance, widths."""
+    text = re.sub(r"-[0-9a-f]{8}\b", "-#", text)
+    text = re.sub(r"[0-9][0-9:.,]*[smh]?", "#", text)
+    return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    """A house of one's own, in no more hurry than the tour is."""
+    made = House(tmp_path, speed=10)
+    yield made
+    made.stop()
+
+
+def test_the_tour_typed_as_written_gives_what_is_shown(house: House, tmp_path: Path) -> None:
+    steps = tour()
+    assert len(steps) >= 10, "the tour is still there"
+    for command, printed in steps:
+        if "nodes list" in command:
+            house.until(lambda: house.get("/v1/nodes?state=READY")["nodes"] != [], "a READY node")
+        typed = (
+            command.replace("http://127.0.0.1:8080", house.api)
+            .replace("http://127.0.0.1:9471", house.emulator)
+            .replace(".venv/bin/tpu-steward", f"{sys.executable} -m service.cli")
+        )
+        done = subprocess.run(
+            ["bash", "-c", typed],
+            cwd=tmp_path,
+            env=house.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert alike(done.stdout) == alike(printed), command
