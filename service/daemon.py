@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from datetime import UTC
+from datetime import UTC, datetime
 
 import structlog
 from apscheduler.executors.pool import ThreadPoolExecutor
@@ -15,6 +15,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from service.controllers.base import Controller
 from service.controllers.inventory import InventoryController
+from service.domain.clock import wall_clock
 from service.domain.errors import StewardError
 from service.domain.lease import Lease
 from service.store.unit import Units
@@ -94,16 +95,16 @@ class Daemon:
             job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
         )
         self._scheduler.add_job(self._leases.renew, "interval", seconds=LEASE_SECONDS / 3)
+        at_once = datetime.fromtimestamp(wall_clock(), UTC)
         for period, some in controllers.items():
             for controller in some:
-                self._scheduler.add_job(self.tick, "interval", [controller], seconds=period)
-        self._controllers = [c for some in controllers.values() for c in some]
+                self._scheduler.add_job(
+                    self.tick, "interval", [controller], seconds=period, next_run_time=at_once
+                )
 
     def run(self, stop: threading.Event) -> None:
         """Work until `stop` is set; then finish what is in hand and give the leases back."""
         self._leases.renew()
-        for controller in self._controllers:
-            self.tick(controller)
         self._scheduler.start()
         stop.wait()
         self._scheduler.shutdown(wait=True)

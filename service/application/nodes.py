@@ -72,6 +72,8 @@ class NodeService:
         With a `key`, the same wish told twice is one node. Raises Rejected (with what would do)
         when it cannot be granted, Conflict when the name is taken.
         """
+        if key is not None and (known := self._known(actor, key, body_digest)) is not None:
+            return known
         wanted = replace(wanted, project=self._project(wanted.project))
         accelerator = wish.hardware(wanted, catalog.load())
         zones = wish.candidates(wanted, accelerator, catalog.load())
@@ -177,6 +179,14 @@ class NodeService:
                 list_cost = None if listed.unpriced_seconds() else list_cost + listed.total()
         estimated = any(u.end is None or u.uncertain_seconds for u in intervals)
         return NodeCost(cost, list_cost, chip_seconds, uncertainty, estimated, unpriced, now)
+
+    def _known(self, actor: str, key: str, body_digest: str) -> Requested | None:
+        """What the key has led to; before anything is checked that may have changed since."""
+        with self._units.reading() as unit:
+            node_id = unit.idempotency_keys.find(actor, key, body_digest)
+            return (
+                None if node_id is None else Requested(unit.nodes.get(node_id), (), created=False)
+            )
 
     def _project(self, named: str) -> str:
         if named and named not in self._projects:

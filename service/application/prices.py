@@ -9,7 +9,7 @@ from service.domain import catalog
 from service.domain.clock import Clock, rfc3339
 from service.domain.errors import Rejected
 from service.domain.names import new_id
-from service.domain.pricing import Price, PriceBook, check_price, group_of
+from service.domain.pricing import Price, PriceBook, check_price, group_of, series_of
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 
@@ -41,13 +41,15 @@ class PriceService:
         For a region, what its group costs is answered where the region has no price of its own.
         """
         now = self._clock()
+        if query.generation:
+            catalog.load().generation(query.generation)
         with self._units.reading() as unit:
             book = self._prices.book(unit)
         found = [
             price
             for price in book.in_force(now if query.at is None else query.at)
             if query.generation in ("", price.generation)
-            and query.model in ("", price.model)
+            and (not query.model or series_of(query.model) == series_of(price.model))
             and query.region in ("", price.region, *_members(price, query.region))
         ]
         if query.region:

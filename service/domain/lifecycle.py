@@ -97,37 +97,38 @@ def _when_absent(node: Node, operation: Operation | None, now: int) -> Step:
         return Step.WAIT
     if not wanted:
         return Step.CLOSE
-    if node.replacing or _create_failed(operation) or _was_never_there(node, operation):
-        return Step.NEXT
-    return Step.VANISH
+    came_up = node.up_since is not None or _create_succeeded(operation)
+    return Step.VANISH if came_up and not node.replacing else Step.NEXT
 
 
 def _may_still_appear(node: Node, operation: Operation | None, now: int) -> bool:
     """Whether the create that was sent could yet bring the node about.
 
-    Once the node was seen, or its create is known to be over, absence means that it is gone.
+    Once it was up, or its create is known to be over, absence means that it is gone.
     """
-    if node.cloud_uid or node.sent_at is None:
+    if node.up_since is not None or node.sent_at is None:
         return False
     if operation is not None and operation.verb == "create":
         return not operation.done
-    return now - node.sent_at < IN_FLIGHT_SECONDS
-
-
-def _was_never_there(node: Node, operation: Operation | None) -> bool:
-    return not node.cloud_uid and operation is None
+    return not node.cloud_uid and now - node.sent_at < IN_FLIGHT_SECONDS
 
 
 def _when_present(node: Node, sight: CloudNode, operation: Operation | None) -> Step:
     if sight.state == NodeState.DELETING:
         return Step.WAIT
-    if sight.state in LOST or node.replacing or _create_failed(operation):
+    ready = sight.state == NodeState.READY
+    failed = _create_failed(operation) and not ready  # what is READY may be at work all the same
+    if sight.state in LOST or node.replacing or failed:
         return Step.REPLACE
-    if sight.state == NodeState.READY:
-        return Step.STOP if node.asked is Asked.STOPPED else Step.SETTLE
-    if sight.state == NodeState.STOPPED:
-        return Step.START if node.asked is Asked.PRESENT else Step.SETTLE
-    return Step.WAIT
+    if not ready and sight.state != NodeState.STOPPED:
+        return Step.WAIT
+    if ready is (node.asked is Asked.PRESENT):
+        return Step.SETTLE
+    return Step.STOP if ready else Step.START
+
+
+def _create_succeeded(operation: Operation | None) -> bool:
+    return operation is not None and operation.verb == "create" and operation.succeeded
 
 
 def _create_failed(operation: Operation | None) -> bool:

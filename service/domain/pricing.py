@@ -147,9 +147,13 @@ class PriceBook:
         return sorted(instants)
 
 
-def _series(generation: str, model: str, unit: str, region: str) -> tuple[str, str, str, str]:
+def series_of(model: str) -> str:
     """Preemptible and spot capacity are one SKU at Google, so they are one series of prices."""
-    return generation, _SHARED_SERIES.get(model, model), unit, region
+    return _SHARED_SERIES.get(model, model)
+
+
+def _series(generation: str, model: str, unit: str, region: str) -> tuple[str, str, str, str]:
+    return generation, series_of(model), unit, region
 
 
 @cache

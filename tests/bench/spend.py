@@ -131,6 +131,7 @@ def _interval(
         "end_evidence": "operation",
         "free": "",
         "posted_until": end,
+        "unpriced_seconds": 0,
         "dirty": False,
     }
     entries = [

@@ -77,10 +77,13 @@ def test_a_wish_of_which_nothing_was_sent_is_placed_or_closed(asked, expected, n
         # accepted, but the cloud no longer knows the operation: wait out what is in flight
         (ACCEPTED, None, SOON, Step.WAIT, Step.WAIT),
         (ACCEPTED, None, LATER, Step.NEXT, Step.CLOSE),
-        # it was seen once, so absence is the end of it
-        (SEEN, RUNNING, SOON, Step.VANISH, Step.CLOSE),
+        # it was seen but never up: its create decides, and where that is forgotten it had failed
+        (SEEN, RUNNING, SOON, Step.WAIT, Step.WAIT),
         (SEEN, FAILED, SOON, Step.NEXT, Step.CLOSE),
-        (SEEN | {"operation": ""}, None, SOON, Step.VANISH, Step.CLOSE),
+        (SEEN, DONE, SOON, Step.VANISH, Step.CLOSE),
+        (SEEN | {"operation": ""}, None, SOON, Step.NEXT, Step.CLOSE),
+        # it was up, so absence is the end of it
+        (UP, RUNNING, SOON, Step.VANISH, Step.CLOSE),
         (UP, None, SOON, Step.VANISH, Step.CLOSE),
         (UP, None, LATER, Step.VANISH, Step.CLOSE),
         (UP | {"operation": "operation-stop"}, STOPPING, LATER, Step.VANISH, Step.CLOSE),
@@ -142,6 +145,8 @@ def test_presence_is_answered_by_the_state_alone(state, steps, stored, operation
 )
 def test_what_failed_or_makes_room_is_replaced_in_whatever_state(state, asked, stored, operation):
     expected = Step.WAIT if state == NodeState.DELETING else Step.REPLACE
+    if state == NodeState.READY and operation is FAILED:
+        expected = Step.STOP if asked is Asked.STOPPED else Step.SETTLE  # it may be at work
     assert step(asked, stored, state, operation) is expected
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -41,6 +42,7 @@ def house(tmp_path: Path) -> Iterator[House]:
     made.stop()
 
 
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed here")
 def test_the_tour_typed_as_written_gives_what_is_shown(house: House, tmp_path: Path) -> None:
     steps = tour()
     assert len(steps) >= 10, "the tour is still there"
@@ -53,7 +55,7 @@ def test_the_tour_typed_as_written_gives_what_is_shown(house: House, tmp_path: P
             .replace(".venv/bin/tpu-steward", f"{sys.executable} -m service.cli")
         )
         done = subprocess.run(
-            ["bash", "-c", typed],
+            ["sh", "-c", typed],
             cwd=tmp_path,
             env=house.environment,
             stdout=subprocess.PIPE,
