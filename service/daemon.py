@@ -91,7 +91,8 @@ class Daemon:
         self._leases = Leaseholder(units, projects, looked_at)
         self._scheduler = BackgroundScheduler(
             timezone=UTC,
-            executors={"default": ThreadPoolExecutor(len(controllers) + 2)},
+            # A thread for each, so that a slow cloud never keeps the lease from being renewed.
+            executors={"default": ThreadPoolExecutor(sum(map(len, controllers.values())) + 1)},
             job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
         )
         self._scheduler.add_job(self._leases.renew, "interval", seconds=LEASE_SECONDS / 3)

@@ -280,7 +280,7 @@ def _check(node: Node, asked: Asked) -> None:
 
 def _new_node(wanted: Wish, spec: NodeSpec, now: int) -> Node:
     node_id = new_id()
-    name = wanted.name or f"{spec.generation}-{node_id[-6:]}"
+    name = wanted.name or f"{spec.generation}-{node_id[-8:]}"
     return Node(
         id=node_id,
         name=name,

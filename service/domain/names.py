@@ -32,7 +32,9 @@ MAX_LABELS = 60
 
 def cloud_id_for(name: str, node_id: str, attempt: int) -> str:
     """The cloud's name for one attempt: derived, so that a crash can find it, and never reused."""
-    suffix = f"-{node_id[-8:]}" if attempt == 1 else f"-{node_id[-8:]}-{attempt}"
+    suffix = "" if name.endswith(node_id[-8:]) else f"-{node_id[-8:]}"
+    if attempt > 1:
+        suffix += f"-{attempt}"
     return name[: MAX_CLOUD_ID - len(suffix)] + suffix
 
 

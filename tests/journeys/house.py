@@ -29,14 +29,14 @@ def free_port() -> int:
 class House:
     """An emulator, a server and a daemon, each of which can be killed and started again."""
 
-    def __init__(self, folder: Path, speed: float = 20) -> None:
+    def __init__(self, folder: Path, speed: float = 20, database: str = "") -> None:
         self.api = f"http://127.0.0.1:{(port := free_port())}"
         grpc_port, rest_port = free_port(), free_port()
         self.emulator = f"http://127.0.0.1:{rest_port}"
         self._folder = folder
         self.environment = {
             **os.environ,
-            "STEWARD_DATABASE_URL": f"sqlite:///{folder}/steward.db",
+            "STEWARD_DATABASE_URL": database or f"sqlite:///{folder}/steward.db",
             "STEWARD_PROJECTS": "lab",
             "STEWARD_EMULATOR": f"127.0.0.1:{grpc_port}",
             "STEWARD_PORT": str(port),
@@ -54,9 +54,9 @@ class House:
         self.until(lambda: bool(self.get("/_emulator/config", self.emulator)), "the emulator")
         self.start("daemon")
 
-    def start(self, command: str, *options: str) -> None:
-        """Start a part of the house."""
-        self._processes[command] = self._run(command, *options)
+    def start(self, command: str, *options: str, name: str = "") -> None:
+        """Start a part of the house; a second one of its kind under a name of its own."""
+        self._processes[name or command] = self._run(command, *options)
 
     def kill(self, command: str) -> None:
         """The part is gone at once: SIGKILL, which nothing can catch."""
@@ -64,9 +64,8 @@ class House:
 
     def stop(self) -> None:
         """Everything stops as it would at the end of a day."""
-        for command in ("daemon", "serve", "emulator"):
-            if command in self._processes:
-                self._end(command, signal.SIGTERM)
+        for name in reversed(self._processes.copy()):
+            self._end(name, signal.SIGTERM)
 
     def logs(self, command: str) -> str:
         """What a part has written so far."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.databases import fresh_database
 from tests.journeys.house import House
 
 PRICE = Fraction("1.2")
@@ -60,6 +61,21 @@ def test_a_node_is_asked_for_runs_and_costs_exactly_what_the_bill_says(house: Ho
     cost = house.get(f"/v1/nodes/{node['id']}/cost")
     assert (cost["cost"], cost["uncertainty"]) == (nanos(dollars), "0.000000000")
     assert house.get("/v1/costs?aggregate=team")["total"] == nanos(dollars)
+
+
+def test_the_same_trip_on_postgresql_with_two_daemons_of_which_one_dies(tmp_path: Path) -> None:
+    with fresh_database("postgresql", tmp_path) as database:
+        house = House(tmp_path, database=database)
+        try:
+            node = ask(house, name="train")
+            house.start("daemon", name="second")
+            house.until_state(node, "READY")
+            house.kill("daemon")
+            house.delete(f"/v1/nodes/{node['id']}")
+            gone = house.until_state(node, "DELETED")
+            assert gone["cost"] == nanos(truth(house, node)[1])
+        finally:
+            house.stop()
 
 
 def test_the_daemon_is_killed_while_it_runs_and_every_second_is_still_right(house: House) -> None:
