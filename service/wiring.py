@@ -22,7 +22,8 @@ from service.controllers.base import Controller
 from service.controllers.inventory import InventoryController
 from service.controllers.lifecycle import LifecycleController
 from service.controllers.metering import MeteringController
-from service.controllers.steps import Manners, Steps
+from service.controllers.steps import Steps
+from service.controllers.tools import Manners, Tools
 from service.daemon import Daemon
 from service.dashboard.pages import add_dashboard
 from service.domain.clock import Clock, wall_clock
@@ -90,7 +91,7 @@ def controllers(base: Foundation, cloud: TpuCloud) -> dict[int, Sequence[Control
     periods: dict[int, list[Controller]] = {}
     for period, controller in (
         (settings.inventory_seconds, InventoryController(*shared)),
-        (settings.lifecycle_seconds, LifecycleController(*shared, Steps(*shared, manners))),
+        (settings.lifecycle_seconds, LifecycleController(*shared, Steps(Tools(*shared, manners)))),
         (settings.metering_seconds, MeteringController(base.units, base.prices, base.clock)),
     ):
         periods.setdefault(period, []).append(controller)

@@ -14,7 +14,8 @@ from service.application.prices import PriceService
 from service.controllers.inventory import InventoryController
 from service.controllers.lifecycle import LifecycleController
 from service.controllers.metering import MeteringController
-from service.controllers.steps import Manners, Steps
+from service.controllers.steps import Steps
+from service.controllers.tools import Manners, Tools
 from service.domain.lease import Lease
 from service.domain.node import Node, NodeState
 from service.store.pricebook import PriceShelf
@@ -52,7 +53,7 @@ class Lab:
                 self.lease = held
         self.inventory = InventoryController(*shared)
         self.lifecycle = LifecycleController(
-            *shared, Steps(*shared, Manners(install="test", period=5))
+            *shared, Steps(Tools(*shared, Manners(install="test", period=5)))
         )
         self.lifecycle.workers = 1
         self.metering = MeteringController(self.units, prices, self.clock)

@@ -1,0 +1,41 @@
+"""What every step needs: the store, the cloud, a clock, and one way to save what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from service.cloud.ports import TpuCloud
+from service.domain.clock import Clock
+from service.domain.lease import Lease
+from service.domain.node import Node
+from service.store.pricebook import PriceShelf
+from service.store.unit import Unit, Units
+
+Change = Callable[[Unit, Node], Node]
+"""What a unit of work makes of a node; the result is saved in the same transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manners:
+    """How this installation signs its nodes, and how often (in seconds) it looks at them."""
+
+    install: str
+    period: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What the steps are taken with."""
+
+    units: Units
+    cloud: TpuCloud
+    prices: PriceShelf
+    clock: Clock
+    manners: Manners
+
+    def save(self, node: Node, lease: Lease, change: Change) -> Node:
+        """Make the change and save its result in one unit of work, guarded by the lease."""
+        with self.units(lease) as unit:
+            after = change(unit, node)
+            return after if after == node else unit.nodes.save(after)
