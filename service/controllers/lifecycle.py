@@ -81,16 +81,19 @@ class LifecycleController:
             log.warning("lifecycle.no_database", node_id=node_id, reason=str(error))
         except CloudError as error:
             log.warning("lifecycle.cloud_error", node_id=node_id, reason=str(error))
-            self._note(node_id, str(error), lease)
+            wait = error.facts.get("retry_after")
+            self._note(node_id, str(error), lease, wait if isinstance(wait, int) else None)
         except Exception as error:  # one poisoned node must not starve the others
             log.exception("lifecycle.failed", node_id=node_id)
             self._note(node_id, f"internal error: {type(error).__name__}", lease)
 
-    def _note(self, node_id: str, reason: str, lease: Lease) -> None:
+    def _note(self, node_id: str, reason: str, lease: Lease, wait: int | None = None) -> None:
+        """Write down why nothing came of it; it is tried again after `wait` seconds where the cloud
+        said so, else ever later."""
         try:
             with self._units(lease) as unit:
                 node = unit.nodes.get(node_id)
-                later = self._clock() + retry_delay(node.tries)
+                later = self._clock() + (retry_delay(node.tries) if wait is None else wait)
                 unit.nodes.save(
                     replace(node, last_error=reason, tries=node.tries + 1, next_try_at=later)
                 )
