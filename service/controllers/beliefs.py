@@ -29,7 +29,7 @@ def believe(
     running = unit.usage.running(node.id)
     belief = observed(node, sight, running, looking)
     if belief.node.state != node.state:
-        unit.observations.add(_observation(belief, running, looking, source))
+        unit.observations.add(_observation(belief, looking, source))
     if belief.usage is not None and belief.usage != running:
         _write_usage(unit, belief.usage, book, looking.now)
     if node.up_since is None and belief.node.up_since is not None:
@@ -67,25 +67,13 @@ def _write_usage(unit: Unit, usage: Usage, book: PriceBook, now: int) -> None:
     post(unit, usage, book, now)
 
 
-def _observation(
-    belief: Belief, running: Usage | None, looking: Looking, source: str
-) -> Observation:
+def _observation(belief: Belief, looking: Looking, source: str) -> Observation:
     return Observation(
         node_id=belief.node.id,
         cloud_uid=belief.node.cloud_uid,
         state=belief.node.state,
-        happened_at=_happened_at(belief, running),
+        happened_at=belief.happened_at,
         observed_at=looking.now,
         recorded_at=looking.now,
         source=source,
     )
-
-
-def _happened_at(belief: Belief, running: Usage | None) -> int | None:
-    """The instant of the change itself, where the evidence for it is exact."""
-    usage = belief.usage
-    if usage is None or usage == running:
-        return None
-    if usage.end is None:
-        return usage.start if usage.start == usage.start_hi else None
-    return usage.end if usage.end == usage.end_lo else None

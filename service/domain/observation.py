@@ -16,11 +16,15 @@ from service.domain.zones import region_of
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """A node and the usage that a look opened, closed or found running; None when there is none."""
+    """A node and the usage that a look opened, closed or found running; None when there is none.
+
+    `happened_at` is the instant of the change itself, where the evidence for it is exact.
+    """
 
     node: Node
     usage: Usage | None
     events: tuple[Event, ...] = ()
+    happened_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,20 @@ def observed(node: Node, sight: CloudNode, running: Usage | None, looking: Looki
     if usage is not None and after.up_since is None:
         first = usage.start if after.ready_at is None else after.ready_at
         after = replace(after, up_since=usage.start, ready_at=first)
-    return Belief(after, usage, _said(node, after, sight, looking.now))
+    instant = _instant(running, usage)
+    if instant is not None and after.state != node.state:
+        after = replace(after, state_since=instant)
+    told = _said(node, after, sight, looking.now)
+    return Belief(after, usage, told, happened_at=instant)
+
+
+def _instant(running: Usage | None, usage: Usage | None) -> int | None:
+    """When the change itself was, where the cloud's record says so; None where a look must do."""
+    if usage is None or usage == running:
+        return None
+    if usage.end is None:
+        return usage.start if usage.start == usage.start_hi else None
+    return usage.end if usage.end == usage.end_lo else None
 
 
 def gone(node: Node, running: Usage | None, looking: Looking) -> Usage | None:

@@ -37,6 +37,7 @@ def test_killed_around_the_create_there_is_one_node_and_it_is_adopted(
     found = lab.node(node)
     assert found.state == NodeState.READY
     assert found.ready_at == ready, "the operation is found in the cloud's own list"
+    assert found.state_since == ready, "when it was, not when it was seen"
     assert lab.nodes.cost(node.id).uncertainty == 0
 
 
