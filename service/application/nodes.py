@@ -148,11 +148,6 @@ class NodeService:
             unit.nodes.get(node_id)
             return unit.events.of(node_id, after, limit)
 
-    def latest_events(self, limit: int) -> Sequence[tuple[int, Event]]:
-        """The newest events of all nodes, newest first."""
-        with self._units.reading() as unit:
-            return unit.events.latest(limit)
-
     def ledger(self, node_id: str, after: int, limit: int) -> Sequence[Line]:
         """What was posted for a node, in the order in which it was."""
         with self._units.reading() as unit:

@@ -42,11 +42,6 @@ class Events:
         )
         return [(row.id, _read(row)) for row in self._connection.execute(statement)]
 
-    def latest(self, limit: int) -> Sequence[tuple[int, Event]]:
-        """(number, event) of the newest events of all nodes, newest first."""
-        statement = select(events).order_by(events.c.id.desc()).limit(limit)
-        return [(row.id, _read(row)) for row in self._connection.execute(statement)]
-
 
 def _read(row: Any) -> Event:
     return Event(
