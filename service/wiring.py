@@ -50,7 +50,10 @@ def lay(settings: Settings, clock: Clock = wall_clock) -> Foundation:
     """Open the database. Raises StoreUnavailable, in one line, when it cannot be used as it is."""
     engine = make_engine(settings.database_url)
     check_migrated(engine)
-    return Foundation(settings, engine, Units(engine), PriceShelf(), clock)
+    units = Units(engine)
+    with units() as unit:
+        unit.leases.try_to_write()
+    return Foundation(settings, engine, units, PriceShelf(), clock)
 
 
 def services(base: Foundation) -> Services:

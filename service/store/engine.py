@@ -65,7 +65,7 @@ def reading(engine: Engine) -> Engine:
 
 
 def _sqlite(url: URL, pool_size: int) -> Engine:
-    if url.database and url.database != ":memory:":
+    if url.database and url.database != ":memory:" and not url.database.startswith("file:"):
         _make_folder(Path(url.database).parent)
     engine = create_engine(
         url,

@@ -7,6 +7,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     case,
+    false,
     literal_column,
     or_,
     select,
@@ -91,6 +92,10 @@ class Leases:
         ).where(leases.c.project == project)
         row = self._connection.execute(statement).one_or_none()
         return (0, "") if row is None else (row[0], row[1])
+
+    def try_to_write(self) -> None:
+        """Write nothing, as a write: a database that can only be read says so."""
+        self._connection.execute(update(leases).where(false()).values(expires_at=0))
 
     def release(self, lease: Lease) -> None:
         """Let the next one take it at once."""

@@ -116,6 +116,17 @@ def test_a_locked_database_is_one_line(tmp_path, database):
     assert result == (1, "", "the database is locked by another program; try again\n")
 
 
+@pytest.mark.parametrize("command", ["serve", "daemon"])
+def test_a_database_that_can_only_be_read_is_one_line(tmp_path, database, command):
+    address = f"sqlite:///file:{tmp_path}/steward.db?mode=ro&uri=true"
+    code, out, err = ended(
+        command, folder=tmp_path, STEWARD_DATABASE_URL=address, STEWARD_PROJECTS="lab"
+    )
+    advice = "the database is read-only; check the permissions of its file and folder\n"
+    assert (code, out, err) == (1, "", advice)
+    assert not (tmp_path / "file:").exists()
+
+
 def test_a_database_of_a_newer_program_is_left_alone(tmp_path, database):
     with closing(sqlite3.connect(tmp_path / "steward.db")) as newer:
         newer.execute("update alembic_version set version_num = '9999'")
