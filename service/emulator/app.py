@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import uvicorn
 
+from service.emulator.api.methods import RPCS
 from service.emulator.clock import Clock, wall
 from service.emulator.config import Config, patched
-from service.emulator.methods import RPCS
-from service.emulator.rpc import build_server
-from service.emulator.web import build_app
+from service.emulator.surfaces.rpc import build_server
+from service.emulator.surfaces.web import build_app
 from service.emulator.world import World
 
 HOST = "127.0.0.1"

@@ -12,13 +12,18 @@ Act = Callable[[float], None]
 
 @dataclass(order=True)
 class Event:
-    """Something that happens to a target at `due`; `act` is told the moment it counts for."""
+    """Something that happens to a target at `due`; `act` is told the moment it counts for.
+
+    A `fate` (a preemption, a maintenance window) waits for its time even when all is hurried:
+    it is not the end of something under way.
+    """
 
     due: float
     order: int
     target: str = field(compare=False)
     what: str = field(compare=False)
     act: Act = field(compare=False)
+    fate: bool = field(default=False, compare=False)
     cancelled: bool = field(default=False, compare=False)
 
 
@@ -27,8 +32,10 @@ class Timeline:
         self._heap: list[Event] = []
         self._order = count()
 
-    def schedule(self, due: float, target: str, what: str, act: Act) -> Event:
-        event = Event(due, next(self._order), target, what, act)
+    def schedule(
+        self, due: float, target: str, what: str, act: Act, *, fate: bool = False
+    ) -> Event:
+        event = Event(due, next(self._order), target, what, act, fate)
         heapq.heappush(self._heap, event)
         return event
 
@@ -40,13 +47,18 @@ class Timeline:
                 event.act(event.due)
 
     def hurry(self, now: float) -> int:
-        """Let everything pending, and what follows from it, happen now; say how many did."""
+        """Let everything under way, and what follows from it, happen now; say how many did."""
         done = 0
+        fates = []
         while self._heap:
             event = heapq.heappop(self._heap)
-            if not event.cancelled:
+            if event.fate:
+                fates.append(event)
+            elif not event.cancelled:
                 event.act(now)
                 done += 1
+        for event in fates:
+            heapq.heappush(self._heap, event)
         return done
 
     def pending(self) -> list[Event]:

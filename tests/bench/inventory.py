@@ -96,7 +96,7 @@ def _emulator(fleet: list[Node]) -> Iterator[str]:
 def _serve(pipe: Connection, places: list[tuple[Place, str]]) -> None:
     from google.cloud import tpu_v2  # noqa: PLC0415 - in the child only
 
-    from service.emulator import call, methods  # noqa: PLC0415
+    from service.emulator.api import call, methods  # noqa: PLC0415
     from service.emulator.app import build_world, running  # noqa: PLC0415
 
     world = build_world(speed=1_000_000, seed=1)

@@ -8,11 +8,11 @@ import urllib.request
 from dataclasses import dataclass, field
 from typing import Any
 
+from service.emulator.api.call import Method, answer
+from service.emulator.api.methods import RPCS, SERVICES
 from service.emulator.bill import Transition
-from service.emulator.call import Method, answer
 from service.emulator.config import Config, patched
 from service.emulator.errors import ApiError, Code
-from service.emulator.methods import RPCS, SERVICES
 from service.emulator.wire import Node, OperationMetadata
 from service.emulator.world import World
 

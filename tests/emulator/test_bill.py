@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from service.emulator import control
 from service.emulator.errors import ApiError
+from service.emulator.surfaces import control
 from tests.emulator.factories import START, ZONE, name_of
 
 BASE = int(START)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from service.emulator import control
-from service.emulator.call import answer
+from service.emulator.api.call import answer
 from service.emulator.errors import ApiError, Code
+from service.emulator.surfaces import control
 from tests.emulator.factories import (
     EVERYWHERE,
     METHODS,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.emulator.methods import SERVICES
+from service.emulator.api.methods import SERVICES
 from service.emulator.wire import Node
 from tests.emulator.factories import METHODS, PARENT, Web, name_of
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from service.emulator import control
 from service.emulator.errors import ApiError, Code
+from service.emulator.surfaces import control
 from service.emulator.wire import Empty, Node
 from tests.emulator.factories import PARENT, START, Cloud, metadata, moment, name_of
 

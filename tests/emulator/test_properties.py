@@ -9,8 +9,8 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.emulator import control
 from service.emulator.errors import ApiError, Code
+from service.emulator.surfaces import control
 from service.emulator.wire import Node
 from tests.emulator.factories import Cloud, name_of
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from service.emulator import control
 from service.emulator.errors import ApiError, Code
+from service.emulator.surfaces import control
 from service.emulator.wire import Node
 from tests.emulator.factories import name_of
 

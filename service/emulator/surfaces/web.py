@@ -13,9 +13,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from service.emulator import control, discovery
 from service.emulator.errors import ApiError, Code
-from service.emulator.rest import build_endpoint, error_response, json_response, parse_body
+from service.emulator.surfaces import control, discovery
+from service.emulator.surfaces.rest import build_endpoint, error_response, json_response, parse_body
 from service.emulator.world import World
 
 VERBS = ["GET", "POST", "PATCH", "PUT", "DELETE"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from service.emulator import mixins, v2
-from service.emulator.call import Method, Service
+from service.emulator.api import mixins, v2
+from service.emulator.api.call import Method, Service
 from service.emulator.wire import Empty, Operation, Tpu, locations_pb2, operations_pb2
 
 PLACE = "projects/*/locations/*"

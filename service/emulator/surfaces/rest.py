@@ -13,10 +13,10 @@ from google.protobuf.message import Message
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.emulator.call import Method, answer
+from service.emulator.api.call import Method, answer
+from service.emulator.api.methods import SERVICES
 from service.emulator.errors import ApiError, Code
-from service.emulator.methods import SERVICES
-from service.emulator.shape import error_json, read_into, to_json, unknown_name
+from service.emulator.surfaces.shape import error_json, read_into, to_json, unknown_name
 from service.emulator.world import World
 
 Endpoint = Callable[[Request], Awaitable[Response]]

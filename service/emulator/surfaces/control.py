@@ -11,7 +11,7 @@ from service.emulator.clock import parse
 from service.emulator.config import patched
 from service.emulator.errors import ApiError, Code, not_found
 from service.emulator.nodes import NodeRecord
-from service.emulator.shape import to_json
+from service.emulator.surfaces.shape import to_json
 from service.emulator.world import World
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 
-from service.emulator import capacity, catalog, filters, guests, lifecycle, nodes
-from service.emulator.call import Call
+from service.emulator import capacity, catalog, guests, lifecycle, nodes
+from service.emulator.api import filters
+from service.emulator.api.call import Call
+from service.emulator.api.pages import page
 from service.emulator.errors import (
     already_exists,
     location_denied,
@@ -15,7 +17,6 @@ from service.emulator.errors import (
 )
 from service.emulator.names import Place, check_node_id, child_of, malformed, place_of
 from service.emulator.nodes import NodeRecord
-from service.emulator.pages import page
 from service.emulator.update import change_of
 from service.emulator.wire import AcceleratorType, NodeMessage, RuntimeVersion, Tpu, copied
 

@@ -10,9 +10,9 @@ import grpc.aio
 from google.protobuf.message import DecodeError, Message
 from grpc_status import rpc_status
 
-from service.emulator.call import Answer, Method, answer
+from service.emulator.api.call import Answer, Method, answer
+from service.emulator.api.methods import SERVICES
 from service.emulator.errors import ApiError, Code
-from service.emulator.methods import SERVICES
 from service.emulator.world import World
 
 OPTIONS = [
