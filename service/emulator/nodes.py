@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import zlib
 from dataclasses import dataclass, field
@@ -54,6 +55,10 @@ class NodeRecord:
     activity: dict[str, float] = field(default_factory=dict)
     guest_attributes: dict[int, dict[tuple[str, str], str]] = field(default_factory=dict)
     """By worker: (namespace, key) -> value."""
+    maintenance: tuple[float, float] | None = None
+    """The window of the maintenance to come, or under way."""
+    queued_resource: str = ""
+    """The full name of the queued resource that it belongs to; empty for a node of its own."""
 
     @property
     def name(self) -> str:
@@ -70,6 +75,12 @@ class NodeRecord:
     @property
     def busy(self) -> bool:
         return self.operation is not None and not self.operation.done
+
+
+def instance_id(record: NodeRecord, worker: int) -> int:
+    """Give a worker's number as a Compute Engine instance: 19 digits, the same at each look."""
+    digest = hashlib.sha256(f"{record.message.id}/{worker}".encode()).digest()
+    return 10**18 + int.from_bytes(digest[:8]) % (8 * 10**18)
 
 
 def state_name(number: int) -> str:
