@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
 from service.emulator import catalog
 from service.emulator.errors import ApiError, Code
@@ -76,6 +76,15 @@ def answer(world: World, method: Method, request: Message) -> Answer:
     except ApiError as error:
         return Answer(error=error, delay_seconds=effects.delay_seconds)
     return Answer(response=response, delay_seconds=effects.delay_seconds)
+
+
+def answer_bytes(world: World, method: Method, raw: bytes) -> Answer:
+    """Answer a request as it came over the wire. Never raises."""
+    try:
+        request = method.request.FromString(raw)
+    except DecodeError as error:
+        return Answer(error=ApiError(Code.INVALID_ARGUMENT, f"Unreadable request: {error}"))
+    return answer(world, method, request)
 
 
 def facts_of(world: World, request: NodeMessage) -> Mapping[str, str]:

@@ -1,0 +1,180 @@
+"""A gRPC channel without a socket: Google's own client talks to a world in the same process.
+
+One thread, no server, no waiting: with a clock that is a value, a day passes in a moment, and the
+same seed gives the same day. Requests and responses still travel as bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
+
+import grpc
+from grpc_status import rpc_status
+
+from service.emulator.api.call import Answer, answer_bytes
+from service.emulator.api.methods import SERVICES
+from service.emulator.errors import ApiError, Code
+from service.emulator.world import World
+
+Sleep = Callable[[float], None]
+Metadata = tuple[tuple[str, str | bytes], ...]
+METHODS = {
+    f"/{service.name}/{method.name}": method for service in SERVICES for method in service.methods
+}
+
+
+class LocalChannel(grpc.Channel):
+    """`sleep` is called with the seconds that a fault delays an answer by; it moves the clock."""
+
+    def __init__(self, world: World, sleep: Sleep = lambda _: None) -> None:
+        self._world = world
+        self._sleep = sleep
+
+    def unary_unary(  # type: ignore[override]
+        self,
+        method: str,
+        request_serializer: Callable[[Any], bytes],
+        response_deserializer: Callable[[bytes], Any],
+        *_: object,
+        **__: object,
+    ) -> _LocalCall:
+        def call(request: Any, timeout: float | None) -> _Finished:
+            told = self._told(method, request_serializer(request), timeout)
+            if told.error is not None:
+                return _Failed(told.error)
+            assert told.response is not None
+            return _Finished(response_deserializer(told.response.SerializeToString()))
+
+        return _LocalCall(call)
+
+    def _told(self, path: str, raw: bytes, timeout: float | None) -> Answer:
+        method = METHODS.get(path)
+        if method is None:
+            return Answer(error=ApiError(Code.UNIMPLEMENTED, "Method not found!"))
+        told = answer_bytes(self._world, method, raw)
+        if timeout is not None and told.delay_seconds >= timeout:
+            # What was asked has taken effect all the same: that is what makes deadlines hard.
+            self._sleep(timeout)
+            return Answer(error=ApiError(Code.DEADLINE_EXCEEDED, "Deadline Exceeded"))
+        if told.delay_seconds:
+            self._sleep(told.delay_seconds)
+        return told
+
+    def unary_stream(self, *_: object, **__: object) -> NoReturn:
+        raise NotImplementedError("a local channel has no streams")
+
+    stream_unary = unary_stream
+
+    # A client makes the callables of all its methods at once, so this one must not refuse yet.
+    def stream_stream(self, method: str, *_: object, **__: object) -> Any:
+        def call(_: Iterable[object], **__: object) -> NoReturn:
+            raise NotImplementedError(f"{method} is a stream; a local channel has none")
+
+        return call
+
+    def subscribe(self, callback: Callable[[grpc.ChannelConnectivity], None], **_: object) -> None:  # type: ignore[override]
+        callback(grpc.ChannelConnectivity.READY)
+
+    def unsubscribe(self, callback: Callable[[grpc.ChannelConnectivity], None]) -> None:
+        """Nothing ever changes, so nobody is waiting."""
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+    def __enter__(self) -> LocalChannel:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _LocalCall(grpc.UnaryUnaryMultiCallable):  # type: ignore[type-arg]
+    def __init__(self, call: Callable[[Any, float | None], _Finished]) -> None:
+        self._call = call
+
+    def __call__(self, request: Any, timeout: float | None = None, **_: object) -> Any:  # type: ignore[override]
+        return self._call(request, timeout).result()
+
+    def with_call(self, request: Any, timeout: float | None = None, **_: object) -> Any:  # type: ignore[override]
+        finished = self._call(request, timeout)
+        return finished.result(), finished
+
+    def future(self, request: Any, timeout: float | None = None, **_: object) -> Any:  # type: ignore[override]
+        return self._call(request, timeout)
+
+
+class _Finished(grpc.Call, grpc.Future):  # type: ignore[type-arg]
+    """A call that is over; every question about its progress has one answer."""
+
+    def __init__(self, response: Any = None) -> None:
+        self._response = response
+
+    def result(self, _timeout: float | None = None) -> Any:
+        return self._response
+
+    def exception(self, _timeout: float | None = None) -> Any:
+        return None
+
+    def traceback(self, _timeout: float | None = None) -> None:
+        return None
+
+    def code(self) -> grpc.StatusCode:
+        return grpc.StatusCode.OK
+
+    def details(self) -> str:
+        return ""
+
+    def initial_metadata(self) -> Metadata:
+        return ()
+
+    def trailing_metadata(self) -> Metadata:
+        return ()
+
+    def cancel(self) -> bool:
+        return False
+
+    def cancelled(self) -> bool:
+        return False
+
+    def is_active(self) -> bool:
+        return False
+
+    def running(self) -> bool:
+        return False
+
+    def done(self) -> bool:
+        return True
+
+    def time_remaining(self) -> float:
+        return 0.0
+
+    def add_callback(self, _callback: Callable[[], None]) -> bool:
+        return False
+
+    def add_done_callback(self, fn: Callable[[Any], None]) -> None:
+        fn(self)
+
+
+class _Failed(grpc.RpcError, _Finished):
+    """An error as gRPC raises it, with Google's details in the trailing metadata."""
+
+    def __init__(self, error: ApiError) -> None:
+        super().__init__(error.message)
+        self._status = rpc_status.to_status(error.status())
+
+    def result(self, _timeout: float | None = None) -> NoReturn:
+        raise self
+
+    def exception(self, _timeout: float | None = None) -> _Failed:
+        return self
+
+    def code(self) -> grpc.StatusCode:
+        code: grpc.StatusCode = self._status.code
+        return code
+
+    def details(self) -> str:
+        return self._status.details or ""
+
+    def trailing_metadata(self) -> Metadata:  # type: ignore[override]
+        return self._status.trailing_metadata or ()
