@@ -29,13 +29,14 @@ def create(world: World, record: NodeRecord, effects: Effects) -> NodeMessage:
     operation = _begin(world, record, "create", at)
 
     def end(at: float) -> None:
-        if effects.stocked_out or capacity.is_full(world, record):
-            world.operations.fail(operation, at, stocked_out(record.place.zone))
+        problem = _problem(world, record, effects)
+        if problem is not None:
+            world.operations.fail(operation, at, problem)
             world.move(record, "", at)
         else:
             nodes.connect(record.message, record.accelerator)
             _ready(world, record, at)
-            _succeed(world, record, operation, at, effects.operation_seconds)
+            _succeed(world, record, operation, at, effects)
 
     _later(world, record, "create", at, end)
     return operation
@@ -45,12 +46,17 @@ def delete(world: World, record: NodeRecord, at: float, effects: Effects) -> Nod
     if record.state == "DELETING":
         raise wrong_state("delete", "DELETING")
     _interrupt(world, record, at, ApiError(Code.CANCELLED, "The node is being deleted."))
+    before = record.state
     world.move(record, "DELETING", at)
     operation = _begin(world, record, "delete", at)
 
     def end(at: float) -> None:
-        world.move(record, "", at)
-        _close(world, operation, at, effects.operation_seconds, Empty())
+        if effects.operation_error is not None:
+            world.operations.fail(operation, at, effects.operation_error)
+            world.move(record, before, at)
+        else:
+            world.move(record, "", at)
+            _close(world, operation, at, effects, Empty())
 
     _later(world, record, "delete", at, end)
     return operation
@@ -70,9 +76,13 @@ def stop(world: World, record: NodeRecord, at: float, effects: Effects) -> NodeM
     operation = _begin(world, record, "stop", at)
 
     def end(at: float) -> None:
-        record.message.health = Node.Health.HEALTH_UNSPECIFIED
-        world.move(record, "STOPPED", at)
-        _succeed(world, record, operation, at, effects.operation_seconds)
+        if effects.operation_error is not None:
+            world.operations.fail(operation, at, effects.operation_error)
+            world.move(record, "READY", at)
+        else:
+            record.message.health = Node.Health.HEALTH_UNSPECIFIED
+            world.move(record, "STOPPED", at)
+            _succeed(world, record, operation, at, effects)
 
     _later(world, record, "stop", at, end)
     return operation
@@ -85,12 +95,13 @@ def start(world: World, record: NodeRecord, at: float, effects: Effects) -> Node
     operation = _begin(world, record, "start", at)
 
     def end(at: float) -> None:
-        if effects.stocked_out or capacity.is_full(world, record):
+        problem = _problem(world, record, effects)
+        if problem is not None:
             world.move(record, "STOPPED", at)
-            world.operations.fail(operation, at, stocked_out(record.place.zone))
+            world.operations.fail(operation, at, problem)
         else:
             _ready(world, record, at)
-            _succeed(world, record, operation, at, effects.operation_seconds)
+            _succeed(world, record, operation, at, effects)
 
     _later(world, record, "start", at, end)
     return operation
@@ -106,8 +117,11 @@ def update(
     operation = _begin(world, record, "update", at)
 
     def end(at: float) -> None:
-        change()
-        _succeed(world, record, operation, at, effects.operation_seconds)
+        if effects.operation_error is not None:
+            world.operations.fail(operation, at, effects.operation_error)
+        else:
+            change()
+            _succeed(world, record, operation, at, effects)
 
     _later(world, record, "update", at, end)
     return operation
@@ -135,6 +149,13 @@ def maintain(world: World, record: NodeRecord, at: float) -> None:
     _later(world, record, "repair", at, lambda at: _ready(world, record, at))
 
 
+def _problem(world: World, record: NodeRecord, effects: Effects) -> ApiError | None:
+    """Say why a node cannot have its hardware; None if it can."""
+    if effects.stocked_out or capacity.is_full(world, record):
+        return stocked_out(record.place.zone)
+    return effects.operation_error
+
+
 def _ready(world: World, record: NodeRecord, at: float) -> None:
     record.message.health = Node.Health.HEALTHY
     record.message.health_description = ""
@@ -157,25 +178,27 @@ def _later(world: World, record: NodeRecord, what: str, at: float, end: Ending) 
 
 
 def _succeed(
-    world: World, record: NodeRecord, operation: NodeMessage, at: float, extra: float
+    world: World, record: NodeRecord, operation: NodeMessage, at: float, effects: Effects
 ) -> None:
     """Close the operation with the node as it is now, though perhaps only later."""
     record.operation = None
-    _close(world, operation, at, extra, copied(record.message))
+    _close(world, operation, at, effects, copied(record.message))
 
 
 def _close(
-    world: World, operation: NodeMessage, at: float, extra: float, response: NodeMessage
+    world: World, operation: NodeMessage, at: float, effects: Effects, response: NodeMessage
 ) -> None:
-    if not extra:
-        world.operations.succeed(operation, at, response)
-        return
-    world.timeline.schedule(
-        at + extra,
-        operation.name,
-        "operation",
-        lambda at: world.operations.succeed(operation, at, response),
-    )
+    def close(at: float) -> None:
+        if effects.misreport is not None:
+            world.operations.fail(operation, at, effects.misreport)
+        else:
+            world.operations.succeed(operation, at, response)
+
+    if effects.operation_seconds:
+        due = at + effects.operation_seconds
+        world.timeline.schedule(due, operation.name, "operation", close)
+    else:
+        close(at)
 
 
 def _interrupt(world: World, record: NodeRecord, at: float, error: ApiError) -> None:

@@ -10,6 +10,7 @@ from ipaddress import IPv4Address, IPv4Network, ip_network
 from typing import Any
 
 from service.emulator import catalog
+from service.emulator.activity import Activity
 from service.emulator.catalog import Accelerator
 from service.emulator.clock import stamp
 from service.emulator.errors import (
@@ -52,7 +53,7 @@ class NodeRecord:
     pending: Event | None = None
     operation: NodeMessage = None
     """The operation in flight, done or not; None before the first."""
-    activity: dict[str, float] = field(default_factory=dict)
+    activity: Activity = field(default_factory=Activity)
     guest_attributes: dict[int, dict[tuple[str, str], str]] = field(default_factory=dict)
     """By worker: (namespace, key) -> value."""
     maintenance: tuple[float, float] | None = None

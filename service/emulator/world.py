@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
@@ -12,12 +14,14 @@ from service.emulator.clock import Clock
 from service.emulator.config import Config
 from service.emulator.errors import not_found
 from service.emulator.faults import Faults
+from service.emulator.hindsight import Hindsight, Sight
 from service.emulator.nodes import NodeRecord
 from service.emulator.operations import Operations
 from service.emulator.timeline import Timeline
-from service.emulator.wire import Node
+from service.emulator.wire import Node, NodeMessage
 
 Observer = Callable[[Transition], None]
+MAX_PAST = 10_000
 
 
 @dataclass
@@ -29,8 +33,11 @@ class World:
     seed: int = 0
     config: Config = field(default_factory=Config)
     nodes: dict[str, NodeRecord] = field(default_factory=dict)
+    past: deque[NodeRecord] = field(default_factory=lambda: deque(maxlen=MAX_PAST))
+    """Nodes that are gone, the newest last: what was measured of them can still be asked for."""
     timeline: Timeline = field(default_factory=Timeline)
     bill: Bill = field(default_factory=Bill)
+    hindsight: Hindsight = field(default_factory=Hindsight)
     observers: list[Observer] = field(default_factory=list)
     operations: Operations = field(init=False)
     faults: Faults = field(init=False)
@@ -39,9 +46,11 @@ class World:
         self._random = Random(self.seed)  # noqa: S311 - repeatable on purpose, protects nothing
         self._now = 0.0
         self._addresses = 0
+        self._names: list[str] = []
         self._first_config = self.config
         self.operations = Operations(self._random)
-        self.faults = Faults(self.rpcs)
+        # A stream of its own: faults by chance must not change what ids are given.
+        self.faults = Faults(self.rpcs, Random(f"{self.seed}/faults"))  # noqa: S311
 
     def settle(self, now: float | None = None) -> float:
         """Let everything due by now happen, each thing at its own time; time never runs back."""
@@ -57,6 +66,9 @@ class World:
         """Forget everything but the seed's place: an id is never given twice."""
         self.config = self._first_config
         self.nodes.clear()
+        self._names.clear()
+        self.hindsight.clear()
+        self.past.clear()
         self.timeline = Timeline()
         self.operations.clear()
         self.faults.clear()
@@ -67,6 +79,15 @@ class World:
         if name not in self.nodes:
             raise not_found(name)
         return self.nodes[name]
+
+    def sight(self, age: float = 0.0) -> Sight:
+        """Show the nodes as they are, or as they were some seconds ago."""
+        now = Sight(self._names, self._look)
+        return self.hindsight.before(now, self._now - age) if age else now
+
+    def _look(self, name: str) -> NodeMessage | None:
+        record = self.nodes.get(name)
+        return None if record is None else record.message
 
     def new_uid(self) -> int:
         return int(2**60 + self._random.getrandbits(62))
@@ -82,12 +103,19 @@ class World:
 
     def move(self, record: NodeRecord, state: str, at: float) -> None:
         """Bring a node into a state and tell those who watch; an empty state is the end of it."""
-        before = record.state if record.name in self.nodes else ""
+        known = record.name in self.nodes
+        before = record.state if known else ""
+        self.hindsight.note(at, record.name, record.message if known else None)
         if state:
+            if not known:
+                insort(self._names, record.name)
             self.nodes[record.name] = record
             record.message.state = Node.State.Value(state)
         else:
             del self.nodes[record.name]
+            del self._names[bisect_left(self._names, record.name)]
+            self.past.append(record)
+        record.activity.moved(before, state, at)
         self._tell(_transition(record, before, state, at))
 
     def _tell(self, transition: Transition) -> None:

@@ -82,7 +82,7 @@ def test_quota_refuses_at_once_and_says_which(cloud):
     [
         ({"code": "UNAVAILABLE", "message": "come again"}, Code.UNAVAILABLE, "come again"),
         ({"code": 7}, Code.PERMISSION_DENIED, "PERMISSION_DENIED on command"),
-        ({}, Code.INTERNAL, "INTERNAL on command"),
+        ({}, Code.INTERNAL, "an internal error has occurred"),
     ],
 )
 def test_any_error_can_be_had(cloud, more, code, message):
@@ -265,3 +265,130 @@ def test_quota_is_held_by_a_preempted_node():
     cloud.ask("DeleteNode", name=name_of("a"))
     cloud.wait(8)
     cloud.create("c")
+
+
+def test_a_failed_operation_leaves_nothing_of_a_create(cloud):
+    order(cloud, "CreateNode", "fail_operation", code="INTERNAL")
+    operation = cloud.create()
+    cloud.wait(20)
+    assert cloud.state() == "GONE"
+    error = cloud.operation(operation).error
+    assert (error.code, error.message) == (Code.INTERNAL, "an internal error has occurred")
+
+
+@pytest.mark.parametrize("rpc", ["DeleteNode", "StopNode"])
+def test_a_failed_operation_leaves_the_node_as_it_was(cloud, rpc):
+    name = cloud.ready()
+    order(cloud, rpc, "fail_operation", code="UNAVAILABLE", message="try again")
+    operation = cloud.ask(rpc, name=name)
+    assert cloud.state() != "READY"
+    cloud.wait(20)
+    assert cloud.state() == "READY"
+    assert cloud.operation(operation).error.message == "try again"
+
+
+def test_an_operation_may_say_it_failed_while_its_node_is_ready_and_billed(cloud):
+    order(cloud, "CreateNode", "misreport_operation", code=13)
+    operation = cloud.create()
+    cloud.wait(30)
+    assert cloud.operation(operation).error.code == Code.INTERNAL
+    assert cloud.state() == "READY"
+    assert cloud.bill()[0]["seconds"] == 10
+
+
+def test_a_lost_operation_is_known_to_nobody_but_goes_on(cloud):
+    order(cloud, "CreateNode", "lose_operation")
+    operation = cloud.create()
+    assert refusal(cloud.operation, operation).code is Code.NOT_FOUND
+    cloud.wait(20)
+    assert cloud.state() == "READY"
+
+
+def test_a_lost_response_may_look_like_a_deadline(cloud):
+    order(cloud, "CreateNode", "lose_response", code="DEADLINE_EXCEEDED")
+    assert refusal(cloud.create).code is Code.DEADLINE_EXCEEDED
+    assert cloud.state() == "CREATING"
+
+
+def listed(cloud: Cloud, **more) -> list[str]:
+    answered = cloud.ask("ListNodes", parent=PARENT, **more)
+    return [each.name.rpartition("/")[2] for each in answered.nodes]
+
+
+def test_an_empty_list_says_nothing_of_what_it_leaves_out(cloud):
+    cloud.ready("a")
+    order(cloud, "ListNodes", "empty_list")
+    answered = cloud.ask("ListNodes", parent=PARENT)
+    assert (len(answered.nodes), list(answered.unreachable), answered.next_page_token) == (
+        0,
+        [],
+        "",
+    )
+    assert listed(cloud) == ["a"]
+
+
+def test_a_short_list_ends_in_the_middle(cloud):
+    for node_id in ("a", "b", "c", "d"):
+        cloud.ready(node_id)
+    order(cloud, "ListNodes", "short_list")
+    assert listed(cloud) == ["a", "b"]
+    assert listed(cloud) == ["a", "b", "c", "d"]
+
+
+def test_a_fault_can_strike_the_second_page_alone(cloud):
+    cloud.ready("a")
+    cloud.ready("b")
+    order(cloud, "ListNodes", "error", match={"page": "next"}, code="UNAVAILABLE")
+    first = cloud.ask("ListNodes", parent=PARENT, page_size=1)
+    token = first.next_page_token
+    again = refusal(cloud.ask, "ListNodes", parent=PARENT, page_size=1, page_token=token)
+    assert again.code is Code.UNAVAILABLE
+
+
+def test_a_stale_answer_shows_the_world_as_it_was(cloud):
+    gone = cloud.ready("gone")
+    cloud.ready("stopped")
+    cloud.wait(10)
+    cloud.ask("DeleteNode", name=gone)
+    cloud.ask("StopNode", name=name_of("stopped"))
+    cloud.wait(10)
+    cloud.create("new")
+    assert listed(cloud) == ["new", "stopped"]
+    order(cloud, "ListNodes", "stale", delay_seconds=15)
+    assert listed(cloud) == ["gone", "stopped"]
+    order(cloud, "GetNode", "stale", delay_seconds=15, times=3)
+    assert (cloud.state("gone"), cloud.state("stopped")) == ("READY", "READY")
+    assert cloud.state("new") == "GONE"
+    assert (cloud.state("gone"), cloud.state("stopped")) == ("GONE", "STOPPED")
+
+
+def test_an_outage_begins_and_ends_by_the_clock(cloud):
+    fault = {"code": "UNAVAILABLE", "after_seconds": 60, "for_seconds": 3600}
+    order(cloud, "*", "error", **fault)
+    cloud.create()
+    for wait, answers in ((59, True), (1, False), (3599, False), (1, True)):
+        cloud.wait(wait)
+        if answers:
+            assert cloud.state() == "READY"
+        else:
+            assert refusal(cloud.get).code is Code.UNAVAILABLE
+    assert control.list_faults(cloud.world)["faults"] == []
+
+
+def test_a_fault_by_chance_strikes_the_same_calls_for_the_same_seed():
+    def struck(seed: int) -> list[bool]:
+        cloud = Cloud(seed=seed)
+        cloud.ready()
+        order(cloud, "GetNode", "error", code="ABORTED", probability=0.4, times=0)
+        return [cloud_fails(cloud) for _ in range(200)]
+
+    def cloud_fails(cloud: Cloud) -> bool:
+        try:
+            cloud.get()
+        except ApiError:
+            return True
+        return False
+
+    assert struck(1) == struck(1)
+    assert struck(1) != struck(2)
+    assert 50 < sum(struck(1)) < 110

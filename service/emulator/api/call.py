@@ -67,12 +67,14 @@ def answer(world: World, method: Method, request: Message) -> Answer:
     try:
         with _no_surprises(method.name):
             now = world.settle()
-            effects = world.faults.take(method.name, facts_of(world, request))
+            effects = world.faults.take(method.name, facts_of(world, request), now)
             if effects.refusal is not None:
                 raise effects.refusal
-            response = method.answer(Call(world, request, now, effects))
-            if effects.response_lost:
-                raise _connection_lost()
+            response = _distorted(method.answer(Call(world, request, now, effects)), effects)
+            if effects.operation_lost:
+                world.operations.forget(response.name)
+            if effects.loss is not None:
+                raise effects.loss
     except ApiError as error:
         return Answer(error=error, delay_seconds=effects.delay_seconds)
     return Answer(response=response, delay_seconds=effects.delay_seconds)
@@ -100,6 +102,7 @@ def facts_of(world: World, request: NodeMessage) -> Mapping[str, str]:
         "zone": path.get("locations", ""),
         "node_id": node_id,
         "name": name or (f"{parent}/nodes/{node_id}" if node_id else ""),
+        "page": "next" if getattr(request, "page_token", "") else "first",
     }
     return facts | _node_facts(world, facts["name"], node)
 
@@ -134,5 +137,19 @@ def _no_surprises(rpc: str) -> Iterator[None]:
         raise ApiError(Code.INTERNAL, "an internal error has occurred") from error
 
 
-def _connection_lost() -> ApiError:
-    return ApiError(Code.UNAVAILABLE, "The connection was lost before the response arrived.")
+def _distorted(response: NodeMessage, effects: Effects) -> NodeMessage:
+    """Leave out what a fault wants left out of a list, without a word about it."""
+    if effects.emptied or effects.shortened:
+        items = getattr(response, _items(response))
+        del items[0 if effects.emptied else len(items) // 2 :]
+        response.next_page_token = ""
+    return response
+
+
+def _items(response: Message) -> str:
+    """Name the field of a list response that holds what is listed."""
+    return next(
+        field.name
+        for field in response.DESCRIPTOR.fields
+        if field.is_repeated and field.message_type is not None
+    )

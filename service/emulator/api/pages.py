@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -25,10 +26,9 @@ def page(
     if size < 0:
         raise ApiError(Code.INVALID_ARGUMENT, f"page_size must not be negative: {size}")
     limit = min(size or DEFAULT_SIZE, MAX_SIZE)
-    after = _read(token, of) if token else ""
-    rest = [item for item in items if key(item) > after] if token else items
-    shown = rest[:limit]
-    return shown, _write(key(shown[-1]), of) if len(rest) > limit else ""
+    first = bisect_right(items, _read(token, of), key=key) if token else 0
+    shown = items[first : first + limit]
+    return shown, _write(key(shown[-1]), of) if first + limit < len(items) else ""
 
 
 def _write(after: str, of: str) -> str:

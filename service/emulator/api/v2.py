@@ -44,7 +44,13 @@ def create_node(call: Call) -> NodeMessage:
 
 
 def get_node(call: Call) -> NodeMessage:
-    return copied(_record(call).message)
+    name = call.request.name
+    place, _ = child_of(name, "nodes")
+    _require_zone(place)
+    seen = call.world.sight(call.effects.stale_seconds).look(name)
+    if seen is None:
+        raise not_found(name)
+    return copied(seen)
 
 
 def list_nodes(call: Call) -> NodeMessage:
@@ -52,18 +58,14 @@ def list_nodes(call: Call) -> NodeMessage:
     request = call.request
     place = _place(request.parent)
     hidden = [zone for zone in call.effects.unreachable if place.zone in {zone, "-"}]
-    found = [
-        record
-        for name, record in sorted(call.world.nodes.items())
-        if record.place.project == place.project
-        and (place.everywhere or record.place.zone == place.zone)
-        and record.place.zone not in hidden
-    ]
-    shown, token = page(
-        found, lambda each: each.name, request.parent, request.page_size, request.page_token
-    )
+    everywhere = f"projects/{place.project}/locations/"
+    sight = call.world.sight(call.effects.stale_seconds)
+    names = sight.under(everywhere if place.everywhere else f"{place.parent}/nodes/")
+    if hidden:
+        names = [name for name in names if name.split("/", 4)[3] not in hidden]
+    shown, token = page(names, str, request.parent, request.page_size, request.page_token)
     return Tpu.ListNodesResponse(
-        nodes=[record.message for record in shown],
+        nodes=[sight.look(name) for name in shown],
         next_page_token=token,
         unreachable=[Place(place.project, zone).parent for zone in hidden],
     )

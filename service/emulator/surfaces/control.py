@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from service.emulator import lifecycle
+from service.emulator import activity, lifecycle
 from service.emulator.clock import parse
 from service.emulator.config import patched
 from service.emulator.errors import ApiError, Code, not_found
@@ -43,7 +43,7 @@ def change_config(world: World, patch: object) -> dict[str, Any]:
 
 
 def add_fault(world: World, order: object) -> dict[str, Any]:
-    return world.faults.add(order).as_dict()
+    return world.faults.add(order, world.settle()).as_dict()
 
 
 def list_faults(world: World) -> dict[str, Any]:
@@ -89,12 +89,15 @@ def maintain(world: World, body: object) -> dict[str, Any]:
 
 
 def set_activity(world: World, body: object) -> dict[str, Any]:
-    """Say how busy a node is, in percent; a key that is not given stays as it was."""
-    world.settle()
-    order = _order(body, "duty_cycle", "cpu")
+    """Say how busy a node, a worker or a chip is from now on; what is not named stays as it was."""
+    now = world.settle()
+    order = _order(body, "worker", "chip", *activity.HIGHEST)
     record = world.find(_name(order))
-    changes = {key: _percent(key, value) for key, value in order.items() if key != "name"}
-    record.activity.update(changes)
+    changes = {
+        key: activity.check(key, value) for key, value in order.items() if key in activity.HIGHEST
+    }
+    worker, chip = _index("worker", order), _index("chip", order)
+    activity.note(record, now, changes, worker, chip)
     return _shown(record)
 
 
@@ -110,7 +113,7 @@ def _shown(record: NodeRecord) -> dict[str, Any]:
     return {
         "name": record.name,
         "node": to_json(record.message, enum_numbers=False),
-        "activity": record.activity,
+        "activity": record.activity.shown(),
     }
 
 
@@ -131,12 +134,11 @@ def _name(order: Mapping[str, object]) -> str:
     return name
 
 
-def _percent(key: str, raw: object) -> float:
-    # The utilization of many cores may add up to more than 100.
-    highest = 100 if key == "duty_cycle" else 100_000
-    if not isinstance(raw, int | float) or isinstance(raw, bool) or not 0 <= raw <= highest:
-        raise _bad(f"{key} must be a number from 0 to {highest}")
-    return float(raw)
+def _index(key: str, order: Mapping[str, object]) -> int | None:
+    raw = order.get(key)
+    if raw is not None and (not isinstance(raw, int) or isinstance(raw, bool)):
+        raise _bad(f"{key} must be a whole number")
+    return raw
 
 
 def _moment(key: str, text: str, default: float) -> float:
