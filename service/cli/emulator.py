@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from service import logs
 from service.cli import parent
-from service.cli.failure import FAILED, Failure
+from service.cli.failure import FAILED, MISUSED, Failure
 
 if TYPE_CHECKING:
     from service.emulator.app import Emulator
+    from service.emulator.world import World
 
 Port = Annotated[int, typer.Option(min=0, max=65_535)]
 
@@ -42,7 +44,7 @@ What it holds: {rest}/_emulator/state    Its bill: {rest}/_emulator/bill
 Ctrl-C ends it, and forgets everything."""
 
 
-def emulator(
+def emulator(  # noqa: PLR0913, PLR0917 - its options
     host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
     grpc_port: Port = 9470,
     rest_port: Port = 9471,
@@ -50,7 +52,21 @@ def emulator(
         float,
         typer.Option(min=0.001, max=1_000_000, help="How many times faster than real things go."),
     ] = 1.0,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same ids again.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="The same seed gives the same ids and misfortunes again.")
+    ] = 0,
+    scenario: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="What goes wrong when: a TOML file."),
+    ] = None,
+    run_startup_scripts: Annotated[
+        bool,
+        typer.Option(
+            "--run-startup-scripts",
+            help="Run the startup scripts of nodes with bash ON THIS MACHINE, AS THIS USER:"
+            " whoever can create a node can then run anything that you can.",
+        ),
+    ] = False,
 ) -> None:
     """Be a Cloud TPU API, for developing and testing without Google."""
     logs.set_up()
@@ -58,11 +74,33 @@ def emulator(
 
     from service.emulator.app import PortTaken, run  # noqa: PLC0415 - costs a second
 
+    world = _world(speed, seed, scenario)
     try:
-        run(host, grpc_port, rest_port, speed, seed, on_ready=_direct)
+        run(
+            world,
+            host,
+            grpc_port,
+            rest_port,
+            on_ready=_direct,
+            run_startup_scripts=run_startup_scripts,
+        )
     except PortTaken as error:
         option = "--rest-port" if error.port == rest_port else "--grpc-port"
         raise Failure(f"{error}; choose another with {option}", code=FAILED) from None
+
+
+def _world(speed: float, seed: int, path: Path | None) -> World:
+    from service.emulator.app import build_world  # noqa: PLC0415 - costs a second
+    from service.emulator.errors import ApiError  # noqa: PLC0415
+    from service.emulator.scenario import play, read  # noqa: PLC0415
+
+    world = build_world(speed=speed, seed=seed)
+    if path is not None:
+        try:
+            play(world, read(path))
+        except (ApiError, OSError) as error:
+            raise Failure(f"--scenario: {error}", code=MISUSED) from None
+    return world
 
 
 def _direct(running: Emulator) -> None:

@@ -9,6 +9,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count, pairwise
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from service.emulator.errors import ApiError, Code
@@ -38,6 +39,7 @@ MAX_STEPS = 4096
 Scope = tuple[int | None, int | None]
 """A worker and a chip in it; None for all of them."""
 WHOLE: Scope = (None, None)
+_at = attrgetter("at")
 
 
 @dataclass(frozen=True, order=True)
@@ -49,7 +51,7 @@ class Step:
     value: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Run:
     """The time from a boot until the machine is gone, None while it is up.
 
@@ -77,23 +79,22 @@ class Course:
     steps: tuple[Step, ...]
 
     def at(self, moment: float) -> float | None:
-        index = bisect_right(self.steps, moment, key=lambda step: step.at)
+        index = bisect_right(self.steps, moment, key=_at)
         return self.steps[index - 1].value if index else None
 
     def mean(self, start: float, end: float, otherwise: float = 0.0) -> float | None:
         """Average over a span, `otherwise` where nothing is known; None if nothing is at all."""
-        known = self.at(end)
-        if known is None:
+        if not self.steps or self.steps[0].at > end:
             return None
-        low = bisect_right(self.steps, start, key=lambda step: step.at)
-        high = bisect_left(self.steps, end, low, key=lambda step: step.at)
-        inside = self.steps[low:high]
-        before = self.at(start)
-        edges = [(start, otherwise if before is None else before)]
-        edges += [(step.at, step.value) for step in inside]
+        if self.steps[-1].at <= start:
+            return self.steps[-1].value
+        low = bisect_right(self.steps, start, key=_at)
+        high = bisect_left(self.steps, end, low, key=_at)
+        before = self.steps[low - 1].value if low else otherwise
+        edges = [(start, before), *((step.at, step.value) for step in self.steps[low:high])]
         spans = pairwise([*edges, (end, 0.0)])
         total = sum(value * (later - at) for (at, value), (later, _) in spans)
-        return total / (end - start) if end > start else known
+        return total / (end - start) if end > start else self.at(end)
 
     def last_above(self, threshold: float, moment: float) -> float | None:
         """Say when the quantity was last above a threshold, at the latest now; None for never."""
@@ -107,7 +108,7 @@ class Course:
         return None
 
 
-@dataclass
+@dataclass(slots=True)
 class Activity:
     """Everything told about one node, and when its machines were up."""
 

@@ -7,16 +7,20 @@ import signal
 import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 
 import uvicorn
 
 from service.emulator.api.methods import RPCS
 from service.emulator.clock import Clock, wall
 from service.emulator.config import Config, patched
+from service.emulator.fates import Fates
 from service.emulator.surfaces.rpc import build_server
 from service.emulator.surfaces.web import build_app
+from service.emulator.surfaces.workers import worker_routes
+from service.emulator.workers.workers import Workers
 from service.emulator.world import World
 
 HOST = "127.0.0.1"
@@ -52,14 +56,24 @@ class Emulator:
         return f"http://{self.host}:{self.rest_port}"
 
 
+Served = Callable[[], AbstractAsyncContextManager[Emulator]]
+
+
 def build_world(*, speed: float = 1.0, seed: int = 0, clock: Clock = wall) -> World:
     """Make a world without servers, for callers in the same process; raises ApiError."""
-    return World(clock, RPCS, seed, patched(Config(), {"speed": speed}))
+    world = World(clock, RPCS, seed, patched(Config(), {"speed": speed}))
+    Fates(world)
+    return world
 
 
 @asynccontextmanager
 async def serving(
-    world: World, host: str = HOST, grpc_port: int = 0, rest_port: int = 0
+    world: World,
+    host: str = HOST,
+    grpc_port: int = 0,
+    rest_port: int = 0,
+    *,
+    run_startup_scripts: bool = False,
 ) -> AsyncIterator[Emulator]:
     """Serve a world on two ports of this event loop, 0 for any; raises PortTaken."""
     # gRPC's own complaint about a taken port is a line of C++ on stderr: look first.
@@ -72,11 +86,13 @@ async def serving(
         listener.close()
         raise PortTaken(host, grpc_port) from None
     await rpc.start()
-    web = _Web(_web_config(world))
+    workers = Workers(world, run_scripts=run_startup_scripts)
+    web = _Web(_web_config(world, f"{host}:{bound}", workers))
     task = asyncio.create_task(web.serve([listener]))
     try:
         await web.ready.wait()
-        yield Emulator(world, host, bound, listener.getsockname()[1])
+        async with workers.living():
+            yield Emulator(world, host, bound, listener.getsockname()[1])
     finally:
         web.should_exit = True
         await rpc.stop(GRACE_SECONDS)
@@ -85,24 +101,43 @@ async def serving(
 
 
 def run(
+    world: World,
     host: str = HOST,
     grpc_port: int = GRPC_PORT,
     rest_port: int = REST_PORT,
-    speed: float = 1.0,
-    seed: int = 0,
     on_ready: Callable[[Emulator], None] | None = None,
+    *,
+    run_startup_scripts: bool = False,
 ) -> None:
-    """Serve until SIGINT or SIGTERM; to be called from the main thread. Raises PortTaken."""
-    world = build_world(speed=speed, seed=seed)
-    asyncio.run(_until_signal(world, host, (grpc_port, rest_port), on_ready))
+    """Serve until SIGINT or SIGTERM; to be called from the main thread. Raises PortTaken.
+
+    `run_startup_scripts` runs what the metadata of nodes says, as the user of this process.
+    """
+    served = partial(
+        serving, world, host, grpc_port, rest_port, run_startup_scripts=run_startup_scripts
+    )
+    asyncio.run(_until_signal(served, on_ready))
 
 
 @contextmanager
 def running(
-    world: World | None = None, host: str = HOST, grpc_port: int = 0, rest_port: int = 0
+    world: World | None = None,
+    host: str = HOST,
+    grpc_port: int = 0,
+    rest_port: int = 0,
+    *,
+    run_startup_scripts: bool = False,
 ) -> Iterator[Emulator]:
     """Serve a world from a thread of its own; look at the world only while no call is under way."""
-    thread = _Thread(world or build_world(), host, (grpc_port, rest_port))
+    served = partial(
+        serving,
+        world or build_world(),
+        host,
+        grpc_port,
+        rest_port,
+        run_startup_scripts=run_startup_scripts,
+    )
+    thread = _Thread(served)
     thread.start()
     try:
         yield thread.emulator()
@@ -126,11 +161,9 @@ class _Web(uvicorn.Server):
 
 
 class _Thread(threading.Thread):
-    def __init__(self, world: World, host: str, ports: tuple[int, int]) -> None:
+    def __init__(self, served: Served) -> None:
         super().__init__(name="tpu-emulator", daemon=True)
-        self._world = world
-        self._host = host
-        self._ports = ports
+        self._served = served
         self._up = threading.Event()
         self._emulator: Emulator | None = None
         self._error: BaseException | None = None
@@ -157,34 +190,31 @@ class _Thread(threading.Thread):
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stop_event = asyncio.Event()
-        async with serving(self._world, self._host, *self._ports) as emulator:
+        async with self._served() as emulator:
             self._emulator = emulator
             self._up.set()
             await self._stop_event.wait()
 
 
-async def _until_signal(
-    world: World,
-    host: str,
-    ports: tuple[int, int],
-    on_ready: Callable[[Emulator], None] | None,
-) -> None:
+async def _until_signal(served: Served, on_ready: Callable[[Emulator], None] | None) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    async with serving(world, host, *ports) as emulator:
+    async with served() as emulator:
         if on_ready is not None:
             on_ready(emulator)
         await stop.wait()
 
 
-def _web_config(world: World) -> uvicorn.Config:
+def _web_config(world: World, grpc_address: str, workers: Workers) -> uvicorn.Config:
     return uvicorn.Config(
-        build_app(world),
+        build_app(world, grpc_address, worker_routes(world, workers)),
         lifespan="off",
         log_config=None,
         access_log=False,
+        # The metadata servers of the workers name another.
+        server_header=False,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
 

@@ -14,7 +14,7 @@ READY_RULE = "ready"
 FREE_RULE = "preempted-in-first-minute"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Transition:
     """A node going from one state to another; `before` is empty at birth, `after` at the end."""
 
@@ -30,7 +30,7 @@ class Transition:
     after: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Entry:
     """Whole seconds from READY to leaving READY; `end` is None while it lasts."""
 

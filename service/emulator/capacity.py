@@ -1,48 +1,100 @@
-"""Limits of the emulated cloud, where some are set: hardware runs out late, quota at once."""
+"""The hardware of the emulated cloud, where a limit is set: it runs out late, not at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Mapping
+from typing import NamedTuple
 
-from service.emulator.errors import ApiError
-from service.emulator.faults import out_of_quota
+from service.emulator.config import Config
+from service.emulator.errors import ApiError, Code, stocked_out, with_eid
+from service.emulator.limits import MODELS
 from service.emulator.nodes import NodeRecord
-from service.emulator.world import World
+from service.emulator.rhythm import left_for_spot
 
+# A state that is named in neither set changes nothing: a node being deleted keeps what it had.
 HOLDS_HARDWARE = {"READY", "STOPPING", "REPAIRING", "RESTARTING", "REIMAGING"}
+HOLDS_NOTHING = {"", "STOPPED", "STARTING", "PREEMPTED", "TERMINATED"}
 
 
-def is_full(world: World, newcomer: NodeRecord) -> bool:
-    """Say whether the zone's hardware is taken by nodes that have it already."""
-    limit = world.config.capacity.get(_key(newcomer))
-    if limit is None:
-        return False
-    holders = (each for each in world.nodes.values() if each.state in HOLDS_HARDWARE)
-    return _chips(holders, newcomer) + newcomer.accelerator.chips > limit
+class Kind(NamedTuple):
+    """Hardware of one sort in one zone; chips are counted by it."""
+
+    zone: str
+    generation: str
+    model: str
 
 
-def quota_refusal(world: World, newcomer: NodeRecord) -> ApiError | None:
-    """Refuse what goes over quota; every listed node counts, a preempted one too."""
-    limit = world.config.quotas.get(_key(newcomer))
-    if limit is None:
-        return None
-    project = newcomer.place.project
-    listed = (each for each in world.nodes.values() if each.place.project == project)
-    if _chips(listed, newcomer) + newcomer.accelerator.chips <= limit:
-        return None
-    facts = {
-        "project": project,
-        "zone": newcomer.place.zone,
-        "generation": newcomer.accelerator.generation,
-        "provisioning_model": newcomer.provisioning_model,
-    }
-    return out_of_quota(facts, limit)
+def kind_of(record: NodeRecord) -> Kind:
+    return Kind(record.place.zone, record.accelerator.generation, record.provisioning_model)
 
 
-def _chips(records: Iterable[NodeRecord], like: NodeRecord) -> int:
-    key = _key(like)
-    return sum(each.accelerator.chips for each in records if _key(each) == key)
+class Hardware:
+    """Chips in use by kind, kept up to date so that nobody has to count the nodes."""
+
+    def __init__(self) -> None:
+        self._used: Counter[Kind] = Counter()
+
+    def note(self, record: NodeRecord, state: str) -> bool:
+        """Follow a node into a state; say whether hardware came free."""
+        holds = _holds(record, state)
+        if holds == record.holds_hardware:
+            return False
+        record.holds_hardware = holds
+        self._used[kind_of(record)] += record.accelerator.chips if holds else -_chips(record)
+        return not holds
+
+    def has_room(self, config: Config, wanted: Mapping[Kind, int], at: float) -> bool:
+        """Say whether all of it is to be had together, of the zone and of the model's own share.
+
+        Spot takes only what others leave, which changes with the hour of the week.
+        """
+        return not config.capacity or all(
+            used + chips <= _left(config, kind, limit, at)
+            for kind, chips in wanted.items()
+            for limit, used in self._limits(config.capacity, kind)
+        )
+
+    def clear(self) -> None:
+        self._used.clear()
+
+    def _limits(self, capacity: Mapping[str, int], kind: Kind) -> list[tuple[int, int]]:
+        whole = f"{kind.zone}/{kind.generation}"
+        limits = []
+        if whole in capacity:
+            used = sum(self._used[kind._replace(model=model)] for model in MODELS)
+            limits.append((capacity[whole], used))
+        if f"{whole}/{kind.model}" in capacity:
+            limits.append((capacity[f"{whole}/{kind.model}"], self._used[kind]))
+        return limits
 
 
-def _key(record: NodeRecord) -> str:
-    return f"{record.place.zone}/{record.accelerator.generation}"
+def shortage(zone: str, model: str, code: int) -> ApiError:
+    """Word a stock-out; with code 13 it is the opaque text seen for spot v5e."""
+    if model == "reserved":
+        text = (
+            "Insufficient reserved capacity. Contact customer support to increase your reservation."
+        )
+        return ApiError(Code.FAILED_PRECONDITION, with_eid(text))
+    if code == Code.INTERNAL:
+        return ApiError(Code.INTERNAL, "an internal error has occurred")
+    return stocked_out(zone)
+
+
+def _holds(record: NodeRecord, state: str) -> bool:
+    if state in HOLDS_HARDWARE:
+        return True
+    if state == "CREATING":
+        # A queued resource is given its hardware first and its nodes then.
+        return bool(record.queued_resource)
+    return record.holds_hardware and state not in HOLDS_NOTHING
+
+
+def _left(config: Config, kind: Kind, limit: int, at: float) -> int:
+    if kind.model not in {"spot", "preemptible"} or not config.odds.spot_rhythm:
+        return limit
+    return left_for_spot(limit, config.odds.spot_rhythm, at)
+
+
+def _chips(record: NodeRecord) -> int:
+    return record.accelerator.chips

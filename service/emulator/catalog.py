@@ -110,6 +110,17 @@ TENSORFLOW_RUNTIMES = (
     ("2.9.1 2.9.2 2.9.3 2.10.0", "-v4", ("v4",)),
 )
 
+# The generations that legacy TPU Nodes were made of; v4 and later come as TPU VMs only.
+LEGACY = ("v2", "v3")
+# What a legacy TPU Node can run, by the names of its `tensorflow_version`.
+TENSORFLOW_VERSIONS = (
+    "1.13 1.14 1.15 1.15.2 1.15.3 2.1 2.1.1 2.1.4 2.2 2.2.3 2.3.1 2.3.3 2.3.4 2.4.0 2.4.2 2.4.3"
+    " 2.4.4 2.5.0 2.5.1 2.5.2 2.5.3 2.6.0 2.6.2 2.6.3 2.6.5 2.7.0 2.7.1 2.7.3 2.8.0 2.8.2 2.8.4"
+    " 2.9.1 2.9.3 2.10.0 2.10.1 2.11.0 2.11.1 2.12.0 2.12.1 2.13.0 2.13.1 2.14.0 2.14.1 2.15.0"
+    " 2.16.1 nightly nightly-2.x pytorch-1.5 pytorch-1.6 pytorch-1.7 pytorch-1.8 pytorch-1.9"
+    " pytorch-1.10 pytorch-1.11 pytorch-1.12 pytorch-1.13 pytorch-2.0 pytorch-nightly"
+)
+
 
 @cache
 def accelerators() -> dict[str, Accelerator]:
@@ -133,6 +144,18 @@ def offered(zone: str) -> tuple[Accelerator, ...]:
     here = {generation for generation, named in ZONES.items() if zone in named.split()}
     found = [each for each in accelerators().values() if each.generation in here]
     return tuple(sorted(found, key=lambda each: each.name))
+
+
+@cache
+def legacy(zone: str) -> tuple[Accelerator, ...]:
+    """List the types of a zone that come as legacy TPU Nodes."""
+    return tuple(each for each in offered(zone) if each.generation in LEGACY)
+
+
+@cache
+def tensorflow_versions() -> tuple[str, ...]:
+    """Name what a legacy TPU Node can run; each zone lists it all."""
+    return tuple(TENSORFLOW_VERSIONS.split())
 
 
 @cache

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from service.emulator.errors import ApiError, Code
+from service.emulator.limits import limits_of, queues_of
+from service.emulator.odds import Odds, patched_odds
+from service.emulator.reservation import Reserved, reservations_of
+from service.emulator.telemetry.settings import Prices, Telemetry, patched_settings
 
 MAX_SECONDS = 10 * 365 * 24 * 3600.0
 
@@ -21,21 +25,47 @@ class Durations:
     start: float = 15.0
     update: float = 2.0
     repair: float = 60.0
+    reimage: float = 30.0
+    restart: float = 30.0
+    # Of queued resources: CREATING, ACCEPTED, WAITING_FOR_RESOURCES even if there is hardware,
+    # from the last node READY to ACTIVE, SUSPENDING and DELETING at least.
+    accept: float = 3.0
+    queue: float = 2.0
+    allocate: float = 5.0
+    activate: float = 2.0
+    suspend: float = 5.0
+    remove: float = 4.0
+    refuse: float = 1.5
+    """Until the operation of a delete that comes at the wrong time fails."""
+    examine: float = 30.0
+    """Between two looks for hardware, unless some comes free."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """`capacity` and `quotas` are chips by `zone/generation`; what is not named is unlimited.
+    """`capacity` and `quotas` are chips by `zone/generation[/model]`; what is not named has no end.
 
     Capacity counts nodes that hold hardware, and runs out late, inside the operation. Quota counts
-    every listed node of a project, dead ones too, and refuses at once.
+    every listed node of a project, dead ones and what is queued too, and refuses at once; it may
+    also be set by region. A key with a model counts that model alone. `closed_queues` take no
+    requests of a `zone/accelerator-type`, and `no_flex_start` none of that provisioning model.
     """
 
     speed: float = 1.0
     strict_runtimes: bool = False
     durations: Durations = field(default_factory=Durations)
+    odds: Odds = field(default_factory=Odds)
     capacity: Mapping[str, int] = field(default_factory=dict)
     quotas: Mapping[str, int] = field(default_factory=dict)
+    stockout_code: int = 8
+    """13 for the opaque error that was seen for spot v5e."""
+    create_rate_per_minute: int = 0
+    """Creations a project may ask for within a minute, 0 for any; the real limit was seen at 91."""
+    closed_queues: tuple[str, ...] = ()
+    no_flex_start: tuple[str, ...] = ()
+    reservations: tuple[Reserved, ...] = ()
+    telemetry: Telemetry = field(default_factory=Telemetry)
+    prices: Prices = field(default_factory=Prices)
 
     def seconds(self, what: str) -> float:
         """Say how long a change takes at the present speed."""
@@ -55,14 +85,16 @@ def patched(config: Config, patch: object) -> Config:
 
 def _value(config: Config, key: str, raw: object) -> Any:
     match key:
-        case "speed":
-            return _number(raw, "speed", 0.001, 1_000_000)
-        case "strict_runtimes":
-            return _flag(raw, key)
         case "durations":
             return _durations(config.durations, raw)
+        case "odds":
+            return patched_odds(config.odds, raw)
+        case "telemetry":
+            return patched_settings(config.telemetry, raw)
+        case "prices":
+            return patched_settings(config.prices, raw)
         case _:
-            return {name: _count(chips, name) for name, chips in _mapping(raw, key).items()}
+            return READERS[key](raw, key)
 
 
 def _durations(durations: Durations, raw: object) -> Durations:
@@ -85,9 +117,15 @@ def _number(raw: object, what: str, lowest: float, highest: float) -> float:
     raise _refusal(f"{what} must be a number from {lowest:g} to {highest:.0f}")
 
 
-def _count(raw: object, what: str) -> int:
+def _whole(raw: object, what: str) -> int:
     if not isinstance(raw, int) or isinstance(raw, bool) or raw < 0:
-        raise _refusal(f"{what} must be a whole number of chips, at least 0")
+        raise _refusal(f"{what} must be a whole number, at least 0")
+    return raw
+
+
+def _one_of(known: tuple[int, ...], raw: object, what: str) -> int:
+    if not isinstance(raw, int) or isinstance(raw, bool) or raw not in known:
+        raise _refusal(f"{what} must be one of {', '.join(map(str, known))}")
     return raw
 
 
@@ -105,3 +143,17 @@ def _refuse_unknown(given: Mapping[str, object], known: list[str], what: str) ->
 
 def _refusal(text: str) -> ApiError:
     return ApiError(Code.INVALID_ARGUMENT, text)
+
+
+# How to read the keys that replace what was there before.
+READERS: Mapping[str, Callable[[object, str], Any]] = {
+    "speed": lambda raw, key: _number(raw, key, 0.001, 1_000_000),
+    "strict_runtimes": _flag,
+    "capacity": lambda raw, key: limits_of(_mapping(raw, key), key, by_region=False),
+    "quotas": lambda raw, key: limits_of(_mapping(raw, key), key, by_region=True),
+    "stockout_code": lambda raw, key: _one_of((8, 13), raw, key),
+    "create_rate_per_minute": _whole,
+    "closed_queues": queues_of,
+    "no_flex_start": queues_of,
+    "reservations": reservations_of,
+}

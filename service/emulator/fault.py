@@ -19,7 +19,9 @@ FACTS = (
     "generation",
     "runtime_version",
     "provisioning_model",
+    "queued_resource_id",
     "page",
+    "metric",
 )
 
 
@@ -37,18 +39,33 @@ class Action(StrEnum):
     EMPTY_LIST = "empty_list"
     SHORT_LIST = "short_list"
     STALE = "stale"
+    FAIL_PROVISIONING = "fail_provisioning"
 
 
-OPERATIONS = ("CreateNode", "DeleteNode", "StartNode", "StopNode", "UpdateNode")
+OPERATIONS = (
+    "CreateNode",
+    "DeleteNode",
+    "StartNode",
+    "StopNode",
+    "UpdateNode",
+    "CreateQueuedResource",
+    "DeleteQueuedResource",
+    "ResetQueuedResource",
+    "ReimageNode",
+    "SimulateMaintenanceEvent",
+    "PerformMaintenance",
+    "PerformMaintenanceQueuedResource",
+)
 
 # The calls that an action makes sense for; an action not named here fits every call.
 ONLY_FOR = {
-    Action.STOCKOUT: ("CreateNode", "StartNode"),
+    Action.STOCKOUT: ("CreateNode", "StartNode", "CreateQueuedResource"),
+    Action.FAIL_PROVISIONING: ("CreateQueuedResource",),
     Action.SLOW_OPERATION: OPERATIONS,
     Action.FAIL_OPERATION: OPERATIONS,
     Action.MISREPORT_OPERATION: OPERATIONS,
     Action.LOSE_OPERATION: OPERATIONS,
-    Action.PARTIAL_LIST: ("ListNodes",),
+    Action.PARTIAL_LIST: ("ListNodes", "ListQueuedResources"),
     Action.STALE: ("ListNodes", "GetNode"),
 }
 LISTS_ONLY = {Action.EMPTY_LIST, Action.SHORT_LIST}
@@ -68,7 +85,8 @@ class Fault:
 
     It is in force for `for_seconds` (0 for ever) from `after_seconds` after it was asked for, and
     then strikes a fitting call with `probability`. `delay_seconds` is real time for `delay`, the
-    world's for `slow_operation`, and the age of what is shown for `stale`.
+    world's for `slow_operation` and for the `stockout` of what is queued, and the age of what is
+    shown for `stale`.
     """
 
     id: int

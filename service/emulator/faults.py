@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from itertools import count
 from random import Random
 from typing import Any
 
 from service.emulator.catalog import region_of, zones
-from service.emulator.errors import ApiError, Code, quota_exceeded
+from service.emulator.errors import ApiError, Code
 from service.emulator.fault import Action, Facts, Fault
 from service.emulator.orders import fault_of
+from service.emulator.quota import out_of_quota
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,10 @@ class Effects:
     """What the caller gets to see instead of the response, after the call took effect."""
     delay_seconds: float = 0.0
     stocked_out: bool = False
+    stockout_seconds: float = 0.0
+    """How long hardware stays out of reach of what is queued; infinite if nobody said."""
+    provisioning_error: ApiError | None = None
+    """How a queued resource fails while it is provisioned."""
     operation_seconds: float = 0.0
     operation_error: ApiError | None = None
     """How the operation ends, without its effect."""
@@ -48,6 +54,11 @@ class Faults:
         fault = fault_of(order, self.rpcs, next(self._ids), now)
         self._list.append(fault)
         return fault
+
+    @property
+    def quiet(self) -> bool:
+        """Say that no fault is in force, so that nobody need ask."""
+        return not self._list
 
     def all(self) -> list[dict[str, Any]]:
         return [fault.as_dict() for fault in self._list]
@@ -86,6 +97,8 @@ def _together(faults: list[Fault], facts: Facts) -> Effects:
         loss=_first(faults, facts, Action.LOSE_RESPONSE),
         delay_seconds=seconds(Action.DELAY),
         stocked_out=Action.STOCKOUT in actions,
+        stockout_seconds=seconds(Action.STOCKOUT) or math.inf,
+        provisioning_error=_first(faults, facts, Action.FAIL_PROVISIONING),
         operation_seconds=seconds(Action.SLOW_OPERATION),
         operation_error=_first(faults, facts, Action.FAIL_OPERATION),
         misreport=_first(faults, facts, Action.MISREPORT_OPERATION),
@@ -109,7 +122,7 @@ def _unreachable(faults: list[Fault]) -> tuple[str, ...]:
 
 def _error(fault: Fault, facts: Facts) -> ApiError:
     if fault.action is Action.QUOTA:
-        error = out_of_quota(facts, 0)
+        error = _out_of_quota(facts)
         return ApiError(error.code, fault.message or error.message, error.details)
     return ApiError(fault.code, fault.message or _default_text(fault))
 
@@ -122,11 +135,11 @@ def _default_text(fault: Fault) -> str:
     return f"{fault.code.name} on command"
 
 
-def out_of_quota(facts: Facts, limit: int) -> ApiError:
-    """Refuse in the words of the API's own quota, which is named by generation and model."""
-    generation = facts.get("generation", "") or "v2"
-    spot = facts.get("provisioning_model") in {"spot", "preemptible"}
-    family = {"v5e": "V5sLitepod"}.get(generation, generation.upper())
-    name = f"TPU{family}{'Preemptible' if spot else ''}PerProjectPerRegionForTPUAPI"
-    region = region_of(facts.get("zone", "")) or "global"
-    return quota_exceeded(name, limit, f"region {region}", facts.get("project", ""))
+def _out_of_quota(facts: Facts) -> ApiError:
+    return out_of_quota(
+        facts.get("generation", "") or "v2",
+        facts.get("provisioning_model", ""),
+        0,
+        region_of(facts.get("zone", "")) or "global",
+        facts.get("project", ""),
+    )

@@ -2,22 +2,80 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from service.emulator.errors import ApiError, Code, invalid_argument
 from service.emulator.nodes import NodeRecord
 from service.emulator.wire import NodeMessage, Tpu
 
+SWITCH = "enable-guest-attributes"
+# A namespace or a key, as Google documents the keys of metadata.
+NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
+MAX_VALUE = 256 * 1024
+# Google documents ten queries a minute for each machine; beyond, what is written may be lost.
+QUERIES = 10.0
+PER_SECONDS = 60.0
+
+
+def enabled(record: NodeRecord) -> bool:
+    """Say whether workers may publish: yes, unless the node's metadata says no.
+
+    A machine of Compute Engine has to switch them on; those of Cloud TPU publish their host keys,
+    which gcloud reads, though nobody did.
+    """
+    return str(record.message.metadata.get(SWITCH, "TRUE")).upper() != "FALSE"
+
 
 def publish(record: NodeRecord, worker: int, namespace: str, key: str, value: str) -> None:
-    """Set a value as the worker itself would; raises ApiError for a worker it does not have."""
-    _check_worker(record, str(worker))
+    """Set a value as the worker itself would; raises ApiError for what cannot be."""
+    check_worker(record, str(worker))
+    for name in (namespace, key):
+        if NAME.fullmatch(name) is None:
+            raise ApiError(
+                Code.INVALID_ARGUMENT, f'"{name[:140]}" does not match "{NAME.pattern}".'
+            )
+    if len(value.encode()) > MAX_VALUE:
+        raise ApiError(Code.INVALID_ARGUMENT, f"The value is longer than {MAX_VALUE} bytes.")
     record.guest_attributes.setdefault(worker, {})[namespace, key] = value
+
+
+def withdraw(record: NodeRecord, worker: int, namespace: str, key: str) -> bool:
+    """Drop a value; False if there was none."""
+    return record.guest_attributes.get(worker, {}).pop((namespace, key), None) is not None
+
+
+def of_worker(record: NodeRecord, worker: int) -> Mapping[tuple[str, str], str]:
+    """Give a worker's values by namespace and key."""
+    return record.guest_attributes.get(worker, {})
+
+
+@dataclass
+class Allowance:
+    """The queries that a machine has left: a bucket of ten that fills up again in a minute."""
+
+    left: float = QUERIES
+    at: float = 0.0
+
+    def take(self, now: float, speed: float) -> bool:
+        """Count a query; False if it was one too many."""
+        gained = (now - self.at) * speed * QUERIES / PER_SECONDS
+        self.left = min(QUERIES, self.left + max(gained, 0.0))
+        self.at = now
+        if self.left < 1:
+            return False
+        self.left -= 1
+        return True
 
 
 def read(record: NodeRecord, query_path: str, worker_ids: list[str]) -> list[NodeMessage]:
     """List the values under `namespace/` or `namespace/key`, one message for each worker."""
-    for worker in worker_ids:
-        _check_worker(record, worker)
-    workers = [int(each) for each in worker_ids] or list(range(record.accelerator.hosts))
+    # gcloud names the empty worker when it means all of them.
+    named = [each for each in worker_ids if each]
+    for worker in named:
+        check_worker(record, worker)
+    workers = [int(each) for each in named] or list(range(record.accelerator.hosts))
     found = [_values(record, worker, query_path) for worker in workers]
     if not any(each.query_value.items for each in found):
         raise invalid_argument('The "GuestAttributes" value "" was not found.')
@@ -37,7 +95,8 @@ def _values(record: NodeRecord, worker: int, query_path: str) -> NodeMessage:
     )
 
 
-def _check_worker(record: NodeRecord, worker: str) -> None:
+def check_worker(record: NodeRecord, worker: str) -> None:
+    """Refuse a worker that the node does not have; raises ApiError."""
     known = [str(index) for index in range(record.accelerator.hosts)]
     if worker not in known:
         raise ApiError(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from service.emulator import capacity, nodes
+from service.emulator import nodes
+from service.emulator.capacity import kind_of, shortage
 from service.emulator.errors import (
     ApiError,
     Code,
     precondition_failed,
-    stocked_out,
     update_in_state,
     wrong_state,
 )
@@ -20,6 +20,7 @@ from service.emulator.world import World
 
 Ending = Callable[[float], None]
 SPOT_MODELS = {"spot", "preemptible"}
+TERMINABLE = {"CREATING", "READY", "REPAIRING", "RESTARTING"}
 
 
 def create(world: World, record: NodeRecord, effects: Effects) -> NodeMessage:
@@ -29,7 +30,7 @@ def create(world: World, record: NodeRecord, effects: Effects) -> NodeMessage:
     operation = _begin(world, record, "create", at)
 
     def end(at: float) -> None:
-        problem = _problem(world, record, effects)
+        problem = _problem(world, record, at, effects)
         if problem is not None:
             world.operations.fail(operation, at, problem)
             world.move(record, "", at)
@@ -37,6 +38,8 @@ def create(world: World, record: NodeRecord, effects: Effects) -> NodeMessage:
             nodes.connect(record.message, record.accelerator)
             _ready(world, record, at)
             _succeed(world, record, operation, at, effects)
+            # A message that grew piece by piece takes up half as much again as its copy.
+            record.message = copied(record.message)
 
     _later(world, record, "create", at, end)
     return operation
@@ -56,13 +59,14 @@ def delete(world: World, record: NodeRecord, at: float, effects: Effects) -> Nod
             world.move(record, before, at)
         else:
             world.move(record, "", at)
-            _close(world, operation, at, effects, Empty())
+            conclude(world, operation, at, effects, Empty())
 
     _later(world, record, "delete", at, end)
     return operation
 
 
 def stop(world: World, record: NodeRecord, at: float, effects: Effects) -> NodeMessage:
+    _refuse_queued(record, "stop")
     _require(record, "stop", "READY")
     if not record.accelerator.single_host:
         raise precondition_failed(
@@ -90,12 +94,13 @@ def stop(world: World, record: NodeRecord, at: float, effects: Effects) -> NodeM
 
 def start(world: World, record: NodeRecord, at: float, effects: Effects) -> NodeMessage:
     """Start a stopped node, whose capacity was not held: it may end with a stock-out."""
+    _refuse_queued(record, "start")
     _require(record, "start", "STOPPED")
     world.move(record, "STARTING", at)
     operation = _begin(world, record, "start", at)
 
     def end(at: float) -> None:
-        problem = _problem(world, record, effects)
+        problem = _problem(world, record, at, effects)
         if problem is not None:
             world.move(record, "STOPPED", at)
             world.operations.fail(operation, at, problem)
@@ -134,25 +139,100 @@ def preempt(world: World, record: NodeRecord, at: float, *, forced: bool) -> Non
     if record.provisioning_model not in SPOT_MODELS and not forced:
         raise precondition_failed("only spot and preemptible nodes are preempted, unless forced")
     _interrupt(world, record, at, update_in_state("PREEMPTED"))
+    record.maintenance = None
     record.message.health = Node.Health.HEALTH_UNSPECIFIED
     world.move(record, "PREEMPTED", at)
 
 
+def terminate(world: World, record: NodeRecord, at: float) -> None:
+    """End the life of a node that may live only so long; it stays listed until deleted."""
+    if record.state not in TERMINABLE:
+        raise wrong_state("terminate", record.state)
+    _interrupt(world, record, at, update_in_state("TERMINATED"))
+    record.message.health = Node.Health.HEALTH_UNSPECIFIED
+    record.message.health_description = "The node reached the end of its life cycle."
+    world.move(record, "TERMINATED", at)
+
+
+def reimage(
+    world: World, record: NodeRecord, at: float, effects: Effects, version: str
+) -> NodeMessage:
+    """Put another version of its software on a node."""
+    _require(record, "reimage", "READY")
+    record.message.health = Node.Health.HEALTH_UNSPECIFIED
+    world.move(record, "REIMAGING", at)
+    operation = _begin(world, record, "reimage", at)
+
+    def end(at: float) -> None:
+        if effects.operation_error is None:
+            record.message.runtime_version = version
+        _ready(world, record, at)
+        _finish(world, record, operation, at, effects)
+
+    _later(world, record, "reimage", at, end)
+    return operation
+
+
 def maintain(world: World, record: NodeRecord, at: float) -> None:
     """Repair a READY node under a maintenance event; it comes back READY."""
+    _repair(world, record, at, lambda _: None)
+
+
+def maintain_on_request(
+    world: World, record: NodeRecord, at: float, verb: str, effects: Effects
+) -> NodeMessage:
+    """As `maintain`, with an operation that lasts until the node is READY again."""
+    _require(record, verb, "READY")
+
+    def end(at: float) -> None:
+        _finish(world, record, operation, at, effects)
+
+    _repair(world, record, at, end)
+    operation = _begin(world, record, verb, at)
+    return operation
+
+
+def _repair(world: World, record: NodeRecord, at: float, then: Ending) -> None:
     if record.state != "READY":
         raise wrong_state("maintenance", record.state)
     _interrupt(world, record, at, update_in_state("REPAIRING"))
+    record.maintenance = (at, at + world.config.seconds("repair"))
     record.message.health = Node.Health.UNHEALTHY_MAINTENANCE
     record.message.health_description = "The TPU is undergoing a maintenance event."
     world.move(record, "REPAIRING", at)
-    _later(world, record, "repair", at, lambda at: _ready(world, record, at))
+
+    def end(at: float) -> None:
+        record.maintenance = None
+        _ready(world, record, at)
+        then(at)
+
+    _later(world, record, "repair", at, end)
 
 
-def _problem(world: World, record: NodeRecord, effects: Effects) -> ApiError | None:
+def break_host(world: World, record: NodeRecord, at: float, *, recovers: bool) -> None:
+    """Restart a READY node whose host failed; a repair that fails leaves it UNKNOWN."""
+    if record.state != "READY":
+        raise wrong_state("restart", record.state)
+    _interrupt(world, record, at, update_in_state("RESTARTING"))
+    record.message.health = Node.Health.TIMEOUT
+    record.message.health_description = "The TPU is unresponsive after a host error."
+    world.move(record, "RESTARTING", at)
+
+    def end(at: float) -> None:
+        if recovers:
+            _ready(world, record, at)
+        else:
+            world.move(record, "UNKNOWN", at)
+
+    _later(world, record, "restart", at, end)
+
+
+def _problem(world: World, record: NodeRecord, at: float, effects: Effects) -> ApiError | None:
     """Say why a node cannot have its hardware; None if it can."""
-    if effects.stocked_out or capacity.is_full(world, record):
-        return stocked_out(record.place.zone)
+    wanted = {} if record.holds_hardware else {kind_of(record): record.accelerator.chips}
+    if effects.stocked_out or not world.hardware.has_room(world.config, wanted, at):
+        code = world.config.stockout_code
+        return shortage(record.place.zone, record.provisioning_model, code)
     return effects.operation_error
 
 
@@ -177,17 +257,29 @@ def _later(world: World, record: NodeRecord, what: str, at: float, end: Ending) 
     record.pending = world.timeline.schedule(due, record.name, what, act)
 
 
+def _finish(
+    world: World, record: NodeRecord, operation: NodeMessage, at: float, effects: Effects
+) -> None:
+    """Close the operation as a fault has it, or with the node as it is now."""
+    if effects.operation_error is not None:
+        world.operations.fail(operation, at, effects.operation_error)
+    else:
+        _succeed(world, record, operation, at, effects)
+
+
 def _succeed(
     world: World, record: NodeRecord, operation: NodeMessage, at: float, effects: Effects
 ) -> None:
     """Close the operation with the node as it is now, though perhaps only later."""
     record.operation = None
-    _close(world, operation, at, effects, copied(record.message))
+    conclude(world, operation, at, effects, copied(record.message))
 
 
-def _close(
+def conclude(
     world: World, operation: NodeMessage, at: float, effects: Effects, response: NodeMessage
 ) -> None:
+    """Close the operation of what succeeded, perhaps only later, perhaps with a lie."""
+
     def close(at: float) -> None:
         if effects.misreport is not None:
             world.operations.fail(operation, at, effects.misreport)
@@ -209,6 +301,11 @@ def _interrupt(world: World, record: NodeRecord, at: float, error: ApiError) -> 
     if record.busy:
         world.operations.fail(record.operation, at, error)
     record.operation = None
+
+
+def _refuse_queued(record: NodeRecord, verb: str) -> None:
+    if record.queued_resource:
+        raise precondition_failed(f"{verb} is not supported for nodes of a queued resource")
 
 
 def _require(record: NodeRecord, verb: str, state: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network, ip_network
 from typing import Any
@@ -42,7 +43,11 @@ MAX_METADATA_VALUE = 256 * 1024
 CLOUD_PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
 
 
-@dataclass
+Watch = Callable[["NodeRecord", float, str], None]
+"""Told of a node, the moment and the state that it came into; an empty state is its end."""
+
+
+@dataclass(slots=True)
 class NodeRecord:
     """One node of the world: the message that is shown, and what the world knows besides."""
 
@@ -60,6 +65,11 @@ class NodeRecord:
     """The window of the maintenance to come, or under way."""
     queued_resource: str = ""
     """The full name of the queued resource that it belongs to; empty for a node of its own."""
+    model: str = ""
+    """The provisioning model, where the message has no words for it (`flex_start`)."""
+    holds_hardware: bool = False
+    watch: Watch | None = None
+    """Who else follows what becomes of it: its queued resource."""
 
     @property
     def name(self) -> str:
@@ -71,7 +81,7 @@ class NodeRecord:
 
     @property
     def provisioning_model(self) -> str:
-        return provisioning_model(self.message)
+        return self.model or provisioning_model(self.message)
 
     @property
     def busy(self) -> bool:
@@ -91,7 +101,7 @@ def state_name(number: int) -> str:
 def provisioning_model(node: NodeMessage) -> str:
     asked = node.scheduling_config
     for model in ("spot", "preemptible", "reserved"):
-        if getattr(asked, model):
+        if getattr(asked, model, False):
             return model
     return "on_demand"
 
@@ -117,6 +127,11 @@ def accelerator_of(node: NodeMessage, zone: str) -> Accelerator:
 def check(node: NodeMessage, accelerator: Accelerator, *, strict_runtimes: bool) -> None:
     """Refuse what the cloud refuses at once; raises ApiError."""
     check_runtime(node.runtime_version, accelerator, strict=strict_runtimes)
+    check_settings(node, accelerator)
+
+
+def check_settings(node: NodeMessage, accelerator: Accelerator) -> None:
+    """Refuse what cannot be, whatever software the node is to run."""
     check_labels(node.labels)
     check_metadata(node)
     asked = node.scheduling_config

@@ -10,7 +10,7 @@ from itertools import count
 Act = Callable[[float], None]
 
 
-@dataclass(order=True)
+@dataclass(order=True, slots=True)
 class Event:
     """Something that happens to a target at `due`; `act` is told the moment it counts for.
 
@@ -28,7 +28,10 @@ class Event:
 
 
 class Timeline:
+    """`moment` is when the event that is happening counts for; None while nothing happens."""
+
     def __init__(self) -> None:
+        self.moment: float | None = None
         self._heap: list[Event] = []
         self._order = count()
 
@@ -39,12 +42,15 @@ class Timeline:
         heapq.heappush(self._heap, event)
         return event
 
-    def run_due(self, now: float) -> None:
-        """Let everything due by now happen, each thing at its own time."""
+    def run_due(self, now: float) -> bool:
+        """Let everything due by now happen, each thing at its own time; say whether any did."""
+        any_did = False
         while self._heap and self._heap[0].due <= now:
             event = heapq.heappop(self._heap)
             if not event.cancelled:
-                event.act(event.due)
+                any_did = True
+                self._happen(event, event.due)
+        return any_did
 
     def hurry(self, now: float) -> int:
         """Let everything under way, and what follows from it, happen now; say how many did."""
@@ -55,11 +61,18 @@ class Timeline:
             if event.fate:
                 fates.append(event)
             elif not event.cancelled:
-                event.act(now)
+                self._happen(event, now)
                 done += 1
         for event in fates:
             heapq.heappush(self._heap, event)
         return done
+
+    def _happen(self, event: Event, moment: float) -> None:
+        self.moment = moment
+        try:
+            event.act(moment)
+        finally:
+            self.moment = None
 
     def pending(self) -> list[Event]:
         return sorted(event for event in self._heap if not event.cancelled)

@@ -8,7 +8,7 @@ from service.emulator import nodes
 from service.emulator.errors import ApiError, Code, invalid_argument
 from service.emulator.names import check_labels
 from service.emulator.nodes import NodeRecord
-from service.emulator.wire import Node, NodeMessage, copied
+from service.emulator.wire import NodeMessage, copied
 
 EXTERNAL_IPS = "network_config.enable_external_ips"
 FIELDS = ("description", "tags", "labels", "metadata", "data_disks")
@@ -42,16 +42,12 @@ def _check(wanted: NodeMessage, paths: tuple[str, ...]) -> None:
 
 def _apply(node: NodeMessage, wanted: NodeMessage, paths: tuple[str, ...]) -> None:
     """Replace each field as a whole, maps and lists too, as a field mask says."""
-    chosen = Node()
     for path in paths:
         if path == EXTERNAL_IPS:
             node.network_config.enable_external_ips = wanted.network_config.enable_external_ips
             nodes.set_external_ips(node)
-            continue
-        node.ClearField(path)
-        part = copied(wanted)
-        for field in part.DESCRIPTOR.fields:
-            if field.name != path:
-                part.ClearField(field.name)
-        chosen.MergeFrom(part)
-    node.MergeFrom(chosen)
+        elif path == "description":
+            node.description = wanted.description
+        else:
+            node.ClearField(path)
+            getattr(node, path).MergeFrom(getattr(wanted, path))

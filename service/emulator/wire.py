@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from google.cloud import tpu_v2
+from google.cloud import tpu_v1, tpu_v2, tpu_v2alpha1
 from google.cloud.location import locations_pb2
 from google.longrunning import operations_pb2
 from google.protobuf import empty_pb2
@@ -20,6 +20,8 @@ __all__ = [
     "OperationMetadata",
     "RuntimeVersion",
     "Tpu",
+    "TpuV1",
+    "TpuV2Alpha1",
     "copied",
     "locations_pb2",
     "operations_pb2",
@@ -40,6 +42,8 @@ class _Raw:
 
 
 Tpu = _Raw(tpu_v2)
+TpuV1 = _Raw(tpu_v1)
+TpuV2Alpha1 = _Raw(tpu_v2alpha1)
 Node: Any = Tpu.Node
 AcceleratorType: Any = Tpu.AcceleratorType
 RuntimeVersion: Any = Tpu.RuntimeVersion

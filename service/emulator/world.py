@@ -10,6 +10,7 @@ from ipaddress import IPv4Address
 from random import Random
 
 from service.emulator.bill import Bill, Transition
+from service.emulator.capacity import Hardware, kind_of
 from service.emulator.clock import Clock
 from service.emulator.config import Config
 from service.emulator.errors import not_found
@@ -17,10 +18,16 @@ from service.emulator.faults import Faults
 from service.emulator.hindsight import Hindsight, Sight
 from service.emulator.nodes import NodeRecord
 from service.emulator.operations import Operations
+from service.emulator.queue import Queue
+from service.emulator.quota import Holdings, Rates
+from service.emulator.requests import Requests
+from service.emulator.telemetry import audit
+from service.emulator.telemetry.journal import Journal
 from service.emulator.timeline import Timeline
 from service.emulator.wire import Node, NodeMessage
 
 Observer = Callable[[Transition], None]
+Reconfigured = Callable[[float], None]
 MAX_PAST = 10_000
 
 
@@ -38,7 +45,17 @@ class World:
     timeline: Timeline = field(default_factory=Timeline)
     bill: Bill = field(default_factory=Bill)
     hindsight: Hindsight = field(default_factory=Hindsight)
+    logs: Journal = field(default_factory=Journal)
+    kept: dict[tuple[str, bytes], NodeMessage] = field(default_factory=dict)
+    """Answers that hold until something happens, by call and request."""
     observers: list[Observer] = field(default_factory=list)
+    on_config: list[Reconfigured] = field(default_factory=list)
+    """Told the moment at which the configuration changed."""
+    queue: Queue = field(default_factory=Queue)
+    hardware: Hardware = field(default_factory=Hardware)
+    holdings: Holdings = field(default_factory=Holdings)
+    rates: Rates = field(default_factory=Rates)
+    requests: Requests = field(default_factory=Requests)
     operations: Operations = field(init=False)
     faults: Faults = field(init=False)
 
@@ -48,31 +65,57 @@ class World:
         self._addresses = 0
         self._names: list[str] = []
         self._first_config = self.config
+        self._looking = False
+        self.on_config.append(self._look_for_room)
         self.operations = Operations(self._random)
         # A stream of its own: faults by chance must not change what ids are given.
         self.faults = Faults(self.rpcs, Random(f"{self.seed}/faults"))  # noqa: S311
 
     def settle(self, now: float | None = None) -> float:
-        """Let everything due by now happen, each thing at its own time; time never runs back."""
+        """Let everything due by now happen, each thing at its own time; time never runs back.
+
+        Asked from within something that happens, it says when that is, and lets nothing happen.
+        """
+        if self.timeline.moment is not None:
+            return self.timeline.moment
         self._now = max(self._now, self.clock() if now is None else now)
-        self.timeline.run_due(self._now)
+        if self.timeline.run_due(self._now):
+            self.touch()
         return self._now
 
     def hurry(self) -> int:
         """Let everything pending happen now, and be stamped with now."""
-        return self.timeline.hurry(self.settle())
+        done = self.timeline.hurry(self.settle())
+        self.touch()
+        return done
+
+    def touch(self) -> None:
+        """Forget the answers that held as long as nothing happened."""
+        self.kept.clear()
+
+    def configure(self, config: Config) -> None:
+        """Change how the world works from now on; what has already begun keeps its time."""
+        now = self.settle()
+        self.touch()
+        self.config = config
+        for told in self.on_config:
+            told(now)
 
     def reset(self) -> None:
         """Forget everything but the seed's place: an id is never given twice."""
-        self.config = self._first_config
         self.nodes.clear()
         self._names.clear()
         self.hindsight.clear()
         self.past.clear()
+        for each in (self.queue, self.hardware, self.holdings, self.rates, self.requests):
+            each.clear()
+        self._looking = False
         self.timeline = Timeline()
         self.operations.clear()
         self.faults.clear()
         self.bill.clear()
+        self.logs.clear()
+        self.configure(self._first_config)
 
     def find(self, name: str) -> NodeRecord:
         """Look a node up by its full name; raises ApiError."""
@@ -103,6 +146,7 @@ class World:
 
     def move(self, record: NodeRecord, state: str, at: float) -> None:
         """Bring a node into a state and tell those who watch; an empty state is the end of it."""
+        self.touch()
         known = record.name in self.nodes
         before = record.state if known else ""
         self.hindsight.note(at, record.name, record.message if known else None)
@@ -116,10 +160,37 @@ class World:
             del self._names[bisect_left(self._names, record.name)]
             self.past.append(record)
         record.activity.moved(before, state, at)
+        freed = self._count(record, before, state)
         self._tell(_transition(record, before, state, at))
+        if record.watch is not None:
+            record.watch(record, at, state)
+        if freed:
+            self._look_for_room(at)
+
+    def _count(self, record: NodeRecord, before: str, after: str) -> bool:
+        """Keep count of quota and hardware; say whether some of the latter came free."""
+        # What belongs to a queued resource is counted with it, from its birth to its end.
+        if not record.queued_resource:
+            chips = {kind_of(record): record.accelerator.chips}
+            if not before:
+                self.holdings.take(record.place.project, chips)
+            if not after:
+                self.holdings.give_back(record.place.project, chips)
+        return self.hardware.note(record, after)
+
+    def _look_for_room(self, at: float) -> None:
+        """Let those that wait for hardware look again, once whatever goes on now has happened."""
+        if self.queue.waiting and not self._looking:
+            self._looking = True
+            self.timeline.schedule(at, "queuedResources", "room", self._let_look)
+
+    def _let_look(self, at: float) -> None:
+        self._looking = False
+        self.queue.look(at)
 
     def _tell(self, transition: Transition) -> None:
         self.bill.observe(transition)
+        audit.observe(self, transition)
         for observer in self.observers:
             observer(transition)
 

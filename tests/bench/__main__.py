@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 
-from tests.bench import inventory, listing, spend
+from tests.bench import emulator, inventory, listing, spend
 from tests.bench.figure import Figure
 
 PARTS: Sequence[tuple[str, Callable[[], list[Figure]]]] = (
     ("inventory", inventory.measure),
     ("spend", spend.measure),
+    ("emulator", emulator.measure),
     ("listing", listing.measure),
 )
 

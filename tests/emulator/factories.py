@@ -13,12 +13,21 @@ from service.emulator.api.methods import RPCS, SERVICES
 from service.emulator.bill import Transition
 from service.emulator.config import Config, patched
 from service.emulator.errors import ApiError, Code
+from service.emulator.fates import Fates
 from service.emulator.wire import Node, OperationMetadata
 from service.emulator.world import World
 
 METHODS: dict[str, Method] = {
-    method.name: method for service in SERVICES for method in service.methods
+    method.name: method for service in reversed(SERVICES) for method in service.methods
 }
+"""By name, as v2 has them where several versions do."""
+IN_VERSION: dict[str, Method] = {
+    f"{service.name.split('.')[-2]}.{method.name}": method
+    for service in SERVICES
+    if service.name.endswith(".Tpu")
+    for method in service.methods
+}
+"""Those of the Tpu service by version and name, as `v1.GetNode`."""
 START = 1_800_000_000.25
 ZONE = "us-central2-b"
 PARENT = f"projects/lab/locations/{ZONE}"
@@ -51,10 +60,11 @@ class Cloud:
     def __post_init__(self) -> None:
         self.world = World(lambda: self.now, RPCS, self.seed, self.config)
         self.world.observers.append(self.history.append)
+        Fates(self.world)
 
     def ask(self, rpc: str, **fields: Any) -> Any:
-        """Call as any surface would; raises ApiError."""
-        method = METHODS[rpc]
+        """Call as any surface would, in v2 unless a version is named; raises ApiError."""
+        method = METHODS.get(rpc) or IN_VERSION[rpc]
         told = answer(self.world, method, method.request(**fields))
         if told.error is not None:
             raise told.error

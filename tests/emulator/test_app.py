@@ -15,8 +15,9 @@ from tests.emulator.clients import finish, grpc_client
 from tests.emulator.factories import PARENT, Web
 
 PROGRAM = """
-from service.emulator.app import run
-run(grpc_port=0, rest_port=0, speed=60, on_ready=lambda it: print(it.rest_url, flush=True))
+from service.emulator.app import build_world, run
+told = lambda it: print(it.rest_url, flush=True)
+run(build_world(speed=60), grpc_port=0, rest_port=0, on_ready=told)
 print("ended")
 """
 

@@ -151,8 +151,3 @@ def test_the_shared_services_answer(client):
     client.delete_operation({"name": made.name})
     with pytest.raises(exceptions.NotFound):
         client.get_operation({"name": made.name})
-
-
-def test_queued_resources_are_not_implemented_yet(emulator):
-    with grpc_client(emulator) as client, pytest.raises(exceptions.MethodNotImplemented):
-        client.list_queued_resources(parent=PARENT)

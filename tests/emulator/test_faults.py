@@ -13,7 +13,6 @@ from tests.emulator.factories import (
     PARENT,
     START,
     Cloud,
-    configured,
     metadata,
     moment,
     name_of,
@@ -245,26 +244,6 @@ def test_a_fault_that_makes_no_sense_is_refused_with_what_is_known(cloud, wrong,
     assert error.code is Code.INVALID_ARGUMENT
     assert known in error.message
 
-
-def test_capacity_that_is_taken_stocks_out_late():
-    cloud = configured(capacity={"us-central2-b/v4": 8})
-    cloud.ready("a")
-    operation = cloud.create("b", accelerator_type="v4-16")
-    cloud.create("c")
-    cloud.wait(20)
-    assert cloud.operation(operation).error.code == Code.RESOURCE_EXHAUSTED
-    assert cloud.state("c") == "READY"
-
-
-def test_quota_is_held_by_a_preempted_node():
-    cloud = configured(quotas={"us-central2-b/v4": 4})
-    cloud.ready("a", scheduling_config={"spot": True})
-    control.preempt(cloud.world, {"name": name_of("a")})
-    assert "Limit: 4 in region us-central2." in refusal(cloud.create, "b").message
-    cloud.create("b", accelerator_type="v6e-8")
-    cloud.ask("DeleteNode", name=name_of("a"))
-    cloud.wait(8)
-    cloud.create("c")
 
 
 def test_a_failed_operation_leaves_nothing_of_a_create(cloud):

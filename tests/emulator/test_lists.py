@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from service.emulator.errors import ApiError, Code
+from service.emulator.surfaces import control
 from tests.emulator.factories import EVERYWHERE, PARENT, Cloud, name_of
 
 OTHER_ZONE = "projects/lab/locations/us-central1-a"
@@ -196,3 +197,41 @@ def test_a_service_identity_belongs_to_its_project(cloud):
     assert "@" in first.identity.email
     other = cloud.ask("GenerateServiceIdentity", parent=PARENT.replace("lab", "other"))
     assert other.identity.email != first.identity.email
+
+
+def everything(cloud) -> dict[str, bytes]:
+    """What a list shows of each node, which must be what a GET shows."""
+    shown = cloud.ask("ListNodes", parent=EVERYWHERE, page_size=1000).nodes
+    return {each.name: each.SerializeToString(deterministic=True) for each in shown}
+
+
+def each_by_get(cloud) -> dict[str, bytes]:
+    found = (cloud.ask("GetNode", name=name) for name in list(cloud.world.nodes))
+    return {each.name: each.SerializeToString(deterministic=True) for each in found}
+
+
+def test_a_list_never_lags_behind_what_a_get_shows(cloud):
+    """Answers are kept until something happens: whatever happens, they are made anew."""
+    a, b = name_of("a"), name_of("b")
+    happenings = [
+        lambda: cloud.create("a"),
+        lambda: cloud.create("b", scheduling_config={"spot": True}),
+        lambda: cloud.wait(30),
+        lambda: control.set_health(cloud.world, {"name": a, "health": "TIMEOUT"}),
+        lambda: cloud.ask(
+            "UpdateNode",
+            node={"name": a, "labels": {"x": "y"}},
+            update_mask={"paths": ["labels"]},
+        ),
+        lambda: cloud.wait(2),
+        lambda: cloud.ask("StopNode", name=a),
+        lambda: control.settle(cloud.world),
+        lambda: control.preempt(cloud.world, {"name": b}),
+        lambda: cloud.ask("DeleteNode", name=b),
+        lambda: cloud.wait(8),
+        lambda: control.reset(cloud.world),
+    ]
+    for happen in happenings:
+        happen()
+        assert everything(cloud) == each_by_get(cloud)
+        assert everything(cloud) == each_by_get(cloud)

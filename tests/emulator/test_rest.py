@@ -113,7 +113,7 @@ def test_a_custom_verb_takes_an_empty_body(web, body):
         (
             f"{NODES}?nodeId=a",
             {"networkConfig": {"colour": "red"}},
-            "Unknown name \"colour\" at 'node.networkConfig': Cannot find field.",
+            "Unknown name \"colour\" at 'node.network_config': Cannot find field.",
         ),
         (f"{NODES}?nodeId=a&colour=red", BODY, 'Unknown name "colour": Cannot find field.'),
         (f"{NODES}/a:stop", {"colour": "red"}, 'Unknown name "colour": Cannot find field.'),
@@ -152,8 +152,8 @@ def test_a_parameter_that_cannot_be_read_is_a_bad_request(web, query):
     [
         ("GET", "/v2"),
         ("GET", "/v3/projects/lab/locations"),
-        ("GET", f"/v2/{PARENT}/queuedResources"),
-        ("GET", f"/v1/{PARENT}/nodes"),
+        ("GET", f"/v2/{PARENT}/reservations"),
+        ("GET", f"/v1/{PARENT}/queuedResources"),
         ("PUT", NODES),
         ("POST", f"{NODES}/a:fly"),
         ("GET", "/_emulator/nothing"),

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 from google.protobuf.message import DecodeError, Message
 
-from service.emulator import catalog
+from service.emulator.api.facts import facts_of
 from service.emulator.errors import ApiError, Code
 from service.emulator.faults import Effects
-from service.emulator.nodes import provisioning_model
 from service.emulator.wire import NodeMessage
 from service.emulator.world import World
+
+MOST_KEPT = 64
+NO_EFFECTS = Effects()
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +32,14 @@ class Call:
     effects: Effects
 
 
+class Stream(Protocol):
+    """A call that goes on: it hands out what is new, None for nothing, until it is closed."""
+
+    def take(self) -> Message | None: ...
+
+    def close(self) -> None: ...
+
+
 @dataclass(frozen=True)
 class Method:
     """One RPC: its messages, what answers it, and its REST binding, the path without a version."""
@@ -41,6 +52,10 @@ class Method:
     path: str
     body: str = ""
     """The field that the JSON body fills; `*` for the whole request, empty for no body."""
+    steady: bool = False
+    """Its answer stays the same until something happens, however much time passes."""
+    stream: Callable[[World, NodeMessage], Stream] | None = None
+    """What goes on after the answer to a first request that was found good; only over gRPC."""
 
 
 @dataclass(frozen=True)
@@ -63,14 +78,15 @@ class Answer:
 
 def answer(world: World, method: Method, request: Message) -> Answer:
     """Let a request take effect and say what its caller is to be told. Never raises."""
-    effects = Effects()
+    effects = NO_EFFECTS
     try:
         with _no_surprises(method.name):
             now = world.settle()
-            effects = world.faults.take(method.name, facts_of(world, request), now)
+            if not world.faults.quiet:
+                effects = world.faults.take(method.name, facts_of(world, request), now)
             if effects.refusal is not None:
                 raise effects.refusal
-            response = _distorted(method.answer(Call(world, request, now, effects)), effects)
+            response = _response(method, Call(world, request, now, effects))
             if effects.operation_lost:
                 world.operations.forget(response.name)
             if effects.loss is not None:
@@ -80,50 +96,31 @@ def answer(world: World, method: Method, request: Message) -> Answer:
     return Answer(response=response, delay_seconds=effects.delay_seconds)
 
 
+def _response(method: Method, call: Call) -> NodeMessage:
+    """Let the call take effect, or find its answer kept from when it was last asked."""
+    world = call.world
+    if method.verb != "GET":
+        world.touch()
+    if not method.steady or call.effects != NO_EFFECTS:
+        return _distorted(method.answer(call), call.effects)
+    key = (method.name, call.request.SerializeToString())
+    if key not in world.kept:
+        response = method.answer(call)
+        if len(world.kept) >= MOST_KEPT:
+            world.touch()
+        world.kept[key] = response
+    return world.kept[key]
+
+
 def answer_bytes(world: World, method: Method, raw: bytes) -> Answer:
     """Answer a request as it came over the wire. Never raises."""
     try:
         request = method.request.FromString(raw)
     except DecodeError as error:
         return Answer(error=ApiError(Code.INVALID_ARGUMENT, f"Unreadable request: {error}"))
+    # What its own classes lack, a client cannot say; only REST has more, and checks it.
+    request.DiscardUnknownFields()
     return answer(world, method, request)
-
-
-def facts_of(world: World, request: NodeMessage) -> Mapping[str, str]:
-    """Say about a request what a fault may match on, as far as it tells."""
-    node = getattr(request, "node", None)
-    name = getattr(request, "name", "") or getattr(node, "name", "")
-    where = (name or getattr(request, "parent", "")).split("/")
-    path = dict(zip(where[::2], where[1::2], strict=False))
-    node_id = getattr(request, "node_id", "") or path.get("nodes", "")
-    parent = f"projects/{path.get('projects', '')}/locations/{path.get('locations', '')}"
-    facts = {
-        "project": path.get("projects", ""),
-        "zone": path.get("locations", ""),
-        "node_id": node_id,
-        "name": name or (f"{parent}/nodes/{node_id}" if node_id else ""),
-        "page": "next" if getattr(request, "page_token", "") else "first",
-    }
-    return facts | _node_facts(world, facts["name"], node)
-
-
-def _node_facts(world: World, name: str, asked: NodeMessage) -> dict[str, str]:
-    record = world.nodes.get(name)
-    node = record.message if record else asked
-    if node is None:
-        return {}
-    accelerator = catalog.find(
-        catalog.accelerators().values(),
-        node.accelerator_type,
-        node.accelerator_config.type_,
-        node.accelerator_config.topology,
-    )
-    return {
-        "accelerator_type": accelerator.name if accelerator else node.accelerator_type,
-        "generation": accelerator.generation if accelerator else "",
-        "runtime_version": node.runtime_version,
-        "provisioning_model": provisioning_model(node),
-    }
 
 
 @contextmanager
@@ -148,8 +145,4 @@ def _distorted(response: NodeMessage, effects: Effects) -> NodeMessage:
 
 def _items(response: Message) -> str:
     """Name the field of a list response that holds what is listed."""
-    return next(
-        field.name
-        for field in response.DESCRIPTOR.fields
-        if field.is_repeated and field.message_type is not None
-    )
+    return next(field.name for field in response.DESCRIPTOR.fields if field.is_repeated)

@@ -2,70 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from service.emulator.api import mixins, v2
+from service.emulator.api import mixins
 from service.emulator.api.call import Method, Service
-from service.emulator.wire import Empty, Operation, Tpu, locations_pb2, operations_pb2
-
-PLACE = "projects/*/locations/*"
-PARENT = f"/{{parent={PLACE}}}"
-NODE = f"/{{name={PLACE}/nodes/*}}"
-OPERATION = f"/{{name={PLACE}/operations/*}}"
-ACCELERATOR_TYPE = f"/{{name={PLACE}/acceleratorTypes/*}}"
-RUNTIME_VERSION = f"/{{name={PLACE}/runtimeVersions/*}}"
-
-
-def _tpu(name: str, answer: Any, http: str, body: str = "", response: Any = None) -> Method:
-    """Describe a call of the Tpu service, whose messages are named after it."""
-    verb, path = http.split(" ", 1)
-    return Method(
-        name,
-        getattr(Tpu, f"{name}Request"),
-        response or getattr(Tpu, f"{name}Response"),
-        answer,
-        verb,
-        path,
-        body,
-    )
-
-
-TPU_V2 = (
-    _tpu("ListNodes", v2.list_nodes, f"GET {PARENT}/nodes"),
-    _tpu("GetNode", v2.get_node, f"GET {NODE}", response=Tpu.Node),
-    _tpu("CreateNode", v2.create_node, f"POST {PARENT}/nodes", "node", Operation),
-    _tpu("DeleteNode", v2.delete_node, f"DELETE {NODE}", response=Operation),
-    _tpu("StopNode", v2.stop_node, f"POST {NODE}:stop", "*", Operation),
-    _tpu("StartNode", v2.start_node, f"POST {NODE}:start", "*", Operation),
-    _tpu(
-        "UpdateNode",
-        v2.update_node,
-        f"PATCH /{{node.name={PLACE}/nodes/*}}",
-        "node",
-        Operation,
-    ),
-    _tpu("GetGuestAttributes", v2.get_guest_attributes, f"POST {NODE}:getGuestAttributes", "*"),
-    _tpu(
-        "GenerateServiceIdentity",
-        v2.generate_service_identity,
-        f"POST {PARENT}:generateServiceIdentity",
-        "*",
-    ),
-    _tpu("ListAcceleratorTypes", v2.list_accelerator_types, f"GET {PARENT}/acceleratorTypes"),
-    _tpu(
-        "GetAcceleratorType",
-        v2.get_accelerator_type,
-        f"GET {ACCELERATOR_TYPE}",
-        response=Tpu.AcceleratorType,
-    ),
-    _tpu("ListRuntimeVersions", v2.list_runtime_versions, f"GET {PARENT}/runtimeVersions"),
-    _tpu(
-        "GetRuntimeVersion",
-        v2.get_runtime_version,
-        f"GET {RUNTIME_VERSION}",
-        response=Tpu.RuntimeVersion,
-    ),
-)
+from service.emulator.api.methods_v1 import TPU_V1
+from service.emulator.api.methods_v2 import TPU_V2
+from service.emulator.api.methods_v2alpha1 import TPU_V2ALPHA1
+from service.emulator.api.paths import OPERATION, PLACE
+from service.emulator.api.products import PRODUCTS
+from service.emulator.wire import Empty, Operation, locations_pb2, operations_pb2
 
 OPERATIONS = (
     Method(
@@ -123,10 +67,15 @@ LOCATIONS = (
 )
 
 # The shared services answer under every version of the REST API; gcloud asks for them under v1.
+VERSIONS = ("v1", "v2", "v2alpha1")
 SERVICES = (
     Service("google.cloud.tpu.v2.Tpu", ("v2",), TPU_V2),
-    Service("google.longrunning.Operations", ("v1", "v2"), OPERATIONS),
-    Service("google.cloud.location.Locations", ("v1", "v2"), LOCATIONS),
+    Service("google.cloud.tpu.v2alpha1.Tpu", ("v2alpha1",), TPU_V2ALPHA1),
+    Service("google.cloud.tpu.v1.Tpu", ("v1",), TPU_V1),
+    Service("google.longrunning.Operations", VERSIONS, OPERATIONS),
+    Service("google.cloud.location.Locations", VERSIONS, LOCATIONS),
+    *PRODUCTS,
 )
 
-RPCS = tuple(method.name for service in SERVICES for method in service.methods)
+# A call that several versions have is one call to those who order faults.
+RPCS = tuple(dict.fromkeys(method.name for service in SERVICES for method in service.methods))

@@ -23,19 +23,25 @@ def page(
 
     The token holds the last key shown, so that a list that changes meanwhile loses nothing.
     """
-    if size < 0:
-        raise ApiError(Code.INVALID_ARGUMENT, f"page_size must not be negative: {size}")
-    limit = min(size or DEFAULT_SIZE, MAX_SIZE)
-    first = bisect_right(items, _read(token, of), key=key) if token else 0
+    limit = size_of(size, DEFAULT_SIZE, MAX_SIZE)
+    first = bisect_right(items, read_token(token, of), key=key) if token else 0
     shown = items[first : first + limit]
-    return shown, _write(key(shown[-1]), of) if first + limit < len(items) else ""
+    return shown, write_token(key(shown[-1]), of) if first + limit < len(items) else ""
 
 
-def _write(after: str, of: str) -> str:
+def size_of(asked: int, usual: int, highest: int) -> int:
+    """Say how many items a page may have, 0 asking for the usual; raises ApiError."""
+    if asked < 0:
+        raise ApiError(Code.INVALID_ARGUMENT, f"page_size must not be negative: {asked}")
+    return min(asked or usual, highest)
+
+
+def write_token(after: str, of: str) -> str:
     return base64.urlsafe_b64encode(f"{_mark(after, of)}{after}".encode()).decode()
 
 
-def _read(token: str, of: str) -> str:
+def read_token(token: str, of: str) -> str:
+    """Give back what a token was made of, where it belongs to this list; raises ApiError."""
     try:
         text = base64.urlsafe_b64decode(token.encode()).decode()
     except (binascii.Error, ValueError):

@@ -5,36 +5,46 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 
-from service.emulator import capacity, catalog, guests, lifecycle, nodes
-from service.emulator.api import filters
+from service.emulator import catalog, guests, lifecycle, nodes
+from service.emulator.api import offers
 from service.emulator.api.call import Call
+from service.emulator.api.offers import known_place, require_zone
 from service.emulator.api.pages import page
-from service.emulator.errors import (
-    already_exists,
-    location_denied,
-    not_found,
-    zone_unsupported,
-)
-from service.emulator.names import Place, check_node_id, child_of, malformed, place_of
+from service.emulator.capacity import kind_of
+from service.emulator.catalog import Accelerator
+from service.emulator.config import Config
+from service.emulator.errors import already_exists, not_found, zone_unsupported
+from service.emulator.maintenance import with_forecast
+from service.emulator.names import Place, check_node_id, child_of, place_of
 from service.emulator.nodes import NodeRecord
 from service.emulator.update import change_of
 from service.emulator.wire import AcceleratorType, NodeMessage, RuntimeVersion, Tpu, copied
 
+Check = Callable[[Place, NodeMessage, Config], Accelerator]
+"""Refuses what cannot be, and names the type of what can."""
+
 
 def create_node(call: Call) -> NodeMessage:
+    return create_checked(call, _checked)
+
+
+def create_checked(call: Call, check: Check) -> NodeMessage:
+    """Create a node that a check lets through, be it a TPU VM or a legacy TPU Node."""
     request, world = call.request, call.world
     place = place_of(request.parent)
     if place.zone not in catalog.zones():
         raise zone_unsupported(place.zone)
     check_node_id(request.node_id)
-    accelerator = nodes.accelerator_of(request.node, place.zone)
-    nodes.check(request.node, accelerator, strict_runtimes=world.config.strict_runtimes)
+    rate = world.config.create_rate_per_minute
+    world.rates.admit("CreateNode", place.project, rate, call.now)
+    accelerator = check(place, request.node, world.config)
     name = place.child("nodes", request.node_id)
-    if name in world.nodes:
+    if name in world.nodes or name in world.queue.claims:
         raise already_exists(name)
     message = nodes.born(request.node, name, world.new_uid(), accelerator, call.now)
     record = NodeRecord(message, place, accelerator, call.now)
-    refusal = capacity.quota_refusal(world, record)
+    chips = {kind_of(record): accelerator.chips}
+    refusal = world.holdings.refusal(world.config.quotas, place.project, chips)
     if refusal is not None:
         raise refusal
     message.cidr_block = message.cidr_block or world.new_block(
@@ -46,17 +56,17 @@ def create_node(call: Call) -> NodeMessage:
 def get_node(call: Call) -> NodeMessage:
     name = call.request.name
     place, _ = child_of(name, "nodes")
-    _require_zone(place)
+    require_zone(place)
     seen = call.world.sight(call.effects.stale_seconds).look(name)
     if seen is None:
         raise not_found(name)
-    return copied(seen)
+    return copied(with_forecast(call.world, name, seen, call.now))
 
 
 def list_nodes(call: Call) -> NodeMessage:
     """List a zone or, for `-`, every zone; what a fault made unreachable is named, not shown."""
     request = call.request
-    place = _place(request.parent)
+    place = known_place(request.parent)
     hidden = [zone for zone in call.effects.unreachable if place.zone in {zone, "-"}]
     everywhere = f"projects/{place.project}/locations/"
     sight = call.world.sight(call.effects.stale_seconds)
@@ -65,28 +75,28 @@ def list_nodes(call: Call) -> NodeMessage:
         names = [name for name in names if name.split("/", 4)[3] not in hidden]
     shown, token = page(names, str, request.parent, request.page_size, request.page_token)
     return Tpu.ListNodesResponse(
-        nodes=[sight.look(name) for name in shown],
+        nodes=[with_forecast(call.world, name, sight.look(name), call.now) for name in shown],
         next_page_token=token,
         unreachable=[Place(place.project, zone).parent for zone in hidden],
     )
 
 
 def delete_node(call: Call) -> NodeMessage:
-    return copied(lifecycle.delete(call.world, _record(call), call.now, call.effects))
+    return copied(lifecycle.delete(call.world, record_of(call), call.now, call.effects))
 
 
 def stop_node(call: Call) -> NodeMessage:
-    return copied(lifecycle.stop(call.world, _record(call), call.now, call.effects))
+    return copied(lifecycle.stop(call.world, record_of(call), call.now, call.effects))
 
 
 def start_node(call: Call) -> NodeMessage:
-    return copied(lifecycle.start(call.world, _record(call), call.now, call.effects))
+    return copied(lifecycle.start(call.world, record_of(call), call.now, call.effects))
 
 
 def update_node(call: Call) -> NodeMessage:
     request = call.request
     place, _ = child_of(request.node.name, "nodes", "node.name")
-    _require_zone(place)
+    require_zone(place)
     record = call.world.find(request.node.name)
     change = change_of(record, request.node, request.update_mask)
     return copied(lifecycle.update(call.world, record, call.now, call.effects, change))
@@ -94,83 +104,46 @@ def update_node(call: Call) -> NodeMessage:
 
 def get_guest_attributes(call: Call) -> NodeMessage:
     request = call.request
-    record = _record(call)
+    record = record_of(call)
     values = guests.read(record, request.query_path, list(request.worker_ids))
     return Tpu.GetGuestAttributesResponse(guest_attributes=values)
 
 
 def generate_service_identity(call: Call) -> NodeMessage:
-    place = _place(call.request.parent)
+    place = known_place(call.request.parent)
     number = zlib.crc32(place.project.encode())
     email = f"service-{number}@gcp-sa-tpu.iam.gserviceaccount.com"
     return Tpu.GenerateServiceIdentityResponse(identity=Tpu.ServiceIdentity(email=email))
 
 
 def list_accelerator_types(call: Call) -> NodeMessage:
-    found = _offers(call, "acceleratorTypes", _accelerator_types)
-    shown, token = _page_of_offers(call, found)
+    shown, token = offers.listed(call, "acceleratorTypes", _accelerator_types)
     return Tpu.ListAcceleratorTypesResponse(accelerator_types=shown, next_page_token=token)
 
 
 def get_accelerator_type(call: Call) -> NodeMessage:
-    return _offer(call, "acceleratorTypes", _accelerator_types)
+    return offers.found(call, "acceleratorTypes", _accelerator_types)
 
 
 def list_runtime_versions(call: Call) -> NodeMessage:
-    found = _offers(call, "runtimeVersions", _runtime_versions)
-    shown, token = _page_of_offers(call, found)
+    shown, token = offers.listed(call, "runtimeVersions", _runtime_versions)
     return Tpu.ListRuntimeVersionsResponse(runtime_versions=shown, next_page_token=token)
 
 
 def get_runtime_version(call: Call) -> NodeMessage:
-    return _offer(call, "runtimeVersions", _runtime_versions)
+    return offers.found(call, "runtimeVersions", _runtime_versions)
 
 
-def _record(call: Call) -> NodeRecord:
+def _checked(place: Place, node: NodeMessage, config: Config) -> Accelerator:
+    accelerator = nodes.accelerator_of(node, place.zone)
+    nodes.check(node, accelerator, strict_runtimes=config.strict_runtimes)
+    return accelerator
+
+
+def record_of(call: Call) -> NodeRecord:
     place, _ = child_of(call.request.name, "nodes")
-    _require_zone(place)
+    require_zone(place)
     return call.world.find(call.request.name)
-
-
-def _place(parent: str) -> Place:
-    place = place_of(parent)
-    if not place.everywhere:
-        _require_zone(place)
-    return place
-
-
-def _require_zone(place: Place) -> None:
-    if place.zone not in catalog.zones():
-        raise location_denied(place.zone)
-
-
-Offers = Callable[[Place], list[NodeMessage]]
-
-
-def _offers(call: Call, collection: str, offers: Offers) -> list[NodeMessage]:
-    place = _place(call.request.parent)
-    if place.everywhere:
-        raise malformed("parent", call.request.parent, f"projects/*/locations/ZONE/{collection}")
-    return filters.apply(offers(place), call.request.filter, call.request.order_by)
-
-
-def _page_of_offers(call: Call, found: list[NodeMessage]) -> tuple[list[NodeMessage], str]:
-    request = call.request
-    of = f"{request.parent}\n{request.filter}\n{request.order_by}"
-    ranks = {each.name: f"{rank:06d}" for rank, each in enumerate(found)}
-    shown, token = page(
-        found, lambda each: ranks[each.name], of, request.page_size, request.page_token
-    )
-    return list(shown), token
-
-
-def _offer(call: Call, collection: str, offers: Offers) -> NodeMessage:
-    place, _ = child_of(call.request.name, collection)
-    _require_zone(place)
-    for each in offers(place):
-        if each.name == call.request.name:
-            return each
-    raise not_found(call.request.name)
 
 
 def _accelerator_types(place: Place) -> list[NodeMessage]:

@@ -12,6 +12,8 @@ from service.emulator.config import patched
 from service.emulator.errors import ApiError, Code, not_found
 from service.emulator.nodes import NodeRecord
 from service.emulator.surfaces.shape import to_json
+from service.emulator.wire import Node
+from service.emulator.workers.machine import Worker, numbered, worker_of
 from service.emulator.world import World
 
 
@@ -21,6 +23,10 @@ def state(world: World) -> dict[str, Any]:
     return {
         "now": now,
         "nodes": [_shown(record) for _, record in sorted(world.nodes.items())],
+        "queued_resources": [
+            to_json(record.message, enum_numbers=False)
+            for _, record in sorted(world.queue.records.items())
+        ],
         "operations": [to_json(each, enum_numbers=False) for each in world.operations.everything()],
         "pending": [
             {"due": each.due, "target": each.target, "what": each.what}
@@ -37,8 +43,7 @@ def read_config(world: World) -> dict[str, Any]:
 
 def change_config(world: World, patch: object) -> dict[str, Any]:
     """Apply a patch; what has already begun keeps its time."""
-    world.settle()
-    world.config = patched(world.config, patch)
+    world.configure(patched(world.config, patch))
     return world.config.as_dict()
 
 
@@ -73,11 +78,8 @@ def preempt(world: World, body: object) -> dict[str, Any]:
     """Preempt a node; `{"force": true}` takes one that is neither spot nor preemptible."""
     now = world.settle()
     order = _order(body, "force")
-    forced = order.get("force", False)
-    if not isinstance(forced, bool):
-        raise _bad("force must be true or false")
     record = world.find(_name(order))
-    lifecycle.preempt(world, record, now, forced=forced)
+    lifecycle.preempt(world, record, now, forced=_flag(order, "force", default=False))
     return _shown(record)
 
 
@@ -85,6 +87,29 @@ def maintain(world: World, body: object) -> dict[str, Any]:
     now = world.settle()
     record = world.find(_name(_order(body)))
     lifecycle.maintain(world, record, now)
+    return _shown(record)
+
+
+def break_host(world: World, body: object) -> dict[str, Any]:
+    """Fail a node's host; with `{"recovers": false}` the node is UNKNOWN from then on."""
+    now = world.settle()
+    order = _order(body, "recovers")
+    record = world.find(_name(order))
+    lifecycle.break_host(world, record, now, recovers=_flag(order, "recovers", default=True))
+    return _shown(record)
+
+
+def set_health(world: World, body: object) -> dict[str, Any]:
+    """Show a node in another health, with a reason, until something changes it."""
+    world.settle()
+    order = _order(body, "health", "description")
+    record = world.find(_name(order))
+    health, description = order.get("health"), order.get("description", "")
+    if health not in Node.Health.keys() or not isinstance(description, str):  # noqa: SIM118
+        raise _bad(f"health must be one of {', '.join(Node.Health.keys())}")
+    world.touch()
+    record.message.health = Node.Health.Value(health)
+    record.message.health_description = description
     return _shown(record)
 
 
@@ -99,6 +124,20 @@ def set_activity(world: World, body: object) -> dict[str, Any]:
     worker, chip = _index("worker", order), _index("chip", order)
     activity.note(record, now, changes, worker, chip)
     return _shown(record)
+
+
+def worker(world: World, body: object) -> Worker:
+    """Pick a worker whose machine is up; without a number, the first."""
+    found = any_worker(world, body)
+    return worker_of(found.record, found.number)
+
+
+def any_worker(world: World, body: object) -> Worker:
+    """Pick a worker, whether its machine is up or not."""
+    world.settle()
+    order = _order(body, "worker")
+    record = world.find(_name(order))
+    return numbered(record, _index("worker", order) or 0)
 
 
 def bill(world: World, start: str, end: str) -> dict[str, Any]:
@@ -132,6 +171,13 @@ def _name(order: Mapping[str, object]) -> str:
     if not isinstance(name, str) or not name:
         raise _bad("name must be projects/…/locations/…/nodes/…")
     return name
+
+
+def _flag(order: Mapping[str, object], key: str, *, default: bool) -> bool:
+    flag = order.get(key, default)
+    if not isinstance(flag, bool):
+        raise _bad(f"{key} must be true or false")
+    return flag
 
 
 def _index(key: str, order: Mapping[str, object]) -> int | None:

@@ -1,75 +1,69 @@
-"""The REST surface of the API: the table of methods, bound as Google's front end does."""
+"""The REST surface of the API: the table of methods, told as Google's front end does."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import re
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Awaitable, Callable
 
-from google.protobuf.message import Message
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from service.emulator.api.call import Method, answer
+from service.emulator.api.call import answer
 from service.emulator.api.methods import SERVICES
 from service.emulator.errors import ApiError, Code
-from service.emulator.surfaces.shape import error_json, read_into, to_json, unknown_name
+from service.emulator.surfaces.binding import (
+    Binding,
+    Query,
+    bindings_of,
+    find,
+    message_of,
+    verbs_of,
+)
+from service.emulator.surfaces.body import is_form, parse_body, parse_form, read_body
+from service.emulator.surfaces.partial import select, selection
+from service.emulator.surfaces.shape import Shown, error_json, to_json
 from service.emulator.world import World
 
+__all__ = ["build_endpoint", "error_response", "json_response", "parse_body"]
+
 Endpoint = Callable[[Request], Awaitable[Response]]
-
-# Query parameters that belong to the front end, not to the request message.
-SYSTEM_PARAMETERS = {
-    "$.xgafv",
-    "$alt",
-    "$prettyPrint",
-    "access_token",
-    "alt",
-    "callback",
-    "fields",
-    "key",
-    "oauth_token",
-    "prettyPrint",
-    "quotaUser",
-    "uploadType",
-    "upload_protocol",
-}
-VARIABLE = re.compile(r"\{([a-z_.]+)=([^}]*)\}")
-
-
-@dataclass(frozen=True)
-class Binding:
-    """A method with its path as a regular expression and the field that the path fills."""
-
-    method: Method
-    pattern: re.Pattern[str]
-    field: str
+OVERRIDE = "x-http-method-override"
+CLIENT_GONE = 499
 
 
 def build_endpoint(world: World) -> Endpoint:
     """Answer every path of the API; to be routed for all verbs."""
-    bindings = [
-        _binding(method, service.versions) for service in SERVICES for method in service.methods
-    ]
+    bindings = bindings_of(SERVICES)
 
     async def endpoint(request: Request) -> Response:
         try:
-            binding, name = _route(bindings, request.method, request.url.path)
-            message = _message(binding, name, request, await request.body())
+            if request.method == "OPTIONS":
+                return _options(bindings, request)
+            return await _answer(world, bindings, request)
         except ApiError as error:
             return error_response(error)
-        told = answer(world, binding.method, message)
-        if told.delay_seconds:
-            await asyncio.sleep(told.delay_seconds)
-        if told.error is not None:
-            return error_response(told.error)
-        assert told.response is not None
-        return json_response(to_json(told.response, enum_numbers=_wants_numbers(request)))
+        except ClientDisconnect:
+            return Response(status_code=CLIENT_GONE)
 
     return endpoint
+
+
+async def _answer(world: World, bindings: list[Binding], request: Request) -> Response:
+    raw = await read_body(request)
+    query, body = _parts(request, raw)
+    binding, name = find(bindings, _verb(request), request.scope["path"])
+    wanted = _last(query, "fields") or _last(query, "$fields")
+    chosen = selection(wanted) if wanted else {}
+    message = message_of(binding, name, query, parse_body(body) if binding.method.body else {})
+    told = answer(world, binding.method, message)
+    if told.delay_seconds:
+        await asyncio.sleep(told.delay_seconds)
+    if told.error is not None:
+        raise told.error
+    assert told.response is not None
+    shown: Shown = to_json(told.response, enum_numbers=_wants_numbers(query))
+    return json_response(select(shown, chosen))
 
 
 def error_response(error: ApiError) -> Response:
@@ -82,86 +76,31 @@ def json_response(content: object, status: int = 200) -> Response:
     return Response(text, status_code=status, media_type="application/json")
 
 
-def parse_body(body: bytes) -> object:
-    """Read a JSON body, empty as an empty object; raises ApiError."""
-    if not body.strip():
-        return {}
-    try:
-        parsed = json.loads(body)
-        if b"\\u" in body:
-            # Half a surrogate pair is good JSON, but no text.
-            json.dumps(parsed, ensure_ascii=False).encode()
-    except (ValueError, RecursionError) as error:
-        text = f"Invalid JSON payload received. {error}"
-        raise ApiError(Code.INVALID_ARGUMENT, text) from None
-    return parsed
+def _verb(request: Request) -> str:
+    """Name the verb that is meant: a POST may stand for another, HEAD is GET without the body."""
+    verb = request.headers.get(OVERRIDE, "") if request.method == "POST" else ""
+    return {"HEAD": "GET"}.get(request.method, verb.upper() or request.method)
 
 
-def _binding(method: Method, versions: tuple[str, ...]) -> Binding:
-    variable = VARIABLE.search(method.path)
-    assert variable is not None, method.path
-    before, after = method.path[: variable.start()], method.path[variable.end() :]
-    inner = variable[2].replace("*", "[^/]+")
-    pattern = f"/(?:{'|'.join(versions)}){re.escape(before)}({inner}){re.escape(after)}"
-    return Binding(method, re.compile(pattern), variable[1])
+def _parts(request: Request, raw: bytes) -> tuple[Query, bytes]:
+    """Tell parameters and body apart: those of a GET that was too long come as a form."""
+    query = parse_form(request.scope["query_string"])
+    if OVERRIDE in request.headers and is_form(request):
+        return query | parse_form(raw), b""
+    return query, raw
 
 
-def _route(bindings: list[Binding], verb: str, path: str) -> tuple[Binding, str]:
-    for binding in bindings:
-        match = binding.pattern.fullmatch(path)
-        if match is not None and binding.method.verb == verb:
-            return binding, match[1]
-    raise ApiError(Code.NOT_FOUND, f"The requested URL {path} was not found for {verb}.")
+def _options(bindings: list[Binding], request: Request) -> Response:
+    verbs = verbs_of(bindings, request.scope["path"])
+    if not verbs:
+        raise ApiError(Code.NOT_FOUND, f"The requested URL {request.scope['path']} was not found.")
+    return Response(headers={"Allow": ", ".join([*verbs, "OPTIONS"])})
 
 
-def _message(binding: Binding, name: str, request: Request, body: bytes) -> Message:
-    method = binding.method
-    message = method.request()
-    query = _query(request)
-    if method.body == "*":
-        read_into(message, parse_body(body))
-    elif method.body:
-        read_into(getattr(message, method.body), parse_body(body), method.body)
-        getattr(message, method.body).SetInParent()
-    _read_query(message, query)
-    *parents, last = binding.field.split(".")
-    target: Any = message
-    for parent in parents:
-        target = getattr(target, parent)
-    setattr(target, last, name)
-    return message
+def _last(query: Query, key: str) -> str:
+    return query.get(key, [""])[-1]
 
 
-def _query(request: Request) -> dict[str, list[str]]:
-    params = request.query_params
-    return {key: params.getlist(key) for key in params if key not in SYSTEM_PARAMETERS}
-
-
-def _read_query(message: Message, query: Mapping[str, list[str]]) -> None:
-    """Bind query parameters to fields; a mask may be spelled in either case."""
-    fields = {
-        spelling: field
-        for field in message.DESCRIPTOR.fields
-        for spelling in (field.name, field.json_name)
-    }
-    for key, values in query.items():
-        field = fields.get(key)
-        if field is None:
-            raise unknown_name(key)
-        read_into(message, {field.json_name: _query_value(field, values)})
-
-
-def _query_value(field: Any, values: list[str]) -> object:
-    if field.is_repeated:
-        return values
-    value = values[-1]
-    if field.type == field.TYPE_BOOL:
-        return {"true": True, "false": False}.get(value.lower(), value)
-    if field.type == field.TYPE_MESSAGE:
-        return re.sub(r"_([a-z])", lambda found: found[1].upper(), value)
-    return value
-
-
-def _wants_numbers(request: Request) -> bool:
-    asked = request.query_params.getlist("$alt") + request.query_params.getlist("alt")
+def _wants_numbers(query: Query) -> bool:
+    asked = [*query.get("$alt", []), *query.get("alt", [])]
     return any("enum-encoding=int" in each for each in asked)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import grpc
 import grpc.aio
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 from grpc_status import rpc_status
 
-from service.emulator.api.call import Answer, Method, answer
+from service.emulator.api.call import Method, Stream, answer_bytes
 from service.emulator.api.methods import SERVICES
-from service.emulator.errors import ApiError, Code
+from service.emulator.errors import ApiError
 from service.emulator.world import World
 
 OPTIONS = [
@@ -23,8 +23,13 @@ OPTIONS = [
     ("grpc.server.max_pending_requests", 100_000),
 ]
 
+# How long something new may wait until a stream hands it out.
+STREAM_SECONDS = 0.1
+
 Context = grpc.aio.ServicerContext[bytes, Message]
 Behaviour = Callable[[bytes, Context], Awaitable[Message]]
+Streaming = Callable[[AsyncIterator[bytes], Context], AsyncIterator[Message]]
+OpenStream = Callable[[World, Message], Stream]
 
 
 def build_server(world: World) -> grpc.aio.Server:
@@ -44,6 +49,12 @@ def build_server(world: World) -> grpc.aio.Server:
 
 def _handler(world: World, method: Method) -> grpc.RpcMethodHandler[bytes, Message]:
     """Take the bytes as they come: the library answers garbage with a traceback, we do not."""
+    if method.stream is not None:
+        return grpc.stream_stream_rpc_method_handler(
+            _streaming(world, method, method.stream),
+            request_deserializer=None,
+            response_serializer=method.response.SerializeToString,
+        )
     return grpc.unary_unary_rpc_method_handler(
         _behaviour(world, method),
         request_deserializer=None,
@@ -53,23 +64,43 @@ def _handler(world: World, method: Method) -> grpc.RpcMethodHandler[bytes, Messa
 
 def _behaviour(world: World, method: Method) -> Behaviour:
     async def behave(raw: bytes, context: Context) -> Message:
-        told = _told(world, method, raw)
-        if told.delay_seconds:
-            await asyncio.sleep(told.delay_seconds)
-        if told.error is not None:
-            await _abort(context, told.error)
-        assert told.response is not None
-        return told.response
+        return await _told(world, method, raw, context)
 
     return behave
 
 
-def _told(world: World, method: Method, raw: bytes) -> Answer:
-    try:
-        request = method.request.FromString(raw)
-    except DecodeError as error:
-        return Answer(error=ApiError(Code.INVALID_ARGUMENT, f"Unreadable request: {error}"))
-    return answer(world, method, request)
+def _streaming(world: World, method: Method, stream: OpenStream) -> Streaming:
+    """Answer the first request, then hand out what is new until the caller hangs up.
+
+    A caller that has no more requests to send goes on listening.
+    """
+
+    async def behave(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[Message]:
+        raw = await anext(aiter(requests), b"")
+        first = await _told(world, method, raw, context)
+        opened = stream(world, method.request.FromString(raw))
+        try:
+            # Google's client waits for a response before it hands the stream to its caller.
+            yield first
+            while True:
+                fresh = opened.take()
+                if fresh is not None:
+                    yield fresh
+                await asyncio.sleep(STREAM_SECONDS)
+        finally:
+            opened.close()
+
+    return behave
+
+
+async def _told(world: World, method: Method, raw: bytes, context: Context) -> Message:
+    told = answer_bytes(world, method, raw)
+    if told.delay_seconds:
+        await asyncio.sleep(told.delay_seconds)
+    if told.error is not None:
+        await _abort(context, told.error)
+    assert told.response is not None
+    return told.response
 
 
 async def _abort(context: Context, error: ApiError) -> None:

@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from google.protobuf import json_format
 from google.protobuf.message import Message
+from google.rpc import error_details_pb2
 
 from service.emulator.errors import ApiError, Code
+from service.emulator.schema import REST_POOL, extended
 
-NODE_TYPE = "google.cloud.tpu.v2.Node"
-OPERATION_TYPE = "google.longrunning.Operation"
-MODELS = ("preemptible", "reserved", "spot")
+Shown = dict[str, Any]
 UNKNOWN_FIELD = re.compile(r'has no field named "([^"]*)" at "([^"]*)"')
 
 
-def to_json(message: Message, *, enum_numbers: bool) -> dict[str, Any]:
+def to_json(message: Message, *, enum_numbers: bool) -> Shown:
     """Write a message with the fields that clients count on, even when they are empty."""
-    shown = json_format.MessageToDict(message, use_integers_for_enums=enum_numbers)
-    return _completed(shown, message.DESCRIPTOR.full_name)
+    told = extended(message)
+    # What an operation has packed is known by name to the pool that its own class is from.
+    pool = None if told is message else REST_POOL
+    shown = json_format.MessageToDict(
+        told, use_integers_for_enums=enum_numbers, descriptor_pool=pool
+    )
+    return _completed(shown, told.DESCRIPTOR)
 
 
-def error_json(error: ApiError) -> dict[str, Any]:
+def error_json(error: ApiError) -> Shown:
     """Write an error in the envelope of AIP-193."""
     status = json_format.MessageToDict(error.status())
-    shown: dict[str, Any] = {
+    shown: Shown = {
         "code": error.http_status,
         "message": error.message,
         "status": error.code.name,
@@ -38,58 +44,118 @@ def error_json(error: ApiError) -> dict[str, Any]:
 def read_into(message: Message, body: object, at: str = "") -> None:
     """Fill a message from JSON with camelCase or snake_case keys; raises ApiError."""
     if not isinstance(body, dict):
-        raise _refusal(f"Root element must be a message, not {type(body).__name__}.")
+        raise _refusal(f"Root element must be a message, not {type(body).__name__}.", at)
     try:
-        json_format.ParseDict(body, message)
+        json_format.ParseDict(_in_lists(body, message.DESCRIPTOR), message)
     except json_format.ParseError as error:
-        raise _refusal(_explained(str(error), at)) from None
+        raise _explained(str(error), at) from None
     except (AttributeError, RecursionError, TypeError, ValueError):
-        raise _refusal("Invalid value.") from None
+        raise _refusal("Invalid value.", at) from None
 
 
 def unknown_name(name: str, where: str = "") -> ApiError:
-    if where:
-        return _refusal(f"Unknown name \"{name}\" at '{where}': Cannot find field.")
-    return _refusal(f'Unknown name "{name}": Cannot find field.')
+    place = f" at '{where}'" if where else ""
+    return _refusal(f'Unknown name "{name}"{place}: Cannot find field.', where)
 
 
-def _explained(problem: str, at: str) -> str:
+def _in_lists(body: object, kind: Any) -> Any:
+    """Take a bare object for a list of one, as Google's front end was seen to do."""
+    if not isinstance(body, dict):
+        return body
+    fields = {
+        spelling: field
+        for field in kind.fields
+        for spelling in (field.name, field.json_name)
+        if field.message_type is not None and not field.message_type.GetOptions().map_entry
+    }
+    return {
+        key: _listed(value, fields[key]) if key in fields else value for key, value in body.items()
+    }
+
+
+def _listed(value: object, field: Any) -> object:
+    items = [value] if field.is_repeated and isinstance(value, dict) else value
+    if isinstance(items, list):
+        return [_in_lists(each, field.message_type) for each in items]
+    return _in_lists(items, field.message_type)
+
+
+def _explained(problem: str, at: str) -> ApiError:
     """Turn the parser's complaint into the text of Google's front end."""
     stranger = UNKNOWN_FIELD.search(problem)
     if stranger is None:
-        return problem.partition("\n")[0].rstrip(".") + "."
+        return _refusal(problem.partition("\n")[0].rstrip(".") + ".", at)
     path = [each for each in (at, *stranger[2].split(".")[1:]) if each]
-    return unknown_name(stranger[1], ".".join(path)).message.partition(" received. ")[2]
+    return unknown_name(stranger[1], _snake(".".join(path)))
 
 
-def _refusal(text: str) -> ApiError:
-    return ApiError(Code.INVALID_ARGUMENT, f"Invalid JSON payload received. {text}")
+def _snake(path: str) -> str:
+    return re.sub(r"[A-Z]", lambda found: f"_{found[0].lower()}", path)
 
 
-def _completed(shown: dict[str, Any], kind: str) -> dict[str, Any]:
-    if kind == OPERATION_TYPE:
-        return _completed_operation(shown)
-    if kind == NODE_TYPE:
-        return _completed_node(shown)
-    for key, value in shown.items():
-        if key in {"nodes", "operations"} and isinstance(value, list):
-            item = NODE_TYPE if key == "nodes" else OPERATION_TYPE
-            shown[key] = [_completed(each, item) for each in value]
+def _refusal(text: str, field: str) -> ApiError:
+    told = f"Invalid JSON payload received. {text}"
+    # What cannot be written in UTF-8 would not fit into the details either.
+    description = told.encode(errors="replace").decode()
+    violation = error_details_pb2.BadRequest.FieldViolation(field=field, description=description)
+    return ApiError(
+        Code.INVALID_ARGUMENT, told, [error_details_pb2.BadRequest(field_violations=[violation])]
+    )
+
+
+def _completed(shown: Shown, kind: Any) -> Shown:
+    """Add what clients read without looking whether it is there, however deep it lies."""
+    for field in kind.fields:
+        value = shown.get(field.json_name)
+        if field.message_type is not None and isinstance(value, dict | list):
+            for each in value if isinstance(value, list) else [value]:
+                if isinstance(each, dict):
+                    _completed(each, field.message_type)
+    complete = COMPLETE.get(kind.full_name)
+    if complete is not None:
+        complete(shown)
     return shown
 
 
-def _completed_operation(shown: dict[str, Any]) -> dict[str, Any]:
+def _complete_operation(shown: Shown) -> None:
     shown.setdefault("done", False)
     response = shown.get("response", {})
-    if response.get("@type", "").endswith(f"/{NODE_TYPE}"):
-        shown["response"] = _completed_node(response)
-    return shown
+    kind = response.get("@type", "").rpartition("/")[2]
+    if kind.startswith("google.cloud.tpu."):
+        _completed(response, REST_POOL.FindMessageTypeByName(kind))
 
 
-def _completed_node(shown: dict[str, Any]) -> dict[str, Any]:
+def _complete_node(shown: Shown) -> None:
     for empty in ("labels", "metadata"):
         shown.setdefault(empty, {})
     model = shown.setdefault("schedulingConfig", {})
-    for each in MODELS:
+    for each in ("preemptible", "reserved", "spot"):
         model.setdefault(each, False)
-    return shown
+
+
+def _complete_legacy_node(shown: Shown) -> None:
+    shown.setdefault("labels", {})
+    model = shown.setdefault("schedulingConfig", {})
+    for each in ("preemptible", "reserved"):
+        model.setdefault(each, False)
+
+
+def _complete_spec(shown: Shown) -> None:
+    _complete_node(shown.setdefault("node", {}))
+
+
+def _complete_rate(shown: Shown) -> None:
+    """Write the zeros of a price, which clients count on."""
+    shown.setdefault("startUsageAmount", 0)
+    shown["unitPrice"] = {"units": "0", "nanos": 0, **shown.get("unitPrice", {})}
+
+
+COMPLETE: dict[str, Callable[[Shown], None]] = {
+    "google.cloud.billing.v1.PricingExpression.TierRate": _complete_rate,
+    "google.longrunning.Operation": _complete_operation,
+    "google.cloud.tpu.v1.Node": _complete_legacy_node,
+    "google.cloud.tpu.v2.Node": _complete_node,
+    "google.cloud.tpu.v2alpha1.Node": _complete_node,
+    "google.cloud.tpu.v2.QueuedResource.Tpu.NodeSpec": _complete_spec,
+    "google.cloud.tpu.v2alpha1.QueuedResource.Tpu.NodeSpec": _complete_spec,
+}

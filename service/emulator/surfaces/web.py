@@ -3,35 +3,37 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from service.emulator.errors import ApiError, Code
 from service.emulator.surfaces import control, discovery
+from service.emulator.surfaces.page import status_page
 from service.emulator.surfaces.rest import build_endpoint, error_response, json_response, parse_body
 from service.emulator.world import World
 
-VERBS = ["GET", "POST", "PATCH", "PUT", "DELETE"]
+VERBS = ["GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"]
 Look = Callable[[Request], dict[str, Any]]
 Act = Callable[[World, object], dict[str, Any]]
 
 log = logging.getLogger(__name__)
 
 
-def build_app(world: World) -> Starlette:
-    """Put every route of the REST port together."""
+def build_app(world: World, grpc_address: str = "", more: Iterable[Route] = ()) -> Starlette:
+    """Put every route of the REST port together; the status page names the other port."""
     return Starlette(
         routes=[
-            Route("/", _status_page(world)),
+            Route("/", _status_page(world, grpc_address)),
             Route("/$discovery/rest", _look(_discovery)),
+            Route("/discovery/v1/apis/tpu/{version}/rest", _look(_discovery)),
             *_control_routes(world),
+            *more,
             Route("/{path:path}", build_endpoint(world), methods=VERBS),
         ],
         exception_handlers={HTTPException: _refused, Exception: _failed},
@@ -53,6 +55,8 @@ def _control_routes(world: World) -> list[Route]:
         ("POST", "faults", control.add_fault),
         ("POST", "nodes/preempt", control.preempt),
         ("POST", "nodes/maintenance", control.maintain),
+        ("POST", "nodes/host-error", control.break_host),
+        ("POST", "nodes/health", control.set_health),
         ("POST", "nodes/activity", control.set_activity),
     ]
     return [
@@ -89,18 +93,13 @@ def _param(request: Request, name: str) -> str:
 
 
 def _discovery(request: Request) -> dict[str, Any]:
-    return discovery.document(_param(request, "version"), str(request.base_url))
+    version = request.path_params.get("version") or _param(request, "version")
+    return discovery.document(version, str(request.base_url))
 
 
-def _status_page(world: World) -> Callable[[Request], Any]:
-    async def page(_: Request) -> Response:
-        world.settle()
-        counts = Counter(record.state for record in world.nodes.values())
-        states = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
-        return PlainTextResponse(
-            f"Cloud TPU emulator\nnodes: {states or 'none'}\nspeed: {world.config.speed:g}\n"
-            "look: /_emulator/state /_emulator/bill /_emulator/config /_emulator/faults\n"
-        )
+def _status_page(world: World, grpc_address: str) -> Callable[[Request], Any]:
+    async def page(request: Request) -> Response:
+        return HTMLResponse(status_page(world, grpc_address, str(request.base_url)))
 
     return page
 

@@ -1,0 +1,158 @@
+"""The calls of `google.cloud.billing.v1.CloudCatalog`: what is sold, and at what price."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import TypeVar
+
+from service.emulator.api.call import Call
+from service.emulator.api.pages import read_token, size_of, write_token
+from service.emulator.clock import stamp
+from service.emulator.errors import ApiError, Code, not_found
+from service.emulator.names import malformed
+from service.emulator.telemetry import skus
+from service.emulator.telemetry.messages import Billing
+from service.emulator.telemetry.rates import Step
+from service.emulator.telemetry.requests import moment
+from service.emulator.telemetry.skus import Sku
+from service.emulator.wire import NodeMessage
+
+MAX_SIZE = 5000
+NANOS = 1_000_000_000
+# How much of a currency a dollar buys, the same on every day.
+CURRENCIES = {"USD": "1", "EUR": "0.92", "GBP": "0.79", "JPY": "150", "CHF": "0.88", "INR": "84"}
+UNITS = {
+    "h": ("hour", "s", "second", 3600.0),
+    "GiBy.h": ("gibibyte hour", "By.s", "byte second", 3600.0 * 2**30),
+    "GiBy.mo": ("gibibyte month", "By.s", "byte second", 2_592_000.0 * 2**30),
+    "GiBy": ("gibibyte", "By", "byte", 2.0**30),
+}
+REGIONAL, MULTI_REGIONAL = 2, 3
+T = TypeVar("T")
+
+
+def list_services(call: Call) -> NodeMessage:
+    others = {_made_id(name): name for name in skus.OTHER_SERVICES}
+    found = sorted({**others, **skus.SERVICES}.items())
+    shown, token = _page(call, found, lambda each: each[0], "services")
+    services = [
+        Billing.Service(
+            name=f"services/{key}",
+            service_id=key,
+            display_name=name,
+            business_entity_name="businessEntities/GCP",
+        )
+        for key, name in shown
+    ]
+    return Billing.ListServicesResponse(services=services, next_page_token=token)
+
+
+def list_skus(call: Call) -> NodeMessage:
+    """List what a service sells, with the price in force or, for a span of time, all of them."""
+    request = call.request
+    service = _service(request.parent)
+    currency = request.currency_code or "USD"
+    if currency not in CURRENCIES:
+        raise ApiError(Code.INVALID_ARGUMENT, f"Invalid currency code: {currency}.")
+    start, end = _span(request, call.now)
+    found = skus.listed(service, call.world.config.prices)
+    of = f"{request.parent}\n{currency}\n{request.start_time}\n{request.end_time}"
+    shown, token = _page(call, found, lambda sku: sku.id, of)
+    messages = [_sku(sku, in_force(sku.steps, start, end), currency) for sku in shown]
+    return Billing.ListSkusResponse(skus=messages, next_page_token=token)
+
+
+def in_force(steps: Sequence[Step], start: float, end: float) -> Sequence[Step]:
+    """Give the prices of a span of time, the one in force at its start first."""
+    begun = [step for step in steps if step.at <= start]
+    later = [step for step in steps if start < step.at < end]
+    # What is listed has a price, if only one to come.
+    return [*begun[-1:], *later] or steps[:1]
+
+
+def _service(parent: str) -> str:
+    collection, _, service = parent.partition("/")
+    if collection != "services" or not service or "/" in service:
+        raise malformed("parent", parent, "services/*")
+    known = {*skus.SERVICES, *map(_made_id, skus.OTHER_SERVICES)}
+    if service not in known:
+        raise not_found(parent)
+    return service
+
+
+def _span(request: NodeMessage, now: float) -> tuple[float, float]:
+    if not request.HasField("start_time") and not request.HasField("end_time"):
+        return now, now
+    if not (request.HasField("start_time") and request.HasField("end_time")):
+        raise ApiError(Code.INVALID_ARGUMENT, "Start time and end time must be given together.")
+    start = moment("startTime", request.start_time)
+    end = moment("endTime", request.end_time)
+    if not start <= end:
+        raise ApiError(Code.INVALID_ARGUMENT, "The start time is later than the end time.")
+    # Prices to come are not told.
+    return min(start, now), min(end, now)
+
+
+def _page(
+    call: Call, items: Sequence[T], key: Callable[[T], str], of: str
+) -> tuple[Sequence[T], str]:
+    request = call.request
+    limit = size_of(request.page_size, MAX_SIZE, MAX_SIZE)
+    after = read_token(request.page_token, of) if request.page_token else ""
+    rest = [item for item in items if key(item) > after]
+    shown = rest[:limit]
+    return shown, write_token(key(shown[-1]), of) if len(rest) > limit else ""
+
+
+def _sku(sku: Sku, steps: Sequence[Step], currency: str) -> NodeMessage:
+    several = len(sku.regions) > 1
+    return Billing.Sku(
+        name=f"services/{sku.service}/skus/{sku.id}",
+        sku_id=sku.id,
+        description=sku.description,
+        category={
+            "service_display_name": skus.SERVICES[sku.service],
+            "resource_family": "Network" if sku.unit == "GiBy" else "Compute",
+            "resource_group": sku.group,
+            "usage_type": sku.usage_type,
+        },
+        service_regions=sku.regions,
+        pricing_info=[_pricing(sku, step, currency) for step in steps],
+        service_provider_name="Google",
+        geo_taxonomy={
+            "type_": MULTI_REGIONAL if several else REGIONAL,
+            "regions": sku.regions,
+        },
+    )
+
+
+def _pricing(sku: Sku, step: Step, currency: str) -> NodeMessage:
+    unit, base, base_name, factor = UNITS[sku.unit]
+    return Billing.PricingInfo(
+        effective_time=stamp(step.at),
+        currency_conversion_rate=float(CURRENCIES[currency]),
+        pricing_expression={
+            "usage_unit": sku.unit,
+            "usage_unit_description": unit,
+            "base_unit": base,
+            "base_unit_description": base_name,
+            "base_unit_conversion_factor": factor,
+            "display_quantity": 1,
+            "tiered_rates": [{"unit_price": _money(step.usd, currency)}],
+        },
+    )
+
+
+def _money(usd: str, currency: str) -> dict[str, object]:
+    """Split a price into whole units and billionths, both of its sign."""
+    nanos = int(Decimal(usd) * Decimal(CURRENCIES[currency]) * NANOS)
+    units, rest = divmod(abs(nanos), NANOS)
+    sign = -1 if nanos < 0 else 1
+    return {"currency_code": currency, "units": sign * units, "nanos": sign * rest}
+
+
+def _made_id(name: str) -> str:
+    digest = hashlib.sha256(name.encode()).hexdigest().upper()
+    return f"{digest[:4]}-{digest[4:8]}-{digest[8:12]}"

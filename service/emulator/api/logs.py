@@ -1,0 +1,142 @@
+"""The calls of `google.logging.v2.LoggingServiceV2`: list, write and tail entries, list logs."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterable
+from itertools import islice
+
+from google.cloud.audit import audit_log_pb2  # noqa: F401 - lets entries hold audit logs
+from google.protobuf import json_format
+
+from service.emulator.api.call import Call
+from service.emulator.api.pages import page, read_token, write_token
+from service.emulator.errors import ApiError, Code
+from service.emulator.names import malformed
+from service.emulator.telemetry import logquery
+from service.emulator.telemetry.intake import OWNER, Draft, draft, store
+from service.emulator.telemetry.journal import Entry
+from service.emulator.telemetry.messages import Logging
+from service.emulator.wire import NodeMessage
+from service.emulator.world import World
+
+DEFAULT_SIZE, MAX_SIZE = 50, 1000
+RESOURCE = re.compile(rf"({OWNER})(?:/locations/[^/]+/buckets/[^/]+/views/[^/]+)?")
+# The newest come first where this is true.
+ORDERS = {"": False, "timestamp": False, "timestamp asc": False, "timestamp desc": True}
+END_OF_TIME = 10**20
+
+
+def list_log_entries(call: Call) -> NodeMessage:
+    """List entries by time, fifty to a page unless more are asked for."""
+    request = call.request
+    wanted = _wanted(request.resource_names, request.filter)
+    if request.order_by.strip() not in ORDERS:
+        raise ApiError(Code.INVALID_ARGUMENT, f'Unsupported order_by: "{request.order_by}".')
+    if not 0 <= request.page_size <= MAX_SIZE:
+        raise ApiError(Code.INVALID_ARGUMENT, f"page_size must be from 0 to {MAX_SIZE}.")
+    backwards = ORDERS[request.order_by.strip()]
+    size = request.page_size or DEFAULT_SIZE
+    of = f"{sorted(request.resource_names)}\n{request.filter}\n{backwards}"
+    after = read_token(request.page_token, of) if request.page_token else ""
+    placed = sorted((_place(entry, backwards), entry) for entry in call.world.logs)
+    rest = ((place, entry) for place, entry in placed if place > after and wanted(entry))
+    shown = list(islice(rest, size + 1))
+    token = write_token(shown[size - 1][0], of) if len(shown) > size else ""
+    return Logging.ListLogEntriesResponse(
+        entries=[message_of(entry) for _, entry in shown[:size]], next_page_token=token
+    )
+
+
+def write_log_entries(call: Call) -> NodeMessage:
+    """Write all or none or, where a part is better than nothing, those that are good."""
+    request = call.request
+    drafts: list[Draft] = []
+    errors: dict[int, ApiError] = {}
+    for index, entry in enumerate(request.entries):
+        try:
+            drafts.append(draft(entry, request, call.now))
+        except ApiError as error:
+            errors[index] = error
+    if not request.dry_run and (request.partial_success or not errors):
+        for found in drafts:
+            store(call.world, found, call.now)
+    if errors:
+        raise _partial(errors)
+    return Logging.WriteLogEntriesResponse()
+
+
+def list_logs(call: Call) -> NodeMessage:
+    request = call.request
+    owners = _owners(request.resource_names or [request.parent])
+    names = sorted({entry.log for entry in call.world.logs if _owner(entry) in owners})
+    shown, token = page(names, str, str(sorted(owners)), request.page_size, request.page_token)
+    return Logging.ListLogsResponse(log_names=shown, next_page_token=token)
+
+
+def open_tail(call: Call) -> NodeMessage:
+    """Find the first request of a tail good; what follows is a `Tail`."""
+    _wanted(call.request.resource_names, call.request.filter)
+    return Logging.TailLogEntriesResponse()
+
+
+class Tail:
+    """Entries as they come, of the owners and of the kind that were asked for."""
+
+    def __init__(self, world: World, request: NodeMessage) -> None:
+        self._world = world
+        self._wanted = _wanted(request.resource_names, request.filter)
+        # Entries may come in a thread of their own; a deque minds nobody.
+        self._waiting: deque[Entry] = deque()
+        self._stop = world.logs.listen(self._waiting.append)
+
+    def take(self) -> NodeMessage | None:
+        self._world.settle()
+        found = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        messages = [message_of(entry) for entry in found if self._wanted(entry)]
+        return Logging.TailLogEntriesResponse(entries=messages) if messages else None
+
+    def close(self) -> None:
+        self._stop()
+
+
+def message_of(entry: Entry) -> NodeMessage:
+    """Give an entry as its client wrote it, or make the message of what the world wrote."""
+    if entry.message is not None:
+        return entry.message
+    return json_format.ParseDict(entry.plain, Logging.LogEntry())
+
+
+def _wanted(resource_names: Iterable[str], text: str) -> Callable[[Entry], bool]:
+    owners, holds = _owners(resource_names), logquery.read(text)
+    return lambda entry: _owner(entry) in owners and holds(entry)
+
+
+def _owners(resource_names: Iterable[str]) -> set[str]:
+    names = list(resource_names)
+    if not names:
+        raise ApiError(Code.INVALID_ARGUMENT, "At least one resource name is required.")
+    matches = {name: RESOURCE.fullmatch(name) for name in names}
+    for name, match in matches.items():
+        if match is None:
+            raise malformed("resourceNames", name, "projects/*")
+    return {match[1] for match in matches.values() if match is not None}
+
+
+def _owner(entry: Entry) -> str:
+    return entry.log.partition("/logs/")[0]
+
+
+def _place(entry: Entry, backwards: bool) -> str:
+    """Spell where an entry stands, so that it sorts as a text."""
+    at, insert_id = entry.place
+    return f"{END_OF_TIME - at if backwards else at:021d}/{insert_id}/{entry.log}"
+
+
+def _partial(errors: dict[int, ApiError]) -> ApiError:
+    first = errors[min(errors)]
+    details = Logging.WriteLogEntriesPartialErrors()
+    for index, error in errors.items():
+        details.log_entry_errors[index].CopyFrom(error.status())
+    return ApiError(first.code, first.message, [details])

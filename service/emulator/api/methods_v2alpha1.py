@@ -1,0 +1,72 @@
+"""Every RPC of `google.cloud.tpu.v2alpha1.Tpu`: those of v2, some with more to say, and its own."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from service.emulator.api import queued_v2alpha1, v2alpha1
+from service.emulator.api.call import Method
+from service.emulator.api.methods_v2 import TPU_V2
+from service.emulator.api.paths import NODE, PARENT, QUEUED_RESOURCE, described
+from service.emulator.extra_fields import V2ALPHA1
+from service.emulator.schema import extended_class
+from service.emulator.wire import Operation, TpuV2Alpha1
+
+_tpu = partial(described, TpuV2Alpha1)
+
+# What v2alpha1 answers by itself; the other calls it has in common with v2.
+DIFFERENT = {
+    "CreateNode": v2alpha1.spoken(v2alpha1.create_node),
+    "DeleteNode": v2alpha1.spoken(v2alpha1.delete_node),
+    "CreateQueuedResource": v2alpha1.spoken(queued_v2alpha1.create_queued_resource),
+}
+
+
+def _as_in_v2(method: Method) -> Method:
+    """Take over a call of v2: the same path, the messages of the same names."""
+    shared = method.response is Operation
+    return Method(
+        method.name,
+        getattr(TpuV2Alpha1, method.request.DESCRIPTOR.name),
+        Operation if shared else getattr(TpuV2Alpha1, method.response.DESCRIPTOR.name),
+        DIFFERENT.get(method.name) or v2alpha1.as_in_v2(method.answer),
+        method.verb,
+        method.path,
+        method.body,
+    )
+
+
+TPU_V2ALPHA1 = (
+    *map(_as_in_v2, TPU_V2),
+    _tpu(
+        "SimulateMaintenanceEvent",
+        v2alpha1.spoken(v2alpha1.simulate_maintenance_event),
+        f"POST {NODE}:simulateMaintenanceEvent",
+        "*",
+        Operation,
+    ),
+    _tpu(
+        "PerformMaintenance",
+        v2alpha1.spoken(v2alpha1.perform_maintenance),
+        f"POST {NODE}:performMaintenance",
+        "*",
+        Operation,
+    ),
+    _tpu(
+        "PerformMaintenanceQueuedResource",
+        v2alpha1.spoken(queued_v2alpha1.perform_maintenance_queued_resource),
+        f"POST {QUEUED_RESOURCE}:performMaintenanceQueuedResource",
+        "*",
+        Operation,
+    ),
+    _tpu("ListReservations", v2alpha1.list_reservations, f"GET {PARENT}/reservations"),
+    # The Python client does not have this one: it is known from the REST API alone.
+    Method(
+        "GetMaintenanceInfo",
+        extended_class(f"{V2ALPHA1}.GetMaintenanceInfoRequest"),
+        extended_class(f"{V2ALPHA1}.GetMaintenanceInfoResponse"),
+        queued_v2alpha1.get_maintenance_info,
+        "GET",
+        f"{QUEUED_RESOURCE}:getMaintenanceInfo",
+    ),
+)

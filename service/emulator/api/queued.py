@@ -1,0 +1,94 @@
+"""The calls about queued resources, each from its request to its response."""
+
+from __future__ import annotations
+
+from service.emulator import admission, catalog, queued_ends, queueing
+from service.emulator.api.call import Call
+from service.emulator.api.pages import page
+from service.emulator.errors import already_exists, location_denied
+from service.emulator.names import Place, child_of, place_of
+from service.emulator.queue import QueuedRecord, Terms
+from service.emulator.wire import NodeMessage, Tpu, copied
+
+
+def create_queued_resource(call: Call) -> NodeMessage:
+    return create_on_terms(call, Terms())
+
+
+def create_on_terms(call: Call, terms: Terms) -> NodeMessage:
+    """Answer a request of v2, on terms that v2 has no fields for; raises ApiError."""
+    request, world = call.request, call.world
+    place = place_of(request.parent)
+    done = world.requests.repeated(place.project, request, call.now, terms)
+    if done is not None:
+        return copied(done)
+    rate = world.config.create_rate_per_minute
+    world.rates.admit("CreateQueuedResource", place.project, rate, call.now)
+    record = admission.record_of(place, request, terms, world.config, call.now)
+    _require_free_names(call, record)
+    refusal = world.holdings.refusal(world.config.quotas, place.project, record.demand)
+    if refusal is not None:
+        raise refusal
+    operation = queueing.create(world, record, call.effects)
+    world.requests.remember(place.project, request, operation, call.now, terms)
+    return copied(operation)
+
+
+def get_queued_resource(call: Call) -> NodeMessage:
+    return copied(record_of(call).message)
+
+
+def list_queued_resources(call: Call) -> NodeMessage:
+    """List a zone or, for `-`, every zone; what a fault made unreachable is named, not shown."""
+    request, queue = call.request, call.world.queue
+    place = place_of(request.parent)
+    if not place.everywhere:
+        _require_zone(place)
+    hidden = [zone for zone in call.effects.unreachable if place.zone in {zone, "-"}]
+    everywhere = f"projects/{place.project}/locations/"
+    names = queue.under(everywhere if place.everywhere else f"{place.parent}/")
+    if hidden:
+        names = [name for name in names if queue.records[name].place.zone not in hidden]
+    shown, token = page(names, str, request.parent, request.page_size, request.page_token)
+    return Tpu.ListQueuedResourcesResponse(
+        queued_resources=[queue.records[name].message for name in shown],
+        next_page_token=token,
+        unreachable=[Place(place.project, zone).parent for zone in hidden],
+    )
+
+
+def delete_queued_resource(call: Call) -> NodeMessage:
+    """Delete once for each request id: the answer to it is the same after all is gone, too."""
+    request, world = call.request, call.world
+    place, _ = child_of(request.name, "queuedResources")
+    done = world.requests.repeated(place.project, request, call.now)
+    if done is not None:
+        return copied(done)
+    record = record_of(call)
+    operation = queued_ends.delete(world, record, call.now, call.effects, force=request.force)
+    world.requests.remember(place.project, request, operation, call.now)
+    return copied(operation)
+
+
+def reset_queued_resource(call: Call) -> NodeMessage:
+    return copied(queued_ends.reset(call.world, record_of(call), call.now, call.effects))
+
+
+def _require_free_names(call: Call, record: QueuedRecord) -> None:
+    queue = call.world.queue
+    if record.name in queue.records:
+        raise already_exists(record.name)
+    for each in record.slices:
+        if each.name in call.world.nodes or each.name in queue.claims:
+            raise already_exists(each.name)
+
+
+def record_of(call: Call) -> QueuedRecord:
+    place, _ = child_of(call.request.name, "queuedResources")
+    _require_zone(place)
+    return call.world.queue.find(call.request.name)
+
+
+def _require_zone(place: Place) -> None:
+    if place.zone not in catalog.zones():
+        raise location_denied(place.zone)

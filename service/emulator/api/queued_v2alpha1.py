@@ -1,0 +1,79 @@
+"""The calls about queued resources that v2 has no words for: flex-start and maintenance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from service.emulator import queued_maintenance, queued_nodes
+from service.emulator.api import queued
+from service.emulator.api.call import Call
+from service.emulator.api.translate import copy_fields, to_v2
+from service.emulator.errors import invalid_argument
+from service.emulator.extra_fields import V2ALPHA1
+from service.emulator.maintenance import upcoming
+from service.emulator.queue import Terms
+from service.emulator.schema import extended_class, kept
+from service.emulator.timing import seconds_of
+from service.emulator.wire import NodeMessage, copied
+
+# By the number of `QueuedResource.ProvisioningModel`; STANDARD leaves it to the tier, as gcloud
+# sends it with every tier.
+MODELS = {2: "spot", 3: "reserved", 4: "flex_start"}
+FLEX_SECONDS = 7 * 86_400.0
+"""How long a flex-start run lasts at most, and if nothing is said of it."""
+
+
+def create_queued_resource(call: Call) -> NodeMessage:
+    specs = call.request.queued_resource.tpu.node_spec
+    if any(spec.node_id and spec.HasField("multi_node_params") for spec in specs):
+        raise invalid_argument('The fields "NodeId" and "MultiNodeParams" exclude each other.')
+    asked = to_v2(call.request)
+    terms = _terms(kept(asked.queued_resource))
+    return queued.create_on_terms(replace(call, request=asked), terms)
+
+
+def perform_maintenance_queued_resource(call: Call) -> NodeMessage:
+    record = queued.record_of(call)
+    names = list(call.request.node_names)
+    return copied(queued_maintenance.perform(call.world, record, names, call.now, call.effects))
+
+
+def get_maintenance_info(call: Call) -> NodeMessage:
+    """Tell of each node of a queued resource what maintenance is to come, if any is."""
+    record = queued.record_of(call)
+    answer = extended_class(f"{V2ALPHA1}.GetMaintenanceInfoResponse")()
+    for node in queued_nodes.listed(call.world, record):
+        info = answer.node_upcoming_maintenances.add(node_name=node.name, node_uid=node.message.id)
+        maintenance = upcoming(node, call.now)
+        if maintenance is not None:
+            info.upcoming_maintenance.SetInParent()
+            copy_fields(maintenance, info.upcoming_maintenance)
+    return answer
+
+
+def _terms(resource: Any) -> Terms:
+    """Read the provisioning model and the end of the run, which only this version asks for."""
+    model = MODELS.get(resource.provisioning_model, "")
+    tier = _model_of_tier(resource)
+    if model and tier and model != tier:
+        raise invalid_argument(
+            f'The field "ProvisioningModel" does not go with the tier of a {tier} resource.'
+        )
+    run = resource.run_duration
+    terms = Terms(provisioning_model=model or tier)
+    if run.HasField("max_run_duration"):
+        seconds = seconds_of(run.max_run_duration, "MaxRunDuration")
+        return replace(terms, run_seconds=seconds)
+    if run.HasField("termination_time"):
+        at = run.termination_time
+        return replace(terms, run_until=at.seconds + at.nanos / 1e9)
+    return replace(terms, run_seconds=FLEX_SECONDS if model == "flex_start" else math.inf)
+
+
+def _model_of_tier(resource: Any) -> str:
+    """Name the model of a tier; best effort is served from what spot is served from."""
+    if resource.HasField("spot") or resource.HasField("best_effort"):
+        return "spot"
+    return "reserved" if resource.guaranteed.reserved else ""

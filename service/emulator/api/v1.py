@@ -1,0 +1,163 @@
+"""The calls of `google.cloud.tpu.v1.Tpu`: legacy TPU Nodes, in one world with the TPU VMs.
+
+A legacy node is stored as a v2 node whose `api_version` is V1. As gcloud counts on it, every
+version lists the nodes of both kinds, and v1 acts on both; only reimaging is for legacy nodes.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+
+from google.protobuf.message import Message
+
+from service.emulator import catalog, lifecycle, nodes
+from service.emulator.api import offers, v2
+from service.emulator.api.call import Call
+from service.emulator.api.translate import copy_fields
+from service.emulator.catalog import Accelerator
+from service.emulator.config import Config
+from service.emulator.errors import accelerator_not_in_zone, invalid_argument, precondition_failed
+from service.emulator.names import Place, place_of
+from service.emulator.operations import Voice
+from service.emulator.schema import kept, kept_class
+from service.emulator.wire import Node, NodeMessage, Tpu, TpuV1, copied
+
+
+def create_node(call: Call) -> NodeMessage:
+    request, world = call.request, call.world
+    place = place_of(request.parent)
+    asked = Tpu.CreateNodeRequest(
+        parent=request.parent, node_id=request.node_id, node=_asked(request.node, place.project)
+    )
+    with world.operations.speaking(VOICE):
+        operation = v2.create_checked(replace(call, request=asked), _checked)
+    record = world.nodes[place.child("nodes", request.node_id)]
+    record.message.api_version = Node.ApiVersion.V1
+    return operation
+
+
+def get_node(call: Call) -> NodeMessage:
+    return to_v1(v2.get_node(call))
+
+
+def list_nodes(call: Call) -> NodeMessage:
+    found = v2.list_nodes(call)
+    return TpuV1.ListNodesResponse(
+        nodes=[to_v1(each) for each in found.nodes],
+        next_page_token=found.next_page_token,
+        unreachable=found.unreachable,
+    )
+
+
+def delete_node(call: Call) -> NodeMessage:
+    """Delete a node; here the operation answers with the node that was, not with nothing."""
+    record = v2.record_of(call)
+    with call.world.operations.speaking(_voice(lambda _: to_v1(record.message))):
+        return v2.delete_node(call)
+
+
+def stop_node(call: Call) -> NodeMessage:
+    with call.world.operations.speaking(VOICE):
+        return v2.stop_node(call)
+
+
+def start_node(call: Call) -> NodeMessage:
+    with call.world.operations.speaking(VOICE):
+        return v2.start_node(call)
+
+
+def reimage_node(call: Call) -> NodeMessage:
+    record = v2.record_of(call)
+    if record.message.api_version != Node.ApiVersion.V1:
+        raise precondition_failed("reimage is not supported for TPU VMs; recreate the node instead")
+    version = call.request.tensorflow_version
+    _check_version(version)
+    with call.world.operations.speaking(VOICE):
+        operation = lifecycle.reimage(call.world, record, call.now, call.effects, version)
+    return copied(operation)
+
+
+def list_tensorflow_versions(call: Call) -> NodeMessage:
+    shown, token = offers.listed(call, "tensorflowVersions", _tensorflow_versions)
+    return TpuV1.ListTensorFlowVersionsResponse(tensorflow_versions=shown, next_page_token=token)
+
+
+def get_tensorflow_version(call: Call) -> NodeMessage:
+    return offers.found(call, "tensorflowVersions", _tensorflow_versions)
+
+
+def list_accelerator_types(call: Call) -> NodeMessage:
+    shown, token = offers.listed(call, "acceleratorTypes", _accelerator_types)
+    return TpuV1.ListAcceleratorTypesResponse(accelerator_types=shown, next_page_token=token)
+
+
+def get_accelerator_type(call: Call) -> NodeMessage:
+    return offers.found(call, "acceleratorTypes", _accelerator_types)
+
+
+def to_v1(node: NodeMessage) -> NodeMessage:
+    """Show a stored node in v1, which has no words for what only a TPU VM has."""
+    shown = TpuV1.Node(
+        tensorflow_version=node.runtime_version,
+        network=node.network_config.network,
+        service_account=node.service_account.email,
+    )
+    copy_fields(kept(node), shown)
+    if node.network_endpoints:
+        first = node.network_endpoints[0]
+        shown.ip_address, shown.port = first.ip_address, str(first.port)
+    return shown
+
+
+def _voice(word: Callable[[Message], Message]) -> Voice:
+    return Voice("v1", TpuV1.OperationMetadata, word)
+
+
+VOICE = _voice(to_v1)
+
+
+def _asked(node: NodeMessage, project: str) -> NodeMessage:
+    """Put the wish for a legacy node into v2's words."""
+    stored = kept_class("Node")()
+    copy_fields(node, stored)
+    stored.runtime_version = node.tensorflow_version
+    stored.network_config.network = node.network
+    number = zlib.crc32(project.encode())
+    stored.service_account.email = f"service-{number}@cloud-tpu.iam.gserviceaccount.com"
+    return Node.FromString(stored.SerializeToString())
+
+
+def _checked(place: Place, node: NodeMessage, _: Config) -> Accelerator:
+    if not node.accelerator_type:
+        raise invalid_argument('The field "AcceleratorType" cannot be "".')
+    found = catalog.find(catalog.legacy(place.zone), node.accelerator_type, 0, "")
+    if found is None:
+        raise accelerator_not_in_zone(node.accelerator_type.rpartition("/")[2], place.zone)
+    _check_version(node.runtime_version)
+    if node.cidr_block and kept(node).use_service_networking:
+        raise invalid_argument(
+            'The fields "CidrBlock" and "UseServiceNetworking" exclude each other.'
+        )
+    nodes.check_settings(node, found)
+    return found
+
+
+def _check_version(version: str) -> None:
+    if version not in catalog.tensorflow_versions():
+        raise invalid_argument(f'The field "TensorflowVersion" cannot be "{version}".')
+
+
+def _tensorflow_versions(place: Place) -> list[NodeMessage]:
+    return [
+        TpuV1.TensorFlowVersion(name=place.child("tensorflowVersions", version), version=version)
+        for version in catalog.tensorflow_versions()
+    ]
+
+
+def _accelerator_types(place: Place) -> list[NodeMessage]:
+    return [
+        TpuV1.AcceleratorType(name=place.child("acceleratorTypes", each.name), type_=each.name)
+        for each in catalog.legacy(place.zone)
+    ]

@@ -1,0 +1,110 @@
+"""The calls of `google.cloud.tpu.v2alpha1.Tpu`: those of v2 in its own words, and its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from service.emulator import lifecycle
+from service.emulator.api import reservations, v2
+from service.emulator.api.call import Call
+from service.emulator.api.offers import known_place
+from service.emulator.api.pages import page
+from service.emulator.api.translate import to_v2, to_v2alpha1
+from service.emulator.guests import check_worker
+from service.emulator.maintenance import require_startable
+from service.emulator.names import child_of, place_of
+from service.emulator.operations import Voice
+from service.emulator.schema import kept
+from service.emulator.wire import Node, NodeMessage, TpuV2Alpha1, copied
+
+Answer = Callable[[Call], NodeMessage]
+VOICE = Voice("v2alpha1", TpuV2Alpha1.OperationMetadata, to_v2alpha1)
+SPOT, RESERVATION_BOUND = 2, 3
+"""Of `SchedulingConfig.ProvisioningModel`."""
+
+
+def spoken(answer: Answer) -> Answer:
+    """Tell of the operations that an answer begins in the words of v2alpha1."""
+
+    def speaking(call: Call) -> NodeMessage:
+        with call.world.operations.speaking(VOICE):
+            return answer(call)
+
+    return speaking
+
+
+def as_in_v2(answer: Answer) -> Answer:
+    """Answer as v2 does, and say it in v2alpha1."""
+
+    def translated(call: Call) -> NodeMessage:
+        return to_v2alpha1(answer(replace(call, request=to_v2(call.request))))
+
+    return spoken(translated)
+
+
+def create_node(call: Call) -> NodeMessage:
+    """Create once for each request id; the node says which version it was made by."""
+    request = call.request
+    place = place_of(request.parent)
+
+    def create() -> NodeMessage:
+        asked = to_v2(request)
+        _read_model(asked.node)
+        operation = v2.create_node(replace(call, request=asked))
+        record = call.world.nodes[place.child("nodes", request.node_id)]
+        record.message.api_version = Node.ApiVersion.V2_ALPHA1
+        return operation
+
+    return _once(call, place.project, create)
+
+
+def delete_node(call: Call) -> NodeMessage:
+    place, _ = child_of(call.request.name, "nodes")
+    return _once(call, place.project, lambda: v2.delete_node(call))
+
+
+def simulate_maintenance_event(call: Call) -> NodeMessage:
+    """Put the node under a maintenance event, as of its first worker unless told otherwise."""
+    record = v2.record_of(call)
+    for worker in call.request.worker_ids:
+        check_worker(record, worker)
+    verb = "simulateMaintenanceEvent"
+    return copied(lifecycle.maintain_on_request(call.world, record, call.now, verb, call.effects))
+
+
+def perform_maintenance(call: Call) -> NodeMessage:
+    """Begin a maintenance that is announced before its window opens."""
+    record = v2.record_of(call)
+    require_startable(record)
+    verb = "performMaintenance"
+    return copied(lifecycle.maintain_on_request(call.world, record, call.now, verb, call.effects))
+
+
+def list_reservations(call: Call) -> NodeMessage:
+    request = call.request
+    place = known_place(request.parent)
+    found = reservations.under(call.world, place, call.now)
+    shown, token = page(
+        found, lambda each: str(each.name), request.parent, request.page_size, request.page_token
+    )
+    return TpuV2Alpha1.ListReservationsResponse(reservations=shown, next_page_token=token)
+
+
+def _once(call: Call, project: str, act: Callable[[], NodeMessage]) -> NodeMessage:
+    """Do what a request with an id asks for the first time only; raises ApiError."""
+    requests = call.world.requests
+    done = requests.repeated(project, call.request, call.now)
+    if done is not None:
+        return copied(done)
+    operation = call.world.operations.get(act().name)
+    requests.remember(project, call.request, operation, call.now)
+    return copied(operation)
+
+
+def _read_model(node: NodeMessage) -> None:
+    """Read a provisioning model, which only REST can name, as the flag that means the same."""
+    model = kept(node).scheduling_config.provisioning_model
+    flag = {SPOT: "spot", RESERVATION_BOUND: "reserved"}.get(model)
+    if flag is not None:
+        setattr(node.scheduling_config, flag, True)

@@ -1,0 +1,73 @@
+"""How likely misfortunes are; nothing happens by itself unless told so here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from service.emulator.errors import ApiError, Code
+from service.emulator.nodes import NodeRecord
+
+MAX = 1e6
+
+
+@dataclass(frozen=True)
+class Odds:
+    """Rates in the world's time.
+
+    `preemptions_per_hour` is by `zone/generation`, `generation` or `*`, the narrowest counts; it
+    concerns spot and preemptible nodes. Compute Engine ends a preemptible one after 24 hours; 0
+    lets it live. `lost_repairs` is the share of host errors from which a node does not come back.
+    `spot_rhythm` (0 to 1) is the share of a capacity that others take at the peak of the week, and
+    by which preemptions become rarer when nobody wants it.
+    """
+
+    preemptions_per_hour: Mapping[str, float] = field(default_factory=dict)
+    preemptible_life_seconds: float = 24 * 3600.0
+    maintenances_per_day: float = 0.0
+    maintenance_notice_seconds: float = 3600.0
+    host_errors_per_day: float = 0.0
+    lost_repairs: float = 0.0
+    spot_rhythm: float = 0.0
+
+    def preemptions_of(self, record: NodeRecord) -> float:
+        """Say how often an hour a node like this is preempted."""
+        generation = record.accelerator.generation
+        for key in (f"{record.place.zone}/{generation}", generation, "*"):
+            if key in self.preemptions_per_hour:
+                return self.preemptions_per_hour[key]
+        return 0.0
+
+
+SHARES = {"lost_repairs", "spot_rhythm"}
+
+
+def patched_odds(odds: Odds, patch: object) -> Odds:
+    """Apply a JSON merge of known keys; raises ApiError that names what is wrong."""
+    if not isinstance(patch, Mapping):
+        raise _bad("odds must be a JSON object")
+    known = [each.name for each in fields(Odds)]
+    strangers = sorted(set(patch) - set(known))
+    if strangers:
+        raise _bad(f"unknown odds {', '.join(strangers)}; known: {', '.join(known)}")
+    return replace(odds, **{key: _value(key, raw) for key, raw in patch.items()})
+
+
+def _value(key: str, raw: object) -> Any:
+    if key == "preemptions_per_hour":
+        if not isinstance(raw, Mapping):
+            raise _bad(f"{key} must be a JSON object of rates by zone/generation, generation or *")
+        return {name: _number(name, rate) for name, rate in raw.items()}
+    return _number(key, raw)
+
+
+def _number(key: str, raw: object) -> float:
+    highest = 1 if key in SHARES else MAX
+    if not isinstance(raw, int | float) or isinstance(raw, bool) or not 0 <= raw <= highest:
+        raise _bad(f"{key} must be a number from 0 to {highest:g}")
+    return float(raw)
+
+
+def _bad(text: str) -> ApiError:
+    return ApiError(Code.INVALID_ARGUMENT, text)

@@ -1,0 +1,66 @@
+"""How a queued resource comes into a state, and what it waits for there."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from service.emulator import queued_nodes
+from service.emulator.errors import ApiError
+from service.emulator.queue import QueuedRecord, QueuedTransition
+from service.emulator.timeline import Act
+from service.emulator.world import World
+
+
+def enter(
+    world: World,
+    record: QueuedRecord,
+    state: str,
+    at: float,
+    *,
+    initiator: str = "SERVICE",
+    error: ApiError | None = None,
+) -> None:
+    """Show a new state, and call off what the one before waited for."""
+    for event in (record.pending, record.curfew):
+        if event is not None:
+            event.cancelled = True
+    record.pending = record.curfew = None
+    world.queue.waiting.pop(record.name, None)
+    before = "" if state == "CREATING" else record.state
+    record.show(state, initiator, error)
+    world.queue.tell(QueuedTransition(at, record.name, before, state, initiator))
+
+
+def later(world: World, record: QueuedRecord, what: str, at: float, end: Act) -> None:
+    _set(world, record, what, at + world.config.seconds(what), end)
+
+
+def when(world: World, record: QueuedRecord, what: str, due: float, end: Act) -> None:
+    """Wait for a moment that comes when it comes, even when all is hurried."""
+    _set(world, record, what, due, end, fate=True)
+
+
+def wind_up(world: World, record: QueuedRecord, what: str, at: float, then: Act) -> None:
+    """Let something follow after its time, and not before the last deletion has ended."""
+    record.then = then
+    later(world, record, what, at, partial(end_if_wound_up, world, record))
+
+
+def end_if_wound_up(world: World, record: QueuedRecord, at: float) -> None:
+    then = record.then
+    if then is None or record.pending is not None or queued_nodes.leaving(world, record):
+        return
+    record.then = None
+    then(at)
+
+
+def _set(
+    world: World, record: QueuedRecord, what: str, due: float, end: Act, *, fate: bool = False
+) -> None:
+    def act(at: float) -> None:
+        record.pending = None
+        end(at)
+
+    if record.pending is not None:
+        record.pending.cancelled = True
+    record.pending = world.timeline.schedule(due, record.name, what, act, fate=fate)

@@ -1,0 +1,100 @@
+"""The status page: what the emulated cloud holds, what is due to happen to it, and its faults."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from service.emulator.nodes import NodeRecord
+from service.emulator.queue import QueuedRecord
+from service.emulator.world import World
+
+MOST_ROWS = 200
+PAGES = Environment(
+    loader=FileSystemLoader(Path(__file__).parent),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A node or a queued resource on the page; `age` is in words."""
+
+    id: str
+    zone: str
+    state: str
+    kind: str
+    model: str
+    age: str
+    note: str
+
+
+def status_page(world: World, grpc_address: str, rest_url: str) -> str:
+    """Write the page as HTML; a big world shows its first rows and says how many there are."""
+    now = world.settle()
+    nodes = [world.nodes[name] for name in world.sight().names[:MOST_ROWS]]
+    queue = world.queue.records.values()
+    return PAGES.get_template("status.html").render(
+        grpc=grpc_address,
+        rest=rest_url.rstrip("/"),
+        now=datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+        speed=f"{world.config.speed:g}",
+        seed=world.seed,
+        nodes=[_node_row(each, now) for each in nodes],
+        node_count=len(world.nodes),
+        node_states=_counts(each.state for each in world.nodes.values()),
+        queue=[_queue_row(each, now) for each in list(queue)[:MOST_ROWS]],
+        queue_states=_counts(each.state for each in queue),
+        pending=[
+            (each.what, each.target.rpartition("/")[2], in_words(each.due - now))
+            for each in world.timeline.pending()[:MOST_ROWS]
+        ],
+        faults=world.faults.all(),
+    )
+
+
+def _node_row(record: NodeRecord, now: float) -> Row:
+    return Row(
+        id=record.name.rpartition("/")[2],
+        zone=record.place.zone,
+        state=record.state,
+        kind=record.accelerator.name,
+        model=record.provisioning_model,
+        age=in_words(now - record.created),
+        note=record.queued_resource.rpartition("/")[2] or record.message.health_description,
+    )
+
+
+def _queue_row(record: QueuedRecord, now: float) -> Row:
+    kinds = Counter(each.accelerator.name for each in record.slices)
+    return Row(
+        id=record.name.rpartition("/")[2],
+        zone=record.place.zone,
+        state=record.state,
+        kind=", ".join(f"{count} x {kind}" if count > 1 else kind for kind, count in kinds.items()),
+        model=record.provisioning_model,
+        age=in_words(now - record.created),
+        note=record.message.state.failed_data.error.message,
+    )
+
+
+def _counts(states: Iterable[str]) -> str:
+    found = sorted(Counter(states).items())
+    return ", ".join(f"{count:,} {state}" for state, count in found) or "none"
+
+
+def in_words(seconds: float) -> str:
+    """Say a span in its two largest units, or as coming at once."""
+    left = max(0, round(seconds))
+    for unit, size, smaller, step in (("d", 86_400, "h", 3600), ("h", 3600, "min", 60)):
+        if left >= size:
+            return f"{left // size} {unit} {left % size // step} {smaller}"
+    return f"{left // 60} min {left % 60} s" if left >= 60 else f"{left} s"

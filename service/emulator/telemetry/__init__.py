@@ -1,0 +1,1 @@
+"""What is measured of the emulated cloud: time series, log entries, and the price list."""

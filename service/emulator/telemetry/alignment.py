@@ -1,0 +1,171 @@
+"""Aggregation: points brought to common moments, and series brought together."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import quantiles, stdev
+
+from service.emulator.errors import ApiError, Code
+from service.emulator.telemetry.series import Labels, Point, Window
+
+Gather = Callable[[Sequence[float]], float]
+MIN_PERIOD, MAX_PERIOD = 60, 104 * 7 * 86_400
+
+
+@dataclass(frozen=True)
+class Line:
+    """A series with its points, the newest first, and the kind that they have by now."""
+
+    metric: Labels
+    resource: Labels
+    points: list[Point]
+    kind: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """What is asked for, in the words of the API; `period` in seconds."""
+
+    period: float = 0.0
+    aligner: str = "ALIGN_NONE"
+    reducer: str = "REDUCE_NONE"
+    group_by: tuple[str, ...] = ()
+
+    @property
+    def is_raw(self) -> bool:
+        return self.aligner == "ALIGN_NONE"
+
+
+def _percentile(share: int) -> Gather:
+    def gather(values: Sequence[float]) -> float:
+        if len(values) == 1:
+            return values[0]
+        return quantiles(values, n=100, method="inclusive")[share - 1]
+
+    return gather
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+GATHERS: Mapping[str, Gather] = {
+    "MEAN": _mean,
+    "MAX": max,
+    "MIN": min,
+    "SUM": math.fsum,
+    "COUNT": lambda values: float(len(values)),
+    "STDDEV": lambda values: stdev(values) if len(values) > 1 else 0.0,
+    "PERCENTILE_99": _percentile(99),
+    "PERCENTILE_95": _percentile(95),
+    "PERCENTILE_50": _percentile(50),
+    "PERCENTILE_05": _percentile(5),
+    # Points come the newest first.
+    "NEXT_OLDER": lambda values: values[0],
+    "RATE": math.fsum,
+    "DELTA": math.fsum,
+}
+ALIGNERS = {"ALIGN_NONE", *(f"ALIGN_{name}" for name in GATHERS)}
+REDUCERS = {"REDUCE_NONE", *(f"REDUCE_{name}" for name in GATHERS)} - {
+    "REDUCE_NEXT_OLDER",
+    "REDUCE_RATE",
+    "REDUCE_DELTA",
+}
+KEEPS_VALUE = {"MAX", "MIN", "SUM", "NEXT_OLDER", "DELTA"}
+DELTA_ONLY = {"ALIGN_RATE", "ALIGN_DELTA"}
+
+
+def check(asked: Aggregation, kind: str, value: str) -> None:
+    """Refuse what cannot be brought together; raises ApiError."""
+    if asked.aligner not in ALIGNERS:
+        raise _refused("perSeriesAligner", asked.aligner, "it is not emulated.")
+    if asked.reducer not in REDUCERS:
+        raise _refused("crossSeriesReducer", asked.reducer, "it is not emulated.")
+    if asked.is_raw and asked.reducer != "REDUCE_NONE":
+        raise _refused("perSeriesAligner", asked.aligner, "a reducer needs an aligner.")
+    if not asked.is_raw and asked.period < MIN_PERIOD:
+        text = f"{asked.period:g}s"
+        raise _refused("alignmentPeriod", text, "must be at least 60 seconds.")
+    if asked.period > MAX_PERIOD:
+        raise _refused("alignmentPeriod", f"{asked.period:g}s", "must be at most 104 weeks.")
+    if asked.aligner in DELTA_ONLY and kind != "DELTA":
+        raise ApiError(
+            Code.INVALID_ARGUMENT,
+            f"Field aggregation.perSeriesAligner had an invalid value of {asked.aligner}: The"
+            f" aligner cannot be applied to metrics with kind {kind} and value type {value}.",
+        )
+
+
+def aligned(line: Line, asked: Aggregation, window: Window) -> Line:
+    """Give one point to each period, counted back from the window's end, that has points."""
+    if asked.is_raw:
+        return line
+    name = asked.aligner.removeprefix("ALIGN_")
+    buckets: dict[int, list[float]] = defaultdict(list)
+    for point in line.points:
+        buckets[int((window.end - point.end) // asked.period)].append(point.value)
+    scale = 1 / asked.period if name == "RATE" else 1.0
+    kind = line.kind if name in {"SUM", "DELTA"} else "GAUGE"
+    points = []
+    for index, values in sorted(buckets.items()):
+        end = window.end - index * asked.period
+        start = end - asked.period if kind == "DELTA" else end
+        points.append(Point(end, start, GATHERS[name](values) * scale))
+    return replace(line, points=points, kind=kind, value=_value(name, line.value))
+
+
+def reduced(lines: list[Line], asked: Aggregation) -> list[Line]:
+    """Bring series together that agree in the labels to group by; the other labels are lost."""
+    if asked.reducer == "REDUCE_NONE" or not lines:
+        return lines
+    groups: dict[tuple[str, ...], list[Line]] = defaultdict(list)
+    for line in lines:
+        groups[tuple(_label(line, field) for field in asked.group_by)].append(line)
+    return [_together(group, asked) for _, group in sorted(groups.items())]
+
+
+def _together(group: list[Line], asked: Aggregation) -> Line:
+    name = asked.reducer.removeprefix("REDUCE_")
+    at: dict[tuple[float, float], list[float]] = defaultdict(list)
+    for line in group:
+        for point in line.points:
+            at[point.end, point.start].append(point.value)
+    points = [
+        Point(end, start, GATHERS[name](values))
+        for (end, start), values in sorted(at.items(), reverse=True)
+    ]
+    first = group[0]
+    return Line(
+        metric=_kept(first.metric, "metric", asked.group_by),
+        resource=_kept(first.resource, "resource", asked.group_by),
+        points=points,
+        kind=first.kind,
+        value=_value(name, first.value),
+    )
+
+
+def _label(line: Line, field: str) -> str:
+    owner, _, rest = field.partition(".")
+    labels = line.metric if owner == "metric" else line.resource
+    return labels.get(rest.partition(".")[2], "")
+
+
+def _kept(labels: Labels, owner: str, group_by: tuple[str, ...]) -> Labels:
+    prefix = f"{owner}.labels."
+    return {key: value for key, value in labels.items() if prefix + key in group_by}
+
+
+def _value(name: str, before: str) -> str:
+    if name == "COUNT":
+        return "INT64"
+    return before if name in KEEPS_VALUE else "DOUBLE"
+
+
+def _refused(field: str, value: str, why: str) -> ApiError:
+    return ApiError(
+        Code.INVALID_ARGUMENT, f"Field aggregation.{field} had an invalid value of {value}: {why}"
+    )

@@ -1,0 +1,172 @@
+"""The audit log: what callers did to nodes, and what the cloud did to their machines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf import json_format
+
+from service.emulator.activity import Interruption
+from service.emulator.bill import Transition
+from service.emulator.nodes import NodeRecord
+from service.emulator.telemetry import logs
+from service.emulator.telemetry.logs import Sender
+from service.emulator.workers.machine import Worker
+
+if TYPE_CHECKING:
+    from service.emulator.world import World
+
+ACTIVITY_LOG = "cloudaudit.googleapis.com%2Factivity"
+SYSTEM_LOG = "cloudaudit.googleapis.com%2Fsystem_event"
+AUDIT_TYPE = "type.googleapis.com/google.cloud.audit.AuditLog"
+TPU_SERVICE, COMPUTE_SERVICE = "tpu.googleapis.com", "compute.googleapis.com"
+SYSTEM = "system@google.com"
+
+# Long-running calls have two entries: when they begin and when they end.
+BEGINNINGS = {"CREATING": "CreateNode", "DELETING": "DeleteNode", "STOPPING": "StopNode"}
+ENDINGS = {
+    "CREATING": ("CreateNode", "READY"),
+    "DELETING": ("DeleteNode", ""),
+    "STOPPING": ("StopNode", "STOPPED"),
+    "STARTING": ("StartNode", "READY"),
+}
+
+
+@dataclass(frozen=True)
+class Event:
+    """What happens to the machines of a node, in the words of Compute Engine and of the metric."""
+
+    method: str
+    message: str
+    type: str
+    reason: str
+
+
+PREEMPTION = Event(
+    "compute.instances.preempted", "Instance was preempted.", "PreemptionEvent", "Eviction"
+)
+EVENTS = {
+    "PREEMPTED": PREEMPTION,
+    # A preemptible machine that reached its last hour is preempted like any other.
+    "TERMINATED": PREEMPTION,
+    "REPAIRING": Event(
+        "compute.instances.terminateOnHostMaintenance",
+        "Instance was terminated during Compute Engine maintenance.",
+        "MaintenanceEvent",
+        "HW/SW Maintenance",
+    ),
+    "RESTARTING": Event(
+        "compute.instances.hostError",
+        "Instance was terminated by Compute Engine due to a host error.",
+        "TerminationEvent",
+        "HostError",
+    ),
+}
+TERMINATE_REASONS = {"PREEMPTED": "PREEMPTED", "TERMINATED": "MAX_LIFETIME_REACHED"}
+
+
+def observe(world: World, transition: Transition) -> None:
+    """Write down what a change of a node's state would leave in the log."""
+    record = world.nodes.get(transition.name) or world.past[-1]
+    before, after, at = transition.before, transition.after, transition.at
+    if after in EVENTS:
+        _interrupted(world, record, before, after, at)
+        return
+    method, wanted = ENDINGS.get(before, ("", ""))
+    if method and after != "DELETING":
+        _called(world, record, method, at, done=True, failed=after != wanted)
+    begun = "StartNode" if after == "STARTING" else BEGINNINGS.get(after, "")
+    if begun:
+        _called(world, record, begun, at, done=False, failed=False)
+    if after == "READY":
+        for worker in range(record.accelerator.hosts):
+            _booted(world, record, worker, at)
+
+
+def _interrupted(world: World, record: NodeRecord, before: str, after: str, at: float) -> None:
+    event = EVENTS[after]
+    if after in TERMINATE_REASONS:
+        _terminated(world, record, after, at)
+    if before != "READY":
+        return
+    record.activity.interruptions.append(Interruption(at, event.type, event.reason))
+    for worker in range(record.accelerator.hosts):
+        _instance_event(world, record, worker, event, at)
+
+
+def _called(
+    world: World, record: NodeRecord, method: str, at: float, *, done: bool, failed: bool
+) -> None:
+    name = f"google.cloud.tpu.v2.Tpu.{method}"
+    project = record.place.project
+    audit: dict[str, Any] = {
+        "@type": AUDIT_TYPE,
+        "serviceName": TPU_SERVICE,
+        "methodName": name,
+        "resourceName": record.name,
+        "authenticationInfo": {"principalEmail": f"caller@{project}.iam.gserviceaccount.com"},
+    }
+    if failed and record.operation is not None and record.operation.HasField("error"):
+        audit["status"] = json_format.MessageToDict(record.operation.error)
+    payload = {
+        "protoPayload": audit,
+        "operation": {
+            "id": f"{method}-{record.message.id}",
+            "producer": TPU_SERVICE,
+            "last" if done else "first": True,
+        },
+    }
+    labels = {"project_id": project, "service": TPU_SERVICE, "method": name}
+    resource = {"type": "audited_resource", "labels": labels}
+    severity = "ERROR" if failed else "NOTICE"
+    logs.put(world, record, Sender(ACTIVITY_LOG, resource), payload, at, severity)
+
+
+def _terminated(world: World, record: NodeRecord, after: str, at: float) -> None:
+    """Write the one entry for each node that is lost."""
+    method = "tpu.nodes.terminate"
+    audit = {
+        "@type": AUDIT_TYPE,
+        "serviceName": TPU_SERVICE,
+        "methodName": method,
+        "resourceName": record.name,
+        "authenticationInfo": {"principalEmail": SYSTEM},
+        "metadata": {"terminateReason": TERMINATE_REASONS[after]},
+    }
+    labels = {"project_id": record.place.project, "service": TPU_SERVICE, "method": method}
+    resource = {"type": "audited_resource", "labels": labels}
+    sender = Sender(SYSTEM_LOG, resource)
+    logs.put(world, record, sender, {"protoPayload": audit}, at, "INFO")
+
+
+def _instance_event(world: World, record: NodeRecord, worker: int, event: Event, at: float) -> None:
+    """Write one of the many entries that a slice of many machines leaves when it is lost."""
+    place, name = record.place, Worker(record, worker).name
+    audit = {
+        "@type": AUDIT_TYPE,
+        "status": {"message": event.message},
+        "authenticationInfo": {"principalEmail": SYSTEM},
+        "serviceName": COMPUTE_SERVICE,
+        "methodName": event.method,
+        "resourceName": f"projects/{place.project}/zones/{place.zone}/instances/{name}",
+        "request": {"@type": f"type.googleapis.com/{event.method}"},
+    }
+    operation = {
+        "id": f"systemevent-{int(at * 1000)}-{record.message.id}-{worker}",
+        "producer": event.method,
+        "first": True,
+        "last": True,
+    }
+    payload = {"protoPayload": audit, "operation": operation}
+    sender = Sender(SYSTEM_LOG, logs.instance_resource(record, worker))
+    logs.put(world, record, sender, payload, at, "INFO")
+
+
+def _booted(world: World, record: NodeRecord, worker: int, at: float) -> None:
+    payload = {
+        "jsonPayload": {"message": "The TPU runtime is up.", "worker": str(worker)},
+        "labels": logs.worker_labels(record, worker),
+    }
+    sender = Sender(logs.WORKER_LOG, logs.worker_resource(record, worker))
+    logs.put(world, record, sender, payload, at, "INFO")

@@ -1,0 +1,100 @@
+"""What is written to the log of a world, by the workers of a node and by the cloud about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from service.emulator.nodes import NodeRecord, instance_id
+from service.emulator.telemetry.journal import moment_text, nanoseconds
+from service.emulator.workers.machine import Worker
+
+if TYPE_CHECKING:
+    from service.emulator.world import World
+
+
+@dataclass(frozen=True)
+class Sender:
+    """The log that an entry goes to, and the monitored resource that it speaks of."""
+
+    log: str
+    resource: Mapping[str, Any]
+
+
+WORKER_LOG = "tpu.googleapis.com%2Fruntime_monitor"
+
+
+def write(
+    world: World,
+    record: NodeRecord,
+    worker: int,
+    lines: Iterable[str | Mapping[str, Any]],
+    severity: str = "DEFAULT",
+    labels: Mapping[str, str] | None = None,
+) -> None:
+    """Write lines as a worker's logging agent would, at the present moment.
+
+    A text becomes a `textPayload`, a mapping (of what JSON can hold) a `jsonPayload`. Severities
+    are those of `google.logging.type.LogSeverity`.
+    """
+    at = world.clock()
+    for line in lines:
+        payload: dict[str, Any] = (
+            {"textPayload": line} if isinstance(line, str) else {"jsonPayload": dict(line)}
+        )
+        payload["labels"] = {**worker_labels(record, worker), **(labels or {})}
+        sender = Sender(WORKER_LOG, worker_resource(record, worker))
+        put(world, record, sender, payload, at, severity)
+
+
+def put(
+    world: World,
+    record: NodeRecord,
+    sender: Sender,
+    payload: Mapping[str, Any],
+    at: float,
+    severity: str = "DEFAULT",
+) -> None:
+    """Write one entry about a node, unless none are to be kept."""
+    if not world.config.telemetry.log_entries:
+        return
+    nanos = nanoseconds(at)
+    plain = {
+        "logName": f"projects/{record.place.project}/logs/{sender.log}",
+        "resource": sender.resource,
+        "timestamp": moment_text(nanos),
+        "receiveTimestamp": moment_text(nanoseconds(world.clock())),
+        "severity": severity,
+        **payload,
+    }
+    world.logs.add(plain, nanos, world.config.telemetry.log_entries)
+
+
+def worker_resource(record: NodeRecord, worker: int) -> dict[str, Any]:
+    place = record.place
+    labels = {
+        "project_id": place.project,
+        "zone": place.zone,
+        "node_id": str(record.message.id),
+        "worker_id": str(worker),
+    }
+    return {"type": "tpu_worker", "labels": labels}
+
+
+def instance_resource(record: NodeRecord, worker: int) -> dict[str, Any]:
+    place = record.place
+    labels = {
+        "project_id": place.project,
+        "zone": place.zone,
+        "instance_id": str(instance_id(record, worker)),
+    }
+    return {"type": "gce_instance", "labels": labels}
+
+
+def worker_labels(record: NodeRecord, worker: int) -> dict[str, str]:
+    """Give what a logging agent adds to each entry of its machine."""
+    return {
+        "compute.googleapis.com/resource_name": Worker(record, worker).name,
+        "tpu.googleapis.com/node_name": record.name.rpartition("/")[2],
+    }

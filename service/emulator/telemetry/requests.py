@@ -1,0 +1,77 @@
+"""What a request for time series asks: over which time, and brought together how."""
+
+from __future__ import annotations
+
+from service.emulator.errors import ApiError, Code
+from service.emulator.telemetry import alignment
+from service.emulator.telemetry.alignment import Aggregation
+from service.emulator.telemetry.metrics import Metric
+from service.emulator.telemetry.selection import field_name
+from service.emulator.telemetry.series import Window
+from service.emulator.wire import NodeMessage
+
+# What google.protobuf.Timestamp may hold.
+FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799
+GROUPS = ("metric.labels.", "resource.labels.", "metadata.")
+WHOLE_GROUPS = {"project", "resource.type", "metric.type"}
+
+
+def window(interval: NodeMessage, now: float) -> Window:
+    """Read an interval, whose start is its end where it is not given; raises ApiError."""
+    if not interval.HasField("end_time"):
+        raise _refused("interval.endTime", "", "the end time is required.")
+    end = moment("interval.endTime", interval.end_time)
+    start = end
+    if interval.HasField("start_time"):
+        start = moment("interval.startTime", interval.start_time)
+    if start > end:
+        raise _refused("interval.startTime", f"{start:.0f}", "it is later than the end time.")
+    return Window(start, end, now)
+
+
+def aggregations(request: NodeMessage, metric: Metric) -> tuple[Aggregation, ...]:
+    """Read the aggregation and, where there is one, what follows it; raises ApiError."""
+    first = _aggregation(request.aggregation)
+    alignment.check(first, metric.kind, metric.value)
+    if not request.HasField("secondary_aggregation"):
+        return (first,)
+    second = _aggregation(request.secondary_aggregation)
+    alignment.check(second, "GAUGE", metric.value)
+    return first, second
+
+
+def _aggregation(asked: NodeMessage) -> Aggregation:
+    period = asked.alignment_period
+    return Aggregation(
+        period=float(period.seconds + period.nanos / 1e9),
+        aligner=_name(asked, "per_series_aligner"),
+        reducer=_name(asked, "cross_series_reducer"),
+        group_by=tuple(_group(field) for field in asked.group_by_fields),
+    )
+
+
+def _name(message: NodeMessage, field: str) -> str:
+    """Spell an enum, also one whose number this client library does not know."""
+    number = getattr(message, field)
+    known = message.DESCRIPTOR.fields_by_name[field].enum_type.values_by_number.get(number)
+    return known.name if known else str(number)
+
+
+def _group(text: str) -> str:
+    field = field_name(part.strip('"') for part in text.split("."))
+    if field not in WHOLE_GROUPS and not field.startswith(GROUPS):
+        raise _refused("aggregation.groupByFields", text, "the field name is improperly formatted.")
+    return field
+
+
+def moment(field: str, given: NodeMessage) -> float:
+    """Read a moment as unix seconds; raises ApiError for what no clock shows."""
+    if not FIRST_SECOND <= given.seconds <= LAST_SECOND or not 0 <= given.nanos < 10**9:
+        raise _refused(field, str(given.seconds), "it is not a moment.")
+    return float(given.seconds + given.nanos / 1e9)
+
+
+def _refused(field: str, value: str, why: str) -> ApiError:
+    return ApiError(
+        Code.INVALID_ARGUMENT, f'Field {field} had an invalid value of "{value}": {why}'
+    )

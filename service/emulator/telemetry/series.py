@@ -1,0 +1,232 @@
+"""The time series of a metric, computed from what is known of each node when somebody asks."""
+
+from __future__ import annotations
+
+import json
+import math
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
+
+from service.emulator.activity import Interruption, chips_per_worker
+from service.emulator.nodes import NodeRecord, instance_id
+from service.emulator.telemetry.metrics import GCE_WORKER, INTERRUPTION, Metric, is_silent
+from service.emulator.telemetry.samples import PERIOD, Spot, sampler
+from service.emulator.telemetry.settings import Telemetry
+from service.emulator.wire import Node
+from service.emulator.workers.machine import Worker
+from service.emulator.world import World
+
+FULL_SECONDS = 42 * 86_400
+"""After six weeks only one point in ten is left."""
+LEGACY_ONLY = {"tpu/mxu/utilization"}
+
+Labels = dict[str, str]
+
+
+class Point(NamedTuple):
+    """A value for the span from `start` to `end`; of a gauge both are the same."""
+
+    end: float
+    start: float
+    value: float
+
+
+@dataclass(frozen=True)
+class Window:
+    """The points asked for: after `start` up to `end`, as they could be seen at `now`."""
+
+    start: float
+    end: float
+    now: float
+
+    def holds(self, at: float) -> bool:
+        return self.start < at <= self.end or at == self.start == self.end
+
+
+@dataclass(frozen=True)
+class Series:
+    """The labels of one series, and how to get at its points, the newest first."""
+
+    metric: Labels
+    resource: Labels
+    points: Callable[[Window], list[Point]]
+
+    @property
+    def key(self) -> str:
+        return json.dumps([self.resource, self.metric])
+
+
+def of_metric(world: World, project: str, metric: Metric) -> Iterator[Series]:
+    """Go through every series that a metric ever had in a project, each time in one order."""
+    settings = world.config.telemetry
+    ever = sorted((*world.past, *world.nodes.values()), key=lambda each: each.message.id)
+    for record in ever:
+        where = (record.place.zone, record.accelerator.generation)
+        if record.place.project != project or is_silent(metric, *where, settings.missing):
+            continue
+        if _measured(metric, record):
+            yield from _of_node(world, record, metric)
+
+
+def _measured(metric: Metric, record: NodeRecord) -> bool:
+    """A legacy TPU Node has no accelerator metrics, and a TPU VM none of the legacy ones."""
+    legacy = record.message.api_version == Node.ApiVersion.V1
+    if metric.path in LEGACY_ONLY:
+        return bool(legacy)
+    return not (legacy and metric.resource == GCE_WORKER)
+
+
+def _of_node(world: World, record: NodeRecord, metric: Metric) -> Iterator[Series]:
+    for worker in range(record.accelerator.hosts):
+        resource = _resource(record, worker, metric)
+        if metric.path == "instance/interruption_count":
+            yield from _interruptions(world, record, worker, resource)
+            continue
+        for labels, part, parts in _parts(world, record, worker, metric):
+            spots = [Spot(record, run, worker, part, parts) for run in record.activity.runs]
+            yield Series(labels, resource, _Sampled(world, metric, spots, resource, labels).points)
+
+
+def _resource(record: NodeRecord, worker: int, metric: Metric) -> Labels:
+    place = record.place
+    if metric.resource == GCE_WORKER:
+        return {
+            "resource_container": place.project,
+            "location": place.zone,
+            "worker_id": str(instance_id(record, worker)),
+        }
+    return {
+        "project_id": place.project,
+        "zone": place.zone,
+        "node_id": str(record.message.id),
+        "worker_id": str(worker),
+    }
+
+
+def _parts(
+    world: World, record: NodeRecord, worker: int, metric: Metric
+) -> Iterator[tuple[Labels, int | None, int]]:
+    """Name the chips or cores that have a series of their own, or the host as a whole."""
+    chips = chips_per_worker(record)
+    if metric.labels == ("core",):
+        cores = world.config.telemetry.cores
+        yield from (({"core": str(core)}, core, cores) for core in range(cores))
+    elif metric.labels == ("chip",):
+        yield from (({"chip": str(chip)}, chip, chips) for chip in range(chips))
+    elif metric.labels == ("accelerator_id",):
+        instance = instance_id(record, worker)
+        for chip in range(chips):
+            number = coordinate(record, worker, chip) if "duty_cycle" in metric.path else chip
+            yield {"accelerator_id": f"{instance}-{number}"}, chip, chips
+    else:
+        yield {}, 0, 1
+
+
+def coordinate(record: NodeRecord, worker: int, chip: int) -> int:
+    """Number a chip by its place in the slice, where hosts lie side by side in blocks of 2x2.
+
+    Seen in the field: duty cycles count chips so, the other metrics count them within the host.
+    """
+    sides = [int(side) for side in record.accelerator.topology.split("x")]
+    width, height = sides[0], sides[1]
+    across = min(width, 2)
+    down = chips_per_worker(record) // across
+    column, rest = worker % (width // across), worker // (width // across)
+    row, layer = rest % max(1, height // down), rest // max(1, height // down)
+    x, y = column * across + chip % across, row * down + chip // across
+    return x + width * (y + height * layer)
+
+
+class _Sampled:
+    """The points of one series: one a minute, for as long as the machine was up."""
+
+    def __init__(
+        self, world: World, metric: Metric, spots: list[Spot], resource: Labels, labels: Labels
+    ) -> None:
+        self._metric = metric
+        self._spots = spots
+        self._dice = _Dice(
+            world, f"{metric.path}{sorted(resource.items())}{sorted(labels.items())}"
+        )
+
+    def points(self, window: Window) -> list[Point]:
+        found = [point for spot in reversed(self._spots) for point in self._run(spot, window)]
+        return [point for point in found if self._dice.shows(point.end, window.now)]
+
+    def _run(self, spot: Spot, window: Window) -> Iterator[Point]:
+        sample = sampler(self._metric.path, spot)
+        for at in self._moments(spot, window):
+            value = sample(at)
+            if value is not None:
+                start = at - PERIOD if self._metric.kind == "DELTA" else at
+                yield Point(at, start, value)
+
+    def _moments(self, spot: Spot, window: Window) -> Iterator[float]:
+        """Step back through the window, at this worker's own second of the minute."""
+        run, since = spot.run, spot.record.activity.since
+        phase = instance_id(spot.record, spot.worker) % PERIOD
+        last = min(window.end, window.now, math.inf if run.end is None else run.end)
+        first = max(window.start, run.start, since)
+        at = float((last - phase) // PERIOD * PERIOD + phase)
+        while at >= first:
+            old = window.now - at > FULL_SECONDS and (at // PERIOD) % 10
+            if window.holds(at) and at > run.start and not old:
+                yield at
+            at -= PERIOD
+
+
+class _Dice:
+    """Which points of a series are late and which are lost: always the same for the same seed."""
+
+    def __init__(self, world: World, series: str) -> None:
+        self._settings: Telemetry = world.config.telemetry
+        self._speed = world.config.speed
+        self._series = f"{world.seed}/{series}"
+        self._delay = self._seconds(self._share("delay"))
+
+    def shows(self, at: float, now: float) -> bool:
+        # Most points are asked for long after they can be seen.
+        settings = self._settings
+        if settings.gap_share and self._share(f"gap/{at}") < settings.gap_share:
+            return False
+        late = settings.late_share and self._share(f"late/{at}") < settings.late_share
+        return at + self._delay + (self._seconds(1.0) if late else 0.0) <= now
+
+    def _seconds(self, share: float) -> float:
+        return share * self._settings.delay_seconds / self._speed
+
+    def _share(self, what: str) -> float:
+        return zlib.crc32(f"{self._series}/{what}".encode()) / 2**32
+
+
+def _interruptions(
+    world: World, record: NodeRecord, worker: int, resource: Labels
+) -> Iterator[Series]:
+    """Count interruptions at the end of their minute; a quiet minute has no point."""
+    name = Worker(record, worker).name
+
+    def kind(each: Interruption) -> tuple[str, str]:
+        return each.type, each.reason
+
+    for (type_, reason), several in groupby(sorted(record.activity.interruptions, key=kind), kind):
+        labels = dict(zip(INTERRUPTION, (name, type_, reason), strict=True))
+        moments = [math.ceil(each.at / PERIOD) * PERIOD for each in several]
+        dice = _Dice(world, f"interruption/{resource}/{labels}")
+        yield Series(labels, resource, _Counted(moments, dice).points)
+
+
+@dataclass(frozen=True)
+class _Counted:
+    moments: list[int]
+    dice: _Dice
+
+    def points(self, window: Window) -> list[Point]:
+        ends = sorted({float(at) for at in self.moments if window.holds(at)}, reverse=True)
+        return [
+            Point(at, at, self.moments.count(int(at)))
+            for at in ends
+            if self.dice.shows(at, window.now)
+        ]

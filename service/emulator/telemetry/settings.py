@@ -1,0 +1,149 @@
+"""How telemetry behaves: how late and how complete it is, and what the price list says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from decimal import Decimal, InvalidOperation
+from typing import Any, TypeVar
+
+from service.emulator.clock import parse
+from service.emulator.errors import ApiError, Code
+
+MAX_SECONDS = 30 * 86_400.0
+MAX_USD = Decimal(10) ** 15
+
+
+@dataclass(frozen=True)
+class Telemetry:
+    """What a configuration may say of time series and log entries."""
+
+    delay_seconds: float = 180.0
+    """The longest time until a point can be seen; each series has its own, at most this."""
+    gap_share: float = 0.0
+    """The share of points that are lost, from 0 to 1."""
+    late_share: float = 0.0
+    """The share of points that come later than those after them, by `delay_seconds` more."""
+    missing: tuple[str, ...] = ()
+    """What is never measured: a zone, a generation, a metric, or several with a space between."""
+    cores: int = 4
+    """How many cores of each host have a series; the real ones have up to 240."""
+    log_entries: int = 20_000
+    """How many log entries are kept, the newest."""
+
+
+@dataclass(frozen=True)
+class SpotChange:
+    """A spot price in USD a chip-hour, in force from `at` (unix seconds)."""
+
+    generation: str
+    region: str
+    usd: str
+    at: float
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What a configuration may say of the price list.
+
+    `listed` gives SKUs, by id or by description, whatever price in USD it says, however absurd.
+    """
+
+    spot_price_changes: tuple[SpotChange, ...] = ()
+    listed: Mapping[str, str] = field(default_factory=dict)
+
+
+Settings = TypeVar("Settings", Telemetry, Prices)
+
+
+def patched_settings(settings: Settings, patch: object) -> Settings:
+    """Apply a JSON merge of known keys; raises ApiError that names what is wrong."""
+    changes = _known(patch, "settings", [each.name for each in fields(settings)])
+    return replace(settings, **{key: READERS[key](key, raw) for key, raw in changes.items()})
+
+
+def _known(raw: object, what: str, known: list[str]) -> Mapping[str, object]:
+    if not isinstance(raw, Mapping):
+        raise _bad(f"{what} must be a JSON object")
+    strangers = sorted(set(raw) - set(known))
+    if strangers:
+        raise _bad(f"unknown {what} {', '.join(strangers)}; known: {', '.join(known)}")
+    return raw
+
+
+def _number(highest: float) -> Callable[[str, object], float]:
+    def read(key: str, raw: object) -> float:
+        if isinstance(raw, int | float) and not isinstance(raw, bool) and 0 <= raw <= highest:
+            return float(raw)
+        raise _bad(f"{key} must be a number from 0 to {highest:.0f}")
+
+    return read
+
+
+def _count(highest: int) -> Callable[[str, object], int]:
+    def read(key: str, raw: object) -> int:
+        if isinstance(raw, int) and not isinstance(raw, bool) and 1 <= raw <= highest:
+            return raw
+        raise _bad(f"{key} must be a whole number from 1 to {highest}")
+
+    return read
+
+
+def _texts(key: str, raw: object) -> tuple[str, ...]:
+    if isinstance(raw, list) and all(isinstance(each, str) for each in raw):
+        return tuple(raw)
+    raise _bad(f"{key} must be a list of texts")
+
+
+def _usd(key: str, raw: object) -> str:
+    try:
+        # A JSON number is read as it is written, as far as that can be known by now.
+        price = Decimal(str(raw))
+    except InvalidOperation:
+        price = Decimal("nan")
+    if isinstance(raw, bool) or not price.is_finite() or abs(price) > MAX_USD:
+        raise _bad(f"{key} must be a price in USD such as 1.25")
+    return format(price, "f")
+
+
+def _listed(key: str, raw: object) -> dict[str, str]:
+    if not isinstance(raw, Mapping):
+        raise _bad(f"{key} must be a JSON object of prices by SKU id or description")
+    return {str(name): _usd(str(name), price) for name, price in raw.items()}
+
+
+def _spot_changes(key: str, raw: object) -> tuple[SpotChange, ...]:
+    if not isinstance(raw, list):
+        raise _bad(f"{key} must be a list")
+    return tuple(sorted(map(_spot_change, raw), key=lambda change: change.at))
+
+
+def _spot_change(raw: object) -> SpotChange:
+    order = _known(raw, "spot price change", [each.name for each in fields(SpotChange)])
+    generation, region = order.get("generation"), order.get("region")
+    if not isinstance(generation, str) or not isinstance(region, str):
+        raise _bad("a spot price change needs a generation and a region, both texts")
+    return SpotChange(generation, region, _usd("usd", order.get("usd")), _moment(order.get("at")))
+
+
+def _moment(raw: object) -> float:
+    try:
+        return parse(str(raw))
+    except (ValueError, OverflowError):
+        raise _bad(f"at must be unix seconds or RFC 3339: {raw!r}") from None
+
+
+READERS: Mapping[str, Callable[[str, object], Any]] = {
+    "delay_seconds": _number(MAX_SECONDS),
+    "gap_share": _number(1),
+    "late_share": _number(1),
+    "missing": _texts,
+    "cores": _count(256),
+    "log_entries": _count(10_000_000),
+    "spot_price_changes": _spot_changes,
+    "listed": _listed,
+}
+
+
+def _bad(text: str) -> ApiError:
+    return ApiError(Code.INVALID_ARGUMENT, text)

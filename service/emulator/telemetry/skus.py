@@ -1,0 +1,174 @@
+"""The SKUs of the price list: those of TPUs with all that looks like them, among many others."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import cache
+from itertools import product
+
+from service.emulator.telemetry.rates import (
+    CITIES,
+    FLEX_START,
+    Rate,
+    Step,
+    legacy_rates,
+    rates,
+)
+from service.emulator.telemetry.settings import Prices
+
+COMPUTE, CLOUD_TPU = "6F81-5844-456A", "E000-3F24-B8AA"
+SERVICES = {COMPUTE: "Compute Engine", CLOUD_TPU: "Cloud TPU"}
+OTHER_SERVICES = (
+    "BigQuery",
+    "Cloud Storage",
+    "Cloud SQL",
+    "Cloud Run",
+    "Cloud Logging",
+    "Cloud Monitoring",
+    "Networking",
+    "Kubernetes Engine",
+    "Vertex AI",
+    "Artifact Registry",
+)
+# Ids that were seen; the others are made up.
+SEEN_IDS = {
+    "TPU7x running in Americas": "0F71-4391-B6CA",
+    "TPU-v2 Accelerator USA": "3B3D-4CB4-AECC",
+    "TpuV6e running in Dallas": "2549-F208-72FA",
+    "TpuV5e running in Delhi": "04C3-5B71-D137",
+    "TpuV5p running in Sao Paulo": "082F-763E-B398",
+}
+OTHER_GOODS = (
+    ("N1 Predefined Instance Core running in", "CPU", "h", "0.031611"),
+    ("N1 Predefined Instance Ram running in", "RAM", "GiBy.h", "0.004237"),
+    ("E2 Instance Core running in", "CPU", "h", "0.02181159"),
+    ("E2 Instance Ram running in", "RAM", "GiBy.h", "0.00292353"),
+    ("C3 Instance Core running in", "CPU", "h", "0.03398"),
+    ("C3 Instance Ram running in", "RAM", "GiBy.h", "0.00456"),
+    ("N2D AMD Instance Core running in", "CPU", "h", "0.027502"),
+    ("Nvidia L4 GPU running in", "GPU", "h", "0.560004"),
+    ("Nvidia Tesla T4 GPU running in", "GPU", "h", "0.35"),
+    ("Nvidia Tesla V100 GPU running in", "GPU", "h", "2.48"),
+    ("Nvidia Tesla A100 GPU running in", "GPU", "h", "2.933908"),
+    ("Nvidia H100 80GB GPU running in", "GPU", "h", "9.796552"),
+    ("SSD backed PD Capacity in", "SSD", "GiBy.mo", "0.17"),
+    ("Storage PD Capacity in", "PDStandard", "GiBy.mo", "0.04"),
+    ("Hyperdisk Balanced Capacity in", "HyperdiskBalanced", "GiBy.mo", "0.08"),
+    ("Network Internet Egress from", "PremiumInternetEgress", "GiBy", "0.12"),
+    ("External IP Charge on a Standard VM in", "ExternalIP", "h", "0.005"),
+)
+# One year and three years cost a share of the list price; older generations had other shares.
+COMMITMENTS = {"1 Year": "0.70", "3 Years": "0.45"}
+OLD_COMMITMENTS = {"1 Year": "0.63", "3 Years": "0.45"}
+USAGE_TYPES = {"1 Year": "Commit1Yr", "3 Years": "Commit3Yr"}
+SINCE_2020 = 1_577_836_800.0
+
+
+@dataclass(frozen=True)
+class Sku:
+    """One thing that is sold, with its prices in time order, in USD a unit."""
+
+    service: str
+    description: str
+    usage_type: str
+    group: str
+    unit: str
+    regions: tuple[str, ...]
+    steps: tuple[Step, ...]
+    generation: str = ""
+
+    @property
+    def id(self) -> str:
+        digest = hashlib.sha256(f"{self.service}/{self.description}".encode()).hexdigest().upper()
+        made = f"{digest[:4]}-{digest[4:8]}-{digest[8:12]}"
+        return SEEN_IDS.get(self.description, made)
+
+    @property
+    def is_spot(self) -> bool:
+        return self.usage_type == "Preemptible"
+
+
+def listed(service: str, prices: Prices) -> list[Sku]:
+    """List a service's SKUs by id, with the prices that the configuration changes."""
+    return [_changed(sku, prices) for sku in _by_id() if sku.service == service]
+
+
+@cache
+def _by_id() -> tuple[Sku, ...]:
+    everything = [*_tpus(), *_legacy(), *_others()]
+    return tuple(sorted(everything, key=lambda sku: sku.id))
+
+
+def _changed(sku: Sku, prices: Prices) -> Sku:
+    absurd = prices.listed.get(sku.id, prices.listed.get(sku.description))
+    if absurd is not None:
+        return replace(sku, steps=(Step(sku.steps[-1].at, absurd),))
+    if not sku.is_spot:
+        return sku
+    later = [
+        Step(change.at, change.usd)
+        for change in prices.spot_price_changes
+        if change.generation == sku.generation and change.region in sku.regions
+    ]
+    return replace(sku, steps=tuple(sorted((*sku.steps, *later), key=lambda step: step.at)))
+
+
+def _tpus() -> Iterator[Sku]:
+    for rate in rates():
+        family = "TPU7x" if rate.generation == "v7" else f"Tpu{_capital(rate.generation)}"
+        plain = _tpu(rate, f"{family} running in {rate.place}", "OnDemand", (rate.on_demand,))
+        yield plain
+        if rate.spot:
+            text = f"{family} attached to Spot Preemptible VMs running in {rate.place}"
+            yield _tpu(rate, text, "Preemptible", rate.spot)
+        yield from _look_alikes(rate, family)
+
+
+def _look_alikes(rate: Rate, family: str) -> Iterator[Sku]:
+    """Give what describes the same chip in the same place, and is something else."""
+    short = family if rate.generation == "v7" else _capital(rate.generation)
+    shares = OLD_COMMITMENTS if rate.generation == "v4" else COMMITMENTS
+    if rate.generation in FLEX_START:
+        steps = (Step(rate.on_demand.at, FLEX_START[rate.generation]),)
+        yield _tpu(rate, f"DWS Defined Duration {short} running in {rate.place}", "OnDemand", steps)
+    for term, share in shares.items():
+        text = f"Commitment v1: {family} running in {rate.place} for {term}"
+        yield _tpu(rate, text, USAGE_TYPES[term], (_share(rate.on_demand, share),))
+    # Two orders of words were seen.
+    what = f"{family} in" if rate.generation in {"v4", "v5p"} else f"{short} TPU in"
+    text = f"Reserved {what} {rate.place} in Calendar Mode"
+    yield _tpu(rate, text, "OnDemand", (_share(rate.on_demand, shares["1 Year"]),))
+    text = f"Capacity Optimized {family} running in {rate.place}"
+    yield _tpu(rate, text, "OnDemand", (rate.on_demand,))
+
+
+def _tpu(rate: Rate, description: str, usage_type: str, steps: tuple[Step, ...]) -> Sku:
+    return Sku(COMPUTE, description, usage_type, "TPU", "h", rate.regions, steps, rate.generation)
+
+
+def _legacy() -> Iterator[Sku]:
+    # What is preemptible has the usage type OnDemand here; only its description says so.
+    for description, regions, steps in legacy_rates():
+        yield Sku(CLOUD_TPU, description, "OnDemand", "TPU", "h", regions, steps)
+
+
+def _others() -> Iterator[Sku]:
+    for (text, group, unit, usd), (region, city) in product(OTHER_GOODS, CITIES.items()):
+        price = (Step(SINCE_2020, usd),)
+        regions = (region,)
+        yield Sku(COMPUTE, f"{text} {city}", "OnDemand", group, unit, regions, price)
+        if group in {"CPU", "RAM"}:
+            spot = (_share(price[0], "0.3"),)
+            text_of_spot = f"Spot Preemptible {text} {city}"
+            yield Sku(COMPUTE, text_of_spot, "Preemptible", group, unit, regions, spot)
+
+
+def _share(step: Step, share: str) -> Step:
+    return Step(step.at, str((Decimal(step.usd) * Decimal(share)).normalize()))
+
+
+def _capital(generation: str) -> str:
+    return generation[0].upper() + generation[1:]

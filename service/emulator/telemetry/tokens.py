@@ -1,0 +1,77 @@
+"""The words and marks of a filter, each with its place, as both filter languages spell them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+TOKEN = re.compile(
+    r"""(?P<space>(?:\s|--[^\n]*)+)
+    |(?P<quoted>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
+    |(?P<operator>=~|!~|!=|>=|<=|=|>|<|:)
+    |(?P<mark>[(),])
+    |(?P<word>-?[\w@*/%+.$-]+)""",
+    re.VERBOSE,
+)
+ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+
+
+class FilterError(ValueError):
+    """A filter that cannot be read; says where, as Google does."""
+
+
+@dataclass(frozen=True)
+class Token:
+    kind: str
+    text: str
+    at: int
+
+
+def split(text: str) -> list[Token]:
+    """Cut a filter into tokens, without the space between them; raises FilterError."""
+    tokens: list[Token] = []
+    at = 0
+    while at < len(text):
+        found = TOKEN.match(text, at)
+        if found is None:
+            raise syntax_error(text, at, text[at])
+        kind, piece = str(found.lastgroup), found[0]
+        if tokens and _continues(tokens[-1], kind, piece, at):
+            last = tokens.pop()
+            tokens.append(Token("word", last.text + piece, last.at))
+        elif kind != "space":
+            tokens.append(Token(kind, piece, at))
+        at = found.end()
+    return tokens
+
+
+def path(token: Token) -> tuple[str, ...]:
+    """Take a field apart, as in `labels."a.b/c".d`."""
+    return tuple(unquoted(part) for part in re.findall(r'"(?:[^"\\]|\\.)*"|[^.]+', token.text))
+
+
+def unquoted(text: str) -> str:
+    if len(text) >= 2 and text[0] in "\"'" and text[-1] == text[0]:
+        return ESCAPE.sub(_unescaped, text[1:-1])
+    return text
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    # A backslash stays before what it does not quote, as regular expressions need it.
+    plain = {"n": "\n", "t": "\t", '"': '"', "'": "'", "\\": "\\"}
+    return plain.get(found[1], found[0])
+
+
+def syntax_error(text: str, at: int, token: str) -> FilterError:
+    line = text.count("\n", 0, at) + 1
+    column = at - (text.rfind("\n", 0, at) + 1)
+    return FilterError(f"syntax error at line {line}, column {column + 1}, token '{token}'")
+
+
+def _continues(last: Token, kind: str, text: str, at: int) -> bool:
+    """Say whether a token goes on with a path, as in `labels."a/b".c`."""
+    if last.kind != "word" or at != last.at + len(last.text):
+        return False
+    return (kind == "quoted" and last.text.endswith(".")) or (
+        kind == "word" and last.text.endswith('"') and text.startswith(".")
+    )

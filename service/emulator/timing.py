@@ -1,0 +1,68 @@
+"""When a queued resource may be provisioned: the queueing policy, read as two moments."""
+
+from __future__ import annotations
+
+import math
+
+from service.emulator.errors import ApiError, invalid_argument
+from service.emulator.queue import Window
+from service.emulator.wire import NodeMessage
+
+# What google.protobuf.Timestamp and Duration may hold; JSON has no words for the rest.
+FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799
+LONGEST_SECONDS = 315_576_000_000
+
+
+def window_of(policy: NodeMessage, now: float) -> Window:
+    """Read a policy; what is over already is refused."""
+    window = _window(policy, now)
+    if window.end <= now:
+        raise _refused("QueueingPolicy.ValidUntil", "it lies in the past")
+    if window.end <= window.start:
+        raise _refused("QueueingPolicy.ValidInterval", "it ends before it begins")
+    return window
+
+
+def seconds_of(duration: NodeMessage, field: str) -> float:
+    """Read a duration, which must not be negative."""
+    seconds = float(duration.seconds + duration.nanos / 1e9)
+    if not 0 <= seconds <= LONGEST_SECONDS or not 0 <= duration.nanos < 1_000_000_000:
+        raise _refused(field, "it is not a duration from 0 seconds")
+    return seconds
+
+
+def _window(policy: NodeMessage, now: float) -> Window:
+    which = policy.WhichOneof("start_timing_constraints")
+    if which is None:
+        return Window()
+    value = getattr(policy, which)
+    if which == "valid_interval":
+        return _interval(value)
+    field = f"QueueingPolicy.{_camel(which)}"
+    relative = which.endswith("_duration")
+    moment = now + seconds_of(value, field) if relative else _moment(value, field)
+    return Window(end=moment) if which.startswith("valid_until") else Window(start=moment)
+
+
+def _interval(interval: NodeMessage) -> Window:
+    start, end = -math.inf, math.inf
+    if interval.HasField("start_time"):
+        start = _moment(interval.start_time, "QueueingPolicy.ValidInterval.StartTime")
+    if interval.HasField("end_time"):
+        end = _moment(interval.end_time, "QueueingPolicy.ValidInterval.EndTime")
+    return Window(start, end)
+
+
+def _moment(stamp: NodeMessage, field: str) -> float:
+    nanos: int = stamp.nanos
+    if not FIRST_SECOND <= stamp.seconds <= LAST_SECOND or not 0 <= nanos < 1_000_000_000:
+        raise _refused(field, "it is not a moment from year 1 to year 9999")
+    return float(stamp.seconds + nanos / 1e9)
+
+
+def _camel(field: str) -> str:
+    return field.title().replace("_", "")
+
+
+def _refused(field: str, why: str) -> ApiError:
+    return invalid_argument(f'The field "{field}" cannot be accepted: {why}.')

@@ -1,0 +1,26 @@
+"""The serial console of a worker: the newest lines that its scripts wrote."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from service.emulator.workers.machine import Worker
+
+MAX_LINES = 2000
+
+
+class Console:
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+        self._lines: deque[str] = deque(maxlen=MAX_LINES)
+        self._dropped = 0
+
+    def write(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self._dropped += len(self._lines) == MAX_LINES
+            self._lines.append(line)
+
+    def shown(self) -> dict[str, object]:
+        """Show the lines there are, and how many there were before them."""
+        return {"lines": list(self._lines), "dropped": self._dropped}

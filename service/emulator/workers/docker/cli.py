@@ -1,0 +1,157 @@
+"""The stand-in's command line: which word does what, and what docker says of the others."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from service.emulator.workers.docker import ending, listing
+from service.emulator.workers.docker.containers import Refused, Store
+from service.emulator.workers.docker.formats import BadTemplate, filled
+from service.emulator.workers.docker.image_commands import (
+    inspect_image,
+    list_images,
+    pull_image,
+    remove_image,
+)
+from service.emulator.workers.docker.options import Misuse, Usage, is_set, known, last, parse
+from service.emulator.workers.docker.run import DAEMON_ERROR, run
+
+VERSION = "27.3.1"
+NO_DAEMON = (
+    "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon"
+    " running?"
+)
+# Commands of docker that the stand-in does not play.
+REAL = {
+    *("attach", "build", "buildx", "builder", "commit", "compose", "context", "cp", "create"),
+    *("diff", "events", "export", "history", "import", "load", "network", "pause", "plugin"),
+    *("port", "push", "rename", "restart", "save", "search", "secret", "service", "stack"),
+    *("start", "stats", "swarm", "tag", "top", "unpause", "update", "volume"),
+}
+
+Command = Callable[[Store, list[str]], int]
+
+
+def login(_: Store, args: list[str]) -> int:
+    options = parse(args, known("password-stdin", "username password", "u=username p=password"))[0]
+    if is_set(options, "password-stdin"):
+        sys.stdin.read()
+    sys.stdout.write("Login Succeeded\n")
+    return 0
+
+
+def version(_: Store, args: list[str]) -> int:
+    options = parse(args, known("", "format", "f=format"))[0]
+    about = {"Client": {"Version": VERSION}, "Server": {"Version": VERSION}}
+    default = "Client:\n Version: {{.Client.Version}}\n\nServer:\n Version: {{.Server.Version}}"
+    sys.stdout.write(f"{filled(last(options, 'format', default), about)}\n")
+    return 0
+
+
+def info(store: Store, args: list[str]) -> int:
+    options = parse(args, known("", "format", "f=format"))[0]
+    running = sum(store.state(each).running for each in store.all())
+    about = {"ServerVersion": VERSION, "Containers": len(store.all()), "ContainersRunning": running}
+    default = (
+        "Server:\n Containers: {{.Containers}}\n  Running: {{.ContainersRunning}}\n"
+        " Server Version: {{.ServerVersion}}\n Operating System: a stand-in of the TPU emulator"
+    )
+    sys.stdout.write(f"{filled(last(options, 'format', default), about)}\n")
+    return 0
+
+
+def prune(_: Store, __: list[str]) -> int:
+    sys.stdout.write("Total reclaimed space: 0B\n")
+    return 0
+
+
+COMMANDS: dict[str, Command] = {
+    "run": run,
+    "ps": listing.ps,
+    "logs": listing.logs,
+    "wait": ending.wait,
+    "inspect": listing.inspect,
+    "stop": ending.stop,
+    "kill": ending.kill,
+    "rm": ending.remove,
+    "exec": ending.execute,
+    "pull": pull_image,
+    "images": list_images,
+    "rmi": remove_image,
+    "login": login,
+    "logout": lambda _, __: 0,
+    "version": version,
+    "info": info,
+}
+GROUPS: dict[str, dict[str, Command]] = {
+    "container": {**COMMANDS, "ls": listing.ps, "list": listing.ps, "prune": prune},
+    "image": {
+        "inspect": inspect_image,
+        "ls": list_images,
+        "pull": pull_image,
+        "rm": remove_image,
+        "prune": prune,
+    },
+    "system": {"info": info, "prune": prune},
+}
+
+
+def command_of(args: list[str]) -> tuple[str, Command | None, list[str]]:
+    """Find what a command line asks for; None for what the stand-in does not play."""
+    name, *rest = args
+    group = GROUPS.get(name)
+    if group is not None:
+        inner = rest[0] if rest else ""
+        return f"{name} {inner}".strip(), group.get(inner), rest[1:]
+    return name, COMMANDS.get(name), rest
+
+
+def carry_out(args: list[str], store: Store | None) -> int:
+    """Carry a command line out and give its exit code."""
+    if not args or args[0] in {"help", "--help", "-h"}:
+        sys.stdout.write(f"Usage: docker COMMAND\n\nCommands: {', '.join(sorted(COMMANDS))}\n")
+        return 0
+    if args[0] in {"--version", "-v"}:
+        sys.stdout.write(f"Docker version {VERSION}, build emulator\n")
+        return 0
+    name, command, rest = command_of(args)
+    if command is None:
+        return _unknown(name)
+    if store is None:
+        sys.stderr.write(f"{'docker: ' if command is run else ''}{NO_DAEMON}\n")
+        return DAEMON_ERROR if command is run else 1
+    return _tried(name, command, store, rest)
+
+
+def _tried(name: str, command: Command, store: Store, args: list[str]) -> int:
+    try:
+        return command(store, args)
+    except Misuse as error:
+        sys.stderr.write(f"{error}\nSee 'docker {name} --help'.\n")
+        return DAEMON_ERROR
+    except (Usage, BadTemplate) as error:
+        sys.stderr.write(f"{error}\nSee 'docker {name} --help'.\n")
+        return 1
+    except (Refused, OSError, ValueError) as error:
+        sys.stderr.write(f"Error response from daemon: {error}\n")
+        return 1
+
+
+def _unknown(name: str) -> int:
+    if name.partition(" ")[0] in REAL | GROUPS.keys():
+        sys.stderr.write(f"docker: the emulator's stand-in does not play 'docker {name}'\n")
+    elif name.startswith("-"):
+        sys.stderr.write(f"unknown flag: {name}\nSee 'docker --help'.\n")
+        return DAEMON_ERROR
+    else:
+        sys.stderr.write(f"docker: '{name}' is not a docker command.\nSee 'docker --help'\n")
+    return 1
+
+
+def main() -> None:
+    root = os.environ.get("EMULATOR_DOCKER")
+    store = Store(Path(root), os.environ.get("EMULATOR_BOOT", "")) if root else None
+    sys.exit(carry_out(sys.argv[1:], store))

@@ -1,0 +1,119 @@
+"""How docker shows things: Go templates, as far as scripts use them, tables and ages."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+TAG = re.compile(r"\{\{\s*(.*?)\s*\}\}")
+PATH = re.compile(r"\.[\w.]*")
+INDEX = re.compile(r'index\s+(\.[\w.]*)\s+"([^"]*)"')
+ESCAPES = {r"\t": "\t", r"\n": "\n"}
+NEVER = "0001-01-01T00:00:00Z"
+
+
+class BadTemplate(Exception):
+    """A template that cannot be filled."""
+
+
+def filled(template: str, content: Any) -> str:
+    """Fill in `{{.A.B}}`, `{{json .A}}` and `{{index .A "b"}}`; raises BadTemplate."""
+    for escape, character in ESCAPES.items():
+        template = template.replace(escape, character)
+    return TAG.sub(lambda found: _value(found[1], content), template)
+
+
+def table(template: str, rows: list[dict[str, Any]], what: str) -> list[str]:
+    """Lay out a `table …` template with its columns' names, in columns."""
+    body = template.removeprefix("table").strip().replace(r"\t", "\t")
+    heads = TAG.sub(lambda found: _heading(found[1], what), body)
+    lines = [heads, *(filled(body, row) for row in rows)]
+    cells = [line.split("\t") for line in lines]
+    widths = [max(len(cell) for cell in column) for column in zip(*cells, strict=True)]
+    return [
+        "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in cells
+    ]
+
+
+def rows_shown(
+    template: str, default: str, rows: list[dict[str, Any]], what: str = "CONTAINER"
+) -> list[str]:
+    """Show rows by the template of a command line, as a table by default; `what` has an id."""
+    if not template or template.startswith("table"):
+        return table(template if template not in {"", "table"} else default, rows, what)
+    if template == "json":
+        template = "{{json .}}"
+    return [filled(template, row) for row in rows]
+
+
+def age(seconds: float) -> str:
+    """Say a duration as docker does."""
+    steps: list[tuple[float, Callable[[int], str]]] = [
+        (1, lambda _: "Less than a second"),
+        (60, lambda _: _count(int(seconds), "second")),
+        (120, lambda _: "About a minute"),
+        (3600, lambda _: _count(int(seconds // 60), "minute")),
+        (7200, lambda _: "About an hour"),
+        (48 * 3600, lambda _: _count(int(seconds // 3600), "hour")),
+    ]
+    for limit, words in steps:
+        if seconds < limit:
+            return words(0)
+    return _count(int(seconds // 86400), "day")
+
+
+def moment(at: float) -> str:
+    """Write a moment as docker does, the beginning of all time for none."""
+    if not at:
+        return NEVER
+    return datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
+
+
+def _count(number: int, unit: str) -> str:
+    return f"{number} {unit}" if number == 1 else f"{number} {unit}s"
+
+
+def _value(expression: str, content: Any) -> str:
+    index = INDEX.fullmatch(expression)
+    if index is not None:
+        return _text(_found(index[1], content).get(index[2], ""))
+    verb, _, path = expression.rpartition(" ")
+    if PATH.fullmatch(path) is None or verb.strip() not in {"", "json"}:
+        raise BadTemplate(f'the emulator\'s stand-in does not know "{{{{{expression}}}}}"')
+    value = _found(path, content)
+    return json.dumps(value, separators=(",", ":")) if verb else _text(value)
+
+
+def _found(path: str, content: Any) -> Any:
+    for name in filter(None, path.split(".")):
+        if not isinstance(content, dict) or name not in content:
+            raise BadTemplate(
+                f'template: :1:2: executing "" at <{path}>: map has no entry for key "{name}"'
+            )
+        content = content[name]
+    return content
+
+
+def _text(value: Any) -> str:
+    """Write a value as Go's templates do."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if value is None:
+        return "<no value>"
+    if isinstance(value, list):
+        return f"[{' '.join(_text(each) for each in value)}]"
+    if isinstance(value, dict):
+        return f"map[{' '.join(f'{key}:{_text(each)}' for key, each in sorted(value.items()))}]"
+    return str(value)
+
+
+def _heading(expression: str, what: str) -> str:
+    name = expression.rpartition(".")[2]
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
+    return {"ID": f"{what} ID", "RunningFor": "CREATED", "CreatedSince": "CREATED"}.get(
+        name, spaced.upper()
+    )

@@ -1,0 +1,136 @@
+"""The commands that look at containers: ps, logs, inspect."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from service.emulator.workers.docker.containers import (
+    LOOK_SECONDS,
+    Container,
+    Refused,
+    State,
+    Store,
+    log_lines,
+)
+from service.emulator.workers.docker.formats import filled, rows_shown
+from service.emulator.workers.docker.options import is_set, known, last, parse, required
+from service.emulator.workers.docker.shown import PS, document, row
+
+PS_OPTIONS = known(
+    "all quiet no-trunc latest size",
+    "filter format last",
+    "a=all q=quiet f=filter n=last l=latest s=size",
+)
+LOGS_OPTIONS = known(
+    "follow timestamps details", "tail since until", "f=follow t=timestamps n=tail"
+)
+INSPECT_OPTIONS = known("size", "format type", "f=format s=size")
+
+Matches = Callable[[Container, State, str], bool]
+
+
+def _has_label(container: Container, wanted: str) -> bool:
+    name, given, value = wanted.partition("=")
+    return name in container.labels and (not given or container.labels[name] == value)
+
+
+FILTERS: dict[str, Matches] = {
+    "name": lambda container, _, value: value.strip("^$/") in container.name,
+    "id": lambda container, _, value: container.id.startswith(value),
+    "status": lambda _, state, value: state.status == value,
+    "exited": lambda _, state, value: state.status == "exited" and str(state.exit_code) == value,
+    "ancestor": lambda container, _, value: (
+        value in {container.image, container.image.rpartition(":")[0]}
+    ),
+    "label": lambda container, _, value: _has_label(container, value),
+}
+
+
+def ps(store: Store, args: list[str]) -> int:
+    options, _ = parse(args, PS_OPTIONS)
+    filters = [_filter(each) for each in options.get("filter", [])]
+    asks_state = any(key in {"status", "exited"} for key, _ in filters)
+    every = is_set(options, "all") or is_set(options, "latest") or "last" in options or asks_state
+    found = [
+        (container, state)
+        for container, state in ((each, store.state(each)) for each in store.all())
+        if (every or state.running) and _passes(container, state, filters)
+    ]
+    count = 1 if is_set(options, "latest") else int(last(options, "last", "-1"))
+    whole = is_set(options, "no-trunc")
+    rows = [row(*each, whole=whole) for each in (found if count < 0 else found[:count])]
+    if is_set(options, "quiet"):
+        lines = [str(each["ID"]) for each in rows]
+    else:
+        lines = rows_shown(last(options, "format"), PS, rows)
+    _write_lines(lines)
+    return 0
+
+
+def logs(store: Store, args: list[str]) -> int:
+    options, names = parse(args, LOGS_OPTIONS)
+    container = store.find(required(names, "logs"))
+    tail = last(options, "tail", "all")
+    start = 0
+    if tail.isdecimal():
+        places = [0, *(place for place, _ in log_lines(store.directory(container)))]
+        start = places[max(len(places) - 1 - int(tail), 0)]
+    follow(store, container, forever=is_set(options, "follow"), start=start)
+    return 0
+
+
+def inspect(store: Store, args: list[str]) -> int:
+    options, names = parse(args, INSPECT_OPTIONS)
+    required(names, "inspect")
+    found: list[dict[str, Any]] = []
+    missing = []
+    for name in names:
+        try:
+            container = store.find(name)
+        except Refused:
+            missing.append(name)
+        else:
+            found.append(document(container, store.state(container)))
+    template = last(options, "format")
+    if template in {"", "json"}:
+        sys.stdout.write(f"{json.dumps(found, indent=4 if not template else None)}\n")
+    else:
+        _write_lines([filled(template, each) for each in found])
+    for name in missing:
+        sys.stderr.write(f"Error: No such object: {name}\n")
+    return 1 if missing else 0
+
+
+def follow(store: Store, container: Container, *, forever: bool, start: int = 0) -> None:
+    """Write a container's log to where it belongs, to its end if that is asked for."""
+    place = start
+    while True:
+        # The last lines were written before the state said that it was over.
+        over = not forever or store.state(container).status == "exited"
+        for behind, line in log_lines(store.directory(container), place):
+            place = behind
+            stream = sys.stderr if line["stream"] == "stderr" else sys.stdout
+            stream.write(f"{line['line']}\n")
+            stream.flush()
+        if over:
+            return
+        time.sleep(LOOK_SECONDS)
+
+
+def _filter(text: str) -> tuple[str, str]:
+    key, _, value = text.partition("=")
+    if key not in FILTERS:
+        raise Refused(f"invalid filter '{key}'")
+    return key, value
+
+
+def _passes(container: Container, state: State, filters: list[tuple[str, str]]) -> bool:
+    return all(FILTERS[key](container, state, value) for key, value in filters)
+
+
+def _write_lines(lines: list[str]) -> None:
+    sys.stdout.write("".join(f"{line}\n" for line in lines))

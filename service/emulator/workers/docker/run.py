@@ -1,0 +1,177 @@
+"""`docker run`: makes a container, starts its play, and stays with it unless told otherwise."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+
+from service.emulator.workers.docker.clock import now
+from service.emulator.workers.docker.containers import (
+    LOOK_SECONDS,
+    Container,
+    Refused,
+    State,
+    Store,
+    put_state,
+)
+from service.emulator.workers.docker.images import Images, image_of, pull
+from service.emulator.workers.docker.listing import follow
+from service.emulator.workers.docker.options import (
+    Misuse,
+    Options,
+    is_set,
+    known,
+    last,
+    parse,
+    required,
+)
+from service.emulator.workers.docker.workload import SIGNALS
+from service.emulator.workers.programs import python
+
+DAEMON_ERROR = 125
+OPTIONS = known(
+    "detach disable-content-trust init interactive no-healthcheck oom-kill-disable privileged"
+    " publish-all quiet read-only rm sig-proxy tty",
+    "add-host annotation attach blkio-weight cap-add cap-drop cgroup-parent cgroupns cidfile"
+    " cpu-period cpu-quota cpu-shares cpus cpuset-cpus cpuset-mems detach-keys device"
+    " device-cgroup-rule dns dns-option dns-search domainname entrypoint env env-file expose gpus"
+    " group-add health-cmd health-interval health-retries health-start-period health-timeout"
+    " hostname ip ip6 ipc isolation kernel-memory label label-file link log-driver log-opt"
+    " mac-address memory memory-reservation memory-swap memory-swappiness mount name net"
+    " net-alias network network-alias oom-score-adj pid pids-limit platform publish pull restart"
+    " runtime security-opt shm-size stop-signal stop-timeout storage-opt sysctl tmpfs ulimit user"
+    " userns uts volume volume-driver volumes-from workdir",
+    "d=detach i=interactive t=tty P=publish-all q=quiet a=attach c=cpu-shares e=env h=hostname"
+    " l=label m=memory p=publish u=user v=volume w=workdir",
+    leading=True,
+)
+ADJECTIVES = ("brave", "calm", "eager", "keen", "lucid", "modest", "proud", "quiet", "serene")
+NAMES = ("curie", "darwin", "euler", "fermi", "gauss", "hopper", "kepler", "noether", "pascal")
+
+
+def run(store: Store, args: list[str]) -> int:
+    """Carry `docker run` out and give its exit code: the container's, or 125 if there is none."""
+    try:
+        options, rest = parse(args, OPTIONS)
+        required(rest, "run")
+        container = _made(store, options, rest)
+        _get_image(store.root, container, quiet=is_set(options, "quiet"))
+        store.add(container)
+    except Misuse as error:
+        sys.stderr.write(f"{error}\nSee 'docker run --help'.\n")
+        return DAEMON_ERROR
+    except (Refused, OSError) as error:
+        sys.stderr.write(f"docker: {_daemon(error)}.\nSee 'docker run --help'.\n")
+        return DAEMON_ERROR
+    if "restart" in options and last(options, "restart") != "no":
+        sys.stderr.write("docker: the emulator's stand-in restarts no container\n")
+    if cidfile := last(options, "cidfile"):
+        Path(cidfile).write_text(container.id)
+    pid = _started(store, container)
+    if container.detached:
+        sys.stdout.write(f"{container.id}\n")
+        return 0
+    return _attended(store, container, pid)
+
+
+def _made(store: Store, options: Options, rest: list[str]) -> Container:
+    image, *command = rest
+    if entrypoint := last(options, "entrypoint"):
+        command = [entrypoint, *command]
+    labels = (each.partition("=") for each in options.get("label", []))
+    number = os.urandom(32)
+    chosen = f"{ADJECTIVES[number[0] % len(ADJECTIVES)]}_{NAMES[number[1] % len(NAMES)]}"
+    return Container(
+        id=number.hex(),
+        name=last(options, "name", f"{chosen}_{number.hex()[:4]}"),
+        image=image,
+        command=command,
+        env=_env(options),
+        labels={key: value for key, _, value in labels},
+        created=now(),
+        boot=store.boot,
+        auto_remove=is_set(options, "rm"),
+        detached=is_set(options, "detach"),
+        options=options,
+    )
+
+
+def _env(options: Options) -> dict[str, str]:
+    """Collect the environment: files first; a name alone takes the value that it has here."""
+    lines = list(options.get("env", []))
+    for file in reversed(options.get("env-file", [])):
+        try:
+            text = Path(file).read_text()
+        except OSError as error:
+            raise Refused(f"open {file}: {str(error.strerror).lower()}") from None
+        lines = [line for line in text.splitlines() if line and not line.startswith("#")] + lines
+    env: dict[str, str] = {}
+    for line in lines:
+        key, given, value = line.partition("=")
+        if given:
+            env[key] = value
+        elif key in os.environ:
+            env[key] = os.environ[key]
+    return env
+
+
+def _get_image(root: Path, container: Container, *, quiet: bool) -> None:
+    images = Images(root)
+    image = image_of(container.image)
+    if images.has(image):
+        return
+    sys.stderr.write(f"Unable to find image '{image.reference}' locally\n")
+    lines = pull(images, image, {**os.environ, **container.env})
+    if not quiet:
+        sys.stderr.write("".join(f"{line}\n" for line in lines))
+
+
+def _started(store: Store, container: Container) -> int:
+    """Start the play, and wait until it has begun."""
+    directory = store.directory(container)
+    null = os.open(os.devnull, os.O_RDWR)
+    command = [*python("docker.workload"), str(directory)]
+    pid = os.posix_spawn(
+        command[0],
+        command,
+        {"GCE_METADATA_HOST": os.environ.get("GCE_METADATA_HOST", "")},
+        file_actions=[(os.POSIX_SPAWN_DUP2, null, fd) for fd in (0, 1, 2)],
+        setsigmask=SIGNALS,
+        setsigdef=SIGNALS,
+    )
+    os.close(null)
+    while store.state(container).status == "created":
+        if os.waitpid(pid, os.WNOHANG)[0] == pid:
+            put_state(directory, State("exited", exit_code=128, finished=now()))
+        time.sleep(LOOK_SECONDS / 4)
+    return pid
+
+
+def _attended(store: Store, container: Container, pid: int) -> int:
+    """Show what a container writes until it exits; signals are passed on to it."""
+
+    def forward(number: int, _: FrameType | None) -> None:
+        if store.state(container).running:
+            os.kill(pid, number)
+
+    for number in SIGNALS:
+        signal.signal(number, forward)
+    follow(store, container, forever=True)
+    code = store.wait(container)
+    if container.auto_remove:
+        store.remove(container)
+    return code
+
+
+def _daemon(error: Exception) -> str:
+    """Say whose error it is: docker's own checks speak for themselves."""
+    text = str(error)
+    return (
+        text
+        if text.startswith(("invalid reference", "open "))
+        else (f"Error response from daemon: {text}")
+    )

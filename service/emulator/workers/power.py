@@ -1,0 +1,180 @@
+"""Which machines are on: those of the workers of READY nodes that have a script to run."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from service.emulator.errors import ApiError
+from service.emulator.nodes import NodeRecord
+from service.emulator.workers import programs
+from service.emulator.workers.boot import SHUTDOWN, STARTUP, Machine
+from service.emulator.workers.environment import environment
+from service.emulator.workers.machine import LEGACY, Worker
+from service.emulator.world import World
+
+# What Compute Engine gives a preempted machine between the signal of its power button and its end.
+ACPI_SECONDS = 30.0
+# A real process is no faster because the emulator is.
+LEAST_SECONDS = 1.0
+STARTS_AT_ONCE = 8
+MAX_MACHINES = 512
+
+
+@dataclass(eq=False)
+class _Life:
+    """One worker from its first boot to the end of its node."""
+
+    worker: Worker
+    directory: Path
+    asked: int = 0
+    """How many boots were asked for."""
+    wanted: int = 0
+    """The boot that should be on, counted from 1; 0 for off."""
+    on: int = 0
+    boots: int = 0
+    """How often its machine has booted."""
+    gone: bool = False
+    abrupt: bool = False
+    """Whether it ends without a shutdown, like a machine whose power is cut."""
+    machine: Machine | None = None
+    exits: dict[str, int] = field(default_factory=dict)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    task: asyncio.Task[None] | None = None
+
+    def want(self, *, on: bool, gone: bool = False) -> None:
+        if on:
+            self.asked += 1
+        self.wanted = self.asked if on else 0
+        self.gone = self.gone or gone
+        self.changed.set()
+
+    def script(self, name: str) -> str:
+        return str(self.worker.node.metadata.get(name, ""))
+
+
+class Power:
+    """Each machine is brought from what it is to what its node wants, one step after another."""
+
+    def __init__(
+        self,
+        world: World,
+        address: Callable[[Worker], Awaitable[str]],
+        write: Callable[[Worker, list[str]], None],
+    ) -> None:
+        self._world = world
+        self._address = address
+        self._write = write
+        self._lives: dict[int, list[_Life]] = {}
+        self._starts = asyncio.Semaphore(STARTS_AT_ONCE)
+        self._shared: Path | None = None
+
+    def follow(self, uid: int, record: NodeRecord | None, state: str) -> None:
+        """Follow a node into a state, empty for its end; to be called in the loop."""
+        if state == "READY" and record is not None:
+            self._have_lives(record)
+        for life in self._lives.get(uid, ()):
+            life.want(on=state == "READY", gone=not state)
+
+    def forget_unless(self, known: Callable[[NodeRecord], bool]) -> None:
+        """Follow the end of nodes that were forgotten rather than deleted."""
+        for life in self._every():
+            if not life.gone and not known(life.worker.record):
+                life.want(on=False, gone=True)
+
+    def shown(self, worker: Worker) -> dict[str, object]:
+        """Say how often a worker has booted, whether it is on, and how its scripts ended."""
+        for life in self._lives.get(worker.uid, ()):
+            if life.worker.number == worker.number:
+                exits = life.machine.exits if life.machine else life.exits
+                return {"boots": life.boots, "on": life.machine is not None, "exits": dict(exits)}
+        return {"boots": 0, "on": False, "exits": {}}
+
+    async def stop(self) -> None:
+        """Cut the power of every machine, and remove what they leave behind."""
+        lives = list(self._every())
+        for life in lives:
+            life.abrupt = True
+            life.want(on=False, gone=True)
+            if life.machine is not None:
+                life.machine.cut()
+        await asyncio.gather(*(life.task for life in lives if life.task is not None))
+        if self._shared is not None:
+            await asyncio.to_thread(shutil.rmtree, self._shared, ignore_errors=True)
+
+    def _every(self) -> Iterator[_Life]:
+        for lives in list(self._lives.values()):
+            yield from lives
+
+    def _have_lives(self, record: NodeRecord) -> None:
+        uid = int(record.message.id)
+        scripts = {STARTUP, SHUTDOWN} & set(record.message.metadata)
+        if not scripts or uid in self._lives or record.message.api_version in LEGACY:
+            return
+        self._lives[uid] = [
+            self._born(Worker(record, number)) for number in range(record.accelerator.hosts)
+        ]
+
+    def _born(self, worker: Worker) -> _Life:
+        # The numbers are ours: nothing that a user named becomes part of a path.
+        life = _Life(worker, self._directory() / f"worker-{worker.uid}-{worker.number}")
+        life.task = asyncio.create_task(self._live(life))
+        return life
+
+    def _directory(self) -> Path:
+        if self._shared is None:
+            self._shared = Path(tempfile.mkdtemp(prefix="tpu-emulator-"))
+            programs.install(self._shared / "bin")
+        return self._shared
+
+    async def _live(self, life: _Life) -> None:
+        while not life.gone:
+            await life.changed.wait()
+            life.changed.clear()
+            if life.on and life.on != life.wanted:
+                await self._turn_off(life)
+            if life.wanted and life.wanted != life.on:
+                await self._turn_on(life)
+        await self._turn_off(life)
+        await asyncio.to_thread(shutil.rmtree, life.directory, ignore_errors=True)
+        lives = self._lives[life.worker.uid]
+        lives.remove(life)
+        if not lives:
+            del self._lives[life.worker.uid]
+
+    async def _turn_on(self, life: _Life) -> None:
+        life.on = life.wanted
+        try:
+            self._check_room()
+            address = await self._address(life.worker)
+            told = environment(life.worker, life.directory, address, life.on)
+            machine = Machine(life.directory, told, partial(self._write, life.worker))
+            async with self._starts:
+                await machine.start()
+            life.machine = machine
+            life.boots += 1
+            if life.script(STARTUP):
+                machine.run(STARTUP, life.script(STARTUP))
+        except (ApiError, OSError) as error:
+            self._write(life.worker, [f"emulator: not booted: {error}"])
+
+    def _check_room(self) -> None:
+        if sum(each.machine is not None for each in self._every()) >= MAX_MACHINES:
+            raise OSError(f"{MAX_MACHINES} emulated machines are on")
+
+    async def _turn_off(self, life: _Life) -> None:
+        life.on = 0
+        if life.machine is None:
+            return
+        if life.abrupt:
+            await life.machine.halt()
+        else:
+            seconds = max(ACPI_SECONDS / self._world.config.speed, LEAST_SECONDS)
+            await life.machine.shut_down(life.script(SHUTDOWN), seconds)
+        life.exits = life.machine.exits
+        life.machine = None

@@ -1,0 +1,41 @@
+"""What the stand-ins on a worker's path tell the emulator, and ask it: in no real API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from service.emulator import activity
+from service.emulator.errors import ApiError, Code
+from service.emulator.surfaces.rest import json_response, parse_body
+from service.emulator.workers.machine import Worker
+from service.emulator.world import World
+
+
+@dataclass
+class Private:
+    """Two paths of a worker's own port: `GET …/speed`, and `POST …/activity` with percentages."""
+
+    world: World
+
+    async def answer(self, request: Request, worker: Worker, path: str) -> Response:
+        """Raises ApiError. The header keeps web pages out, as it does for the metadata."""
+        if request.headers.get("metadata-flavor") != "Google":
+            raise ApiError(Code.PERMISSION_DENIED, "Missing required header: Metadata-Flavor")
+        if (request.method, path) == ("GET", "/_emulator/speed"):
+            return json_response({"speed": self.world.config.speed})
+        if (request.method, path) == ("POST", "/_emulator/activity"):
+            self._note(worker, parse_body(await request.body()))
+            return json_response({})
+        raise ApiError(Code.NOT_FOUND, f"{request.method} {path} is not known here")
+
+    def _note(self, worker: Worker, changes: object) -> None:
+        if not isinstance(changes, Mapping):
+            raise ApiError(Code.INVALID_ARGUMENT, "the body must be a JSON object")
+        checked = {key: activity.check(key, value) for key, value in changes.items()}
+        now = self.world.settle()
+        if worker.record.state == "READY":
+            activity.note(worker.record, now, checked, worker.number)

@@ -1,0 +1,123 @@
+"""How a metadata server answers a request for a path of its tree, as Google documents it."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from service.emulator.workers.tree import (
+    Directory,
+    Entry,
+    Leaf,
+    Lines,
+    Query,
+    Refusal,
+    as_json,
+    as_lines,
+    written,
+)
+
+TEXT = "application/text"
+JSON = "application/json"
+HTML = "text/html; charset=UTF-8"
+ROOT = "/computeMetadata/v1/"
+# What lies above the tree needs no header: it is how clients find out where they are.
+ABOVE = {"/": "computeMetadata/\n", "/computeMetadata/": "v1/\n"}
+
+
+@dataclass(frozen=True)
+class Reply:
+    status: int
+    body: str
+    content_type: str = TEXT
+    etag: str = ""
+    location: str = ""
+
+
+def above(path: str) -> Reply | None:
+    """Answer for the two directories above the tree; None for every other path."""
+    if path in ABOVE:
+        return Reply(200, ABOVE[path])
+    return _moved(path, {}) if path in {"/computeMetadata", ROOT.rstrip("/")} else None
+
+
+def reply(tree: Directory, path: str, query: Query) -> Reply:
+    """Answer a GET for a path below `ROOT`."""
+    entry = find(tree, path)
+    if entry is None:
+        return not_found(path)
+    if isinstance(entry, Leaf):
+        return _told(entry, query)
+    return _listed(entry, query) if path.endswith("/") else _moved(path, query)
+
+
+def find(tree: Directory, path: str) -> Entry | None:
+    """Look a path up; what lies below a refusal is refused in the same way."""
+    entry: Entry = tree
+    names = [name for name in path.removeprefix(ROOT).split("/") if name]
+    while names and isinstance(entry, Directory):
+        found = entry.entries.get(names.pop(0))
+        if found is None:
+            return None
+        entry = found
+    beyond = isinstance(entry, Leaf) and (names or path.endswith("/"))
+    return None if beyond and not _is_refused(entry) else entry
+
+
+def _told(leaf: Leaf, query: Query) -> Reply:
+    value = leaf.value(query)
+    if isinstance(value, Refusal):
+        return Reply(value.status, value.text, value.content_type)
+    content = written(as_json(leaf, query))
+    if isinstance(value, dict) or _wants_json(query, default=query.get("recursive") == "true"):
+        return Reply(200, content, JSON, _etag(content))
+    if isinstance(value, Lines):
+        return Reply(200, "".join(f"{item}\n" for item in value.items), TEXT, _etag(content))
+    return Reply(200, content if isinstance(value, list) else str(value), TEXT, _etag(content))
+
+
+def not_found(path: str) -> Reply:
+    url = html.escape(path)
+    return page(404, "Not Found", f"The requested URL <code>{url}</code> was not found.")
+
+
+def page(status: int, title: str, text: str) -> Reply:
+    """Write an error the way Google's servers do: as a page for people."""
+    body = (
+        f"<!DOCTYPE html>\n<html lang=en>\n<title>Error {status} ({title})!!1</title>\n"
+        f"<p><b>{status}.</b> That's an error.\n<p>{text}\n"
+    )
+    return Reply(status, body, HTML)
+
+
+def _listed(directory: Directory, query: Query) -> Reply:
+    everything = written(as_json(directory, query))
+    etag = _etag(everything)
+    if query.get("recursive") == "true":
+        if _wants_json(query, default=True):
+            return Reply(200, everything, JSON, etag)
+        return Reply(200, "".join(as_lines(directory, query)), TEXT, etag)
+    names = directory.names()
+    if _wants_json(query, default=False):
+        return Reply(200, written(names), JSON, etag)
+    return Reply(200, "".join(f"{name}\n" for name in names), TEXT, etag)
+
+
+def _wants_json(query: Query, *, default: bool) -> bool:
+    return {"json": True, "text": False}.get(query.get("alt", ""), default)
+
+
+def _moved(path: str, query: Query) -> Reply:
+    """Send a client that left out the slash of a directory there, with its query."""
+    suffix = f"?{urlencode(query)}" if query else ""
+    return Reply(301, f"{path}/\n", HTML, location=f"{path}/{suffix}")
+
+
+def _is_refused(entry: Entry) -> bool:
+    return isinstance(entry, Leaf) and entry.recursive and isinstance(entry.value({}), Refusal)
+
+
+def _etag(content: str) -> str:
+    return hashlib.sha256(content.encode()).hexdigest()[:16]

@@ -1,0 +1,63 @@
+"""The tokens of a worker's service account: well formed, and good for nothing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+
+from service.emulator.workers.machine import Worker
+from service.emulator.workers.tree import Json, Query, Refusal
+
+LIFE_SECONDS = 3600
+# Compute Engine hands out the same token until five minutes before its end.
+ROUND_SECONDS = LIFE_SECONDS - 300
+
+
+def access(worker: Worker, query: Query, now: float) -> dict[str, Json]:
+    """Give an OAuth token; the same one for most of its life, as a cache would."""
+    born = int(now // ROUND_SECONDS) * ROUND_SECONDS
+    seed = f"{worker.instance_id}/{query.get('scopes', '')}/{born}"
+    return {
+        "access_token": f"ya29.emulator-{hashlib.sha256(seed.encode()).hexdigest()}",
+        "expires_in": int(born + LIFE_SECONDS - now),
+        "token_type": "Bearer",
+    }
+
+
+def identity(worker: Worker, query: Query, now: float) -> str | Refusal:
+    """Give an OpenID token for an audience; its signature is no signature."""
+    audience = query.get("audience", "")
+    if not audience:
+        return Refusal(400, "non-empty audience parameter required\n")
+    email = str(worker.node.service_account.email)
+    subject = str(int(hashlib.sha256(email.encode()).hexdigest()[:16], 16))
+    claims: dict[str, Json] = {
+        "aud": audience,
+        "azp": subject,
+        "email": email,
+        "email_verified": True,
+        "exp": int(now) + LIFE_SECONDS,
+        "iat": int(now),
+        "iss": "https://accounts.google.com",
+        "sub": subject,
+    }
+    if query.get("format") == "full":
+        claims["google"] = {"compute_engine": _machine(worker)}
+    head: dict[str, Json] = {"alg": "RS256", "kid": "emulator", "typ": "JWT"}
+    return ".".join((_part(head), _part(claims), base64.urlsafe_b64encode(b"emulator").decode()))
+
+
+def _machine(worker: Worker) -> dict[str, Json]:
+    return {
+        "instance_creation_timestamp": int(worker.record.created),
+        "instance_id": str(worker.instance_id),
+        "instance_name": worker.name,
+        "project_id": worker.record.place.project,
+        "project_number": worker.project_number,
+        "zone": worker.record.place.zone,
+    }
+
+
+def _part(content: dict[str, Json]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
