@@ -37,10 +37,17 @@ google-api-python-client
   service = discovery.build("tpu", "v2", credentials=AnonymousCredentials(),
                             client_options={{"api_endpoint": "{rest}/"}})
 
+Terraform
+  provider "google-beta" {{
+    project                = "lab"
+    access_token           = "none"
+    tpu_v2_custom_endpoint = "{rest}/v2/"
+  }}
+
 TPU Steward
   export STEWARD_EMULATOR={grpc} STEWARD_EMULATOR_REST={bare_rest}
 
-What it holds: {rest}/_emulator/state    Its bill: {rest}/_emulator/bill
+What it holds: {rest}/    Its bill: {rest}/_emulator/bill
 Ctrl-C ends it, and forgets everything."""
 
 
@@ -71,6 +78,12 @@ def emulator(  # noqa: PLR0913, PLR0917 - its options
     """Be a Cloud TPU API, for developing and testing without Google."""
     logs.set_up()
     parent.watch()
+    if run_startup_scripts and not _is_loopback(host):
+        raise Failure(
+            f"--run-startup-scripts is for this machine alone, and {host} is reached by others",
+            "leave --host out, or the scripts",
+            code=MISUSED,
+        )
 
     from service.emulator.app import PortTaken, run  # noqa: PLC0415 - costs a second
 
@@ -89,10 +102,16 @@ def emulator(  # noqa: PLR0913, PLR0917 - its options
         raise Failure(f"{error}; choose another with {option}", code=FAILED) from None
 
 
+def _is_loopback(host: str) -> bool:
+    from service.emulator.surfaces.guard import is_loopback  # noqa: PLC0415 - costs a second
+
+    return is_loopback(host)
+
+
 def _world(speed: float, seed: int, path: Path | None) -> World:
     from service.emulator.app import build_world  # noqa: PLC0415 - costs a second
     from service.emulator.errors import ApiError  # noqa: PLC0415
-    from service.emulator.scenario import play, read  # noqa: PLC0415
+    from service.emulator.mishaps.scenario import play, read  # noqa: PLC0415
 
     world = build_world(speed=speed, seed=seed)
     if path is not None:

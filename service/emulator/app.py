@@ -16,7 +16,7 @@ import uvicorn
 from service.emulator.api.methods import RPCS
 from service.emulator.clock import Clock, wall
 from service.emulator.config import Config, patched
-from service.emulator.fates import Fates
+from service.emulator.mishaps.fates import Fates
 from service.emulator.surfaces.rpc import build_server
 from service.emulator.surfaces.web import build_app
 from service.emulator.surfaces.workers import worker_routes
@@ -209,7 +209,12 @@ async def _until_signal(served: Served, on_ready: Callable[[Emulator], None] | N
 
 def _web_config(world: World, grpc_address: str, workers: Workers) -> uvicorn.Config:
     return uvicorn.Config(
-        build_app(world, grpc_address, worker_routes(world, workers)),
+        build_app(
+            world,
+            grpc_address,
+            worker_routes(world, workers),
+            loopback_only=workers.run_scripts,
+        ),
         lifespan="off",
         log_config=None,
         access_log=False,

@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from google.protobuf.timestamp_pb2 import Timestamp
 
 Clock = Callable[[], float]
+LAST_MOMENT = 253_402_300_799.0
+"""The end of year 9999, beyond which no timestamp goes."""
 
 
 def wall() -> float:

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from service.emulator.errors import ApiError, Code
-from service.emulator.limits import limits_of, queues_of
-from service.emulator.odds import Odds, patched_odds
-from service.emulator.reservation import Reserved, reservations_of
+from service.emulator.limits.keys import limits_of, queues_of
+from service.emulator.limits.reservation import Reserved, reservations_of
+from service.emulator.mishaps.odds import Odds, patched_odds
 from service.emulator.telemetry.settings import Prices, Telemetry, patched_settings
 
 MAX_SECONDS = 10 * 365 * 24 * 3600.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from service.emulator import nodes
-from service.emulator.capacity import kind_of, shortage
 from service.emulator.errors import (
     ApiError,
     Code,
@@ -13,7 +12,8 @@ from service.emulator.errors import (
     update_in_state,
     wrong_state,
 )
-from service.emulator.faults import Effects
+from service.emulator.limits.capacity import kind_of, shortage
+from service.emulator.mishaps.faults import Effects
 from service.emulator.nodes import NodeRecord
 from service.emulator.wire import Empty, Node, NodeMessage, copied
 from service.emulator.world import World

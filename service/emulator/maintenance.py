@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from service.emulator.catalog import Accelerator
-from service.emulator.clock import stamp
+from service.emulator.clock import LAST_MOMENT, stamp
 from service.emulator.errors import precondition_failed
 from service.emulator.nodes import NodeRecord
 from service.emulator.schema import kept_class
@@ -65,7 +65,7 @@ def with_forecast(world: World, name: str, shown: NodeMessage, now: float) -> No
         return shown
     forecast = kept_class("Node")(upcoming_maintenance=upcoming(record, now))
     run_ends = _run_ends(world, record)
-    if math.isfinite(run_ends):
+    if run_ends <= LAST_MOMENT:
         at = stamp(run_ends)
         forecast.scheduling_config.termination_timestamp.FromJsonString(at.ToJsonString())
     added = copied(shown)

@@ -125,6 +125,7 @@ class Operations:
         metadata.end_time.CopyFrom(stamp(at))
         operation.metadata.Pack(metadata)
         operation.done = True
+        self._voices.pop(operation.name, None)
         if self._open.pop(operation.name, None) is not None:
             self._done[operation.name] = operation.SerializeToString()
 

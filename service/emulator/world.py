@@ -10,16 +10,16 @@ from ipaddress import IPv4Address
 from random import Random
 
 from service.emulator.bill import Bill, Transition
-from service.emulator.capacity import Hardware, kind_of
 from service.emulator.clock import Clock
 from service.emulator.config import Config
 from service.emulator.errors import not_found
-from service.emulator.faults import Faults
 from service.emulator.hindsight import Hindsight, Sight
+from service.emulator.limits.capacity import Hardware, kind_of
+from service.emulator.limits.quota import Holdings, Rates
+from service.emulator.mishaps.faults import Faults
 from service.emulator.nodes import NodeRecord
 from service.emulator.operations import Operations
-from service.emulator.queue import Queue
-from service.emulator.quota import Holdings, Rates
+from service.emulator.queued.queue import Queue
 from service.emulator.requests import Requests
 from service.emulator.telemetry import audit
 from service.emulator.telemetry.journal import Journal

@@ -13,7 +13,7 @@ from service.emulator.api.methods import RPCS, SERVICES
 from service.emulator.bill import Transition
 from service.emulator.config import Config, patched
 from service.emulator.errors import ApiError, Code
-from service.emulator.fates import Fates
+from service.emulator.mishaps.fates import Fates
 from service.emulator.wire import Node, OperationMetadata
 from service.emulator.world import World
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from service.emulator.errors import ApiError
-from service.emulator.fates import DAY, HOUR
-from service.emulator.rhythm import busy, left_for_spot
+from service.emulator.mishaps.fates import DAY, HOUR
+from service.emulator.mishaps.rhythm import busy, left_for_spot
 from service.emulator.surfaces import control
 from service.emulator.wire import Node
 from tests.emulator.factories import Cloud, configured, name_of

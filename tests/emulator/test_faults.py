@@ -245,7 +245,6 @@ def test_a_fault_that_makes_no_sense_is_refused_with_what_is_known(cloud, wrong,
     assert known in error.message
 
 
-
 def test_a_failed_operation_leaves_nothing_of_a_create(cloud):
     order(cloud, "CreateNode", "fail_operation", code="INTERNAL")
     operation = cloud.create()

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.emulator import lifecycle
-from service.emulator.capacity import Kind, kind_of
 from service.emulator.config import patched
 from service.emulator.errors import ApiError, Code
-from service.emulator.queue import QueuedTransition
+from service.emulator.limits.capacity import Kind, kind_of
+from service.emulator.queued.queue import QueuedTransition
 from service.emulator.surfaces import control
 from service.emulator.wire import Node
 from tests.emulator.factories import PARENT, Cloud, name_of

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from service.emulator.api.call import Call
 from service.emulator.api.queued import create_on_terms
 from service.emulator.errors import ApiError, Code
-from service.emulator.faults import Effects
-from service.emulator.queue import Terms
+from service.emulator.mishaps.faults import Effects
+from service.emulator.queued.queue import Terms
 from service.emulator.surfaces import control
 from service.emulator.wire import Tpu
 from tests.emulator.factories import (

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from service.emulator.errors import ApiError, Code
-from service.emulator.scenario import play, read
+from service.emulator.mishaps.scenario import play, read
 from tests.emulator.factories import START, Cloud, name_of
 
 SPOT = {"scheduling_config": {"spot": True}}

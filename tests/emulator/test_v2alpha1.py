@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from service.emulator import reservation
 from service.emulator.errors import ApiError, Code
+from service.emulator.limits import reservation
 from service.emulator.schema import extended
 from service.emulator.surfaces import control
 from service.emulator.wire import Node, Tpu, TpuV2Alpha1

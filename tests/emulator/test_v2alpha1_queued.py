@@ -197,6 +197,13 @@ def test_the_nodes_of_a_flex_start_are_deleted_at_its_end():
     assert (state(cloud), cloud.state("n")) == ("SUSPENDED", "GONE")
 
 
+def test_an_end_after_the_last_year_is_not_shown(web):
+    assert ask_over_rest(web, runDuration={"maxRunDuration": "315576000000s"})[0] == 200
+    web.ask("POST", "/_emulator/settle")
+    _, node = web.ask("GET", f"/v2alpha1/{name_of('n')}")
+    assert (node["state"], "terminationTimestamp" in node["schedulingConfig"]) == ("READY", False)
+
+
 def test_all_nodes_are_maintained_together(cloud):
     params = {"node_count": 2, "node_id_prefix": "s"}
     active(cloud, {"parent": PARENT, "multi_node_params": params, "node": BODY})

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from service.emulator.app import running
 from tests.journeys.house import House
 
 README = Path(__file__).parents[2] / "README.md"
@@ -25,6 +26,14 @@ def tour() -> list[tuple[str, str]]:
             command, _, printed = typed.partition("\n")
             found.append((command, printed))
     return found
+
+
+def bad_day() -> tuple[str, str]:
+    """The script of a bad day in the emulator, and what it is shown to print."""
+    part = README.read_text().partition("<!-- bad day")[2].partition("<!-- end of bad day")[0]
+    (script,) = re.findall(r"```python\n(.*?)```", part, re.DOTALL)
+    (printed,) = re.findall(r"```text\n(.*?)```", part, re.DOTALL)
+    return script, printed
 
 
 def alike(text: str) -> list[str]:
@@ -65,3 +74,14 @@ def test_the_tour_typed_as_written_gives_what_is_shown(house: House, tmp_path: P
             check=False,
         )
         assert alike(done.stdout) == alike(printed), command
+
+
+def test_the_bad_day_as_written_prints_what_is_shown() -> None:
+    script, printed = bad_day()
+    with running() as emulator:
+        typed = script.replace("127.0.0.1:9470", emulator.grpc_address)
+        typed = typed.replace("http://127.0.0.1:9471", emulator.rest_url)
+        done = subprocess.run(
+            [sys.executable, "-c", typed], capture_output=True, text=True, timeout=60, check=False
+        )
+    assert (done.stdout, done.stderr) == (printed, "")

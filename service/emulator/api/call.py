@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError, Message
 
 from service.emulator.api.facts import facts_of
 from service.emulator.errors import ApiError, Code
-from service.emulator.faults import Effects
+from service.emulator.mishaps.faults import Effects
 from service.emulator.wire import NodeMessage
 from service.emulator.world import World
 
@@ -103,7 +103,8 @@ def _response(method: Method, call: Call) -> NodeMessage:
         world.touch()
     if not method.steady or call.effects != NO_EFFECTS:
         return _distorted(method.answer(call), call.effects)
-    key = (method.name, call.request.SerializeToString())
+    # Versions share the names of methods, not those of messages.
+    key = (method.request.DESCRIPTOR.full_name, call.request.SerializeToString())
     if key not in world.kept:
         response = method.answer(call)
         if len(world.kept) >= MOST_KEPT:

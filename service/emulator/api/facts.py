@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from service.emulator import catalog
 from service.emulator.nodes import NodeRecord, provisioning_model
-from service.emulator.queue import model_of
+from service.emulator.queued.queue import model_of
 from service.emulator.wire import NodeMessage
 from service.emulator.world import World
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from service.emulator.api import queued_v2alpha1, v2alpha1
@@ -25,14 +26,11 @@ DIFFERENT = {
 def _as_in_v2(method: Method) -> Method:
     """Take over a call of v2: the same path, the messages of the same names."""
     shared = method.response is Operation
-    return Method(
-        method.name,
-        getattr(TpuV2Alpha1, method.request.DESCRIPTOR.name),
-        Operation if shared else getattr(TpuV2Alpha1, method.response.DESCRIPTOR.name),
-        DIFFERENT.get(method.name) or v2alpha1.as_in_v2(method.answer),
-        method.verb,
-        method.path,
-        method.body,
+    return replace(
+        method,
+        request=getattr(TpuV2Alpha1, method.request.DESCRIPTOR.name),
+        response=Operation if shared else getattr(TpuV2Alpha1, method.response.DESCRIPTOR.name),
+        answer=DIFFERENT.get(method.name) or v2alpha1.as_in_v2(method.answer),
     )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from service.emulator import admission, catalog, queued_ends, queueing
+from service.emulator import catalog
 from service.emulator.api.call import Call
 from service.emulator.api.pages import page
 from service.emulator.errors import already_exists, location_denied
 from service.emulator.names import Place, child_of, place_of
-from service.emulator.queue import QueuedRecord, Terms
+from service.emulator.queued import admission, endings, queueing
+from service.emulator.queued.queue import QueuedRecord, Terms
 from service.emulator.wire import NodeMessage, Tpu, copied
 
 
@@ -65,13 +66,13 @@ def delete_queued_resource(call: Call) -> NodeMessage:
     if done is not None:
         return copied(done)
     record = record_of(call)
-    operation = queued_ends.delete(world, record, call.now, call.effects, force=request.force)
+    operation = endings.delete(world, record, call.now, call.effects, force=request.force)
     world.requests.remember(place.project, request, operation, call.now)
     return copied(operation)
 
 
 def reset_queued_resource(call: Call) -> NodeMessage:
-    return copied(queued_ends.reset(call.world, record_of(call), call.now, call.effects))
+    return copied(endings.reset(call.world, record_of(call), call.now, call.effects))
 
 
 def _require_free_names(call: Call, record: QueuedRecord) -> None:

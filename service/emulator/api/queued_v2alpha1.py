@@ -6,16 +6,16 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from service.emulator import queued_maintenance, queued_nodes
 from service.emulator.api import queued
 from service.emulator.api.call import Call
 from service.emulator.api.translate import copy_fields, to_v2
 from service.emulator.errors import invalid_argument
 from service.emulator.extra_fields import V2ALPHA1
 from service.emulator.maintenance import upcoming
-from service.emulator.queue import Terms
+from service.emulator.queued import members, upkeep
+from service.emulator.queued.queue import Terms
+from service.emulator.queued.timing import seconds_of
 from service.emulator.schema import extended_class, kept
-from service.emulator.timing import seconds_of
 from service.emulator.wire import NodeMessage, copied
 
 # By the number of `QueuedResource.ProvisioningModel`; STANDARD leaves it to the tier, as gcloud
@@ -37,14 +37,14 @@ def create_queued_resource(call: Call) -> NodeMessage:
 def perform_maintenance_queued_resource(call: Call) -> NodeMessage:
     record = queued.record_of(call)
     names = list(call.request.node_names)
-    return copied(queued_maintenance.perform(call.world, record, names, call.now, call.effects))
+    return copied(upkeep.perform(call.world, record, names, call.now, call.effects))
 
 
 def get_maintenance_info(call: Call) -> NodeMessage:
     """Tell of each node of a queued resource what maintenance is to come, if any is."""
     record = queued.record_of(call)
     answer = extended_class(f"{V2ALPHA1}.GetMaintenanceInfoResponse")()
-    for node in queued_nodes.listed(call.world, record):
+    for node in members.listed(call.world, record):
         info = answer.node_upcoming_maintenances.add(node_name=node.name, node_uid=node.message.id)
         maintenance = upcoming(node, call.now)
         if maintenance is not None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from service.emulator.capacity import Kind, kind_of
 from service.emulator.clock import stamp
+from service.emulator.limits.capacity import Kind, kind_of
+from service.emulator.limits.reservation import Reserved
 from service.emulator.names import Place
-from service.emulator.reservation import Reserved
 from service.emulator.wire import NodeMessage, TpuV2Alpha1
 from service.emulator.world import World
 

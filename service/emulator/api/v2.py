@@ -10,10 +10,10 @@ from service.emulator.api import offers
 from service.emulator.api.call import Call
 from service.emulator.api.offers import known_place, require_zone
 from service.emulator.api.pages import page
-from service.emulator.capacity import kind_of
 from service.emulator.catalog import Accelerator
 from service.emulator.config import Config
 from service.emulator.errors import already_exists, not_found, zone_unsupported
+from service.emulator.limits.capacity import kind_of
 from service.emulator.maintenance import with_forecast
 from service.emulator.names import Place, check_node_id, child_of, place_of
 from service.emulator.nodes import NodeRecord

@@ -11,7 +11,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from service.emulator.nodes import NodeRecord
-from service.emulator.queue import QueuedRecord
+from service.emulator.queued.queue import QueuedRecord
 from service.emulator.world import World
 
 MOST_ROWS = 200

@@ -8,12 +8,14 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from service.emulator.errors import ApiError, Code
 from service.emulator.surfaces import control, discovery
+from service.emulator.surfaces.guard import Guard
 from service.emulator.surfaces.page import status_page
 from service.emulator.surfaces.rest import build_endpoint, error_response, json_response, parse_body
 from service.emulator.world import World
@@ -25,7 +27,13 @@ Act = Callable[[World, object], dict[str, Any]]
 log = logging.getLogger(__name__)
 
 
-def build_app(world: World, grpc_address: str = "", more: Iterable[Route] = ()) -> Starlette:
+def build_app(
+    world: World,
+    grpc_address: str = "",
+    more: Iterable[Route] = (),
+    *,
+    loopback_only: bool = False,
+) -> Starlette:
     """Put every route of the REST port together; the status page names the other port."""
     return Starlette(
         routes=[
@@ -36,6 +44,7 @@ def build_app(world: World, grpc_address: str = "", more: Iterable[Route] = ()) 
             *more,
             Route("/{path:path}", build_endpoint(world), methods=VERBS),
         ],
+        middleware=[Middleware(Guard, loopback_only=loopback_only)],
         exception_handlers={HTTPException: _refused, Exception: _failed},
     )
 

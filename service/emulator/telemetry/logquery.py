@@ -10,6 +10,7 @@ from typing import Any
 from service.emulator.errors import ApiError, Code
 from service.emulator.telemetry.filters import Term, Tree, parse, terms, weigh
 from service.emulator.telemetry.journal import Entry, nanoseconds
+from service.emulator.telemetry.patterns import search
 from service.emulator.telemetry.tokens import FilterError
 
 SEVERITIES = {
@@ -107,7 +108,7 @@ def _one_value(term: Term) -> Callable[[Any], bool]:
     wanted = term.value.text
     if term.operator in {"=~", "!~"}:
         pattern, found = _pattern(wanted), term.operator == "=~"
-        return lambda value: bool(pattern.search(_text(value))) is found
+        return lambda value: pattern(_text(value)) is found
     if term.operator == ":":
         return lambda value: wanted == "*" or wanted.lower() in _text(value).lower()
     compare = COMPARISONS[term.operator]
@@ -177,10 +178,10 @@ def _comparison(term: Term) -> Callable[[Any, Any], bool]:
     return COMPARISONS[term.operator]
 
 
-def _pattern(text: str) -> re.Pattern[str]:
+def _pattern(text: str) -> Callable[[str], bool]:
     try:
-        return re.compile(text)
-    except (re.error, OverflowError, RecursionError) as error:
+        return search(text)
+    except ValueError as error:
         raise _refused(f"invalid regular expression: {error}") from None
 
 

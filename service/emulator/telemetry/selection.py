@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Callable, Iterable, Mapping
 
 from service.emulator.errors import ApiError, Code
 from service.emulator.telemetry.filters import Term, Tree, parse, terms, weigh
 from service.emulator.telemetry.metrics import METRICS, Metric, by_type
+from service.emulator.telemetry.patterns import full_match
 from service.emulator.telemetry.tokens import FilterError
 
 Facts = Mapping[str, str]
@@ -27,7 +27,7 @@ FUNCTIONS: Mapping[str, Callable[[str, tuple[str, ...]], bool]] = {
     "ends_with": lambda text, wanted: text.endswith(wanted[0]),
     "has_substring": lambda text, wanted: wanted[0] in text,
     "one_of": lambda text, wanted: text in wanted,
-    "monitoring.regex.full_match": lambda text, wanted: bool(re.fullmatch(wanted[0], text)),
+    "monitoring.regex.full_match": lambda text, wanted: full_match(wanted[0])(text),
 }
 
 ORDERINGS: Mapping[str, Callable[[str, str], bool]] = {
@@ -108,8 +108,8 @@ class Selection:
 
     def _check_regex(self, pattern: str) -> None:
         try:
-            re.compile(pattern)
-        except (re.error, OverflowError, RecursionError) as error:
+            full_match(pattern)
+        except ValueError as error:
             raise self._refused(f"the regular expression is invalid: {error}.") from None
 
     def _refused(self, why: str) -> ApiError:

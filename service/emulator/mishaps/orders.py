@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 
 from service.emulator.errors import ApiError, Code
-from service.emulator.fault import DEFAULT_CODES, FACTS, Action, Fault, calls_for
+from service.emulator.mishaps.fault import DEFAULT_CODES, FACTS, Action, Fault, calls_for
 
 MAX_SECONDS = 30 * 86_400
 SET_BY_US = {"id", "hits", "since"}

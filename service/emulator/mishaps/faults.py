@@ -10,9 +10,9 @@ from typing import Any
 
 from service.emulator.catalog import region_of, zones
 from service.emulator.errors import ApiError, Code
-from service.emulator.fault import Action, Facts, Fault
-from service.emulator.orders import fault_of
-from service.emulator.quota import out_of_quota
+from service.emulator.limits.quota import out_of_quota
+from service.emulator.mishaps.fault import Action, Facts, Fault
+from service.emulator.mishaps.orders import fault_of
 
 
 @dataclass(frozen=True)

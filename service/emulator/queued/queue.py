@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from service.emulator.capacity import Kind
 from service.emulator.catalog import Accelerator
 from service.emulator.errors import ApiError, not_found
+from service.emulator.limits.capacity import Kind
 from service.emulator.names import Place
 from service.emulator.timeline import Act, Event
 from service.emulator.wire import NodeMessage, Tpu

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from service.emulator import lifecycle, queued_nodes
+from service.emulator import lifecycle
 from service.emulator.errors import invalid_argument, wrong_state
-from service.emulator.faults import Effects
 from service.emulator.maintenance import require_startable
+from service.emulator.mishaps.faults import Effects
 from service.emulator.nodes import NodeRecord
-from service.emulator.queue import QueuedRecord
+from service.emulator.queued import members
+from service.emulator.queued.queue import QueuedRecord
 from service.emulator.wire import NodeMessage, copied
 from service.emulator.world import World
 
@@ -48,7 +49,7 @@ def perform(
 
 def _chosen(world: World, record: QueuedRecord, names: Sequence[str]) -> list[NodeRecord]:
     """Find the nodes, which may be named in full or by their last part."""
-    nodes = {node.name: node for node in queued_nodes.listed(world, record)}
+    nodes = {node.name: node for node in members.listed(world, record)}
     if not names:
         return list(nodes.values())
     prefix = record.place.child("nodes", "")

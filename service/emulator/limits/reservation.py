@@ -8,12 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from service.emulator import catalog
-from service.emulator.clock import parse
+from service.emulator.clock import LAST_MOMENT, parse
 from service.emulator.errors import ApiError, Code
 
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
-LAST_MOMENT = 253_402_300_799
-"""The end of year 9999, beyond which no timestamp goes."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from service.emulator.errors import ApiError, invalid_argument
-from service.emulator.queue import Window
+from service.emulator.queued.queue import Window
 from service.emulator.wire import NodeMessage
 
 # What google.protobuf.Timestamp and Duration may hold; JSON has no words for the rest.

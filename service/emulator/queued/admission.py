@@ -18,8 +18,8 @@ from service.emulator.errors import (
     zone_unsupported,
 )
 from service.emulator.names import Place, check_node_id
-from service.emulator.queue import QueuedRecord, Slice, Terms, model_of
-from service.emulator.timing import seconds_of, window_of
+from service.emulator.queued.queue import QueuedRecord, Slice, Terms, model_of
+from service.emulator.queued.timing import seconds_of, window_of
 from service.emulator.wire import NodeMessage, copied
 
 QUEUED_RESOURCE_ID = re.compile(r"[A-Za-z0-9_.~+%-]+")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from service.emulator import queued_nodes
 from service.emulator.errors import ApiError
-from service.emulator.queue import QueuedRecord, QueuedTransition
+from service.emulator.queued import members
+from service.emulator.queued.queue import QueuedRecord, QueuedTransition
 from service.emulator.timeline import Act
 from service.emulator.world import World
 
@@ -48,7 +48,7 @@ def wind_up(world: World, record: QueuedRecord, what: str, at: float, then: Act)
 
 def end_if_wound_up(world: World, record: QueuedRecord, at: float) -> None:
     then = record.then
-    if then is None or record.pending is not None or queued_nodes.leaving(world, record):
+    if then is None or record.pending is not None or members.leaving(world, record):
         return
     record.then = None
     then(at)

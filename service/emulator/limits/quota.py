@@ -10,10 +10,10 @@ from functools import cache
 from google.protobuf.duration_pb2 import Duration
 from google.rpc import error_details_pb2
 
-from service.emulator.capacity import Kind
 from service.emulator.catalog import region_of, zones
 from service.emulator.errors import ApiError, Code, quota_exceeded
-from service.emulator.limits import MODELS
+from service.emulator.limits.capacity import Kind
+from service.emulator.limits.keys import MODELS
 
 # These share one limit, which has Preemptible in its name.
 PREEMPTIBLE = ("spot", "preemptible", "flex_start")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from service.emulator import lifecycle, nodes
-from service.emulator.capacity import kind_of
-from service.emulator.faults import Effects
+from service.emulator.limits.capacity import kind_of
+from service.emulator.mishaps.faults import Effects
 from service.emulator.nodes import NodeRecord, Watch
-from service.emulator.queue import QueuedRecord, Slice
+from service.emulator.queued.queue import QueuedRecord, Slice
 from service.emulator.wire import NodeMessage, copied
 from service.emulator.world import World
 

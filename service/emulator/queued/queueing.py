@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from service.emulator import lifecycle, queued_nodes
-from service.emulator.capacity import Hardware, shortage
+from service.emulator import lifecycle
 from service.emulator.clock import stamp
 from service.emulator.errors import ApiError, Code
-from service.emulator.faults import Effects
+from service.emulator.limits.capacity import Hardware, shortage
+from service.emulator.mishaps.faults import Effects
 from service.emulator.nodes import NodeRecord
-from service.emulator.queue import QueuedRecord
-from service.emulator.queued_states import end_if_wound_up, enter, later, when, wind_up
+from service.emulator.queued import members
+from service.emulator.queued.queue import QueuedRecord
+from service.emulator.queued.states import end_if_wound_up, enter, later, when, wind_up
 from service.emulator.wire import NodeMessage, copied
 from service.emulator.world import World
 
@@ -88,7 +89,7 @@ def _provision(world: World, record: QueuedRecord, at: float) -> None:
     if flaw is not None:
         # Before the nodes are born, so that they do not become READY first.
         later(world, record, "create", at, lambda at: _fail(world, record, flaw, at))
-    queued_nodes.bear(world, record, at, partial(_watch, world, record))
+    members.bear(world, record, at, partial(_watch, world, record))
 
 
 def _watch(world: World, record: QueuedRecord, node: NodeRecord, at: float, state: str) -> None:
@@ -96,14 +97,14 @@ def _watch(world: World, record: QueuedRecord, node: NodeRecord, at: float, stat
     if record.state in {"PROVISIONING", "ACTIVE"}:
         if state == "READY":
             _count_ready(world, record, node, at)
-        elif state in queued_nodes.LOST:
+        elif state in members.LOST:
             _suspend(world, record, at, "SERVICE")
         elif state in {"DELETING", ""}:
             _suspend(world, record, at, "USER")
     elif state != "DELETING":
         if record.state != "SUSPENDED":
             # A deletion that failed brought it back.
-            queued_nodes.clear_away(world, record, at, lost_too=False)
+            members.clear_away(world, record, at, lost_too=False)
         end_if_wound_up(world, record, at)
 
 
@@ -129,7 +130,7 @@ def _suspend(world: World, record: QueuedRecord, at: float, initiator: str) -> N
     enter(world, record, "SUSPENDING", at, initiator=initiator)
     end = partial(enter, world, record, "SUSPENDED", initiator=initiator)
     wind_up(world, record, "suspend", at, end)
-    queued_nodes.clear_away(world, record, at, lost_too=False)
+    members.clear_away(world, record, at, lost_too=False)
 
 
 def _expire(world: World, record: QueuedRecord, at: float) -> None:
@@ -142,4 +143,4 @@ def _expire(world: World, record: QueuedRecord, at: float) -> None:
 def _fail(world: World, record: QueuedRecord, error: ApiError, at: float) -> None:
     """It stays FAILED until it is deleted; what it had of nodes goes at once."""
     enter(world, record, "FAILED", at, error=error)
-    queued_nodes.clear_away(world, record, at, lost_too=False)
+    members.clear_away(world, record, at, lost_too=False)

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from service.emulator import lifecycle, rhythm
+from service.emulator import lifecycle
 from service.emulator.bill import Transition
+from service.emulator.mishaps import rhythm
 from service.emulator.nodes import NodeRecord
 from service.emulator.timeline import Event
 from service.emulator.world import World

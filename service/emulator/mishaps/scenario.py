@@ -20,9 +20,9 @@ from service.emulator.api.facts import record_facts
 from service.emulator.bill import Transition
 from service.emulator.config import patched
 from service.emulator.errors import ApiError, Code
-from service.emulator.fault import FACTS
+from service.emulator.mishaps.fault import FACTS
+from service.emulator.mishaps.orders import fault_of
 from service.emulator.nodes import NodeRecord
-from service.emulator.orders import fault_of
 from service.emulator.surfaces import control
 from service.emulator.world import World
 

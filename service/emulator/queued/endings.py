@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 
-from service.emulator import lifecycle, queued_nodes, queueing
+from service.emulator import lifecycle
 from service.emulator.errors import ApiError, precondition_failed, wrong_state
-from service.emulator.faults import Effects
-from service.emulator.queue import QueuedRecord, QueuedTransition
-from service.emulator.queued_states import enter, wind_up
+from service.emulator.mishaps.faults import Effects
+from service.emulator.queued import members, queueing
+from service.emulator.queued.queue import QueuedRecord, QueuedTransition
+from service.emulator.queued.states import enter, wind_up
 from service.emulator.wire import Empty, NodeMessage, copied
 from service.emulator.world import World
 
@@ -46,7 +47,7 @@ def delete(
     enter(world, record, "DELETING", at, initiator="USER")
     wind_up(world, record, "remove", at, end)
     if force:
-        queued_nodes.clear_away(world, record, at, lost_too=True)
+        members.clear_away(world, record, at, lost_too=True)
     return operation
 
 
@@ -76,7 +77,7 @@ def reset(world: World, record: QueuedRecord, at: float, effects: Effects) -> No
 
     enter(world, record, "SUSPENDING", at, initiator="USER")
     wind_up(world, record, "suspend", at, end)
-    queued_nodes.clear_away(world, record, at, lost_too=True)
+    members.clear_away(world, record, at, lost_too=True)
     return operation
 
 
@@ -85,7 +86,7 @@ def _forget(world: World, record: QueuedRecord, at: float) -> None:
         record.expiry.cancelled = True
     world.queue.remove(record)
     world.holdings.give_back(record.place.project, record.demand)
-    queued_nodes.orphan(world, record)
+    members.orphan(world, record)
     world.queue.tell(QueuedTransition(at, record.name, record.state, "", "SERVICE"))
 
 

@@ -1,0 +1,1 @@
+"""How much there is: hardware, quota, reservations, and how they are counted."""

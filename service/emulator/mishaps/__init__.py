@@ -1,0 +1,1 @@
+"""What goes wrong: faults on command, fates by chance, and scenarios from a file."""

@@ -1,0 +1,81 @@
+"""The emulator's README leaves nothing out, and its examples work."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+import service.emulator
+from service.emulator.config import Config
+from service.emulator.mishaps.fault import FACTS, Action, Fault
+from service.emulator.mishaps.odds import Odds
+from service.emulator.mishaps.scenario import ACTIONS, play, scenario_of
+from service.emulator.surfaces import control
+from service.emulator.surfaces.web import build_app
+
+PAGE = (Path(service.emulator.__file__).parent / "README.md").read_text()
+
+V6E = {
+    "accelerator_type": "v6e-8",
+    "runtime_version": "v2-alpha-tpuv6e",
+    "scheduling_config": {"spot": True},
+}
+
+
+def examples(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+
+
+def names(kind: type) -> list[str]:
+    return [each.name for each in fields(kind)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *Action,
+        *FACTS,
+        *set(names(Fault)) - {"id", "hits", "since", "message"},
+        *set(names(Config)) - {"durations"},
+        *names(Odds),
+        *ACTIONS,
+    ],
+)
+def test_it_names_everything_that_can_be_said(name):
+    assert re.search(rf"\b{re.escape(name)}\b", PAGE), name
+
+
+def test_it_names_every_control_route(cloud):
+    routes = [getattr(route, "path", "") for route in build_app(cloud.world).routes]
+    own = [path.removeprefix("/_emulator/") for path in routes if path.startswith("/_emulator/")]
+    assert len(own) > 10
+    for path in own:
+        assert path.partition("/{")[0] in PAGE, path
+
+
+def test_its_fault_is_one(cloud):
+    (order,) = examples("json")
+    assert control.add_fault(cloud.world, json.loads(order))["action"] == "stockout"
+
+
+def test_its_scenario_plays(cloud):
+    (script,) = examples("toml")
+    play(cloud.world, scenario_of(tomllib.loads(script)))
+    cloud.create("a", "projects/lab/locations/us-east5-a", **V6E)
+    cloud.wait(200)
+    states = [each.after for each in cloud.history]
+    assert states == ["CREATING", "READY", "PREEMPTED"]
+
+
+def test_its_client_without_a_server_works():
+    (script,) = examples("python")
+    names = {}
+    exec(script, names)
+    parent = "projects/lab/locations/us-east5-a"
+    names["client"].create_node(parent=parent, node_id="a", node=V6E)
+    assert [each.name for each in names["client"].list_nodes(parent=parent)]
