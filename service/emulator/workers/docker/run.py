@@ -71,6 +71,8 @@ def run(store: Store, args: list[str]) -> int:
         sys.stderr.write("docker: the emulator's stand-in restarts no container\n")
     if cidfile := last(options, "cidfile"):
         Path(cidfile).write_text(container.id)
+    # A signal that comes before we pass signals on must wait for us, not end us.
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     pid = _started(store, container)
     if container.detached:
         sys.stdout.write(f"{container.id}\n")
@@ -160,6 +162,7 @@ def _attended(store: Store, container: Container, pid: int) -> int:
 
     for number in SIGNALS:
         signal.signal(number, forward)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     follow(store, container, forever=True)
     code = store.wait(container)
     if container.auto_remove:
