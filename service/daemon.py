@@ -6,7 +6,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 import structlog
@@ -29,11 +29,19 @@ LEASE_SECONDS = 10
 class Leaseholder:
     """Takes and keeps the leases of the projects, and knows which are held now."""
 
-    def __init__(self, units: Units, projects: Sequence[str], looked_at: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        units: Units,
+        projects: Sequence[str],
+        looked_at: Mapping[str, int],
+        monotonic: Callable[[], float] = time.monotonic,
+        holder: str = "",
+    ) -> None:
         self._units = units
         self._projects = projects
         self._looked_at = looked_at
-        self._holder = f"{socket.gethostname()}-{secrets.token_hex(4)}"
+        self._monotonic = monotonic
+        self._holder = holder or f"{socket.gethostname()}-{secrets.token_hex(4)}"
         self._held: dict[str, tuple[Lease, float]] = {}
         self._lock = threading.Lock()
 
@@ -41,7 +49,7 @@ class Leaseholder:
         """Take what is free and renew what is held; what cannot be renewed is held no more."""
         for project in self._projects:
             looked_at = self._looked_at.get(project, 0)
-            deadline = time.monotonic() + LEASE_SECONDS
+            deadline = self._monotonic() + LEASE_SECONDS
             try:
                 with self._units() as unit:
                     lease = unit.leases.take(project, self._holder, LEASE_SECONDS, looked_at)
@@ -54,7 +62,7 @@ class Leaseholder:
     def held(self) -> list[Lease]:
         """The leases held now. One that was not renewed in time by this process's own clock is not
         held, whatever the database says: a daemon that was asleep must not act on waking."""
-        now = time.monotonic()
+        now = self._monotonic()
         with self._lock:
             return [lease for lease, deadline in self._held.values() if now < deadline]
 

@@ -17,7 +17,7 @@ from service.domain.errors import (
 )
 from service.domain.event import Event
 from service.domain.lease import Lease
-from service.domain.lifecycle import Look, is_ours, labels_for
+from service.domain.lifecycle import Look, is_ours, labels_for, may_yet_land
 from service.domain.names import cloud_id_for
 from service.domain.node import Asked, Node, NodeState
 from service.domain.observation import Looking
@@ -50,6 +50,7 @@ class Placing:
                 cloud_uid="",
                 operation="",
                 sent_at=now,
+                unanswered_at=now,
                 up_since=None,
                 replacing=False,
                 health="",
@@ -57,28 +58,43 @@ class Placing:
                 next_try_at=now,
             )
 
-        self.send(self._tools.save(node, lease, change), lease)
+        self._create(self._tools.save(node, lease, change), lease, final=True)
 
     def send(self, node: Node, lease: Lease) -> None:
+        """Send the intent again, whose answer never came.
+
+        The name makes it the same node. What was sent before may yet land, under this name; so a
+        refusal now is the last word only if that was too long ago to.
+        """
+        now = self._tools.clock()
+        final = not may_yet_land(node, now)
+        node = self._tools.save(node, lease, lambda _, node: replace(node, unanswered_at=now))
+        self._create(node, lease, final=final)
+
+    def _create(self, node: Node, lease: Lease, *, final: bool) -> None:
         labels = labels_for(node, self._tools.manners.install)
         try:
             operation = self._tools.cloud.create(Order(node.place, node.spec, labels))
         except AlreadyExists:
             self._adopt(node, lease)
-        except (CapacityUnavailable, QuotaExceeded) as error:
-            self._give_way(node, lease, outcome_of(error), str(error))
-        except InvalidRequest as error:
-            self._refused(node, lease, Outcome.REFUSED, str(error))
+        except (CapacityUnavailable, QuotaExceeded, InvalidRequest) as error:
+            if not final:
+                raise
+            if isinstance(error, InvalidRequest):
+                self._refused(node, lease, Outcome.REFUSED, str(error))
+            else:
+                self._give_way(node, lease, outcome_of(error), str(error))
         else:
-            self._accepted(node, lease, NodeState.CREATING, operation)
+            self._accepted(node, lease, operation, final=final)
 
-    def _accepted(self, node: Node, lease: Lease, state: NodeState, operation: Operation) -> None:
+    def _accepted(self, node: Node, lease: Lease, operation: Operation, *, final: bool) -> None:
         now = self._tools.clock()
 
         def change(_unit: Unit, node: Node) -> Node:
             return replace(
-                node.moved(state, now),
+                node.moved(NodeState.CREATING, now),
                 operation=operation.name,
+                unanswered_at=None if final else node.unanswered_at,
                 last_error="",
                 tries=0,
                 next_try_at=now + self._tools.manners.period,
@@ -123,6 +139,7 @@ class Placing:
             return replace(
                 node.moved(NodeState.REQUESTED, now),
                 sent_at=None,
+                unanswered_at=None,
                 operation="",
                 last_error=f"{outcome} in {node.zone}: {reason}; next: {following}"
                 f" at {rfc3339(now + delay)}",

@@ -101,11 +101,21 @@ def _when_absent(node: Node, operation: Operation | None, now: int) -> Step:
     return Step.VANISH if came_up and not node.replacing else Step.NEXT
 
 
+def may_yet_land(node: Node, now: int) -> bool:
+    """Whether a create whose answer was lost may still take effect, whatever else is known.
+
+    The end of one create says nothing of another that was sent under the same name.
+    """
+    return node.unanswered_at is not None and now - node.unanswered_at < IN_FLIGHT_SECONDS
+
+
 def _may_still_appear(node: Node, operation: Operation | None, now: int) -> bool:
     """Whether the create that was sent could yet bring the node about.
 
     Once it was up, or its create is known to be over, absence means that it is gone.
     """
+    if may_yet_land(node, now):
+        return True
     if node.up_since is not None or node.sent_at is None:
         return False
     if operation is not None and operation.verb == "create":

@@ -161,7 +161,8 @@ class Node:
     """One node as stored: what is asked, what was seen, and when it is looked at next.
 
     `attempt` counts placements. `sent_at` is when the present one was sent, None while there is
-    none and so nothing in the cloud. `operation` names the
+    none and so nothing in the cloud. `unanswered_at` is when a create was last sent that may take
+    effect though we never had an answer; None when each had its answer. `operation` names the
     cloud's long-running operation that was started last. `next_try_at` is None when nothing is to
     be done until something changes. `seen_at` is when `state` was last known to hold. `ready_at` is
     the first READY of all, `up_since` the first of the present attempt. `replacing` says that what
@@ -187,6 +188,7 @@ class Node:
     endpoints: tuple[Endpoint, ...] = ()
     operation: str = ""
     sent_at: int | None = None
+    unanswered_at: int | None = None
     ready_at: int | None = None
     up_since: int | None = None
     replacing: bool = False

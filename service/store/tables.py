@@ -73,6 +73,7 @@ nodes = Table(
     Column("price_key", Text, nullable=False),
     Column("metered_from", BigInteger),
     Column("metered_until", BigInteger),
+    Column("unanswered_at", BigInteger),
     Column("view", Text, nullable=False),
     Column("view_format", Integer, nullable=False),
     Index(None, "next_try_at", sqlite_where=text("next_try_at IS NOT NULL")),

@@ -29,7 +29,7 @@ class Telemetry:
     cores: int = 4
     """How many cores of each host have a series; the real ones have up to 240."""
     log_entries: int = 20_000
-    """How many log entries are kept, the newest."""
+    """How many log entries are kept, the newest; 0 keeps none and costs nothing."""
 
 
 @dataclass(frozen=True)
@@ -80,11 +80,11 @@ def _number(highest: float) -> Callable[[str, object], float]:
     return read
 
 
-def _count(highest: int) -> Callable[[str, object], int]:
+def _count(lowest: int, highest: int) -> Callable[[str, object], int]:
     def read(key: str, raw: object) -> int:
-        if isinstance(raw, int) and not isinstance(raw, bool) and 1 <= raw <= highest:
+        if isinstance(raw, int) and not isinstance(raw, bool) and lowest <= raw <= highest:
             return raw
-        raise _bad(f"{key} must be a whole number from 1 to {highest}")
+        raise _bad(f"{key} must be a whole number from {lowest} to {highest}")
 
     return read
 
@@ -138,8 +138,8 @@ READERS: Mapping[str, Callable[[str, object], Any]] = {
     "gap_share": _number(1),
     "late_share": _number(1),
     "missing": _texts,
-    "cores": _count(256),
-    "log_entries": _count(10_000_000),
+    "cores": _count(1, 256),
+    "log_entries": _count(0, 10_000_000),
     "spot_price_changes": _spot_changes,
     "listed": _listed,
 }

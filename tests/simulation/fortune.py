@@ -1,0 +1,53 @@
+"""What a seed has in store: every run draws its own rates, and some of them are zero."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from random import Random
+
+
+@dataclass(frozen=True, slots=True)
+class Fortune:
+    """Rates are per crossing of a seam (a cloud call, a commit) unless the name says otherwise."""
+
+    replicas: int
+    nodes: int
+    hours: float
+    kill: float
+    pause: float
+    late: float
+    """A call that fails for its caller and takes effect a while later."""
+    preemptions_per_hour: float
+    host_errors_per_day: float
+    storms_per_hour: float
+    """Faults of the cloud, each for some minutes."""
+    strangers: int
+    meddling_per_hour: float
+    """Somebody deletes a node of ours in Google's console."""
+    capacity: int
+    """Chips of v5e in each zone; 0 for any."""
+
+    def as_text(self) -> str:
+        return ", ".join(f"{key} {value:g}" for key, value in asdict(self).items())
+
+
+def drawn(luck: Random) -> Fortune:
+    """Draw what will happen; each rate is zero one time in three, so that its fault is absent."""
+
+    def rate(highest: float) -> float:
+        return 0.0 if luck.random() < 1 / 3 else luck.uniform(0, highest)
+
+    return Fortune(
+        replicas=luck.choice([1, 1, 2]),
+        nodes=luck.randint(2, 8),
+        hours=luck.uniform(0.5, 2.0),
+        kill=rate(0.02),
+        pause=rate(0.01),
+        late=rate(0.05),
+        preemptions_per_hour=rate(2.0),
+        host_errors_per_day=rate(12.0),
+        storms_per_hour=rate(6.0),
+        strangers=luck.randint(0, 3),
+        meddling_per_hour=rate(1.0),
+        capacity=luck.choice([0, 0, 16, 32]),
+    )

@@ -1,0 +1,102 @@
+"""One daemon of the simulation: the real controllers, ticking on the agenda until it is killed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+
+from sqlalchemy import Engine
+
+from service.cloud.google.channel import tpu_client
+from service.cloud.google.retries import ONCE
+from service.cloud.google.tpus import GoogleTpus
+from service.cloud.pace import Pace
+from service.controllers.base import Controller
+from service.controllers.inventory import InventoryController
+from service.controllers.lifecycle import LifecycleController
+from service.controllers.metering import MeteringController
+from service.controllers.steps import Steps
+from service.controllers.tools import Manners, Tools
+from service.daemon import LEASE_SECONDS, Leaseholder
+from service.domain.errors import StewardError
+from service.emulator.surfaces.channel import LocalChannel
+from service.emulator.world import World
+from service.store.pricebook import PriceShelf
+from tests.fakes import Killed
+from tests.simulation.clock import Agenda
+from tests.simulation.seams import SeamedCloud, SeamedUnits, Seams
+
+PROJECT = "lab"
+INSTALL = "sim"
+INVENTORY_SECONDS, LIFECYCLE_SECONDS, METERING_SECONDS = 15, 5, 600
+
+
+@dataclass
+class Replica:
+    """A process: what it has in memory dies with it, and a new one begins after a while."""
+
+    name: str
+    agenda: Agenda
+    world: World
+    engine: Engine
+    seams: Seams
+    saved: Callable[..., None]
+    luck: Random
+    deaths: int = 0
+    _busy: bool = field(default=False, init=False)
+
+    def begin(self) -> None:
+        """Start with nothing in memory, as a process does."""
+        channel = LocalChannel(self.world, self.agenda.pass_)
+        real = GoogleTpus(tpu_client(channel), Pace(lambda: self.agenda.now), ONCE)
+        cloud = SeamedCloud(real, self.seams, self.engine)
+        units = SeamedUnits(self.engine, self.seams, self.saved)
+        shared = units, cloud, PriceShelf(), self.agenda.seconds
+        inventory = InventoryController(*shared)  # type: ignore[arg-type]
+        steps = Steps(Tools(*shared, Manners(INSTALL, LIFECYCLE_SECONDS)))  # type: ignore[arg-type]
+        lifecycle = LifecycleController(*shared, steps)  # type: ignore[arg-type]
+        lifecycle.workers = 1
+        metering = MeteringController(units, shared[2], self.agenda.seconds)
+        holder = f"{self.name}-{self.deaths}"
+        self._leases = Leaseholder(
+            units, [PROJECT], inventory.looked_at, lambda: self.agenda.now, holder
+        )
+        life = self.deaths
+        self._every(LEASE_SECONDS / 3, self._leases.renew, life)
+        for period, controller in (
+            (INVENTORY_SECONDS, inventory),
+            (LIFECYCLE_SECONDS, lifecycle),
+            (METERING_SECONDS, metering),
+        ):
+            self._every(period, lambda one=controller: self._tick(one), life)
+
+    def _every(self, period: float, work: Callable[[], None], life: int) -> None:
+        def turn() -> None:
+            if life != self.deaths:
+                return
+            # One thing at a time: a daemon that is held up in a call does nothing else, not even
+            # renew its lease, which is harsher than its threads are.
+            if not self._busy:
+                self._busy = True
+                try:
+                    work()
+                except Killed:
+                    self._die()
+                    return
+                finally:
+                    self._busy = False
+            self.agenda.after(period, turn)
+
+        self.agenda.after(self.luck.uniform(0, period), turn)
+
+    def _tick(self, controller: Controller) -> None:
+        for lease in self._leases.held():
+            try:
+                controller.tick(lease)
+            except StewardError:
+                """Told in the log, and tried again at the next tick, as the daemon does."""
+
+    def _die(self) -> None:
+        self.deaths += 1
+        self.agenda.after(self.luck.uniform(1, 120), self.begin)

@@ -1,0 +1,188 @@
+"""One run: a fleet lives through its hours, then all is asked to go, and the books are read."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator, MutableMapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+from sqlalchemy import Engine, event
+from structlog.testing import capture_logs
+
+from service.application.nodes import NodeService
+from service.domain import names
+from service.domain.errors import Conflict, Rejected
+from service.domain.node import Node, ProvisioningModel
+from service.domain.wish import Wish
+from service.emulator.app import build_world
+from service.store.engine import make_engine
+from service.store.pricebook import PriceShelf
+from service.store.unit import Units
+from tests.databases import fresh_database
+from tests.simulation.clock import Agenda
+from tests.simulation.fortune import Fortune, drawn
+from tests.simulation.replica import PROJECT, Replica
+from tests.simulation.seams import Seams
+from tests.simulation.truth import Truth, Violation
+from tests.simulation.weather import ZONES, Weather
+
+REST_HOURS = 3
+"""How long it may take to come to rest: the longest storm, back-off and horizon together."""
+BROKEN = {"lifecycle.failed", "tick.broke"}
+
+
+@dataclass
+class Run:
+    """Everything of one run; `seed` decides all of it."""
+
+    seed: int
+    engine: Engine
+    agenda: Agenda
+    fortune: Fortune = field(init=False)
+    nodes: list[Node] = field(default_factory=list)
+    deaths: int = 0
+
+    def __post_init__(self) -> None:
+        self.fortune = drawn(self._luck("fortune"))
+        self.world = build_world(seed=self.seed, clock=lambda: self.agenda.now)
+        self.truth = Truth(self.world)
+        self.weather = Weather(self.agenda, self.world, self._luck("weather"), self.fortune)
+        self.service = NodeService(Units(self.engine), PriceShelf(), self.agenda.seconds, [PROJECT])
+        self.replicas = [self._replica(f"r{number}") for number in range(self.fortune.replicas)]
+
+    def live(self) -> None:
+        """Raises Violation with what went wrong."""
+        self.weather.begin()
+        for replica in self.replicas:
+            replica.begin()
+        self._callers()
+        self.agenda.pass_(self.fortune.hours * 3600)
+        self._come_to_rest()
+        self.deaths = sum(replica.deaths for replica in self.replicas)
+        self.truth.at_rest(self.service, self.nodes)
+
+    def _come_to_rest(self) -> None:
+        self.weather.clear_up()
+        for replica in self.replicas:
+            replica.seams.calm = True
+        for node in self.nodes:
+            self.service.delete(node.id)
+        self.agenda.pass_(600)
+        for _ in range(REST_HOURS * 6):
+            if all(self.service.get(node.id).ended for node in self.nodes):
+                return
+            self.agenda.pass_(600)
+
+    def _callers(self) -> None:
+        luck = self._luck("callers")
+        for number in range(self.fortune.nodes):
+            when = luck.uniform(0, self.fortune.hours * 1800)
+            self.agenda.after(when, lambda number=number: self._ask(luck, number))
+
+    def _ask(self, luck: Random, number: int) -> None:
+        """Ask for a node, now and then twice with the same key, and decide what will be wanted."""
+        zones = luck.sample(ZONES, luck.randint(1, len(ZONES)))
+        model = luck.choice([ProvisioningModel.ON_DEMAND, ProvisioningModel.SPOT])
+        wanted = Wish(
+            project=PROJECT,
+            accelerator_type=luck.choice(["v5litepod-4", "v5litepod-8", "v5litepod-16"]),
+            zones=tuple(zones),
+            provisioning_model=model,
+            recreate_on_preemption=luck.random() < 0.5,
+            ttl_seconds=luck.choice([None, None, 900, 3600]),
+            max_wait_seconds=luck.choice([None, None, 1800]),
+        )
+        asked = self.service.request(wanted, key=f"key-{number}", body_digest=str(number))
+        if luck.random() < 0.3:
+            again = self.service.request(wanted, key=f"key-{number}", body_digest=str(number))
+            if again.node.id != asked.node.id:
+                raise Violation("the same key made two nodes")
+        self.nodes.append(asked.node)
+        self._change_minds(luck, asked.node)
+
+    def _change_minds(self, luck: Random, node: Node) -> None:
+        for _ in range(luck.choice([0, 0, 1, 2, 4])):
+            verb = luck.choice(["delete", "stop", "start", "stop", "start"])
+            when = luck.uniform(0, self.fortune.hours * 3600)
+            self.agenda.after(when, lambda verb=verb: self._tell(node, verb))
+
+    def _tell(self, node: Node, verb: str) -> None:
+        try:
+            getattr(self.service, verb)(node.id)
+        except (Conflict, Rejected):
+            """Too late for that, or never possible; the caller is told so."""
+
+    def _replica(self, name: str) -> Replica:
+        seams = Seams(self.agenda, self._luck(f"seams {name}"), self.fortune)
+        return Replica(
+            name,
+            self.agenda,
+            self.world,
+            self.engine,
+            seams,
+            self.truth.committed,
+            self._luck(f"replica {name}"),
+        )
+
+    def _luck(self, of: str) -> Random:
+        return Random(f"{self.seed}/{of}")
+
+
+def run(seed: int) -> Run:
+    """Live through one seed; raises Violation with the seed and what was in store for it."""
+    with ExitStack() as stack:
+        agenda = Agenda()
+        engine = stack.enter_context(_database(agenda))
+        stack.enter_context(_repeatable_ids(seed, agenda))
+        logs = stack.enter_context(capture_logs())
+        living = Run(seed, engine, agenda)
+        try:
+            living.live()
+            _check_logs(logs)
+        except Exception as error:
+            error.add_note(f"seed {seed}: {living.fortune.as_text()}")
+            error.add_note(f"again with: python -m tests.simulation {seed}")
+            raise
+        return living
+
+
+def _check_logs(logs: list[MutableMapping[str, Any]]) -> None:
+    """What the service itself took for a defect is one, though it lived on."""
+    broken = [entry for entry in logs if entry["event"] in BROKEN]
+    if broken:
+        raise Violation(f"an error inside: {broken[0]}")
+
+
+@contextmanager
+def _database(agenda: Agenda) -> Iterator[Engine]:
+    """A fresh database in memory-backed files, whose own clock is the agenda's."""
+    with TemporaryDirectory() as folder, fresh_database("sqlite", Path(folder)) as address:
+        engine = make_engine(address)
+
+        @event.listens_for(engine, "connect")
+        def connect(connection: object, _: object) -> None:
+            connection.create_function("strftime", 2, lambda *_: str(agenda.seconds()))  # type: ignore[attr-defined]
+            connection.execute("PRAGMA synchronous=off")  # type: ignore[attr-defined]
+
+        try:
+            yield engine
+        finally:
+            engine.dispose()
+
+
+@contextmanager
+def _repeatable_ids(seed: int, agenda: Agenda) -> Iterator[None]:
+    """Ids hold the time and chance; here both are the run's own."""
+    luck = Random(f"{seed}/ids")
+    chance = SimpleNamespace(randbits=luck.getrandbits, token_hex=secrets.token_hex)
+    clock = SimpleNamespace(time_ns=lambda: int(agenda.now * 1_000_000_000), time=time.time)
+    with patch.object(names, "secrets", chance), patch.object(names, "time", clock):
+        yield

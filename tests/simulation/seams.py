@@ -1,0 +1,127 @@
+"""Where fate reaches into a daemon: around each call of the cloud, and around each commit.
+
+A killed daemon is stranded, never unwound into tidiness: `Killed` is caught by nothing in the
+service, its transaction is rolled back as a dead process's is, and its objects are thrown away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from sqlalchemy import Engine
+
+from service.domain.errors import CloudError, CloudUnavailable
+from service.domain.lease import Lease
+from service.domain.node import Node
+from service.store.unit import Unit, Units
+from tests.fakes import Killed
+from tests.simulation.clock import Agenda
+from tests.simulation.fortune import Fortune
+
+MUTATIONS = {"create", "delete", "start", "stop"}
+Saved = Callable[[list[Node], Lease | None], None]
+
+
+@dataclass
+class Seams:
+    """One daemon's exposure to fate; `calm` when nothing goes wrong any more."""
+
+    agenda: Agenda
+    luck: Random
+    fortune: Fortune
+    calm: bool = False
+
+    def call(self, verb: str, work: Callable[[], Any]) -> Any:
+        """Cross a cloud call: it may be the last thing this daemon does, before or after it took
+        effect, or while it is still under way."""
+        if self.calm:
+            return work()
+        if self._happens(self.fortune.kill):
+            self._die_at(verb, work)
+        if self._happens(self.fortune.pause):
+            self.agenda.pass_(self.luck.uniform(1, 900))
+        if verb in MUTATIONS and self._happens(self.fortune.late):
+            self._let_happen_later(work)
+            raise CloudUnavailable("the deadline passed while the call was under way")
+        self.agenda.pass_(self.luck.random() * 0.3)
+        answer = work()
+        if self._happens(self.fortune.kill):
+            raise Killed
+        return answer
+
+    def commit(self) -> None:
+        """Cross the moment before a commit, which then never comes, or the one after it."""
+        if not self.calm and self._happens(self.fortune.kill):
+            raise Killed
+
+    def _die_at(self, verb: str, work: Callable[[], Any]) -> None:
+        if verb in MUTATIONS and self.luck.random() < 0.5:
+            self._let_happen_later(work)
+        raise Killed
+
+    def _let_happen_later(self, work: Callable[[], Any]) -> None:
+        """What was sent takes effect although nobody waits for it any more."""
+
+        def land() -> None:
+            try:
+                work()
+            except CloudError:
+                """The cloud's answer reaches nobody."""
+
+        self.agenda.after(self.luck.uniform(0, 90), land)
+
+    def _happens(self, rate: float) -> bool:
+        return rate > 0 and self.luck.random() < rate
+
+
+class SeamedCloud:
+    """The real adapter, with a seam around each of its calls."""
+
+    def __init__(self, cloud: Any, seams: Seams, engine: Engine) -> None:
+        self._cloud = cloud
+        self._seams = seams
+        self._engine = engine
+
+    def __getattr__(self, verb: str) -> Callable[..., Any]:
+        method = getattr(self._cloud, verb)
+
+        def crossing(*arguments: Any) -> Any:
+            pool: Any = self._engine.pool
+            assert pool.checkedout() == 0, f"{verb} was called inside a transaction"
+            return self._seams.call(verb, lambda: method(*arguments))
+
+        return crossing
+
+
+class SeamedUnits(Units):
+    """The real units of work, with a seam before and after each commit; `saved` sees each one."""
+
+    def __init__(self, engine: Engine, seams: Seams, saved: Saved) -> None:
+        super().__init__(engine)
+        self._seams = seams
+        self._saved = saved
+
+    @contextmanager
+    def __call__(self, lease: Lease | None = None) -> Iterator[Unit]:
+        nodes: list[Node] = []
+        with super().__call__(lease) as unit:
+            _watch(unit, nodes)
+            yield unit
+            self._seams.commit()
+        self._saved(nodes, lease)
+        self._seams.commit()
+
+
+def _watch(unit: Unit, nodes: list[Node]) -> None:
+    """Note each node that a unit of work saves."""
+    save = unit.nodes.save
+
+    def noting(node: Node) -> Node:
+        nodes.append(save(node))
+        return nodes[-1]
+
+    unit.nodes.save = noting  # type: ignore[method-assign]

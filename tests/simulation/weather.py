@@ -1,0 +1,134 @@
+"""What goes wrong in the cloud itself, and who meddles with it, drawn as a run goes along."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from service.emulator.api.call import answer
+from service.emulator.api.methods import SERVICES
+from service.emulator.errors import ApiError
+from service.emulator.surfaces import control
+from service.emulator.wire import NodeMessage
+from service.emulator.world import World
+from tests.simulation.clock import Agenda
+from tests.simulation.fortune import Fortune
+
+ZONES = ("us-west4-a", "us-east5-a", "europe-west4-b")
+PARENT = "projects/lab/locations/{zone}"
+METHODS = {
+    method.name: method
+    for service in SERVICES
+    if service.name == "google.cloud.tpu.v2.Tpu"
+    for method in service.methods
+}
+STORMS: tuple[dict[str, Any], ...] = (
+    {"rpc": "*", "action": "error", "code": "UNAVAILABLE"},
+    {"rpc": "*", "action": "error", "code": "INTERNAL", "probability": 0.3},
+    {"rpc": "*", "action": "error", "code": "PERMISSION_DENIED"},
+    {"rpc": "*", "action": "delay", "delay_seconds": 20, "probability": 0.2},
+    {"rpc": "*", "action": "delay", "delay_seconds": 90, "probability": 0.05},
+    {"rpc": "*", "action": "lose_response", "probability": 0.3},
+    {"rpc": "CreateNode", "action": "lose_response", "code": "DEADLINE_EXCEEDED"},
+    {"rpc": "DeleteNode", "action": "lose_response"},
+    {"rpc": "CreateNode", "action": "stockout", "probability": 0.7},
+    {"rpc": "CreateNode", "action": "quota", "probability": 0.5},
+    {"rpc": "CreateNode", "action": "fail_operation", "code": "INTERNAL"},
+    {"rpc": "CreateNode", "action": "misreport_operation", "code": "INTERNAL"},
+    {"rpc": "CreateNode", "action": "lose_operation"},
+    {"rpc": "DeleteNode", "action": "lose_operation"},
+    {"rpc": "CreateNode", "action": "slow_operation", "delay_seconds": 900},
+    {"rpc": "DeleteNode", "action": "slow_operation", "delay_seconds": 600},
+    {"rpc": "DeleteNode", "action": "fail_operation", "code": "INTERNAL"},
+    {"rpc": "StopNode", "action": "fail_operation", "code": "INTERNAL"},
+    {"rpc": "ListNodes", "action": "partial_list"},
+    {"rpc": "ListNodes", "action": "partial_list", "match": {"zone": ["-", "us-west4-a"]}},
+    {"rpc": "ListNodes", "action": "empty_list"},
+    {"rpc": "ListNodes", "action": "short_list", "probability": 0.5},
+    {"rpc": "ListNodes", "action": "stale", "delay_seconds": 45},
+)
+
+
+@dataclass
+class Weather:
+    """Storms, strangers and meddlers; `fair` when they are over."""
+
+    agenda: Agenda
+    world: World
+    luck: Random
+    fortune: Fortune
+    fair: bool = False
+
+    def begin(self) -> None:
+        config: dict[str, Any] = {
+            "telemetry": {"log_entries": 0},
+            "odds": {
+                "preemptions_per_hour": {"*": self.fortune.preemptions_per_hour},
+                "host_errors_per_day": self.fortune.host_errors_per_day,
+                "lost_repairs": 0.0,
+            },
+        }
+        if self.fortune.capacity:
+            config["capacity"] = {f"{zone}/v5e": self.fortune.capacity for zone in ZONES}
+        control.change_config(self.world, config)
+        for number in range(self.fortune.strangers):
+            self._make_stranger(number)
+        self._often(self.fortune.storms_per_hour, self._storm)
+        self._often(self.fortune.meddling_per_hour, self._meddle)
+
+    def clear_up(self) -> None:
+        """From now on the cloud works as it should."""
+        self.fair = True
+        control.drop_faults(self.world, "")
+        odds = {"preemptions_per_hour": {}, "host_errors_per_day": 0}
+        control.change_config(self.world, {"odds": odds, "capacity": {}})
+
+    def ask(self, rpc: str, **fields: Any) -> NodeMessage:
+        """Call the API as somebody else would."""
+        method = METHODS[rpc]
+        told = answer(self.world, method, method.request(**fields))
+        if told.error is not None:
+            raise told.error
+        return told.response
+
+    def _often(self, per_hour: float, happen: Any) -> None:
+        if per_hour <= 0:
+            return
+
+        def turn() -> None:
+            if not self.fair:
+                happen()
+                self.agenda.after(self.luck.expovariate(per_hour / 3600), turn)
+
+        self.agenda.after(self.luck.expovariate(per_hour / 3600), turn)
+
+    def _storm(self) -> None:
+        storm = dict(self.luck.choice(STORMS))
+        seconds = self.luck.choice([30, 120, 600, 1200])
+        control.add_fault(self.world, {**storm, "for_seconds": seconds})
+
+    def _make_stranger(self, number: int) -> None:
+        """Somebody else's node in the same project, with nothing that says it is ours."""
+        node = {
+            "accelerator_type": "v5litepod-8",
+            "runtime_version": "v2-alpha-tpuv5-lite",
+            "labels": {"team": "strangers"},
+        }
+        zone = self.luck.choice(ZONES)
+        self.ask(
+            "CreateNode", parent=PARENT.format(zone=zone), node_id=f"stranger-{number}", node=node
+        )
+
+    def _meddle(self) -> None:
+        ours = [
+            name
+            for name, record in sorted(self.world.nodes.items())
+            if record.state == "READY" and "steward-id" in record.message.labels
+        ]
+        if not ours:
+            return
+        try:
+            self.ask("DeleteNode", name=self.luck.choice(ours))
+        except ApiError:
+            """A storm is on: the meddler's call failed like anybody's."""
