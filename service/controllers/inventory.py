@@ -67,20 +67,21 @@ class InventoryController:
     def tick(self, lease: Lease) -> None:
         """One look; a node that is missing is only handed to the lifecycle, which asks for it by
         name: absence from a list alone proves nothing."""
-        now = self._clock()
+        asked = self._clock()
         inventory = self._cloud.inventory(lease.project)
         with self._units.reading() as unit:
             stored = unit.nodes.fingerprint(lease.project)
         if self._agreed.get(lease) != (inventory.digest, stored):
             self._agreed.clear()
-            if self._compare(inventory, lease, now):
+            if self._compare(inventory, lease, asked):
                 self._agreed[lease] = inventory.digest, stored
         if not inventory.unreachable:
-            self.looked_at[lease.project] = now
+            self.looked_at[lease.project] = asked
 
-    def _compare(self, inventory: Inventory, lease: Lease, now: int) -> bool:
+    def _compare(self, inventory: Inventory, lease: Lease, asked: int) -> bool:
         """Write down what differs; answers whether nothing did. Then, as long as neither side
         changes, there is nothing to compare."""
+        now = self._clock()
         with self._units.reading() as unit:
             known = unit.nodes.open_in(lease.project)
             before = max(unit.leases.looked_at(lease.project), self.looked_at.get(lease.project, 0))
@@ -88,7 +89,7 @@ class InventoryController:
         records = Records(self._cloud)
         changed = iter(difference.changed.items())
         while batch := dict(islice(changed, BATCH)):
-            self._write(batch, records, Looking(now, before), lease)
+            self._write(batch, records, Looking(now, before, asked=asked), lease)
         if difference.missing:
             with self._units(lease) as unit:
                 unit.nodes.wake(difference.missing, now)
@@ -120,4 +121,4 @@ class InventoryController:
 
     def _looking(self, node: Node, sight: CloudNode, records: Records, looking: Looking) -> Looking:
         operations = records.of(node) if needs_evidence(node, sight) else ()
-        return Looking(looking.now, max(looking.before, node.seen_at), operations)
+        return replace(looking, before=max(looking.before, node.seen_at), operations=operations)

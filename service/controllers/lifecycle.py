@@ -126,7 +126,7 @@ class LifecycleController:
             sight = None
         return Look(sight, Records(self._cloud).last(node))
 
-    def _believe(self, node: Node, sight: CloudNode, look: Look, now: int, lease: Lease) -> Node:
+    def _believe(self, node: Node, sight: CloudNode, look: Look, asked: int, lease: Lease) -> Node:
         if sight.state == node.state and sight.uid == node.cloud_uid:
             return node
         operations = Records(self._cloud).of(node) if needs_evidence(node, sight) else ()
@@ -135,5 +135,6 @@ class LifecycleController:
         with self._units(lease) as unit:
             before = max(node.seen_at, unit.leases.looked_at(node.spec.project))
             book = self._prices.book(unit)
-            after = believe(unit, node, sight, Looking(now, before, operations), book, self.name)
+            looking = Looking(self._clock(), before, operations, asked)
+            after = believe(unit, node, sight, looking, book, self.name)
             return unit.nodes.save(after)

@@ -29,12 +29,17 @@ class Belief:
 
 @dataclass(frozen=True, slots=True)
 class Looking:
-    """The circumstances of a look: when it is, when the one before was, both in whole UTC seconds,
-    and what the cloud's own record says of operations on this node."""
+    """The circumstances of a look: when it was answered, when the one before was asked, both in
+    whole UTC seconds, and what the cloud's own record says of operations on this node.
+
+    What was seen held at some instant between `asked` and `now`, which are far apart when the cloud
+    is slow: it may have begun as late as `now`, and may have been over right after `asked`.
+    """
 
     now: int
     before: int
     operations: Sequence[Operation] = ()
+    asked: int | None = None
 
     @property
     def came_up(self) -> int | None:
@@ -66,6 +71,7 @@ def observed(node: Node, sight: CloudNode, running: Usage | None, looking: Looki
     usage = _usage_after(node, sight, running, looking)
     after = replace(
         node.moved(sight.state, looking.now),
+        seen_at=looking.now if looking.asked is None else looking.asked,
         cloud_uid=sight.uid,
         health=sight.health,
         endpoints=sight.endpoints,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from service.emulator.errors import ApiError, Code
+from service.emulator.checks import flag, known_only, mapping, number, refusal, whole
 from service.emulator.limits.keys import limits_of, queues_of
 from service.emulator.limits.reservation import Reserved, reservations_of
 from service.emulator.mishaps.odds import Odds, patched_odds
@@ -38,7 +38,7 @@ class Durations:
     refuse: float = 1.5
     """Until the operation of a delete that comes at the wrong time fails."""
     examine: float = 30.0
-    """Between two looks for hardware, unless some comes free."""
+    """Between two looks for hardware, at least a second, unless some comes free."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Config:
     def seconds(self, what: str) -> float:
         """Say how long a change takes at the present speed."""
         nominal: float = getattr(self.durations, what)
-        return nominal / self.speed
+        return min(nominal / self.speed, MAX_SECONDS)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -78,8 +78,8 @@ class Config:
 
 def patched(config: Config, patch: object) -> Config:
     """Apply a JSON merge of known keys; raises ApiError that names what is wrong."""
-    changes = _mapping(patch, "the configuration")
-    _refuse_unknown(changes, [each.name for each in fields(Config)], "configuration key")
+    changes = mapping(patch, "the configuration")
+    known_only(changes, [each.name for each in fields(Config)], "configuration key")
     return replace(config, **{key: _value(config, key, raw) for key, raw in changes.items()})
 
 
@@ -98,61 +98,27 @@ def _value(config: Config, key: str, raw: object) -> Any:
 
 
 def _durations(durations: Durations, raw: object) -> Durations:
-    changes = _mapping(raw, "durations")
-    _refuse_unknown(changes, [each.name for each in fields(Durations)], "duration")
+    changes = mapping(raw, "durations")
+    known_only(changes, [each.name for each in fields(Durations)], "duration")
     return replace(
-        durations, **{key: _number(value, key, 0, MAX_SECONDS) for key, value in changes.items()}
+        durations, **{key: number(value, key, 0, MAX_SECONDS) for key, value in changes.items()}
     )
-
-
-def _mapping(raw: object, what: str) -> Mapping[str, object]:
-    if not isinstance(raw, Mapping):
-        raise _refusal(f"{what} must be a JSON object")
-    return raw
-
-
-def _number(raw: object, what: str, lowest: float, highest: float) -> float:
-    if isinstance(raw, int | float) and not isinstance(raw, bool) and lowest <= raw <= highest:
-        return float(raw)
-    raise _refusal(f"{what} must be a number from {lowest:g} to {highest:.0f}")
-
-
-def _whole(raw: object, what: str) -> int:
-    if not isinstance(raw, int) or isinstance(raw, bool) or raw < 0:
-        raise _refusal(f"{what} must be a whole number, at least 0")
-    return raw
 
 
 def _one_of(known: tuple[int, ...], raw: object, what: str) -> int:
     if not isinstance(raw, int) or isinstance(raw, bool) or raw not in known:
-        raise _refusal(f"{what} must be one of {', '.join(map(str, known))}")
+        raise refusal(f"{what} must be one of {', '.join(map(str, known))}")
     return raw
-
-
-def _flag(raw: object, what: str) -> bool:
-    if not isinstance(raw, bool):
-        raise _refusal(f"{what} must be true or false")
-    return raw
-
-
-def _refuse_unknown(given: Mapping[str, object], known: list[str], what: str) -> None:
-    strangers = sorted(set(given) - set(known))
-    if strangers:
-        raise _refusal(f"unknown {what} {', '.join(strangers)}; known: {', '.join(known)}")
-
-
-def _refusal(text: str) -> ApiError:
-    return ApiError(Code.INVALID_ARGUMENT, text)
 
 
 # How to read the keys that replace what was there before.
 READERS: Mapping[str, Callable[[object, str], Any]] = {
-    "speed": lambda raw, key: _number(raw, key, 0.001, 1_000_000),
-    "strict_runtimes": _flag,
-    "capacity": lambda raw, key: limits_of(_mapping(raw, key), key, by_region=False),
-    "quotas": lambda raw, key: limits_of(_mapping(raw, key), key, by_region=True),
+    "speed": lambda raw, key: number(raw, key, 0.001, 1_000_000),
+    "strict_runtimes": flag,
+    "capacity": lambda raw, key: limits_of(mapping(raw, key), key, by_region=False),
+    "quotas": lambda raw, key: limits_of(mapping(raw, key), key, by_region=True),
     "stockout_code": lambda raw, key: _one_of((8, 13), raw, key),
-    "create_rate_per_minute": _whole,
+    "create_rate_per_minute": whole,
     "closed_queues": queues_of,
     "no_flex_start": queues_of,
     "reservations": reservations_of,

@@ -15,12 +15,17 @@ from service.emulator.errors import (
 from service.emulator.limits.capacity import kind_of, shortage
 from service.emulator.mishaps.faults import Effects
 from service.emulator.nodes import NodeRecord
+from service.emulator.timeline import Event
 from service.emulator.wire import Empty, Node, NodeMessage, copied
 from service.emulator.world import World
 
 Ending = Callable[[float], None]
 SPOT_MODELS = {"spot", "preemptible"}
-TERMINABLE = {"CREATING", "READY", "REPAIRING", "RESTARTING"}
+TERMINABLE = {"CREATING", "READY", "REPAIRING", "RESTARTING", "REIMAGING"}
+UNDER_WAY = {"CREATING", "STARTING", "STOPPING", "REPAIRING", "RESTARTING", "REIMAGING"}
+"""States that only an event brings to their end."""
+LOST = {"PREEMPTED", "TERMINATED", "UNKNOWN"}
+"""States that only a deletion brings to their end."""
 
 
 def create(world: World, record: NodeRecord, effects: Effects) -> NodeMessage:
@@ -48,8 +53,8 @@ def create(world: World, record: NodeRecord, effects: Effects) -> NodeMessage:
 def delete(world: World, record: NodeRecord, at: float, effects: Effects) -> NodeMessage:
     if record.state == "DELETING":
         raise wrong_state("delete", "DELETING")
+    before, interrupted = record.state, record.pending
     _interrupt(world, record, at, ApiError(Code.CANCELLED, "The node is being deleted."))
-    before = record.state
     world.move(record, "DELETING", at)
     operation = _begin(world, record, "delete", at)
 
@@ -57,6 +62,7 @@ def delete(world: World, record: NodeRecord, at: float, effects: Effects) -> Nod
         if effects.operation_error is not None:
             world.operations.fail(operation, at, effects.operation_error)
             world.move(record, before, at)
+            _resume(world, record, interrupted, at)
         else:
             world.move(record, "", at)
             conclude(world, operation, at, effects, Empty())
@@ -149,6 +155,7 @@ def terminate(world: World, record: NodeRecord, at: float) -> None:
     if record.state not in TERMINABLE:
         raise wrong_state("terminate", record.state)
     _interrupt(world, record, at, update_in_state("TERMINATED"))
+    record.maintenance = None
     record.message.health = Node.Health.HEALTH_UNSPECIFIED
     record.message.health_description = "The node reached the end of its life cycle."
     world.move(record, "TERMINATED", at)
@@ -255,6 +262,15 @@ def _later(world: World, record: NodeRecord, what: str, at: float, end: Ending) 
         end(at)
 
     record.pending = world.timeline.schedule(due, record.name, what, act)
+
+
+def _resume(world: World, record: NodeRecord, interrupted: Event | None, at: float) -> None:
+    """Let go on what a deletion called off that then failed; nothing else would end the state."""
+    if interrupted is not None and record.state in UNDER_WAY:
+        due = max(at, interrupted.due)
+        record.pending = world.timeline.schedule(
+            due, record.name, interrupted.what, interrupted.act
+        )
 
 
 def _finish(

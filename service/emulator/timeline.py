@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 Act = Callable[[float], None]
+LEAST_SWEPT = 1024
 
 
 @dataclass(order=True, slots=True)
@@ -34,10 +35,13 @@ class Timeline:
         self.moment: float | None = None
         self._heap: list[Event] = []
         self._order = count()
+        self._sweep_at = LEAST_SWEPT
 
     def schedule(
         self, due: float, target: str, what: str, act: Act, *, fate: bool = False
     ) -> Event:
+        if len(self._heap) >= self._sweep_at:
+            self._sweep()
         event = Event(due, next(self._order), target, what, act, fate)
         heapq.heappush(self._heap, event)
         return event
@@ -56,15 +60,17 @@ class Timeline:
         """Let everything under way, and what follows from it, happen now; say how many did."""
         done = 0
         fates = []
-        while self._heap:
-            event = heapq.heappop(self._heap)
-            if event.fate:
-                fates.append(event)
-            elif not event.cancelled:
-                self._happen(event, now)
-                done += 1
-        for event in fates:
-            heapq.heappush(self._heap, event)
+        try:
+            while self._heap:
+                event = heapq.heappop(self._heap)
+                if event.fate:
+                    fates.append(event)
+                elif not event.cancelled:
+                    self._happen(event, now)
+                    done += 1
+        finally:
+            for event in fates:
+                heapq.heappush(self._heap, event)
         return done
 
     def _happen(self, event: Event, moment: float) -> None:
@@ -73,6 +79,12 @@ class Timeline:
             event.act(moment)
         finally:
             self.moment = None
+
+    def _sweep(self) -> None:
+        """Let go of what was called off: it may be due in years, and holds on to a node."""
+        self._heap = [event for event in self._heap if not event.cancelled]
+        heapq.heapify(self._heap)
+        self._sweep_at = max(LEAST_SWEPT, 2 * len(self._heap))
 
     def pending(self) -> list[Event]:
         return sorted(event for event in self._heap if not event.cancelled)

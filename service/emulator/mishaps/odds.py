@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from service.emulator.errors import ApiError, Code
+from service.emulator.checks import known_only, mapping, number
 from service.emulator.nodes import NodeRecord
 
 MAX = 1e6
@@ -45,29 +45,12 @@ SHARES = {"lost_repairs", "spot_rhythm"}
 
 def patched_odds(odds: Odds, patch: object) -> Odds:
     """Apply a JSON merge of known keys; raises ApiError that names what is wrong."""
-    if not isinstance(patch, Mapping):
-        raise _bad("odds must be a JSON object")
-    known = [each.name for each in fields(Odds)]
-    strangers = sorted(set(patch) - set(known))
-    if strangers:
-        raise _bad(f"unknown odds {', '.join(strangers)}; known: {', '.join(known)}")
-    return replace(odds, **{key: _value(key, raw) for key, raw in patch.items()})
+    changes = mapping(patch, "odds")
+    known_only(changes, [each.name for each in fields(Odds)], "odds")
+    return replace(odds, **{key: _value(key, raw) for key, raw in changes.items()})
 
 
 def _value(key: str, raw: object) -> Any:
     if key == "preemptions_per_hour":
-        if not isinstance(raw, Mapping):
-            raise _bad(f"{key} must be a JSON object of rates by zone/generation, generation or *")
-        return {name: _number(name, rate) for name, rate in raw.items()}
-    return _number(key, raw)
-
-
-def _number(key: str, raw: object) -> float:
-    highest = 1 if key in SHARES else MAX
-    if not isinstance(raw, int | float) or isinstance(raw, bool) or not 0 <= raw <= highest:
-        raise _bad(f"{key} must be a number from 0 to {highest:g}")
-    return float(raw)
-
-
-def _bad(text: str) -> ApiError:
-    return ApiError(Code.INVALID_ARGUMENT, text)
+        return {name: number(rate, name, 0, MAX) for name, rate in mapping(raw, key).items()}
+    return number(raw, key, 0, 1 if key in SHARES else MAX)

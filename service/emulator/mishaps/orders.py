@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 
-from service.emulator.errors import ApiError, Code
+from service.emulator.checks import known_only, mapping, number, refusal, whole
+from service.emulator.errors import Code
 from service.emulator.mishaps.fault import DEFAULT_CODES, FACTS, Action, Fault, calls_for
 
 MAX_SECONDS = 30 * 86_400
@@ -14,10 +15,9 @@ SET_BY_US = {"id", "hits", "since"}
 
 def fault_of(order: object, rpcs: tuple[str, ...], fault_id: int, now: float) -> Fault:
     """Check an order and make the fault of it; raises ApiError that lists what is known."""
-    if not isinstance(order, Mapping):
-        raise _bad("a fault must be a JSON object")
+    order = mapping(order, "a fault")
     known = [each.name for each in fields(Fault) if each.name not in SET_BY_US]
-    _refuse_unknown(order, known, "fault key")
+    known_only(order, known, "fault key")
     action = _action(order.get("action"))
     return Fault(
         id=fault_id,
@@ -40,27 +40,26 @@ def _action(raw: object) -> Action:
     try:
         return Action(str(raw))
     except ValueError:
-        raise _bad(f"unknown action {raw!r}; known: {', '.join(Action)}") from None
+        raise refusal(f"unknown action {raw!r}; known: {', '.join(Action)}") from None
 
 
 def _rpc(raw: object, action: Action, rpcs: tuple[str, ...]) -> str:
     fitting = calls_for(action, rpcs)
     if raw not in fitting:
-        raise _bad(f"unknown rpc {raw!r} for {action}; known: {', '.join(fitting)}")
+        raise refusal(f"unknown rpc {raw!r} for {action}; known: {', '.join(fitting)}")
     return str(raw)
 
 
 def _match(raw: object) -> dict[str, tuple[str, ...]]:
-    if not isinstance(raw, Mapping):
-        raise _bad("match must be a JSON object")
-    _refuse_unknown(raw, list(FACTS), "match key")
-    return {key: _texts(key, value) for key, value in raw.items()}
+    match = mapping(raw, "match")
+    known_only(match, FACTS, "match key")
+    return {key: _texts(key, value) for key, value in match.items()}
 
 
 def _texts(key: str, raw: object) -> tuple[str, ...]:
     several = raw if isinstance(raw, list) else [raw]
     if not all(isinstance(each, str) for each in several):
-        raise _bad(f"match {key} must be a text or a list of texts")
+        raise refusal(f"match {key} must be a text or a list of texts")
     return tuple(several)
 
 
@@ -68,39 +67,24 @@ def _code(raw: object) -> Code:
     try:
         return Code(raw) if isinstance(raw, int) else Code[str(raw)]
     except (KeyError, ValueError):
-        raise _bad(f"unknown code {raw!r}; known: {', '.join(Code.__members__)}") from None
+        raise refusal(f"unknown code {raw!r}; known: {', '.join(Code.__members__)}") from None
 
 
 def _text(raw: object) -> str:
     if not isinstance(raw, str):
-        raise _bad("message must be a text")
+        raise refusal("message must be a text")
     return raw
 
 
 def _seconds(order: Mapping[str, object], key: str) -> float:
-    raw = order.get(key, 0)
-    if not isinstance(raw, int | float) or isinstance(raw, bool) or not 0 <= raw <= MAX_SECONDS:
-        raise _bad(f"{key} must be a number from 0 to {MAX_SECONDS}")
-    return float(raw)
+    return number(order.get(key, 0), key, 0, MAX_SECONDS)
 
 
 def _share(raw: object) -> float:
     if not isinstance(raw, int | float) or isinstance(raw, bool) or not 0 < raw <= 1:
-        raise _bad("probability must be a number above 0, at most 1")
+        raise refusal("probability must be a number above 0, at most 1")
     return float(raw)
 
 
 def _times(raw: object) -> int:
-    if not isinstance(raw, int) or isinstance(raw, bool) or raw < -1:
-        raise _bad("times must be a whole number; 0 or -1 means for ever")
-    return raw or -1
-
-
-def _refuse_unknown(given: Mapping[str, object], known: list[str], what: str) -> None:
-    strangers = sorted(set(given) - set(known))
-    if strangers:
-        raise _bad(f"unknown {what} {', '.join(strangers)}; known: {', '.join(known)}")
-
-
-def _bad(text: str) -> ApiError:
-    return ApiError(Code.INVALID_ARGUMENT, text)
+    return whole(raw, "times", lowest=-1) or -1

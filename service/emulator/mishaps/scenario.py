@@ -117,7 +117,7 @@ class _Playing:
     def _act(self, at: float) -> None:
         if self.step.action in NODE_ACTIONS:
             for record in self._chosen():
-                self._do({**self.step.order, "name": record.name})
+                self._do_to(record)
         else:
             self._do(self.step.order)
         self.played += 1
@@ -130,7 +130,7 @@ class _Playing:
             if _fits(record, self.step.match):
                 self.played += 1
                 due = transition.at + (self.step.after_ready or 0)
-                self._later(due, lambda _: self._do({**self.step.order, "name": record.name}))
+                self._later(due, lambda _: self._do_to(record))
 
     def _chosen(self) -> list[NodeRecord]:
         name = self.step.order.get("name")
@@ -141,6 +141,11 @@ class _Playing:
         ]
         count = min(self.step.count or len(found), len(found))
         return self.random.sample(found, count)
+
+    def _do_to(self, record: NodeRecord) -> None:
+        # Another node may have its name by now.
+        if self.world.nodes.get(record.name) is record:
+            self._do({**self.step.order, "name": record.name})
 
     def _do(self, order: Mapping[str, object]) -> None:
         try:

@@ -27,6 +27,7 @@ def listed(world: World, record: QueuedRecord) -> list[NodeRecord]:
 
 def clear_away(world: World, record: QueuedRecord, at: float, *, lost_too: bool) -> None:
     """Delete the nodes; those that lost their hardware only if told to."""
+    record.lost_too = lost_too
     for node in listed(world, record):
         if node.state != "DELETING" and (lost_too or node.state not in LOST):
             lifecycle.delete(world, node, at, Effects())

@@ -99,6 +99,8 @@ class QueuedRecord:
     """What follows once no node is being deleted."""
     ready: set[str] = field(default_factory=set)
     """The nodes that have been READY since provisioning began."""
+    lost_too: bool = False
+    """Whether nodes that lost their hardware are to be deleted with the others."""
     examine: Act | None = None
     """Look for hardware again; set by those who know how to."""
 

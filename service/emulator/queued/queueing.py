@@ -17,6 +17,9 @@ from service.emulator.queued.states import end_if_wound_up, enter, later, when, 
 from service.emulator.wire import NodeMessage, copied
 from service.emulator.world import World
 
+LEAST_EXAMINE_SECONDS = 1.0
+"""Time alone changes capacity by the hour, at any speed; to look without end would stop time."""
+
 
 def create(world: World, record: QueuedRecord, effects: Effects) -> NodeMessage:
     """Show the queued resource CREATING; the operation ends when it is ACCEPTED, or FAILED."""
@@ -76,7 +79,7 @@ def _examine(world: World, record: QueuedRecord, at: float) -> None:
         error = shortage(record.place.zone, "reserved", Code.RESOURCE_EXHAUSTED)
         _fail(world, record, error, at)
     elif record.pending is None:
-        due = at + world.config.seconds("examine")
+        due = at + max(world.config.seconds("examine"), LEAST_EXAMINE_SECONDS)
         if at < record.stocked_out_until:
             due = min(due, record.stocked_out_until)
         when(world, record, "examine", due, partial(_examine, world, record))
@@ -104,7 +107,7 @@ def _watch(world: World, record: QueuedRecord, node: NodeRecord, at: float, stat
     elif state != "DELETING":
         if record.state != "SUSPENDED":
             # A deletion that failed brought it back.
-            members.clear_away(world, record, at, lost_too=False)
+            members.clear_away(world, record, at, lost_too=record.lost_too)
         end_if_wound_up(world, record, at)
 
 

@@ -62,37 +62,12 @@ def patched_settings(settings: Settings, patch: object) -> Settings:
     return replace(settings, **{key: READERS[key](key, raw) for key, raw in changes.items()})
 
 
-def _known(raw: object, what: str, known: list[str]) -> Mapping[str, object]:
-    if not isinstance(raw, Mapping):
-        raise _bad(f"{what} must be a JSON object")
-    strangers = sorted(set(raw) - set(known))
-    if strangers:
-        raise _bad(f"unknown {what} {', '.join(strangers)}; known: {', '.join(known)}")
-    return raw
-
-
 def _number(highest: float) -> Callable[[str, object], float]:
-    def read(key: str, raw: object) -> float:
-        if isinstance(raw, int | float) and not isinstance(raw, bool) and 0 <= raw <= highest:
-            return float(raw)
-        raise _bad(f"{key} must be a number from 0 to {highest:.0f}")
-
-    return read
+    return lambda key, raw: number(raw, key, 0, highest)
 
 
 def _count(lowest: int, highest: int) -> Callable[[str, object], int]:
-    def read(key: str, raw: object) -> int:
-        if isinstance(raw, int) and not isinstance(raw, bool) and lowest <= raw <= highest:
-            return raw
-        raise _bad(f"{key} must be a whole number from {lowest} to {highest}")
-
-    return read
-
-
-def _texts(key: str, raw: object) -> tuple[str, ...]:
-    if isinstance(raw, list) and all(isinstance(each, str) for each in raw):
-        return tuple(raw)
-    raise _bad(f"{key} must be a list of texts")
+    return lambda key, raw: whole(raw, key, lowest, highest)
 
 
 def _usd(key: str, raw: object) -> str:

@@ -72,9 +72,10 @@ def run(store: Store, args: list[str]) -> int:
     if cidfile := last(options, "cidfile"):
         Path(cidfile).write_text(container.id)
     # A signal that comes before we pass signals on must wait for us, not end us.
-    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     pid = _started(store, container)
     if container.detached:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
         sys.stdout.write(f"{container.id}\n")
         return 0
     return _attended(store, container, pid)
@@ -160,11 +161,12 @@ def _attended(store: Store, container: Container, pid: int) -> int:
         if store.state(container).running:
             os.kill(pid, number)
 
-    for number in SIGNALS:
-        signal.signal(number, forward)
+    before = {number: signal.signal(number, forward) for number in SIGNALS}
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     follow(store, container, forever=True)
     code = store.wait(container)
+    for number, handler in before.items():
+        signal.signal(number, handler)
     if container.auto_remove:
         store.remove(container)
     return code

@@ -1,0 +1,53 @@
+"""The checks of what is ordered in JSON or TOML: a value is read, or refused by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from service.emulator.errors import ApiError, Code
+
+LARGEST = 2**63 - 1
+
+
+def refusal(text: str) -> ApiError:
+    return ApiError(Code.INVALID_ARGUMENT, text)
+
+
+def mapping(raw: object, what: str) -> Mapping[str, object]:
+    if not isinstance(raw, Mapping):
+        raise refusal(f"{what} must be a JSON object")
+    return raw
+
+
+def known_only(given: Mapping[str, object], known: Iterable[str], what: str) -> None:
+    """Refuse keys that mean nothing: they are mistakes."""
+    named = list(known)
+    strangers = sorted(str(each) for each in set(given) - set(named))
+    if strangers:
+        raise refusal(f"unknown {what} {', '.join(strangers)}; known: {', '.join(named)}")
+
+
+def number(raw: object, what: str, lowest: float, highest: float) -> float:
+    """Read a number; NaN lies between no two others."""
+    if isinstance(raw, int | float) and not isinstance(raw, bool) and lowest <= raw <= highest:
+        return float(raw)
+    raise refusal(f"{what} must be a number from {lowest:g} to {highest:.0f}")
+
+
+def whole(raw: object, what: str, lowest: int = 0, highest: int = LARGEST) -> int:
+    if isinstance(raw, int) and not isinstance(raw, bool) and lowest <= raw <= highest:
+        return raw
+    bound = f", at least {lowest}" if highest == LARGEST else f" from {lowest} to {highest}"
+    raise refusal(f"{what} must be a whole number{bound}")
+
+
+def flag(raw: object, what: str) -> bool:
+    if not isinstance(raw, bool):
+        raise refusal(f"{what} must be true or false")
+    return raw
+
+
+def texts(raw: object, what: str) -> tuple[str, ...]:
+    if not isinstance(raw, list | tuple) or not all(isinstance(each, str) for each in raw):
+        raise refusal(f"{what} must be a list of texts")
+    return tuple(raw)
