@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install run test check bench format clean
+.PHONY: help install run test check bench simulate format clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,10 @@ check: $(STAMP) ## Format, lint, types, and the floors of the house.
 
 bench: $(STAMP) ## Measure, and print ratios from one run.
 	@$(BIN)/python -m tests.bench
+
+SEEDS ?= 0-999
+simulate: $(STAMP) ## Live through SEEDS=0-999 of a fleet under faults and killed daemons.
+	@$(BIN)/python -m tests.simulation $(SEEDS)
 
 format: $(STAMP) ## Put the code into its shape.
 	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format --quiet .

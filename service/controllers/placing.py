@@ -12,12 +12,13 @@ from service.domain.clock import rfc3339
 from service.domain.errors import (
     AlreadyExists,
     CapacityUnavailable,
+    CloudUnavailable,
     InvalidRequest,
     QuotaExceeded,
 )
 from service.domain.event import Event
 from service.domain.lease import Lease
-from service.domain.lifecycle import Look, is_ours, labels_for, may_yet_land
+from service.domain.lifecycle import Look, is_ours, labels_for, may_yet_land, too_old_to_send
 from service.domain.names import cloud_id_for
 from service.domain.node import Asked, Node, NodeState
 from service.domain.observation import Looking
@@ -72,6 +73,8 @@ class Placing:
         self._create(node, lease, final=final)
 
     def _create(self, node: Node, lease: Lease, *, final: bool) -> None:
+        if too_old_to_send(node, self._tools.clock()):
+            raise CloudUnavailable("the daemon was held up before it could ask; it asks again")
         labels = labels_for(node, self._tools.manners.install)
         try:
             operation = self._tools.cloud.create(Order(node.place, node.spec, labels))

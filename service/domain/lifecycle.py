@@ -12,6 +12,11 @@ IN_FLIGHT_SECONDS = 180
 """How long a call whose answer was lost may still take effect. Before that, absence proves nothing
 (rule R3 of the fault model: no negative conclusion before the horizon)."""
 
+SEND_WITHIN_SECONDS = 60
+"""How old an intent may be when it is sent. A daemon that slept in between must not send it, since
+another one may have drawn its conclusions by then. Together with the call's own deadline (60) it is
+less than the horizon above."""
+
 LABEL_ID = "steward-id"
 LABEL_INSTALL = "steward-install"
 
@@ -107,6 +112,11 @@ def may_yet_land(node: Node, now: int) -> bool:
     The end of one create says nothing of another that was sent under the same name.
     """
     return node.unanswered_at is not None and now - node.unanswered_at < IN_FLIGHT_SECONDS
+
+
+def too_old_to_send(node: Node, now: int) -> bool:
+    """Whether so much time went by since the intent was written that it must be written anew."""
+    return node.unanswered_at is None or now - node.unanswered_at > SEND_WITHIN_SECONDS
 
 
 def _may_still_appear(node: Node, operation: Operation | None, now: int) -> bool:

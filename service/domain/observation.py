@@ -68,6 +68,8 @@ class Looking:
 
 def observed(node: Node, sight: CloudNode, running: Usage | None, looking: Looking) -> Belief:
     """What to believe once the cloud has shown `sight`; `running` is the usage that is open."""
+    if _lags(node, sight):
+        return Belief(node, running)
     usage = _usage_after(node, sight, running, looking)
     after = replace(
         node.moved(sight.state, looking.now),
@@ -84,6 +86,12 @@ def observed(node: Node, sight: CloudNode, running: Usage | None, looking: Looki
         after = replace(after, state_since=instant)
     told = _said(node, after, sight, looking.now)
     return Belief(after, usage, told, happened_at=instant)
+
+
+def _lags(node: Node, sight: CloudNode) -> bool:
+    """Whether the cloud shows what is long past: a node that was up is never created again."""
+    same = node.cloud_uid == sight.uid
+    return same and sight.state == NodeState.CREATING and node.up_since is not None
 
 
 def _instant(running: Usage | None, usage: Usage | None) -> int | None:

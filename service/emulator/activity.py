@@ -12,7 +12,7 @@ from itertools import count, pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from service.emulator.errors import ApiError, Code
+from service.emulator.checks import number, refusal
 
 if TYPE_CHECKING:
     from service.emulator.nodes import NodeRecord
@@ -199,24 +199,16 @@ def _scope(record: NodeRecord, worker: int | None, chip: int | None) -> Scope:
     if worker is None and chip is not None:
         worker, chip = divmod(chip, each)
     if worker is not None and not 0 <= worker < record.accelerator.hosts:
-        raise _bad(f"{record.name} has workers 0 to {record.accelerator.hosts - 1}, not {worker}")
+        raise refusal(
+            f"{record.name} has workers 0 to {record.accelerator.hosts - 1}, not {worker}"
+        )
     if chip is not None and not 0 <= chip < each:
-        raise _bad(f"a worker of {record.name} has chips 0 to {each - 1}, not {chip}")
+        raise refusal(f"a worker of {record.name} has chips 0 to {each - 1}, not {chip}")
     return worker, chip
 
 
 def check(key: str, value: object) -> float:
     """Read a value that may be noted under a key; raises ApiError."""
     if key not in HIGHEST:
-        raise _bad(f"unknown activity {key}; known: {', '.join(HIGHEST)}")
-    if (
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and 0 <= value <= HIGHEST[key]
-    ):
-        return float(value)
-    raise _bad(f"{key} must be a number from 0 to {HIGHEST[key]:.0f}")
-
-
-def _bad(text: str) -> ApiError:
-    return ApiError(Code.INVALID_ARGUMENT, text)
+        raise refusal(f"unknown activity {key}; known: {', '.join(HIGHEST)}")
+    return number(value, key, 0, HIGHEST[key])

@@ -75,7 +75,7 @@ class Bill:
             self._open[transition.uid] = len(self._entries)
             self._entries.append(_opened(transition))
         if transition.after == "PREEMPTED" and _in_first_minute(transition):
-            self._waive(transition.uid)
+            self._waive(transition.uid, math.floor(transition.created))
 
     def entries(
         self, now: float, start: float = -math.inf, end: float = math.inf
@@ -92,10 +92,14 @@ class Bill:
         self._entries.clear()
         self._open.clear()
 
-    def _waive(self, uid: int) -> None:
-        self._entries = [
-            replace(entry, rule=FREE_RULE) if entry.uid == uid else entry for entry in self._entries
-        ]
+    def _waive(self, uid: int, created: int) -> None:
+        """Look at no entry that began before the node was created."""
+        for index in range(len(self._entries) - 1, -1, -1):
+            entry = self._entries[index]
+            if entry.start < created:
+                return
+            if entry.uid == uid:
+                self._entries[index] = replace(entry, rule=FREE_RULE)
 
 
 def _opened(transition: Transition) -> Entry:

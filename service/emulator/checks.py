@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from service.emulator.clock import LAST_MOMENT, parse
 from service.emulator.errors import ApiError, Code
 
 LARGEST = 2**63 - 1
@@ -51,3 +52,14 @@ def texts(raw: object, what: str) -> tuple[str, ...]:
     if not isinstance(raw, list | tuple) or not all(isinstance(each, str) for each in raw):
         raise refusal(f"{what} must be a list of texts")
     return tuple(raw)
+
+
+def moment(raw: object, what: str) -> float:
+    """Read unix seconds or RFC 3339, from 1970 to the end of year 9999."""
+    try:
+        at = parse(str(raw))
+    except (ValueError, OverflowError):
+        at = -1.0
+    if not 0 <= at <= LAST_MOMENT:
+        raise refusal(f"{what} must be unix seconds or RFC 3339: {raw!r}")
+    return at

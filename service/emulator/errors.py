@@ -54,14 +54,17 @@ HTTP_STATUS = {
 }
 
 
+MAX_TEXT = 1200
+"""In bytes, which gRPC may write as three each, and again in the details; a trailer has 8 KiB."""
+
+
 class ApiError(Exception):
     """A refusal in Google's words; gRPC and REST each write it down in their own way."""
 
     def __init__(self, code: Code, message: str, details: Sequence[Message] = ()) -> None:
         super().__init__(message)
         self.code = code
-        # Half a surrogate pair, which a JSON text may hold, fits into no protobuf.
-        self.message = message.encode(errors="replace").decode()
+        self.message = told(message)
         self.details = tuple(details)
 
     @property
@@ -76,6 +79,17 @@ class ApiError(Exception):
             packed.Pack(detail)
             status.details.append(packed)
         return status
+
+
+def told(text: str) -> str:
+    """Make a text fit into an error: what a caller sent may be longer than a header can be.
+
+    Half a surrogate pair, which a JSON text may hold, fits into no protobuf.
+    """
+    raw = text.encode(errors="replace")
+    if len(raw) <= MAX_TEXT:
+        return raw.decode()
+    return raw[:MAX_TEXT].decode(errors="ignore") + "..."
 
 
 def with_eid(text: str) -> str:

@@ -72,7 +72,7 @@ class Allowance:
 def read(record: NodeRecord, query_path: str, worker_ids: list[str]) -> list[NodeMessage]:
     """List the values under `namespace/` or `namespace/key`, one message for each worker."""
     # gcloud names the empty worker when it means all of them.
-    named = [each for each in worker_ids if each]
+    named = [each for each in dict.fromkeys(worker_ids) if each]
     for worker in named:
         check_worker(record, worker)
     workers = [int(each) for each in named] or list(range(record.accelerator.hosts))
@@ -97,9 +97,10 @@ def _values(record: NodeRecord, worker: int, query_path: str) -> NodeMessage:
 
 def check_worker(record: NodeRecord, worker: str) -> None:
     """Refuse a worker that the node does not have; raises ApiError."""
-    known = [str(index) for index in range(record.accelerator.hosts)]
-    if worker not in known:
+    hosts = record.accelerator.hosts
+    known = worker.isascii() and worker.isdecimal() and len(worker) <= len(str(hosts))
+    if not known or int(worker) >= hosts or str(int(worker)) != worker:
         raise ApiError(
             Code.INVALID_ARGUMENT,
-            f'Worker "{worker}" does not exist; {record.name} has {len(known)} workers.',
+            f'Worker "{worker}" does not exist; {record.name} has {hosts} workers.',
         )

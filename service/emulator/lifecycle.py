@@ -229,6 +229,7 @@ def break_host(world: World, record: NodeRecord, at: float, *, recovers: bool) -
         if recovers:
             _ready(world, record, at)
         else:
+            record.maintenance = None
             world.move(record, "UNKNOWN", at)
 
     _later(world, record, "restart", at, end)

@@ -40,6 +40,14 @@ OUTPUT_ONLY = (
 )
 PORT = 8470
 MAX_METADATA_VALUE = 256 * 1024
+MAX_METADATA = 512 * 1024
+"""In bytes, of all keys and values; both as Google documents them for Compute Engine."""
+MAX_NODE = 1024 * 1024
+"""A choice of ours, in bytes: a queued resource makes a thousand nodes of one request."""
+MAX_DESCRIPTION = 512
+"""Google documents it, in characters."""
+MAX_NETWORKS = 8
+"""What a machine of Compute Engine can have of interfaces."""
 CLOUD_PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
 
 
@@ -135,7 +143,8 @@ def check_settings(node: NodeMessage, accelerator: Accelerator) -> None:
     check_labels(node.labels)
     check_metadata(node)
     asked = node.scheduling_config
-    if asked.spot + asked.preemptible + asked.reserved > 1:
+    # Spot and preemptible go together: Terraform's own tests ask for both, and get them.
+    if asked.reserved and (asked.spot or asked.preemptible):
         raise invalid_argument(
             'The field "SchedulingConfig" cannot have more than one of preemptible, reserved, spot.'
         )
@@ -143,6 +152,13 @@ def check_settings(node: NodeMessage, accelerator: Accelerator) -> None:
         raise invalid_argument(
             'The fields "NetworkConfig" and "NetworkConfigs" exclude each other.'
         )
+    if len(node.network_configs) > MAX_NETWORKS:
+        raise invalid_argument(
+            f'The field "NetworkConfigs" cannot have more than {MAX_NETWORKS} networks.'
+        )
+    if node.ByteSize() > MAX_NODE:
+        raise invalid_argument(f"The node has more than {MAX_NODE} bytes.")
+    check_description(node)
     check_disks(node)
     if node.cidr_block:
         _check_block(node.cidr_block, block_size(node, accelerator))
@@ -156,6 +172,9 @@ def check_runtime(version: str, accelerator: Accelerator, *, strict: bool) -> No
 
 
 def check_metadata(node: NodeMessage) -> None:
+    sizes = (len(key.encode()) + len(value.encode()) for key, value in node.metadata.items())
+    if sum(sizes) > MAX_METADATA:
+        raise invalid_argument(f"The metadata has more than {MAX_METADATA} bytes.")
     for key, value in node.metadata.items():
         if not key or len(key) > 128:
             raise invalid_argument(f'The metadata key "{key[:140]}" must have 1 to 128 characters.')
@@ -163,6 +182,13 @@ def check_metadata(node: NodeMessage) -> None:
             raise invalid_argument(
                 f'The metadata value for "{key}" is longer than {MAX_METADATA_VALUE} bytes.'
             )
+
+
+def check_description(node: NodeMessage) -> None:
+    if len(node.description) > MAX_DESCRIPTION:
+        raise invalid_argument(
+            f'The field "Description" cannot be longer than {MAX_DESCRIPTION} characters.'
+        )
 
 
 def check_disks(node: NodeMessage) -> None:

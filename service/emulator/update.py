@@ -17,7 +17,7 @@ SUPPORTED = (*FIELDS, EXTERNAL_IPS)
 
 def change_of(record: NodeRecord, wanted: NodeMessage, mask: NodeMessage) -> Callable[[], None]:
     """Give the change that the masked fields ask for; raises ApiError for what cannot be."""
-    paths = tuple(mask.paths)
+    paths = tuple(dict.fromkeys(mask.paths))
     if not paths:
         raise ApiError(Code.INVALID_ARGUMENT, "The update_mask must name at least one field.")
     strangers = sorted(set(paths) - set(SUPPORTED))
@@ -32,6 +32,8 @@ def change_of(record: NodeRecord, wanted: NodeMessage, mask: NodeMessage) -> Cal
 
 
 def _check(wanted: NodeMessage, paths: tuple[str, ...]) -> None:
+    if "description" in paths:
+        nodes.check_description(wanted)
     if "labels" in paths:
         check_labels(wanted.labels)
     if "metadata" in paths:

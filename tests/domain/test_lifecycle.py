@@ -52,6 +52,15 @@ def step(asked, stored, sight, operation=None, now=SOON):
     return next_step(node, Look(shown, operation), now)
 
 
+@pytest.mark.parametrize("stored", [NO_ANSWER, ACCEPTED, UP])
+@pytest.mark.parametrize("operation", [None, FAILED, DONE, DELETING])
+def test_nothing_is_concluded_while_an_unanswered_create_may_yet_land(stored, operation):
+    """It was sent twice: the end of one create says nothing of the other."""
+    unsure = {**stored, "unanswered_at": NOON}
+    assert step(ABSENT, unsure, None, operation, now=SOON) is Step.WAIT
+    assert step(ABSENT, unsure, None, operation, now=LATER) is Step.CLOSE
+
+
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [(PRESENT, Step.PLACE), (STOPPED, Step.PLACE), (ABSENT, Step.CLOSE)],

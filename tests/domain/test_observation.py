@@ -50,6 +50,24 @@ def ending(usage):
     return usage.end_lo, usage.end, usage.end_evidence
 
 
+# ---- how sure a look is
+
+
+def test_what_was_seen_held_when_it_was_asked_and_may_have_begun_when_it_was_answered():
+    node = factories.sent()
+    looking = Looking(NOON + 300, NOON, (), asked=NOON + 60)
+    belief = observed(node, factories.sight(node, state=READY), None, looking)
+    assert interval(belief.usage) == (NOON, NOON + 300, OBSERVED)
+    assert belief.node.seen_at == NOON + 60
+
+
+def test_a_node_that_was_up_is_not_believed_to_be_created_again():
+    node = factories.sent(state=READY, up_since=NOON, ready_at=NOON, cloud_uid="7")
+    running = factories.usage(node_id=node.id)
+    belief = look(node, CREATING, NOON + 60, running=running, uid="7")
+    assert (belief.node, belief.usage) == (node, running)
+
+
 # ---- a node comes up
 
 

@@ -206,3 +206,22 @@ def test_with_the_rhythm_of_the_week_preemptions_happen_by_day():
     by_day = sum(abs(at - middle) <= 6 * HOUR for at in preempted(cloud).values())
     by_night = len(preempted(cloud)) - by_day
     assert by_day > 3 * by_night > 0
+
+
+def test_a_node_that_ends_amid_its_maintenance_has_none_to_come():
+    cloud = configured(durations={"repair": 600})
+    name = cloud.ready(scheduling_config={"preemptible": True})
+    cloud.wait(86_400 - 120)
+    control.maintain(cloud.world, {"name": name})
+    assert cloud.world.find(name).maintenance is not None
+    cloud.wait(1000)
+    assert cloud.state() == "TERMINATED"
+    assert cloud.world.find(name).maintenance is None
+
+
+def test_nothing_more_is_in_store_for_what_was_preempted():
+    cloud = configured(odds={"preemptions_per_hour": {"*": 1e6}, "host_errors_per_day": 9.0})
+    cloud.create(scheduling_config={"spot": True})
+    cloud.wait(10)
+    assert cloud.state() == "PREEMPTED"
+    assert control.state(cloud.world)["pending"] == []

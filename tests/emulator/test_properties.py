@@ -34,6 +34,9 @@ POSSIBLE = {
     "TERMINATED": {"DELETING"},
     "DELETING": {""},
 }
+# A deletion that fails leaves a node as it was.
+POSSIBLE["DELETING"] |= {state for state in POSSIBLE if state} - {"DELETING"}
+AT_REST = {"READY", "STOPPED", "PREEMPTED", "TERMINATED", "UNKNOWN"}
 QUEUED_POSSIBLE = {
     "": {"CREATING"},
     "CREATING": {"ACCEPTED", "FAILED"},
@@ -65,6 +68,9 @@ WAITS = st.one_of(
 FAULTS = [
     ("CreateNode", "stockout"),
     ("CreateNode", "lose_response"),
+    ("DeleteNode", "fail_operation"),
+    ("StopNode", "fail_operation"),
+    ("StartNode", "fail_operation"),
     ("CreateQueuedResource", "stockout"),
     ("CreateQueuedResource", "lose_response"),
     ("CreateQueuedResource", "fail_provisioning"),
@@ -271,6 +277,14 @@ def test_every_operation_comes_to_an_end(steps):
     assert {each["what"] for each in shown["pending"]} <= FATES
     assert all(each["done"] for each in shown["operations"])
     assert all("response" in each or "error" in each for each in shown["operations"])
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(STEPS, max_size=40))
+def test_every_node_comes_to_rest(steps):
+    cloud = live(steps)
+    control.settle(cloud.world)
+    assert {node.state for node in cloud.world.nodes.values()} <= AT_REST
 
 
 @settings(max_examples=100, deadline=None)

@@ -150,7 +150,7 @@ def test_the_odds_may_change_on_the_way_and_faults_be_cleared(playing):
         ("[[step]]\nat = 1", "step 1 must say one thing to do, of: config, fault"),
         ("[[step]]\nexplode = {}", "step 1 must say one thing to do"),
         ("[[step]]\npreempt = {}\nmaintenance = {}", "step 1 must say one thing to do"),
-        ("[[step]]\nat = -1\npreempt = {}", "step 1: at must be a number, at least 0"),
+        ("[[step]]\nat = -1\npreempt = {}", "step 1: at must be a number from 0"),
         ("[[step]]\npreempt = {match = {colour = 'red'}}", "step 1: match must be a table of"),
         ("[config]\nspeed = 'fast'", "speed must be a number"),
         ("[[step]]\nfault = {rpc = 'Sing', action = 'error'}", "unknown rpc 'Sing'"),

@@ -55,7 +55,8 @@ class Run:
         self.world = build_world(seed=self.seed, clock=lambda: self.agenda.now)
         self.truth = Truth(self.world)
         self.weather = Weather(self.agenda, self.world, self._luck("weather"), self.fortune)
-        self.service = NodeService(Units(self.engine), PriceShelf(), self.agenda.seconds, [PROJECT])
+        self.units = Units(self.engine)
+        self.service = NodeService(self.units, PriceShelf(), self.agenda.seconds, [PROJECT])
         self.replicas = [self._replica(f"r{number}") for number in range(self.fortune.replicas)]
 
     def live(self) -> None:
@@ -67,7 +68,7 @@ class Run:
         self.agenda.pass_(self.fortune.hours * 3600)
         self._come_to_rest()
         self.deaths = sum(replica.deaths for replica in self.replicas)
-        self.truth.at_rest(self.service, self.nodes)
+        self.truth.at_rest(self.units, self.nodes, lagging=self.weather.lagging)
 
     def _come_to_rest(self) -> None:
         self.weather.clear_up()

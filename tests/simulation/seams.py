@@ -22,6 +22,7 @@ from tests.fakes import Killed
 from tests.simulation.clock import Agenda
 from tests.simulation.fortune import Fortune
 
+DEADLINE_SECONDS = 60
 MUTATIONS = {"create", "delete", "start", "stop"}
 Saved = Callable[[list[Node], Lease | None], None]
 
@@ -42,13 +43,14 @@ class Seams:
             return work()
         if self._happens(self.fortune.kill):
             self._die_at(verb, work)
-        if self._happens(self.fortune.pause):
-            self.agenda.pass_(self.luck.uniform(1, 900))
+        if self._pause() > DEADLINE_SECONDS:
+            raise CloudUnavailable("the deadline passed before anything was sent")
         if verb in MUTATIONS and self._happens(self.fortune.late):
             self._let_happen_later(work)
             raise CloudUnavailable("the deadline passed while the call was under way")
         self.agenda.pass_(self.luck.random() * 0.3)
         answer = work()
+        self._pause()
         if self._happens(self.fortune.kill):
             raise Killed
         return answer
@@ -57,6 +59,19 @@ class Seams:
         """Cross the moment before a commit, which then never comes, or the one after it."""
         if not self.calm and self._happens(self.fortune.kill):
             raise Killed
+
+    def committed(self) -> None:
+        """Cross the moment after a commit: a daemon may sleep here, and go on as if nothing was."""
+        self.commit()
+        if not self.calm:
+            self._pause()
+
+    def _pause(self) -> float:
+        if not self._happens(self.fortune.pause):
+            return 0.0
+        seconds = self.luck.uniform(1, 900)
+        self.agenda.pass_(seconds)
+        return seconds
 
     def _die_at(self, verb: str, work: Callable[[], Any]) -> None:
         if verb in MUTATIONS and self.luck.random() < 0.5:
@@ -113,7 +128,7 @@ class SeamedUnits(Units):
             yield unit
             self._seams.commit()
         self._saved(nodes, lease)
-        self._seams.commit()
+        self._seams.committed()
 
 
 def _watch(unit: Unit, nodes: list[Node]) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from service.application.nodes import NodeService
 from service.domain.lease import Lease
+from service.domain.metering import Usage
 from service.domain.node import ENDED, Node
 from service.emulator.bill import Transition
 from service.emulator.world import World
+from service.store.unit import Units
 
 LABEL = "steward-id"
+LAG_SECONDS = 60
+"""A list that lags shows a node READY that is not: the weather's lags by 45, and is seen twice."""
 DEAD = {"DELETING", "PREEMPTED", "TERMINATED"}
 
 
@@ -28,6 +33,11 @@ class Truth:
     owners: dict[int, str] = field(default_factory=dict)
     """By the uid of a cloud node: the id of ours that asked for it."""
     epoch: int = 0
+    blinks: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """Chip-seconds of restarts, by the id of ours: down for half a minute, and READY again."""
+    violations: list[str] = field(default_factory=list)
+    """What was seen within a call, where an exception would only become the cloud's answer."""
+    _down_since: dict[int, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.world.observers.append(self.observe)
@@ -42,8 +52,13 @@ class Truth:
                 return
             self.owners[transition.uid] = owner
             self._only_one(owner)
+        if transition.after == "RESTARTING":
+            self._down_since[transition.uid] = transition.at
+        if transition.before == "RESTARTING" and transition.uid in self.owners:
+            seconds = math.ceil(transition.at - self._down_since[transition.uid]) + 1
+            self.blinks[self.owners[transition.uid]] += seconds * transition.chips
         if transition.after == "DELETING" and transition.name in self.strangers:
-            raise Violation(f"a stranger's node was deleted: {transition.name}")
+            self.violations.append(f"a stranger's node was deleted: {transition.name}")
 
     def committed(self, nodes: list[Node], lease: Lease | None) -> None:
         """No false end: what is called ended is not in the cloud. No write by an old lease."""
@@ -55,30 +70,25 @@ class Truth:
             if node.state in ENDED and node.cloud_id and node.place.path in self._ours():
                 raise Violation(f"{node.cloud_id} is called {node.state} and is in the cloud")
 
-    def at_rest(self, service: NodeService, nodes: list[Node]) -> None:
+    def at_rest(self, units: Units, nodes: list[Node], *, lagging: bool) -> None:
         """When all is asked to go and nothing goes wrong any more: nothing is left, and the books
         are right."""
+        if self.violations:
+            raise Violation(self.violations[0])
         left = sorted(self._ours())
         if left:
             raise Violation(f"left in the cloud: {left}")
-        for node in nodes:
-            if service.get(node.id).state not in ENDED:
-                raise Violation(f"{node.id} never came to its end")
-        self.books(service, nodes)
-
-    def books(self, service: NodeService, nodes: list[Node]) -> None:
-        """What we charge is what the cloud's own bill says, or within what we call uncertain."""
         billed = self.chip_seconds()
-        for node in nodes:
-            cost = service.cost(node.id)
-            off = abs(cost.chip_seconds - billed[node.id])
-            if not off:
-                continue
-            nanos = cost.cost * off // cost.chip_seconds if cost.chip_seconds else None
-            if nanos is None or nanos > cost.uncertainty + 1:
-                raise Violation(
-                    f"{node.id}: {cost.chip_seconds} chip-seconds charged, {billed[node.id]} on the"
-                    f" bill, and only {cost.uncertainty} nano-dollars called uncertain"
+        with units.reading() as unit:
+            for node in nodes:
+                if unit.nodes.get(node.id).state not in ENDED:
+                    raise Violation(f"{node.id} never came to its end")
+                _check_books(
+                    node,
+                    unit.usage.of(node.id),
+                    billed[node.id],
+                    self.blinks[node.id],
+                    lagging=lagging,
                 )
 
     def chip_seconds(self) -> dict[str, int]:
@@ -96,9 +106,30 @@ class Truth:
             if record.message.labels.get(LABEL) == owner and record.state not in DEAD
         ]
         if len(living) > 1:
-            raise Violation(f"two nodes for one wish: {sorted(living)}")
+            self.violations.append(f"two nodes for one wish: {sorted(living)}")
 
     def _ours(self) -> set[str]:
         return {
             name for name, record in self.world.nodes.items() if record.message.labels.get(LABEL)
         }
+
+
+def _check_books(
+    node: Node, usage: Sequence[Usage], billed: int, blinks: int, *, lagging: bool
+) -> None:
+    """What is charged are outer bounds: never less than the cloud's own bill, and more by no more
+    than what is called uncertain. A restart between two looks leaves no trace to see it by."""
+    charged = sum(each.chips * (_end(each) - each.start) for each in usage if not each.free)
+    unsure = sum(each.chips * each.uncertain_seconds for each in usage)
+    lag = sum(each.chips for each in usage) * (LAG_SECONDS if lagging else 0)
+    if not charged - unsure - blinks - lag <= billed <= charged:
+        raise Violation(
+            f"{node.id}: {charged} chip-seconds charged, {billed} on the bill,"
+            f" {unsure} called uncertain, {blinks} in restarts"
+        )
+
+
+def _end(usage: Usage) -> int:
+    if usage.end is None:
+        raise Violation(f"usage {usage.id} of an ended node has no end")
+    return usage.end

@@ -59,6 +59,8 @@ class Weather:
     luck: Random
     fortune: Fortune
     fair: bool = False
+    lagging: bool = False
+    """Whether lists ever lagged: then a node was shown READY that was not."""
 
     def begin(self) -> None:
         config: dict[str, Any] = {
@@ -105,6 +107,7 @@ class Weather:
 
     def _storm(self) -> None:
         storm = dict(self.luck.choice(STORMS))
+        self.lagging = self.lagging or storm["action"] == "stale"
         seconds = self.luck.choice([30, 120, 600, 1200])
         control.add_fault(self.world, {**storm, "for_seconds": seconds})
 

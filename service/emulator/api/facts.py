@@ -19,7 +19,7 @@ def facts_of(world: World, request: NodeMessage) -> Mapping[str, str]:
     node = getattr(request, "node", None)
     queued = getattr(request, "queued_resource", None)
     name = getattr(request, "name", "") or getattr(node, "name", "")
-    where = (name or getattr(request, "parent", "") or _log_owner(request)).split("/")
+    where = (name or getattr(request, "parent", "") or _log_owner(request)).split("/", 8)
     path = dict(zip(where[::2], where[1::2], strict=False))
     node_id = getattr(request, "node_id", "") or path.get("nodes", "")
     parent = f"projects/{path.get('projects', '')}/locations/{path.get('locations', '')}"

@@ -12,12 +12,17 @@ from service.emulator.errors import ApiError, Code
 from service.emulator.wire import NodeMessage
 
 TERM = re.compile(r'\s*([A-Za-z_@][\w.@]*)\s*(!=|=|:)\s*("[^"]*"|\S+)\s*')
+AND = re.compile(r"\s+AND\s+")
+MAX_LENGTH = 2000
 Test = Callable[[dict[str, Any]], bool]
 
 
 def apply(items: list[NodeMessage], expression: str, order_by: str) -> list[NodeMessage]:
     """Keep what the filter lets through, in the order asked for; raises ApiError."""
-    tests = [_test(term) for term in re.split(r"\s+AND\s+", expression)] if expression else []
+    for what, text in (("list filter", expression), ("order_by", order_by)):
+        if len(text) > MAX_LENGTH:
+            raise ApiError(Code.INVALID_ARGUMENT, f"Invalid {what}: it is too long.")
+    tests = [_test(term) for term in AND.split(expression)] if expression else []
     field, _, direction = order_by.strip().partition(" ")
     if direction.strip() not in {"", "asc", "desc"}:
         raise ApiError(Code.INVALID_ARGUMENT, f'Invalid order_by: "{order_by}"')

@@ -25,6 +25,8 @@ DEFAULT_SIZE, MAX_SIZE = 50, 1000
 RESOURCE = re.compile(rf"({OWNER})(?:/locations/[^/]+/buckets/[^/]+/views/[^/]+)?")
 # The newest come first where this is true.
 ORDERS = {"": False, "timestamp": False, "timestamp asc": False, "timestamp desc": True}
+MAX_ERRORS = 20
+"""Of a refused write, told one by one: as many as fit into the trailer of a response."""
 END_OF_TIME = 10**20
 
 
@@ -137,6 +139,6 @@ def _place(entry: Entry, backwards: bool) -> str:
 def _partial(errors: dict[int, ApiError]) -> ApiError:
     first = errors[min(errors)]
     details = Logging.WriteLogEntriesPartialErrors()
-    for index, error in errors.items():
+    for index, error in islice(errors.items(), MAX_ERRORS):
         details.log_entry_errors[index].CopyFrom(error.status())
     return ApiError(first.code, first.message, [details])

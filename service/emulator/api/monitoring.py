@@ -25,6 +25,9 @@ HEADERS = 1
 Keyed = tuple[str, Callable[[], Line]]
 """A line that is not computed before somebody needs it, and what tells it from the others."""
 
+Begun = tuple[float, str, int]
+"""The moment of the first page, and where the next begins: at which line, after how many points."""
+
 
 def list_time_series(call: Call) -> NodeMessage:
     """List points, the newest first; a page ends after so many points, inside a series if need be.
@@ -39,7 +42,7 @@ def list_time_series(call: Call) -> NodeMessage:
     metric = selection.metric()
     limit = size_of(request.page_size, MAX_RESULTS, MAX_RESULTS)
     of = _list_of(request)
-    begun = json.loads(read_token(request.page_token, of)) if request.page_token else None
+    begun = _begun(request.page_token, of) if request.page_token else None
     asked = window(request.interval, begun[0] if begun else call.now)
     steps = aggregations(request, metric)
     found = _selected(call, project, metric, selection)
@@ -111,13 +114,23 @@ def _as_it_is(line: Line) -> Line:
     return line
 
 
+def _begun(token: str, of: str) -> Begun:
+    """Read how far the pages before got; raises ApiError, also for what nobody here wrote."""
+    try:
+        at, key, used = json.loads(read_token(token, of))
+        return float(at), str(key), max(0, int(used))
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        text = "The page token is invalid for this list."
+        raise ApiError(Code.INVALID_ARGUMENT, text) from None
+
+
 def _cut(
-    lines: Iterable[Keyed], limit: int, begun: list[object] | None, *, headers: bool
+    lines: Iterable[Keyed], limit: int, begun: Begun | None, *, headers: bool
 ) -> tuple[list[Line], list[object]]:
     """Take lines up to the limit, and say where to go on: at which line, after how many points."""
     page_of: list[Line] = []
     left = limit
-    waiting_for, used = (begun[1], int(str(begun[2]))) if begun else (None, 0)
+    waiting_for, used = (begun[1], begun[2]) if begun else (None, 0)
     for key, compute in lines:
         if waiting_for is not None and key != waiting_for:
             continue

@@ -67,7 +67,7 @@ def delete_node(call: Call) -> NodeMessage:
 def simulate_maintenance_event(call: Call) -> NodeMessage:
     """Put the node under a maintenance event, as of its first worker unless told otherwise."""
     record = v2.record_of(call)
-    for worker in call.request.worker_ids:
+    for worker in dict.fromkeys(call.request.worker_ids):
         check_worker(record, worker)
     verb = "simulateMaintenanceEvent"
     return copied(lifecycle.maintain_on_request(call.world, record, call.now, verb, call.effects))

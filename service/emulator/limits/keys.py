@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from service.emulator import catalog
-from service.emulator.errors import ApiError, Code
+from service.emulator.checks import refusal, texts, whole
+from service.emulator.errors import ApiError
 
 MODELS = ("on_demand", "spot", "preemptible", "reserved", "flex_start")
 
@@ -23,34 +24,23 @@ def limits_of(raw: Mapping[str, object], what: str, *, by_region: bool) -> dict[
         known = place in places and generation in catalog.GENERATIONS
         if not known or (key.count("/") > 1 and model not in MODELS):
             raise _unknown(key, what, by_region=by_region)
-    return {key: _count(chips, key) for key, chips in raw.items()}
+    return {key: whole(chips, f"{key}, in chips,") for key, chips in raw.items()}
 
 
 def queues_of(raw: object, what: str) -> tuple[str, ...]:
     """Check a list of `zone/accelerator-type`; raises ApiError."""
-    if not isinstance(raw, list | tuple) or not all(isinstance(each, str) for each in raw):
-        raise _refusal(f"{what} must be a list of texts")
-    for each in raw:
+    queues = texts(raw, what)
+    for each in queues:
         zone, _, kind = each.partition("/")
         if kind not in {offer.name for offer in catalog.offered(zone)}:
-            raise _refusal(f"unknown {what} entry {each}; known: ZONE/TYPE, as us-central2-b/v4-8")
-    return tuple(raw)
+            raise refusal(f"unknown {what} entry {each}; known: ZONE/TYPE, as us-central2-b/v4-8")
+    return queues
 
 
 def _unknown(key: str, what: str, *, by_region: bool) -> ApiError:
     place = "a zone or a region" if by_region else "a zone"
-    return _refusal(
+    return refusal(
         f"unknown {what} key {key}; known: PLACE/GENERATION and PLACE/GENERATION/MODEL, with"
         f" {place}, a generation of {', '.join(catalog.GENERATIONS)}"
         f" and a model of {', '.join(MODELS)}"
     )
-
-
-def _count(raw: object, what: str) -> int:
-    if not isinstance(raw, int) or isinstance(raw, bool) or raw < 0:
-        raise _refusal(f"{what} must be a whole number of chips, at least 0")
-    return raw
-
-
-def _refusal(text: str) -> ApiError:
-    return ApiError(Code.INVALID_ARGUMENT, text)

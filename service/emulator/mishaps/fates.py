@@ -20,6 +20,7 @@ from service.emulator.world import World
 
 HOUR = 3600.0
 DAY = 24 * HOUR
+RETRY_SECONDS = 60.0
 Strike = Callable[[NodeRecord, float], None]
 
 
@@ -43,6 +44,8 @@ class Fates:
         elif not transition.after:
             self._forget(transition.uid)
             self._rolls.pop(transition.uid, None)
+        elif transition.after in lifecycle.LOST:
+            self._forget(transition.uid)
 
     def redraw(self, at: float) -> None:
         """Let the present odds decide from now on; a maintenance that was announced stands."""
@@ -53,10 +56,13 @@ class Fates:
         }
         for uid in list(self._events):
             self._forget(uid)
-        for record in self.world.nodes.values():
-            if record.message.id in announced:
-                self._events[record.message.id] = {"maintenance": announced[record.message.id]}
-            self._draw(record, at)
+        living = {record.message.id: record for record in self.world.nodes.values()}
+        self._rolls = {uid: roll for uid, roll in self._rolls.items() if uid in living}
+        for uid, record in living.items():
+            if uid in announced:
+                self._events[uid] = {"maintenance": announced[uid]}
+            if record.state not in lifecycle.LOST:
+                self._draw(record, at)
 
     def _forget(self, uid: int) -> None:
         for event in self._events.pop(uid, {}).values():
@@ -79,7 +85,8 @@ class Fates:
 
         def act(record: NodeRecord, at: float) -> None:
             strike(record, at)
-            self._await(record, at, rate, strike)
+            if record.state not in lifecycle.LOST:
+                self._await(record, at, rate, strike)
 
         due = at + self._random(record).expovariate(rate)
         self._schedule(record, due, strike.__name__.strip("_"), act)
@@ -105,6 +112,9 @@ class Fates:
     def _terminate(self, record: NodeRecord, at: float) -> None:
         if record.state in lifecycle.TERMINABLE:
             lifecycle.terminate(self.world, record, at)
+        elif record.state not in lifecycle.LOST:
+            # A deletion may fail, and then the node is too old all the same.
+            self._schedule(record, at + RETRY_SECONDS, "end of life", self._terminate)
 
     def _announce(self, record: NodeRecord, at: float) -> None:
         """Give notice of a maintenance, which begins when the notice has run out."""

@@ -18,8 +18,9 @@ from typing import Any
 
 from service.emulator.api.facts import record_facts
 from service.emulator.bill import Transition
-from service.emulator.config import patched
-from service.emulator.errors import ApiError, Code
+from service.emulator.checks import known_only, number, refusal, whole
+from service.emulator.config import MAX_SECONDS, patched
+from service.emulator.errors import ApiError
 from service.emulator.mishaps.fault import FACTS
 from service.emulator.mishaps.orders import fault_of
 from service.emulator.nodes import NodeRecord
@@ -44,6 +45,8 @@ NODE_ACTIONS: dict[str, Do] = {
 ACTIONS = WORLD_ACTIONS | NODE_ACTIONS
 WHEN = ("at", "every", "after_ready", "times")
 SELECTION = ("match", "count")
+LEAST_EVERY = 1.0
+"""Seconds; what happens without end at one moment would stop time."""
 
 log = logging.getLogger(__name__)
 
@@ -72,18 +75,16 @@ def read(path: Path) -> Scenario:
     """Read a scenario from a file; raises ApiError that says which step is wrong, or OSError."""
     try:
         script = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise _bad(f"{path}: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise refusal(f"{path}: {error}") from None
     return scenario_of(script)
 
 
 def scenario_of(script: Mapping[str, Any]) -> Scenario:
-    strangers = sorted(set(script) - {"config", "step"})
-    if strangers:
-        raise _bad(f"unknown table {', '.join(strangers)}; known: config, step")
+    known_only(script, ("config", "step"), "table")
     steps = script.get("step", [])
     if not isinstance(steps, list):
-        raise _bad("steps are written as [[step]]")
+        raise refusal("steps are written as [[step]]")
     numbered = enumerate(steps, start=1)
     return Scenario(script.get("config", {}), tuple(_step(raw, number) for number, raw in numbered))
 
@@ -109,6 +110,7 @@ class _Playing:
     played: int = 0
 
     def begin(self) -> None:
+        self.timeline = self.world.timeline
         if self.step.after_ready is not None:
             self.world.observers.append(self._follow)
         else:
@@ -125,7 +127,9 @@ class _Playing:
             self._later(at + self.step.every, self._act)
 
     def _follow(self, transition: Transition) -> None:
-        if transition.after == "READY" and not self._over():
+        # A reset ends what waits for its time, and so it ends this.
+        ended = self._over() or self.world.timeline is not self.timeline
+        if transition.after == "READY" and not ended:
             record = self.world.nodes[transition.name]
             if _fits(record, self.step.match):
                 self.played += 1
@@ -143,8 +147,10 @@ class _Playing:
         return self.random.sample(found, count)
 
     def _do_to(self, record: NodeRecord) -> None:
+        if self.step.action in WORLD_ACTIONS:
+            self._do(self.step.order)
         # Another node may have its name by now.
-        if self.world.nodes.get(record.name) is record:
+        elif self.world.nodes.get(record.name) is record:
             self._do({**self.step.order, "name": record.name})
 
     def _do(self, order: Mapping[str, object]) -> None:
@@ -172,10 +178,10 @@ def _fits(record: NodeRecord, match: Mapping[str, object]) -> bool:
 def _step(raw: object, number: int) -> Step:
     where = f"step {number}"
     if not isinstance(raw, Mapping):
-        raise _bad(f"{where} must be a table")
+        raise refusal(f"{where} must be a table")
     actions = sorted(set(raw) - set(WHEN))
     if len(actions) != 1 or actions[0] not in ACTIONS:
-        raise _bad(f"{where} must say one thing to do, of: {', '.join(ACTIONS)}")
+        raise refusal(f"{where} must say one thing to do, of: {', '.join(ACTIONS)}")
     action = actions[0]
     order = raw[action] if isinstance(raw[action], Mapping) else {}
     match = order.get("match", {})
@@ -186,32 +192,23 @@ def _step(raw: object, number: int) -> Step:
         action,
         {key: value for key, value in order.items() if key not in SELECTION},
         match,
-        int(_number(order, "count", where, 1)),
+        whole(order.get("count", 1), f"{where}: count"),
         **_when(raw, where),
     )
 
 
 def _when(raw: Mapping[str, Any], where: str) -> dict[str, Any]:
-    after_ready = _number(raw, "after_ready", where) if "after_ready" in raw else None
+    def seconds(key: str, lowest: float = 0) -> float:
+        return number(raw[key], f"{where}: {key}", lowest, MAX_SECONDS) if key in raw else 0.0
+
     return {
-        "at": _number(raw, "at", where),
-        "every": _number(raw, "every", where),
-        "after_ready": after_ready,
-        "times": int(_number(raw, "times", where)),
+        "at": seconds("at"),
+        "every": seconds("every", LEAST_EVERY),
+        "after_ready": seconds("after_ready") if "after_ready" in raw else None,
+        "times": whole(raw.get("times", 0), f"{where}: times"),
     }
 
 
 def _check_match(match: object, where: str) -> None:
     if not isinstance(match, Mapping) or set(match) - set(FACTS):
-        raise _bad(f"{where}: match must be a table of {', '.join(FACTS)}")
-
-
-def _number(raw: Mapping[str, Any], key: str, where: str, default: float = 0) -> float:
-    value = raw.get(key, default)
-    if not isinstance(value, int | float) or isinstance(value, bool) or value < 0:
-        raise _bad(f"{where}: {key} must be a number, at least 0")
-    return float(value)
-
-
-def _bad(text: str) -> ApiError:
-    return ApiError(Code.INVALID_ARGUMENT, text)
+        raise refusal(f"{where}: match must be a table of {', '.join(FACTS)}")

@@ -19,7 +19,7 @@ from service.emulator.errors import (
 )
 from service.emulator.names import Place, check_node_id
 from service.emulator.queued.queue import QueuedRecord, Slice, Terms, model_of
-from service.emulator.queued.timing import seconds_of, window_of
+from service.emulator.queued.timing import fix, seconds_of, window_of
 from service.emulator.wire import NodeMessage, copied
 
 QUEUED_RESOURCE_ID = re.compile(r"[A-Za-z0-9_.~+%-]+")
@@ -191,6 +191,7 @@ def _shown(resource: NodeMessage, name: str, now: float) -> NodeMessage:
     shown.ClearField("state")
     shown.name = name
     shown.create_time.CopyFrom(stamp(now))
+    fix(shown.queueing_policy, now)
     for spec in shown.tpu.node_spec:
         for output in nodes.OUTPUT_ONLY:
             spec.node.ClearField(output)

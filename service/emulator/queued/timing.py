@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from service.emulator.clock import stamp
 from service.emulator.errors import ApiError, invalid_argument
 from service.emulator.queued.queue import Window
 from service.emulator.wire import NodeMessage
@@ -29,6 +30,18 @@ def seconds_of(duration: NodeMessage, field: str) -> float:
     if not 0 <= seconds <= LONGEST_SECONDS or not 0 <= duration.nanos < 1_000_000_000:
         raise _refused(field, "it is not a duration from 0 seconds")
     return seconds
+
+
+def fix(policy: NodeMessage, now: float) -> None:
+    """Turn what is said in seconds from now into a moment: so it is shown, as Google was seen to.
+
+    Only the end was seen; the beginning is taken to be shown alike.
+    """
+    for which in ("valid_until", "valid_after"):
+        relative, moment = f"{which}_duration", f"{which}_time"
+        if policy.HasField(relative):
+            seconds = seconds_of(getattr(policy, relative), f"QueueingPolicy.{_camel(relative)}")
+            getattr(policy, moment).CopyFrom(stamp(min(now + seconds, LAST_SECOND)))
 
 
 def _window(policy: NodeMessage, now: float) -> Window:

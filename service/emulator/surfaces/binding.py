@@ -28,6 +28,7 @@ SYSTEM_PARAMETERS = {
     "uploadType",
     "upload_protocol",
 }
+MAX_DEPTH = 32
 VARIABLE = re.compile(r"\{([a-z_.]+)=([^}]*)\}")
 
 
@@ -113,7 +114,10 @@ def _read_query(message: Message, query: Query) -> None:
     """Bind query parameters to fields, `interval.endTime` to one inside another."""
     for key, values in query.items():
         if not key.startswith("$") and key not in SYSTEM_PARAMETERS:
-            read_into(message, _bound(message.DESCRIPTOR, key, key.split("."), values))
+            path = key.split(".")
+            if len(path) > MAX_DEPTH:
+                raise unknown_name(key)
+            read_into(message, _bound(message.DESCRIPTOR, key, path, values))
 
 
 def _bound(kind: Any, key: str, path: list[str], values: list[str]) -> dict[str, object]:

@@ -7,14 +7,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from service.emulator import activity, lifecycle
+from service.emulator.checks import flag, known_only, mapping, refusal, whole
 from service.emulator.clock import parse
 from service.emulator.config import patched
-from service.emulator.errors import ApiError, Code, not_found
+from service.emulator.errors import not_found
 from service.emulator.nodes import NodeRecord
 from service.emulator.surfaces.shape import to_json
 from service.emulator.wire import Node
 from service.emulator.workers.machine import Worker, numbered, worker_of
 from service.emulator.world import World
+
+MAX_DIGITS = 18
 
 
 def state(world: World) -> dict[str, Any]:
@@ -59,7 +62,11 @@ def drop_faults(world: World, fault_id: str) -> dict[str, Any]:
     """Drop one fault by its id, or all of them."""
     if not fault_id:
         world.faults.clear()
-    elif not fault_id.isdecimal() or not world.faults.remove(int(fault_id)):
+    elif (
+        not fault_id.isdecimal()
+        or len(fault_id) > MAX_DIGITS
+        or not world.faults.remove(int(fault_id))
+    ):
         raise not_found(f"faults/{fault_id}")
     return list_faults(world)
 
@@ -79,7 +86,7 @@ def preempt(world: World, body: object) -> dict[str, Any]:
     now = world.settle()
     order = _order(body, "force")
     record = world.find(_name(order))
-    lifecycle.preempt(world, record, now, forced=_flag(order, "force", default=False))
+    lifecycle.preempt(world, record, now, forced=flag(order.get("force", False), "force"))
     return _shown(record)
 
 
@@ -95,7 +102,7 @@ def break_host(world: World, body: object) -> dict[str, Any]:
     now = world.settle()
     order = _order(body, "recovers")
     record = world.find(_name(order))
-    lifecycle.break_host(world, record, now, recovers=_flag(order, "recovers", default=True))
+    lifecycle.break_host(world, record, now, recovers=flag(order.get("recovers", True), "recovers"))
     return _shown(record)
 
 
@@ -106,7 +113,7 @@ def set_health(world: World, body: object) -> dict[str, Any]:
     record = world.find(_name(order))
     health, description = order.get("health"), order.get("description", "")
     if health not in Node.Health.keys() or not isinstance(description, str):  # noqa: SIM118
-        raise _bad(f"health must be one of {', '.join(Node.Health.keys())}")
+        raise refusal(f"health must be one of {', '.join(Node.Health.keys())}")
     world.touch()
     record.message.health = Node.Health.Value(health)
     record.message.health_description = description
@@ -157,34 +164,21 @@ def _shown(record: NodeRecord) -> dict[str, Any]:
 
 
 def _order(body: object, *optional: str) -> Mapping[str, object]:
-    if not isinstance(body, Mapping):
-        raise _bad("the body must be a JSON object")
-    strangers = sorted(set(body) - {"name", *optional})
-    if strangers:
-        known = ", ".join(("name", *optional))
-        raise _bad(f"unknown key {', '.join(strangers)}; known: {known}")
-    return body
+    order = mapping(body, "the body")
+    known_only(order, ("name", *optional), "key")
+    return order
 
 
 def _name(order: Mapping[str, object]) -> str:
     name = order.get("name")
     if not isinstance(name, str) or not name:
-        raise _bad("name must be projects/…/locations/…/nodes/…")
+        raise refusal("name must be projects/…/locations/…/nodes/…")
     return name
-
-
-def _flag(order: Mapping[str, object], key: str, *, default: bool) -> bool:
-    flag = order.get(key, default)
-    if not isinstance(flag, bool):
-        raise _bad(f"{key} must be true or false")
-    return flag
 
 
 def _index(key: str, order: Mapping[str, object]) -> int | None:
     raw = order.get(key)
-    if raw is not None and (not isinstance(raw, int) or isinstance(raw, bool)):
-        raise _bad(f"{key} must be a whole number")
-    return raw
+    return None if raw is None else whole(raw, key)
 
 
 def _moment(key: str, text: str, default: float) -> float:
@@ -193,8 +187,4 @@ def _moment(key: str, text: str, default: float) -> float:
     try:
         return parse(text)
     except (ValueError, OverflowError):
-        raise _bad(f"{key} must be unix seconds or RFC 3339: {text!r}") from None
-
-
-def _bad(text: str) -> ApiError:
-    return ApiError(Code.INVALID_ARGUMENT, text)
+        raise refusal(f"{key} must be unix seconds or RFC 3339: {text!r}") from None

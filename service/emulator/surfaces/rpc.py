@@ -13,12 +13,13 @@ from grpc_status import rpc_status
 from service.emulator.api.call import Method, Stream, answer_bytes
 from service.emulator.api.methods import SERVICES
 from service.emulator.errors import ApiError
+from service.emulator.surfaces.body import MAX_BYTES
 from service.emulator.world import World
 
 OPTIONS = [
     ("grpc.so_reuseport", 0),
     ("grpc.max_send_message_length", -1),
-    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_receive_message_length", MAX_BYTES),
     # Beyond about a thousand pending calls the server would shed them at random.
     ("grpc.server.max_pending_requests", 100_000),
 ]

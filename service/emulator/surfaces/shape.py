@@ -10,7 +10,7 @@ from google.protobuf import json_format
 from google.protobuf.message import Message
 from google.rpc import error_details_pb2
 
-from service.emulator.errors import ApiError, Code
+from service.emulator.errors import ApiError, Code, told
 from service.emulator.schema import REST_POOL, extended
 
 Shown = dict[str, Any]
@@ -19,13 +19,13 @@ UNKNOWN_FIELD = re.compile(r'has no field named "([^"]*)" at "([^"]*)"')
 
 def to_json(message: Message, *, enum_numbers: bool) -> Shown:
     """Write a message with the fields that clients count on, even when they are empty."""
-    told = extended(message)
+    whole = extended(message)
     # What an operation has packed is known by name to the pool that its own class is from.
-    pool = None if told is message else REST_POOL
+    pool = None if whole is message else REST_POOL
     shown = json_format.MessageToDict(
-        told, use_integers_for_enums=enum_numbers, descriptor_pool=pool
+        whole, use_integers_for_enums=enum_numbers, descriptor_pool=pool
     )
-    return _completed(shown, told.DESCRIPTOR)
+    return _completed(shown, whole.DESCRIPTOR)
 
 
 def error_json(error: ApiError) -> Shown:
@@ -94,12 +94,14 @@ def _snake(path: str) -> str:
 
 
 def _refusal(text: str, field: str) -> ApiError:
-    told = f"Invalid JSON payload received. {text}"
-    # What cannot be written in UTF-8 would not fit into the details either.
-    description = told.encode(errors="replace").decode()
-    violation = error_details_pb2.BadRequest.FieldViolation(field=field, description=description)
+    description = told(f"Invalid JSON payload received. {text}")
+    violation = error_details_pb2.BadRequest.FieldViolation(
+        field=told(field), description=description
+    )
     return ApiError(
-        Code.INVALID_ARGUMENT, told, [error_details_pb2.BadRequest(field_violations=[violation])]
+        Code.INVALID_ARGUMENT,
+        description,
+        [error_details_pb2.BadRequest(field_violations=[violation])],
     )
 
 

@@ -77,7 +77,8 @@ def observe(world: World, transition: Transition) -> None:
     if method and after != "DELETING":
         _called(world, record, method, at, done=True, failed=after != wanted)
     begun = "StartNode" if after == "STARTING" else BEGINNINGS.get(after, "")
-    if begun:
+    # A node that a failed deletion leaves is not created again.
+    if begun and before != "DELETING":
         _called(world, record, begun, at, done=False, failed=False)
     if after == "READY":
         for worker in range(record.accelerator.hosts):

@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from google.protobuf import json_format
+from google.protobuf.json_format import MessageToDict, SerializeToJsonError
+from google.protobuf.message import DecodeError
 
 from service.emulator.errors import ApiError, Code
 from service.emulator.telemetry.journal import NANOS, moment_text, nanoseconds
@@ -80,8 +81,8 @@ def _check(message: NodeMessage) -> None:
 def _plain(message: NodeMessage) -> dict[str, Any]:
     """Turn an entry into JSON, which not every message can be."""
     try:
-        plain: dict[str, Any] = json_format.MessageToDict(message)
-    except (TypeError, ValueError, json_format.SerializeToJsonError, RecursionError) as error:
+        plain: dict[str, Any] = MessageToDict(message)
+    except (DecodeError, SerializeToJsonError, TypeError, ValueError, RecursionError) as error:
         raise _bad(f"The log entry cannot be read: {error}") from None
     return plain
 

@@ -24,6 +24,7 @@ SEVERITIES = {
     "ALERT": 700,
     "EMERGENCY": 800,
 }
+MAX_DIGITS = 9
 TIMES = {"timestamp", "receiveTimestamp"}
 # What is not there in these is missing, and no comparison with it holds, not even `!=`;
 # every other field of an entry has a default.
@@ -85,7 +86,7 @@ def _time_test(field: str, term: Term) -> Holds:
 
 def _severity_test(term: Term) -> Holds:
     compare, name = _comparison(term), term.value.text.upper()
-    if name not in SEVERITIES and not name.isdecimal():
+    if name not in SEVERITIES and not (name.isdecimal() and len(name) <= MAX_DIGITS):
         raise _refused(f"invalid severity {term.value.text}")
     wanted = SEVERITIES[name] if name in SEVERITIES else int(name)
     return lambda entry: compare(SEVERITIES[entry.plain.get("severity", "DEFAULT")], wanted)

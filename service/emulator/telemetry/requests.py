@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from service.emulator.errors import ApiError, Code
 from service.emulator.telemetry import alignment
 from service.emulator.telemetry.alignment import Aggregation
@@ -14,6 +16,8 @@ from service.emulator.wire import NodeMessage
 FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799
 GROUPS = ("metric.labels.", "resource.labels.", "metadata.")
 WHOLE_GROUPS = {"project", "resource.type", "metric.type"}
+# Google's own samples group by `resource.zone`.
+SHORT_GROUP = re.compile(r"(metric|resource)\.(?!type$|labels$)(\w+)")
 
 
 def window(interval: NodeMessage, now: float) -> Window:
@@ -59,6 +63,9 @@ def _name(message: NodeMessage, field: str) -> str:
 
 def _group(text: str) -> str:
     field = field_name(part.strip('"') for part in text.split("."))
+    short = SHORT_GROUP.fullmatch(field)
+    if short is not None:
+        return f"{short[1]}.labels.{short[2]}"
     if field not in WHOLE_GROUPS and not field.startswith(GROUPS):
         raise _refused("aggregation.groupByFields", text, "the field name is improperly formatted.")
     return field

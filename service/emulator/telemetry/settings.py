@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeVar
 
-from service.emulator.clock import parse
-from service.emulator.errors import ApiError, Code
+from service.emulator.checks import known_only, mapping, moment, number, refusal, texts, whole
 
 MAX_SECONDS = 30 * 86_400.0
 MAX_USD = Decimal(10) ** 15
@@ -58,7 +57,8 @@ Settings = TypeVar("Settings", Telemetry, Prices)
 
 def patched_settings(settings: Settings, patch: object) -> Settings:
     """Apply a JSON merge of known keys; raises ApiError that names what is wrong."""
-    changes = _known(patch, "settings", [each.name for each in fields(settings)])
+    changes = mapping(patch, "settings")
+    known_only(changes, [each.name for each in fields(settings)], "settings")
     return replace(settings, **{key: READERS[key](key, raw) for key, raw in changes.items()})
 
 
@@ -77,48 +77,38 @@ def _usd(key: str, raw: object) -> str:
     except InvalidOperation:
         price = Decimal("nan")
     if isinstance(raw, bool) or not price.is_finite() or abs(price) > MAX_USD:
-        raise _bad(f"{key} must be a price in USD such as 1.25")
+        raise refusal(f"{key} must be a price in USD such as 1.25")
     return format(price, "f")
 
 
 def _listed(key: str, raw: object) -> dict[str, str]:
-    if not isinstance(raw, Mapping):
-        raise _bad(f"{key} must be a JSON object of prices by SKU id or description")
-    return {str(name): _usd(str(name), price) for name, price in raw.items()}
+    return {name: _usd(name, price) for name, price in mapping(raw, key).items()}
 
 
 def _spot_changes(key: str, raw: object) -> tuple[SpotChange, ...]:
     if not isinstance(raw, list):
-        raise _bad(f"{key} must be a list")
+        raise refusal(f"{key} must be a list")
     return tuple(sorted(map(_spot_change, raw), key=lambda change: change.at))
 
 
 def _spot_change(raw: object) -> SpotChange:
-    order = _known(raw, "spot price change", [each.name for each in fields(SpotChange)])
+    order = mapping(raw, "a spot price change")
+    known_only(order, [each.name for each in fields(SpotChange)], "spot price change")
     generation, region = order.get("generation"), order.get("region")
     if not isinstance(generation, str) or not isinstance(region, str):
-        raise _bad("a spot price change needs a generation and a region, both texts")
-    return SpotChange(generation, region, _usd("usd", order.get("usd")), _moment(order.get("at")))
-
-
-def _moment(raw: object) -> float:
-    try:
-        return parse(str(raw))
-    except (ValueError, OverflowError):
-        raise _bad(f"at must be unix seconds or RFC 3339: {raw!r}") from None
+        raise refusal("a spot price change needs a generation and a region, both texts")
+    return SpotChange(
+        generation, region, _usd("usd", order.get("usd")), moment(order.get("at"), "at")
+    )
 
 
 READERS: Mapping[str, Callable[[str, object], Any]] = {
     "delay_seconds": _number(MAX_SECONDS),
     "gap_share": _number(1),
     "late_share": _number(1),
-    "missing": _texts,
+    "missing": lambda key, raw: texts(raw, key),
     "cores": _count(1, 256),
     "log_entries": _count(0, 10_000_000),
     "spot_price_changes": _spot_changes,
     "listed": _listed,
 }
-
-
-def _bad(text: str) -> ApiError:
-    return ApiError(Code.INVALID_ARGUMENT, text)

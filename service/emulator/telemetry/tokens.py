@@ -13,6 +13,8 @@ TOKEN = re.compile(
     |(?P<word>-?[\w@*/%+.$-]+)""",
     re.VERBOSE,
 )
+MAX_LENGTH = 20_000
+"""Google documents it for Logging."""
 ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
@@ -29,6 +31,8 @@ class Token:
 
 def split(text: str) -> list[Token]:
     """Cut a filter into tokens, without the space between them; raises FilterError."""
+    if len(text) > MAX_LENGTH:
+        raise FilterError(f"the filter is longer than {MAX_LENGTH} characters")
     tokens: list[Token] = []
     at = 0
     while at < len(text):

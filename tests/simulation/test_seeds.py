@@ -1,0 +1,25 @@
+"""A hundred seeds: hours of a fleet under faults and killed daemons, and nothing is lost or wrong.
+
+`make simulate SEEDS=0-2999` lives through more, `make simulate SEEDS=17` through one.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.run import run
+
+SEEDS = 100
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_whatever_happens_nothing_leaks_and_the_books_are_right(seed):
+    run(seed)
+
+
+def test_a_seed_lives_the_same_life_again():
+    def told(seed: int) -> tuple[list[str], list[dict[str, object]]]:
+        lived = run(seed)
+        return [node.id for node in lived.nodes], lived.world.bill.entries(lived.agenda.now)
+
+    assert told(7) == told(7)
