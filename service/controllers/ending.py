@@ -37,7 +37,10 @@ class Ending:
         self._end(node, lease, NodeState.DELETING, operation)
 
     def _end(self, node: Node, lease: Lease, state: NodeState, operation: Operation) -> None:
-        """Billing ends when the cloud accepts the operation: its own time for that is the end."""
+        """Billing ends when the cloud accepts the operation: its own time for that is the end.
+
+        It is also all that is known of the state: by the time we write, it may be over.
+        """
         now = self._tools.clock()
 
         def change(unit: Unit, node: Node) -> Node:
@@ -47,7 +50,7 @@ class Ending:
             if state != node.state:
                 unit.events.add(Event(node.id, now, "state", message))
             return replace(
-                node.moved(state, now),
+                node.moved(state, operation.created_at),
                 operation=operation.name,
                 tries=0,
                 next_try_at=now + self._tools.manners.period,

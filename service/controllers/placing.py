@@ -95,7 +95,7 @@ class Placing:
 
         def change(_unit: Unit, node: Node) -> Node:
             return replace(
-                node.moved(NodeState.CREATING, now),
+                node.moved(NodeState.CREATING, operation.created_at),
                 operation=operation.name,
                 unanswered_at=None if final else node.unanswered_at,
                 last_error="",

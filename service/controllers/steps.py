@@ -69,7 +69,7 @@ class Steps:
 
         def change(_unit: Unit, node: Node) -> Node:
             return replace(
-                node.moved(NodeState.STARTING, now),
+                node.moved(NodeState.STARTING, operation.created_at),
                 operation=operation.name,
                 last_error="" if failed is None else str(failed),
                 tries=node.tries + 1,

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from google.protobuf.timestamp_pb2 import Timestamp
 
 Clock = Callable[[], float]
+FIRST_MOMENT = -62_135_596_800.0
 LAST_MOMENT = 253_402_300_799.0
 """The end of year 9999, beyond which no timestamp goes."""
 
@@ -22,6 +23,12 @@ def wall() -> float:
 def stamp(at: float) -> Timestamp:
     """Write a moment with microseconds, cut off, so that its whole second is `floor(at)`."""
     return Timestamp(seconds=math.floor(at), nanos=int((at % 1) * 1_000_000) * 1000)
+
+
+def is_moment(given: Timestamp) -> bool:
+    """Say whether a timestamp holds what it may: from year 1 to year 9999."""
+    seconds, nanos = int(given.seconds), int(given.nanos)
+    return FIRST_MOMENT <= seconds <= LAST_MOMENT and 0 <= nanos < 1_000_000_000
 
 
 def parse(text: str) -> float:

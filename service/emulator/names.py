@@ -61,10 +61,10 @@ def place_of(parent: str, field: str = "parent") -> Place:
 
 def child_of(name: str, collection: str, field: str = "name") -> tuple[Place, str]:
     """Read `projects/P/locations/Z/<collection>/<id>`."""
-    parent, _, child = name.rpartition(f"/{collection}/")
-    if not child or "/" in child:
+    match = re.fullmatch(f"projects/({PROJECT})/locations/({ZONE})/{collection}/([^/]+)", name)
+    if match is None:
         raise malformed(field, name, f"projects/*/locations/*/{collection}/*")
-    return place_of(parent, field), child
+    return Place(match[1], match[2]), match[3]
 
 
 def check_node_id(node_id: str) -> None:

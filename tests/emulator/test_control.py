@@ -48,7 +48,7 @@ def test_what_has_begun_keeps_its_time(cloud):
         ({"speed": 10**400}, "speed must be a number"),
         ({"speed": "fast"}, "speed must be a number"),
         ({"strict_runtimes": 1}, "strict_runtimes must be true or false"),
-        ({"capacity": {"us-central2-b/v4": -1}}, "must be a whole number of chips"),
+        ({"capacity": {"us-central2-b/v4": -1}}, "must be a whole number"),
         ({"quotas": []}, "quotas must be a JSON object"),
         (None, "must be a JSON object"),
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlencode
+
 import pytest
 from google.cloud import monitoring_v3
 from google.cloud.monitoring_v3.services.metric_service.transports.grpc import (
@@ -121,3 +123,18 @@ def test_googles_monitoring_sample_groups_by_the_short_name_of_a_label():
     )
     (series,) = found
     assert dict(series.resource.labels) == {"zone": "us-central2-b"}
+
+
+@pytest.mark.parametrize("expression", ["type=v4-8", 'type = "v4-8"'])
+@pytest.mark.parametrize("version", ["v1", "v2", "v2alpha1"])
+def test_a_type_is_filtered_by_the_name_that_curl_and_go_know(web, version, expression):
+    place = "us-central1-a" if version == "v1" else "us-central2-b"
+    wanted = expression.replace("v4-8", "v2-8") if version == "v1" else expression
+    path = f"/{version}/projects/lab/locations/{place}/acceleratorTypes"
+    _, shown = web.ask("GET", f"{path}?{urlencode({'filter': wanted})}")
+    kinds = [each["type"] for each in shown["acceleratorTypes"]]
+    assert wanted.strip('"').endswith(kinds[0])
+    assert len(kinds) == 1
+    _, shown = web.ask("GET", f"{path}?orderBy=type%20desc")
+    every = [each["type"] for each in shown["acceleratorTypes"]]
+    assert every == sorted(every, reverse=True)

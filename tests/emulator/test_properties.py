@@ -198,6 +198,21 @@ def test_a_queued_resource_has_the_nodes_that_its_state_promises(steps):
     live(steps, nodes_fit_their_queued_resource)
 
 
+def what_is_listed_is_what_there_is(cloud: Cloud) -> None:
+    """Ask for a list that may be kept from the step before, and for one that is not."""
+    kept = cloud.ask("ListNodes", parent=PARENT)
+    cloud.world.touch()
+    assert cloud.ask("ListNodes", parent=PARENT) == kept
+    shown = {each.name: each.state for each in kept.nodes}
+    assert shown == {name: node.message.state for name, node in cloud.world.nodes.items()}
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(STEPS, max_size=40))
+def test_a_list_that_is_kept_is_never_out_of_date(steps):
+    live(steps, what_is_listed_is_what_there_is)
+
+
 def names_and_quota_are_held(cloud: Cloud) -> None:
     """Hold against each other what is listed and what the world says is taken."""
     world = cloud.world

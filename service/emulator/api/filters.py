@@ -56,5 +56,6 @@ def _look_up(plain: dict[str, Any], field: str) -> str:
     value: Any = plain
     for part in field.split("."):
         snake = re.sub(r"(?<!^)([A-Z])", lambda found: f"_{found[1].lower()}", part)
-        value = value.get(snake, "") if isinstance(value, dict) else ""
+        # The client library calls a field `type_` that every filter calls `type`.
+        value = value.get(snake, value.get(f"{snake}_", "")) if isinstance(value, dict) else ""
     return str(value).lower() if isinstance(value, bool) else str(value)

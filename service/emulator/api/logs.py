@@ -25,6 +25,7 @@ DEFAULT_SIZE, MAX_SIZE = 50, 1000
 RESOURCE = re.compile(rf"({OWNER})(?:/locations/[^/]+/buckets/[^/]+/views/[^/]+)?")
 # The newest come first where this is true.
 ORDERS = {"": False, "timestamp": False, "timestamp asc": False, "timestamp desc": True}
+MAX_WAITING = 10_000
 MAX_ERRORS = 20
 """Of a refused write, told one by one: as many as fit into the trailer of a response."""
 END_OF_TIME = 10**20
@@ -90,7 +91,8 @@ class Tail:
         self._world = world
         self._wanted = _wanted(request.resource_names, request.filter)
         # Entries may come in a thread of their own; a deque minds nobody.
-        self._waiting: deque[Entry] = deque()
+        # A caller who does not listen loses the oldest.
+        self._waiting: deque[Entry] = deque(maxlen=MAX_WAITING)
         self._stop = world.logs.listen(self._waiting.append)
 
     def take(self) -> NodeMessage | None:

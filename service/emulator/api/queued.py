@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from service.emulator import catalog
 from service.emulator.api.call import Call
+from service.emulator.api.offers import known_place, require_zone
 from service.emulator.api.pages import page
-from service.emulator.errors import already_exists, location_denied
+from service.emulator.errors import already_exists
 from service.emulator.names import Place, child_of, place_of
 from service.emulator.queued import admission, endings, queueing
 from service.emulator.queued.queue import QueuedRecord, Terms
@@ -42,9 +42,7 @@ def get_queued_resource(call: Call) -> NodeMessage:
 def list_queued_resources(call: Call) -> NodeMessage:
     """List a zone or, for `-`, every zone; what a fault made unreachable is named, not shown."""
     request, queue = call.request, call.world.queue
-    place = place_of(request.parent)
-    if not place.everywhere:
-        _require_zone(place)
+    place = known_place(request.parent)
     hidden = [zone for zone in call.effects.unreachable if place.zone in {zone, "-"}]
     everywhere = f"projects/{place.project}/locations/"
     names = queue.under(everywhere if place.everywhere else f"{place.parent}/")
@@ -86,10 +84,5 @@ def _require_free_names(call: Call, record: QueuedRecord) -> None:
 
 def record_of(call: Call) -> QueuedRecord:
     place, _ = child_of(call.request.name, "queuedResources")
-    _require_zone(place)
+    require_zone(place)
     return call.world.queue.find(call.request.name)
-
-
-def _require_zone(place: Place) -> None:
-    if place.zone not in catalog.zones():
-        raise location_denied(place.zone)

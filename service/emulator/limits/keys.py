@@ -24,7 +24,7 @@ def limits_of(raw: Mapping[str, object], what: str, *, by_region: bool) -> dict[
         known = place in places and generation in catalog.GENERATIONS
         if not known or (key.count("/") > 1 and model not in MODELS):
             raise _unknown(key, what, by_region=by_region)
-    return {key: whole(chips, f"{key}, in chips,") for key, chips in raw.items()}
+    return {key: whole(chips, f"the chips of {key}") for key, chips in raw.items()}
 
 
 def queues_of(raw: object, what: str) -> tuple[str, ...]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 from service.emulator.clock import stamp
+from service.emulator.clock import is_moment
 from service.emulator.errors import ApiError, invalid_argument
 from service.emulator.queued.queue import Window
 from service.emulator.wire import NodeMessage
 
-# What google.protobuf.Timestamp and Duration may hold; JSON has no words for the rest.
-FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799
+# What google.protobuf.Duration may hold; JSON has no words for the rest.
 LONGEST_SECONDS = 315_576_000_000
 
 
@@ -67,10 +67,9 @@ def _interval(interval: NodeMessage) -> Window:
 
 
 def _moment(stamp: NodeMessage, field: str) -> float:
-    nanos: int = stamp.nanos
-    if not FIRST_SECOND <= stamp.seconds <= LAST_SECOND or not 0 <= nanos < 1_000_000_000:
+    if not is_moment(stamp):
         raise _refused(field, "it is not a moment from year 1 to year 9999")
-    return float(stamp.seconds + nanos / 1e9)
+    return float(stamp.seconds + stamp.nanos / 1e9)
 
 
 def _camel(field: str) -> str:

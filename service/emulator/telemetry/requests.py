@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from service.emulator.clock import is_moment
 from service.emulator.errors import ApiError, Code
 from service.emulator.telemetry import alignment
 from service.emulator.telemetry.alignment import Aggregation
@@ -12,8 +13,6 @@ from service.emulator.telemetry.selection import field_name
 from service.emulator.telemetry.series import Window
 from service.emulator.wire import NodeMessage
 
-# What google.protobuf.Timestamp may hold.
-FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799
 GROUPS = ("metric.labels.", "resource.labels.", "metadata.")
 WHOLE_GROUPS = {"project", "resource.type", "metric.type"}
 # Google's own samples group by `resource.zone`.
@@ -73,7 +72,7 @@ def _group(text: str) -> str:
 
 def moment(field: str, given: NodeMessage) -> float:
     """Read a moment as unix seconds; raises ApiError for what no clock shows."""
-    if not FIRST_SECOND <= given.seconds <= LAST_SECOND or not 0 <= given.nanos < 10**9:
+    if not is_moment(given):
         raise _refused(field, str(given.seconds), "it is not a moment.")
     return float(given.seconds + given.nanos / 1e9)
 
