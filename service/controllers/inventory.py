@@ -33,6 +33,11 @@ class Difference:
     missing: tuple[str, ...]
     lacking: bool
 
+    @property
+    def none(self) -> bool:
+        """Whether both sides agree: as long as neither changes, there is nothing to compare."""
+        return not self.changed and not self.lacking
+
 
 def compare(known: Iterable[Known], inventory: Inventory) -> Difference:
     """Tell what changed and what is missing. Absence counts only where the inventory knows."""
@@ -71,33 +76,39 @@ class InventoryController:
         inventory = self._cloud.inventory(lease.project)
         with self._units.reading() as unit:
             stored = unit.nodes.fingerprint(lease.project)
+        noted = True
         if self._agreed.get(lease) != (inventory.digest, stored):
             self._agreed.clear()
-            if self._compare(inventory, lease, asked):
+            difference = self._compare(inventory, lease)
+            noted = self._note(difference, lease, asked)
+            if difference.none:
                 self._agreed[lease] = inventory.digest, stored
-        if not inventory.unreachable:
+        if noted and not inventory.unreachable:
             self.looked_at[lease.project] = asked
 
-    def _compare(self, inventory: Inventory, lease: Lease, asked: int) -> bool:
-        """Write down what differs; answers whether nothing did. Then, as long as neither side
-        changes, there is nothing to compare."""
-        now = self._clock()
+    def _compare(self, inventory: Inventory, lease: Lease) -> Difference:
         with self._units.reading() as unit:
             known = unit.nodes.open_in(lease.project)
+        return compare(known, inventory)
+
+    def _note(self, difference: Difference, lease: Lease, asked: int) -> bool:
+        """Write down what differs; answers whether all of it was. What was left out, because
+        someone else was faster, counts as not looked at."""
+        now = self._clock()
+        with self._units.reading() as unit:
             before = max(unit.leases.looked_at(lease.project), self.looked_at.get(lease.project, 0))
-        difference = compare(known, inventory)
-        records = Records(self._cloud)
-        changed = iter(difference.changed.items())
+        looking, records = Looking(now, before, asked=asked), Records(self._cloud)
+        changed, noted = iter(difference.changed.items()), True
         while batch := dict(islice(changed, BATCH)):
-            self._write(batch, records, Looking(now, before, asked=asked), lease)
+            noted = self._write(batch, records, looking, lease) and noted
         if difference.missing:
             with self._units(lease) as unit:
                 unit.nodes.wake(difference.missing, now)
-        return not difference.changed and not difference.lacking
+        return noted
 
     def _write(
         self, batch: dict[str, Sighting], records: Records, looking: Looking, lease: Lease
-    ) -> None:
+    ) -> bool:
         with self._units.reading() as unit:
             nodes = unit.nodes.many(batch)
         seen = [
@@ -118,6 +129,7 @@ class InventoryController:
                 unit.nodes.save(after)
                 digests[node.id] = batch[node.id].digest
             unit.nodes.remember(digests)
+        return len(digests) == len(seen)
 
     def _looking(self, node: Node, sight: CloudNode, records: Records, looking: Looking) -> Looking:
         operations = records.of(node) if needs_evidence(node, sight) else ()

@@ -144,13 +144,6 @@ class Activity:
             floor = self.runs[-1].end if self.runs else None
             self.runs.append(Run(at, None, -1.0 if floor is None else floor))
 
-    def run_at(self, moment: float) -> Run | None:
-        """Find the run that was under way at a moment."""
-        for run in reversed(self.runs):
-            if run.start <= moment:
-                return run if run.end is None or moment < run.end else None
-        return None
-
     def shown(self) -> dict[str, Any]:
         """Show what was told last: of the whole node by key, of its parts under `parts`."""
         last = {

@@ -10,8 +10,9 @@ from google.cloud.monitoring_v3.services.metric_service.transports.grpc import (
     MetricServiceGrpcTransport,
 )
 
+from service.emulator.clock import LAST_MOMENT
 from service.emulator.errors import ApiError, Code
-from service.emulator.queued.timing import LAST_SECOND, LONGEST_SECONDS
+from service.emulator.queued.timing import LONGEST_SECONDS
 from service.emulator.surfaces.channel import LocalChannel
 from tests.emulator.factories import PARENT, START, configured, moment, name_of
 from tests.emulator.queued import look, submit
@@ -76,7 +77,7 @@ def test_googles_sample_of_a_time_bound_request_reads_a_moment(cloud, which):
 
 def test_a_wait_beyond_all_time_is_shown_as_the_end_of_time(cloud):
     submit(cloud, queueing_policy={"valid_until_duration": {"seconds": LONGEST_SECONDS}})
-    assert look(cloud).queueing_policy.valid_until_time.seconds == LAST_SECOND
+    assert look(cloud).queueing_policy.valid_until_time.seconds == LAST_MOMENT
 
 
 @pytest.mark.parametrize("version", ["v2", "v2alpha1"])

@@ -68,7 +68,7 @@ class Run:
         self.agenda.pass_(self.fortune.hours * 3600)
         self._come_to_rest()
         self.deaths = sum(replica.deaths for replica in self.replicas)
-        self.truth.at_rest(self.units, self.nodes, lagging=self.weather.lagging)
+        self.truth.at_rest(self.units, self.nodes, lying=self.weather.lying)
 
     def _come_to_rest(self) -> None:
         self.weather.clear_up()

@@ -59,8 +59,8 @@ class Weather:
     luck: Random
     fortune: Fortune
     fair: bool = False
-    lagging: bool = False
-    """Whether lists ever lagged: then a node was shown READY that was not."""
+    lying: bool = False
+    """Whether lists ever lied: then what we last saw of a node may not have been so."""
 
     def begin(self) -> None:
         config: dict[str, Any] = {
@@ -107,7 +107,7 @@ class Weather:
 
     def _storm(self) -> None:
         storm = dict(self.luck.choice(STORMS))
-        self.lagging = self.lagging or storm["action"] == "stale"
+        self.lying = self.lying or storm["action"] in {"stale", "short_list", "empty_list"}
         seconds = self.luck.choice([30, 120, 600, 1200])
         control.add_fault(self.world, {**storm, "for_seconds": seconds})
 

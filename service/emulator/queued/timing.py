@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from service.emulator.clock import stamp
-from service.emulator.clock import is_moment
+from service.emulator.clock import LAST_MOMENT, is_moment, stamp
 from service.emulator.errors import ApiError, invalid_argument
 from service.emulator.queued.queue import Window
 from service.emulator.wire import NodeMessage
@@ -41,7 +40,7 @@ def fix(policy: NodeMessage, now: float) -> None:
         relative, moment = f"{which}_duration", f"{which}_time"
         if policy.HasField(relative):
             seconds = seconds_of(getattr(policy, relative), f"QueueingPolicy.{_camel(relative)}")
-            getattr(policy, moment).CopyFrom(stamp(min(now + seconds, LAST_SECOND)))
+            getattr(policy, moment).CopyFrom(stamp(min(now + seconds, LAST_MOMENT)))
 
 
 def _window(policy: NodeMessage, now: float) -> Window:
