@@ -80,6 +80,7 @@ BASE_RUNTIMES = {
     "v2-alpha-tpuv5": ("v5p",),
     "v2-alpha-tpuv5-lite": ("v5e",),
     "tpu-ubuntu2204-base": OLD,
+    "v2-tpuv5-litepod": ("v5e",),
     "tpu-vm-base": ("v2", "v3"),
     "tpu-vm-v4-base": ("v4",),
     "v2-alpha": ("v2", "v3"),

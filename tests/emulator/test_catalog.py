@@ -43,7 +43,7 @@ def test_the_lists_are_as_long_as_googles():
     counts = Counter(each.generation for each in catalog.accelerators().values())
     assert counts == {"v2": 5, "v3": 8, "v4": 52, "v5e": 8, "v5p": 94, "v6e": 8}
     assert len(catalog.zones()) == 40
-    assert len(catalog.runtimes()) == 85
+    assert len(catalog.runtimes()) == 86
 
 
 def test_a_zone_offers_the_generations_it_has():

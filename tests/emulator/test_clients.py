@@ -133,7 +133,7 @@ def test_the_catalogue_can_be_asked(client):
     assert {"v4-8", "v6e-4"} < kinds
     kind = client.get_accelerator_type(name=f"{PARENT}/acceleratorTypes/v6e-4")
     assert kind.accelerator_configs[0].type_ is tpu_v2.AcceleratorConfig.Type.V6E
-    assert len(list(client.list_runtime_versions(parent=PARENT))) == 85
+    assert len(list(client.list_runtime_versions(parent=PARENT))) == 86
     version = client.get_runtime_version(name=f"{PARENT}/runtimeVersions/v2-alpha-tpuv6e")
     assert version.version == "v2-alpha-tpuv6e"
     identity = client.generate_service_identity(request={"parent": PARENT}).identity

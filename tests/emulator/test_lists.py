@@ -92,7 +92,7 @@ def test_a_zone_lists_its_accelerator_types(cloud):
 
 def test_a_zone_lists_its_runtime_versions(cloud):
     page = cloud.ask("ListRuntimeVersions", parent=PARENT)
-    assert len(page.runtime_versions) == 85
+    assert len(page.runtime_versions) == 86
     first = page.runtime_versions[0]
     assert cloud.ask("GetRuntimeVersion", name=first.name) == first
 
@@ -143,7 +143,7 @@ def test_an_order_is_kept_across_pages(cloud):
         page_size=10,
     )
     assert names == sorted(names, reverse=True)
-    assert len(names) == 85
+    assert len(names) == 86
 
 
 @pytest.mark.parametrize("fields", [{"filter": "what is this"}, {"order_by": "version sideways"}])
