@@ -69,7 +69,8 @@ class Placing:
         """
         now = self._tools.clock()
         final = not may_yet_land(node, now)
-        node = self._tools.save(node, lease, lambda _, node: replace(node, unanswered_at=now))
+        again = max(now, (node.sent_at or 0) + 1)
+        node = self._tools.save(node, lease, lambda _, node: replace(node, unanswered_at=again))
         self._create(node, lease, final=final)
 
     def _create(self, node: Node, lease: Lease, *, final: bool) -> None:

@@ -71,10 +71,14 @@ def labels_for(node: Node, install: str) -> dict[str, str]:
 
 
 def is_ours(node: Node, sight: CloudNode) -> bool:
-    """Whether what bears the node's name is the node: the incarnation we know, or our label."""
-    if node.cloud_uid:
-        return node.cloud_uid == sight.uid
-    return sight.labels.get(LABEL_ID) == node.id
+    """Whether what bears the node's name is the node: the incarnation we know, or our label.
+
+    Another incarnation with our label is ours as well where we sent the create twice.
+    """
+    if node.cloud_uid == sight.uid and node.cloud_uid:
+        return True
+    sent_twice = node.unanswered_at is not None and node.unanswered_at != node.sent_at
+    return (sent_twice or not node.cloud_uid) and sight.labels.get(LABEL_ID) == node.id
 
 
 def next_step(node: Node, look: Look, now: int) -> Step:

@@ -74,6 +74,8 @@ def observed(node: Node, sight: CloudNode, running: Usage | None, looking: Looki
     after = replace(
         node.moved(sight.state, looking.now),
         seen_at=looking.now if looking.asked is None else looking.asked,
+        # Where only one create was sent, what is seen is what came of it.
+        unanswered_at=None if node.unanswered_at == node.sent_at else node.unanswered_at,
         cloud_uid=sight.uid,
         health=sight.health,
         endpoints=sight.endpoints,

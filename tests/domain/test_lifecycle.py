@@ -52,6 +52,14 @@ def step(asked, stored, sight, operation=None, now=SOON):
     return next_step(node, Look(shown, operation), now)
 
 
+@pytest.mark.parametrize(("sent_again_at", "ours"), [(None, False), (0, False), (7, True)])
+def test_another_incarnation_is_ours_only_where_the_create_was_sent_twice(sent_again_at, ours):
+    again = None if sent_again_at is None else NOON + sent_again_at
+    node = factories.sent(cloud_uid="7001", sent_at=NOON, unanswered_at=again)
+    sight = factories.sight(node, uid="7002", labels={LABEL_ID: node.id})
+    assert is_ours(node, sight) is ours
+
+
 @pytest.mark.parametrize("stored", [NO_ANSWER, ACCEPTED, UP])
 @pytest.mark.parametrize("operation", [None, FAILED, DONE, DELETING])
 def test_nothing_is_concluded_while_an_unanswered_create_may_yet_land(stored, operation):

@@ -122,8 +122,8 @@ def test_what_is_not_there_is_not_found(cloud, rpc, name):
     ("expression", "count"),
     [
         ('version = "v2-alpha-tpuv6e"', 1),
-        ("version:tpuv5", 2),
-        ("version != v2-alpha", 84),
+        ("version:tpuv5", 3),
+        ("version != v2-alpha", 85),
         ('version:pjrt AND version:"2.17"', 4),
         ("version:nothing", 0),
     ],
