@@ -12,7 +12,6 @@ from service.cloud.ports import Order
 from service.controllers import lifecycle as lifecycle_controller
 from service.controllers import placing as placing_controller
 from service.controllers.ending import Ending
-from service.controllers.inventory import InventoryController
 from service.controllers.lifecycle import LifecycleController
 from service.controllers.placing import Placing
 from service.domain import lifecycle, observation
@@ -21,7 +20,7 @@ from service.domain.lifecycle import Look, Step, labels_for, next_step
 from service.domain.metering import finish
 from service.domain.names import cloud_id_for
 from service.domain.node import Asked, Node
-from service.domain.placement import Outcome, zone_for
+from service.domain.placement import zone_for
 from service.store.leases import Leases
 
 Planting = Callable[[], Any]
@@ -59,15 +58,6 @@ def list_trusted_without_a_get() -> Any:
     return patch.object(LifecycleController, "_look", look)
 
 
-def taken_name_read_as_failure() -> Any:
-    """ "Already exists" ends the attempt, though it is our own node that exists."""
-
-    def adopt(self: Placing, node: Node, lease: Lease) -> None:
-        self._give_way(node, lease, Outcome.FAILED, "already exists")
-
-    return patch.object(Placing, "_adopt", adopt)
-
-
 def deletion_given_up() -> Any:
     """After a minute of trying, a node counts as deleted."""
 
@@ -88,11 +78,6 @@ def lease_not_checked() -> Any:
 def unanswered_create_forgotten() -> Any:
     """The end of one create is taken for the end of all that were sent under the name."""
     return _both(placing_controller, lifecycle, "may_yet_land", lambda *_: False)
-
-
-def old_intent_sent() -> Any:
-    """A daemon that slept between writing and sending sends all the same."""
-    return patch.object(placing_controller, "too_old_to_send", lambda *_: False)
 
 
 def asked_before_it_was_written_down() -> Any:
@@ -123,17 +108,6 @@ def end_taken_as_exact() -> Any:
     return patch.object(observation, "finish", exact)
 
 
-def looked_at_though_not_written() -> Any:
-    """A look counts although somebody else was faster and what it showed was dropped."""
-    note = InventoryController._note
-
-    def careless(self: InventoryController, *arguments: Any) -> bool:
-        note(self, *arguments)
-        return True
-
-    return patch.object(InventoryController, "_note", careless)
-
-
 @contextmanager
 def _both(first: Any, second: Any, name: str, wrong: Any) -> Iterator[None]:
     with patch.object(first, name, wrong), patch.object(second, name, wrong):
@@ -146,13 +120,10 @@ BUGS: Mapping[str, Planting] = {
         sent_again_under_a_new_name,
         called_deleted_when_accepted,
         list_trusted_without_a_get,
-        taken_name_read_as_failure,
         deletion_given_up,
         lease_not_checked,
         unanswered_create_forgotten,
-        old_intent_sent,
         asked_before_it_was_written_down,
         end_taken_as_exact,
-        looked_at_though_not_written,
     )
 }
