@@ -50,7 +50,7 @@ def _listing() -> Figure:
 
 def _weight() -> Figure:
     here, there = multiprocessing.Pipe()
-    process = SPAWN.Process(target=_hold, args=(there, MANY))
+    process = SPAWN.Process(target=hold, args=(there, MANY))
     process.start()
     gigabytes, ready = here.recv()
     process.join()
@@ -117,7 +117,7 @@ async def _bare(pipe: Connection, answer: bytes) -> None:
     await server.stop(0)
 
 
-def _hold(pipe: Connection, count: int) -> None:
+def hold(pipe: Connection, count: int) -> None:
     from service.emulator.app import build_world  # noqa: PLC0415 - in this process only
 
     world = build_world()
