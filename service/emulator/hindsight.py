@@ -1,8 +1,8 @@
-"""What nodes looked like a little while ago, for answers that lag behind the world."""
+"""What there is by name, in order; and what it looked like a little while ago, for late answers."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from service.emulator.wire import NodeMessage, copied
 
 KEPT = 5_000
+Look = Callable[[str], NodeMessage | None]
 
 
 @dataclass(frozen=True)
 class Sight:
-    """The nodes at one moment: their names in order, and the way from a name to what is shown."""
+    """Everything at one moment: the names in order, and the way from a name to what is shown."""
 
     names: Sequence[str]
-    look: Callable[[str], NodeMessage | None]
+    look: Look
 
     def under(self, prefix: str) -> Sequence[str]:
         """Name those whose names begin so, however many others there are."""
@@ -27,7 +28,7 @@ class Sight:
 
 @dataclass(frozen=True)
 class Glimpse:
-    """A node just before it changed its state; None if there was none."""
+    """Something just before it changed its state; None if there was no such thing."""
 
     at: float
     name: str
@@ -35,27 +36,39 @@ class Glimpse:
 
 
 class Hindsight:
-    """Remembers the newest changes of state only: lists lag by seconds, not by days."""
+    """Knows all names, and the newest changes of state: lists lag by seconds, not by days."""
 
-    def __init__(self) -> None:
+    def __init__(self, look: Look) -> None:
+        self._look = look
+        self._names: list[str] = []
         self._glimpses: deque[Glimpse] = deque(maxlen=KEPT)
 
-    def note(self, at: float, name: str, before: NodeMessage | None) -> None:
-        seen = None if before is None else copied(before)
-        self._glimpses.append(Glimpse(at, name, seen))
+    def note(self, at: float, name: str) -> None:
+        """Remember what is shown now, because it is about to change."""
+        seen = self._look(name)
+        self._glimpses.append(Glimpse(at, name, None if seen is None else copied(seen)))
 
-    def before(self, now: Sight, moment: float) -> Sight:
-        """Give the nodes as they were shown at a moment, from how they are shown now."""
+    def add(self, name: str) -> None:
+        insort(self._names, name)
+
+    def remove(self, name: str) -> None:
+        del self._names[bisect_left(self._names, name)]
+
+    def sight(self, moment: float | None = None) -> Sight:
+        """Show all as it is or, for a moment, as it was then."""
+        if moment is None:
+            return Sight(self._names, self._look)
         changed: dict[str, NodeMessage | None] = {}
         for glimpse in reversed(self._glimpses):
             if glimpse.at <= moment:
                 break
             changed[glimpse.name] = glimpse.before
-        there = {name for name in now.names if name not in changed}
+        there = {name for name in self._names if name not in changed}
         there |= {name for name, seen in changed.items() if seen is not None}
         return Sight(
-            sorted(there), lambda name: changed[name] if name in changed else now.look(name)
+            sorted(there), lambda name: changed[name] if name in changed else self._look(name)
         )
 
     def clear(self) -> None:
+        self._names.clear()
         self._glimpses.clear()

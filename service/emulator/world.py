@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -44,7 +43,6 @@ class World:
     """Nodes that are gone, the newest last: what was measured of them can still be asked for."""
     timeline: Timeline = field(default_factory=Timeline)
     bill: Bill = field(default_factory=Bill)
-    hindsight: Hindsight = field(default_factory=Hindsight)
     logs: Journal = field(default_factory=Journal)
     kept: dict[tuple[str, bytes], NodeMessage] = field(default_factory=dict)
     """Answers that hold until something happens, by call and request."""
@@ -56,6 +54,7 @@ class World:
     holdings: Holdings = field(default_factory=Holdings)
     rates: Rates = field(default_factory=Rates)
     requests: Requests = field(default_factory=Requests)
+    hindsight: Hindsight = field(init=False)
     operations: Operations = field(init=False)
     faults: Faults = field(init=False)
 
@@ -63,7 +62,7 @@ class World:
         self._random = Random(self.seed)  # noqa: S311 - repeatable on purpose, protects nothing
         self._now = 0.0
         self._addresses = 0
-        self._names: list[str] = []
+        self.hindsight = Hindsight(self._look)
         self._first_config = self.config
         self._looking = False
         self.on_config.append(self._look_for_room)
@@ -104,7 +103,6 @@ class World:
     def reset(self) -> None:
         """Forget everything but the seed's place: an id is never given twice."""
         self.nodes.clear()
-        self._names.clear()
         self.hindsight.clear()
         self.past.clear()
         for each in (self.queue, self.hardware, self.holdings, self.rates, self.requests):
@@ -125,8 +123,7 @@ class World:
 
     def sight(self, age: float = 0.0) -> Sight:
         """Show the nodes as they are, or as they were some seconds ago."""
-        now = Sight(self._names, self._look)
-        return self.hindsight.before(now, self._now - age) if age else now
+        return self.hindsight.sight(self._now - age if age else None)
 
     def _look(self, name: str) -> NodeMessage | None:
         record = self.nodes.get(name)
@@ -149,15 +146,15 @@ class World:
         self.touch()
         known = record.name in self.nodes
         before = record.state if known else ""
-        self.hindsight.note(at, record.name, record.message if known else None)
+        self.hindsight.note(at, record.name)
         if state:
             if not known:
-                insort(self._names, record.name)
+                self.hindsight.add(record.name)
             self.nodes[record.name] = record
             record.message.state = Node.State.Value(state)
         else:
             del self.nodes[record.name]
-            del self._names[bisect_left(self._names, record.name)]
+            self.hindsight.remove(record.name)
             self.past.append(record)
         record.activity.moved(before, state, at)
         freed = self._count(record, before, state)

@@ -16,7 +16,7 @@ from service.emulator.limits.capacity import Kind, kind_of
 from service.emulator.queued.queue import QueuedTransition
 from service.emulator.surfaces import control
 from service.emulator.wire import Node
-from tests.emulator.factories import PARENT, Cloud, name_of
+from tests.emulator.factories import PARENT, ClientCloud, Cloud, name_of
 from tests.emulator.queued import order, queued_name, remove, renew, spec, submit
 
 ZONE = "us-central2-b"
@@ -137,8 +137,8 @@ def no_look(cloud: Cloud) -> None:
 
 
 def live(steps: list[tuple], look=no_look) -> Cloud:
-    """Live through the steps, and look at the world after each."""
-    cloud = Cloud()
+    """Live through the steps, told by Google's own client, and look at the world after each."""
+    cloud = ClientCloud()
     for step in steps:
         try:
             take(cloud, step)

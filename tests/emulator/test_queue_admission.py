@@ -29,6 +29,7 @@ from tests.emulator.queued import (
     look,
     order,
     queued_name,
+    remove,
     resource,
     spec,
     state,
@@ -310,6 +311,20 @@ def test_a_partial_list_names_the_zone_it_could_not_reach(cloud):
     page = cloud.ask("ListQueuedResources", parent=EVERYWHERE)
     assert (list(page.queued_resources), list(page.unreachable)) == ([], [PARENT])
     assert len(cloud.ask("ListQueuedResources", parent=EVERYWHERE).queued_resources) == 1
+
+
+def test_a_stale_answer_shows_the_queue_as_it_was(cloud):
+    submit(cloud, "old", spec("a"))
+    cloud.wait(600)
+    remove(cloud, "old", force=True)
+    cloud.wait(60)
+    submit(cloud, "new", spec("b"))
+    order(cloud, "ListQueuedResources", "stale", delay_seconds=65)
+    order(cloud, "GetQueuedResource", "stale", delay_seconds=65, times=2)
+    (shown,) = cloud.ask("ListQueuedResources", parent=EVERYWHERE).queued_resources
+    assert (shown.name, state(cloud, "old")) == (queued_name("old"), "ACTIVE")
+    assert state(cloud, "new") == "GONE"
+    assert (state(cloud, "old"), state(cloud, "new")) == ("GONE", "CREATING")
 
 
 KEYS = [

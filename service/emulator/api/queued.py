@@ -5,7 +5,8 @@ from __future__ import annotations
 from service.emulator.api.call import Call
 from service.emulator.api.offers import known_place, require_zone
 from service.emulator.api.pages import page
-from service.emulator.errors import already_exists
+from service.emulator.errors import already_exists, not_found
+from service.emulator.hindsight import Sight
 from service.emulator.names import Place, child_of, place_of
 from service.emulator.queued import admission, endings, queueing
 from service.emulator.queued.queue import QueuedRecord, Terms
@@ -36,24 +37,35 @@ def create_on_terms(call: Call, terms: Terms) -> NodeMessage:
 
 
 def get_queued_resource(call: Call) -> NodeMessage:
-    return copied(record_of(call).message)
+    name = call.request.name
+    place, _ = child_of(name, "queuedResources")
+    require_zone(place)
+    seen = _sight(call).look(name)
+    if seen is None:
+        raise not_found(name)
+    return copied(seen)
 
 
 def list_queued_resources(call: Call) -> NodeMessage:
     """List a zone or, for `-`, every zone; what a fault made unreachable is named, not shown."""
-    request, queue = call.request, call.world.queue
+    request, sight = call.request, _sight(call)
     place = known_place(request.parent)
     hidden = [zone for zone in call.effects.unreachable if place.zone in {zone, "-"}]
     everywhere = f"projects/{place.project}/locations/"
-    names = queue.under(everywhere if place.everywhere else f"{place.parent}/")
+    names = sight.under(everywhere if place.everywhere else f"{place.parent}/")
     if hidden:
-        names = [name for name in names if queue.records[name].place.zone not in hidden]
+        names = [name for name in names if name.split("/", 4)[3] not in hidden]
     shown, token = page(names, str, request.parent, request.page_size, request.page_token)
     return Tpu.ListQueuedResourcesResponse(
-        queued_resources=[queue.records[name].message for name in shown],
+        queued_resources=[sight.look(name) for name in shown],
         next_page_token=token,
         unreachable=[Place(place.project, zone).parent for zone in hidden],
     )
+
+
+def _sight(call: Call) -> Sight:
+    age = call.effects.stale_seconds
+    return call.world.queue.hindsight.sight(call.now - age if age else None)
 
 
 def delete_queued_resource(call: Call) -> NodeMessage:

@@ -66,7 +66,7 @@ ONLY_FOR = {
     Action.MISREPORT_OPERATION: OPERATIONS,
     Action.LOSE_OPERATION: OPERATIONS,
     Action.PARTIAL_LIST: ("ListNodes", "ListQueuedResources"),
-    Action.STALE: ("ListNodes", "GetNode"),
+    Action.STALE: ("ListNodes", "GetNode", "ListQueuedResources", "GetQueuedResource"),
 }
 LISTS_ONLY = {Action.EMPTY_LIST, Action.SHORT_LIST}
 DEFAULT_CODES = {Action.LOSE_RESPONSE: Code.UNAVAILABLE}

@@ -84,7 +84,7 @@ def reset(world: World, record: QueuedRecord, at: float, effects: Effects) -> No
 def _forget(world: World, record: QueuedRecord, at: float) -> None:
     if record.expiry is not None:
         record.expiry.cancelled = True
-    world.queue.remove(record)
+    world.queue.remove(record, at)
     world.holdings.give_back(record.place.project, record.demand)
     members.orphan(world, record)
     world.queue.tell(QueuedTransition(at, record.name, record.state, "", "SERVICE"))

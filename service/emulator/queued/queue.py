@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from service.emulator.catalog import Accelerator
 from service.emulator.errors import ApiError, not_found
+from service.emulator.hindsight import Hindsight
 from service.emulator.limits.capacity import Kind
 from service.emulator.names import Place
 from service.emulator.timeline import Act, Event
@@ -153,7 +153,7 @@ class Queue:
         """By the full name of a node: the queued resource that holds it, in whatever state."""
         self.waiting: dict[str, QueuedRecord] = {}
         """In the order in which they began to wait."""
-        self._names: list[str] = []
+        self.hindsight = Hindsight(self._look)
         self.observers: list[Callable[[QueuedTransition], None]] = []
 
     def find(self, name: str) -> QueuedRecord:
@@ -162,20 +162,21 @@ class Queue:
             raise not_found(name)
         return self.records[name]
 
-    def under(self, prefix: str) -> Sequence[str]:
-        """Name those whose names begin so, in order, however many others there are."""
-        first = bisect_left(self._names, prefix)
-        return self._names[first : bisect_left(self._names, f"{prefix}\U0010ffff", first)]
+    def _look(self, name: str) -> NodeMessage | None:
+        record = self.records.get(name)
+        return None if record is None else record.message
 
-    def add(self, record: QueuedRecord) -> None:
+    def add(self, record: QueuedRecord, at: float) -> None:
+        self.hindsight.note(at, record.name)
         self.records[record.name] = record
-        insort(self._names, record.name)
+        self.hindsight.add(record.name)
         for each in record.slices:
             self.claims[each.name] = record.name
 
-    def remove(self, record: QueuedRecord) -> None:
+    def remove(self, record: QueuedRecord, at: float) -> None:
+        self.hindsight.note(at, record.name)
         del self.records[record.name]
-        del self._names[bisect_left(self._names, record.name)]
+        self.hindsight.remove(record.name)
         for each in record.slices:
             del self.claims[each.name]
 
@@ -196,6 +197,6 @@ class Queue:
 
     def clear(self) -> None:
         self.records.clear()
-        self._names.clear()
+        self.hindsight.clear()
         self.claims.clear()
         self.waiting.clear()

@@ -27,7 +27,7 @@ def create(world: World, record: QueuedRecord, effects: Effects) -> NodeMessage:
     record.flaw = effects.provisioning_error
     record.stocked_out_until = at + effects.stockout_seconds if effects.stocked_out else -math.inf
     record.examine = partial(_examine, world, record)
-    world.queue.add(record)
+    world.queue.add(record, at)
     world.holdings.take(record.place.project, record.demand)
     enter(world, record, "CREATING", at, initiator="USER")
     operation = world.operations.start("create", record.name, record.place, at)

@@ -27,6 +27,8 @@ def enter(
     record.pending = record.curfew = None
     world.queue.waiting.pop(record.name, None)
     before = "" if state == "CREATING" else record.state
+    if before:
+        world.queue.hindsight.note(at, record.name)
     record.show(state, initiator, error)
     world.queue.tell(QueuedTransition(at, record.name, before, state, initiator))
 
