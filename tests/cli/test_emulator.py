@@ -1,0 +1,80 @@
+"""The emulator's command: how it points clients at itself, and what it refuses in a line or two."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+
+import pytest
+
+from tests.cli.given import free_port, program
+
+SCENARIO = "[config]\nstrict_runtimes = true\n"
+
+
+def ended(*arguments: str, folder) -> tuple[int, str]:
+    with program("emulator", *arguments, folder=folder) as process:
+        out, err = process.communicate(timeout=20)
+    assert out == ""
+    return process.returncode, err
+
+
+def said(process) -> str:
+    """What it prints until it has said how to end it."""
+    lines = []
+    while not lines or "Ctrl-C" not in lines[-1]:
+        lines.append(process.stdout.readline())
+        assert lines[-1], process.stderr.read()
+    return "".join(lines)
+
+
+def test_it_says_how_each_client_finds_it_and_plays_a_scenario(tmp_path):
+    (tmp_path / "day.toml").write_text(SCENARIO)
+    grpc, rest = free_port(), free_port()
+    ports = ("--grpc-port", str(grpc), "--rest-port", str(rest), "--scenario", "day.toml")
+    with program("emulator", *ports, folder=tmp_path) as process:
+        text = said(process)
+        with urllib.request.urlopen(f"http://127.0.0.1:{rest}/_emulator/config") as answer:
+            config = json.load(answer)
+        process.terminate()
+    assert config["strict_runtimes"]
+    for way in (
+        f"CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU=http://127.0.0.1:{rest}/",
+        f'grpc.insecure_channel("127.0.0.1:{grpc}")',
+        f'client_options={{"api_endpoint": "http://127.0.0.1:{rest}"}}',
+        'discovery.build("tpu", "v2"',
+        f'tpu_v2_custom_endpoint = "http://127.0.0.1:{rest}/v2/"',
+        f"STEWARD_EMULATOR=127.0.0.1:{grpc}",
+    ):
+        assert way in text
+
+
+@pytest.mark.parametrize(
+    ("script", "complaint"),
+    [
+        ("[[step]]\nat = ", "day.toml: Invalid value"),
+        ("[[step]]\nexplode = {}", "step 1 must say one thing to do, of: config, fault"),
+        ("[config]\nspeed = 0", "speed must be a number"),
+    ],
+)
+def test_a_scenario_that_makes_no_sense_is_refused_with_what_is_wrong(tmp_path, script, complaint):
+    (tmp_path / "day.toml").write_text(script)
+    code, err = ended("--scenario", "day.toml", folder=tmp_path)
+    assert code == 2
+    assert err.startswith("--scenario: ")
+    assert complaint in err
+
+
+def test_a_scenario_that_is_not_there_is_refused(tmp_path):
+    code, err = ended("--scenario", "nowhere.toml", folder=tmp_path)
+    assert code == 2
+    assert "nowhere.toml" in err
+
+
+def test_scripts_of_nodes_are_run_for_nobody_but_this_machine(tmp_path):
+    code, err = ended("--run-startup-scripts", "--host", "0.0.0.0", folder=tmp_path)
+    assert code == 2
+    assert err.splitlines() == [
+        "--run-startup-scripts is for this machine alone, and 0.0.0.0 is reached by others",
+        "leave --host out, or the scripts",
+    ]
