@@ -10,15 +10,19 @@ from fastapi import FastAPI
 from sqlalchemy import Engine
 
 from service.api.app import create_app
+from service.application.capacity import CapacityService
 from service.application.costs import CostService
 from service.application.estimates import EstimateService
 from service.application.health import HealthService
 from service.application.nodes import NodeService
+from service.application.orphans import OrphanService
 from service.application.prices import PriceService
+from service.application.quotas import QuotaService
 from service.application.services import Services
 from service.cloud.pace import Pace
 from service.cloud.ports import TpuCloud
 from service.controllers.base import Controller
+from service.controllers.garbage import GarbageController
 from service.controllers.inventory import InventoryController
 from service.controllers.lifecycle import LifecycleController
 from service.controllers.metering import MeteringController
@@ -65,6 +69,9 @@ def services(base: Foundation) -> Services:
         costs=CostService(*shared),
         estimates=EstimateService(*shared),
         prices=PriceService(*shared),
+        capacity=CapacityService(base.units, base.clock),
+        quotas=QuotaService(base.units, base.clock, projects),
+        orphans=OrphanService(*shared, projects),
         health=HealthService(*shared, projects),
     )
 
@@ -79,11 +86,29 @@ def app(base: Foundation) -> FastAPI:
 
 def google(settings: Settings) -> TpuCloud:
     """The real Google client, or the same client on the emulator."""
-    from service.cloud.google.channel import connect, tpu_client  # noqa: PLC0415 - costs a second
-    from service.cloud.google.tpus import GoogleTpus  # noqa: PLC0415 - and the API needs none of it
+    from service.cloud.google.channel import (  # noqa: PLC0415 - costs a second
+        TPU_HOST,
+        connect,
+        legacy_client,
+        rest_session,
+        tpu_client,
+    )
+    from service.cloud.google.flex import FlexStart  # noqa: PLC0415 - and the API needs none of it
+    from service.cloud.google.legacy import LegacyTpus  # noqa: PLC0415
+    from service.cloud.google.tpus import GoogleTpus  # noqa: PLC0415
 
-    channel = connect(settings.emulator)
-    return GoogleTpus(tpu_client(channel), Pace(time.monotonic))
+    emulator = settings.emulator
+    address = f"http://{settings.emulator_rest}" if emulator else f"https://{TPU_HOST}"
+    flex = FlexStart(lambda: rest_session(emulator), address)
+    has_rest = not emulator or settings.emulator_rest
+    pace = Pace(time.monotonic)
+    channel = connect(emulator)
+    return GoogleTpus(
+        tpu_client(channel),
+        pace,
+        flex=flex if has_rest else None,
+        legacy=LegacyTpus(legacy_client(channel)),
+    )
 
 
 def controllers(base: Foundation, cloud: TpuCloud) -> dict[int, Sequence[Controller]]:
@@ -91,9 +116,11 @@ def controllers(base: Foundation, cloud: TpuCloud) -> dict[int, Sequence[Control
     settings = base.settings
     shared = base.units, cloud, base.prices, base.clock
     manners = Manners(settings.install, settings.lifecycle_seconds)
+    garbage = GarbageController(*shared, Manners(settings.install, settings.inventory_seconds))
     periods: dict[int, list[Controller]] = {}
     for period, controller in (
-        (settings.inventory_seconds, InventoryController(*shared)),
+        (settings.inventory_seconds, InventoryController(*shared, onlookers=(garbage,))),
+        (settings.inventory_seconds, garbage),
         (settings.lifecycle_seconds, LifecycleController(*shared, Steps(Tools(*shared, manners)))),
         (settings.metering_seconds, MeteringController(base.units, base.prices, base.clock)),
     ):

@@ -10,8 +10,11 @@ from typing import Any
 from sqlalchemy import Engine
 
 from service.cloud.ports import Inventory, Operation, Order, Sighting
+from service.domain import catalog
 from service.domain.errors import AlreadyExists, CloudError, CloudNotFound
-from service.domain.node import CloudNode, NodeState, Place
+from service.domain.images import images
+from service.domain.node import Architecture, CloudNode, NodeState, Place
+from tests.fake_queue import FakeQueue
 from tests.hands import HandClock
 
 
@@ -27,15 +30,18 @@ class Fault:
     after: bool = False
 
 
-class FakeCloud:
+class FakeCloud(FakeQueue):
     """Every change of state is made by the test, so each test says what the cloud does when."""
 
     def __init__(self, clock: HandClock) -> None:
+        super().__init__()
         self.clock = clock
         self.nodes: dict[str, CloudNode] = {}
         self.done: dict[str, Operation] = {}
         self.calls: list[tuple[str, str]] = []
         self.unreachable: frozenset[str] = frozenset()
+        self.offered: dict[str, Sequence[str]] = {}
+        self.wanted: dict[str, str] = {}
         self._faults: dict[str, list[Fault]] = defaultdict(list)
         self._uids = 7_000
 
@@ -49,6 +55,14 @@ class FakeCloud:
         """The node is READY from now on, and so ends its operation; answers the instant."""
         self._set(path, state=NodeState.READY)
         self._finish(path or self.only, ("create", "start"))
+        return self.clock()
+
+    def reimaged(self, error: CloudError | None = None) -> int:
+        """The reimage that is under way ends, and the node is READY; answers the instant."""
+        path = self.only
+        version = self.wanted.pop(path) if error is None else self.nodes[path].runtime_version
+        self._set(path, state=NodeState.READY, runtime_version=version)
+        self._finish(path, ("reimage",), error)
         return self.clock()
 
     def settle(self) -> None:
@@ -106,20 +120,27 @@ class FakeCloud:
         path = order.place.path
 
         def effect() -> Operation:
+            if order.spec.queued:
+                return self._enqueue(order)
             if path in self.nodes:
                 raise AlreadyExists(f"{path} exists")
-            self._uids += 1
-            self.nodes[path] = CloudNode(
-                place=order.place,
-                uid=str(self._uids),
-                state=NodeState.CREATING,
-                accelerator_type=order.spec.accelerator_type,
-                labels=dict(order.labels),
-                created_at=self.clock(),
-            )
+            self.nodes[path] = self._born(order.place, order)
             return self._begin("create", path)
 
         return self._call("create", path, effect)
+
+    def _born(self, place: Place, order: Order, queued_resource: str = "") -> CloudNode:
+        self._uids += 1
+        return CloudNode(
+            place=place,
+            uid=str(self._uids),
+            state=NodeState.CREATING,
+            accelerator_type=order.spec.accelerator_type,
+            runtime_version=order.spec.runtime_version,
+            labels=dict(order.labels),
+            created_at=self.clock(),
+            queued_resource=queued_resource,
+        )
 
     def delete(self, place: Place) -> Operation:
         return self._call("delete", place.path, lambda: self._turn(place, "delete"))
@@ -149,11 +170,24 @@ class FakeCloud:
     def guest_attributes(self, place: Place, namespace: str) -> Sequence[Mapping[str, str]]:
         raise NotImplementedError
 
-    def runtime_versions(self, project: str, zone: str) -> Sequence[str]:
-        raise NotImplementedError
+    def reimage(self, place: Place, runtime_version: str) -> Operation:
+        def effect() -> Operation:
+            self.wanted[place.path] = runtime_version
+            return self._turn(place, "reimage")
 
-    def accelerator_types(self, project: str, zone: str) -> Sequence[str]:
-        raise NotImplementedError
+        return self._call("reimage", place.path, effect)
+
+    def runtime_versions(
+        self, project: str, zone: str, architecture: Architecture = Architecture.VM
+    ) -> Sequence[str]:
+        known = [one.name for one in images() if one.architecture is architecture]
+        return self._call("runtime_versions", zone, lambda: self.offered.get(zone, known))
+
+    def accelerator_types(
+        self, project: str, zone: str, architecture: Architecture = Architecture.VM
+    ) -> Sequence[str]:
+        known = [one.name for one in catalog.load().served()]
+        return self._call("accelerator_types", zone, lambda: known)
 
     def _call(self, verb: str, subject: str, effect: Callable[[], Any]) -> Any:
         self.calls.append((verb, subject))
@@ -176,6 +210,7 @@ class FakeCloud:
             "delete": NodeState.DELETING,
             "start": NodeState.STARTING,
             "stop": NodeState.STOPPING,
+            "reimage": NodeState.REIMAGING,
         }
         self._set(place.path, state=states[verb])
         return self._begin(verb, place.path)

@@ -14,10 +14,22 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 from starlette.middleware import Middleware
 
-from service.api import catalog, costs, estimates, health, nodes, prices, runtimes
+from service.api import (
+    capacity,
+    catalog,
+    connection,
+    costs,
+    estimates,
+    health,
+    nodes,
+    orphans,
+    prices,
+    quotas,
+    runtimes,
+)
 from service.api.auth import Auth
 from service.api.guard import Guard
-from service.api.metrics import FleetCollector, RequestMetrics
+from service.api.metrics import FleetCollector, OrphanCollector, RequestMetrics
 from service.api.openapi import corrected
 from service.api.problems import HANDLERS
 from service.application.services import Services
@@ -35,6 +47,7 @@ def create_app(services: Services, admin_token: str | None, *, at_once: int = 16
     """
     registry = CollectorRegistry()
     registry.register(FleetCollector(services.health))
+    registry.register(OrphanCollector(services.orphans))
     app = FastAPI(
         title="TPU Steward",
         summary="Owns the life of every Cloud TPU in your projects.",
@@ -49,7 +62,19 @@ def create_app(services: Services, admin_token: str | None, *, at_once: int = 16
     )
     app.state.services = services
     app.state.registry = registry
-    for one in (nodes, estimates, prices, costs, catalog, runtimes, health):
+    for one in (
+        nodes,
+        orphans,
+        connection,
+        estimates,
+        prices,
+        costs,
+        catalog,
+        capacity,
+        quotas,
+        runtimes,
+        health,
+    ):
         app.include_router(one.router)
     plain = app.openapi
     app.openapi = partial(_documented, plain, guarded=bool(admin_token))  # type: ignore[method-assign]

@@ -19,6 +19,7 @@ _SHORTER = {
     "string_unicode": "should be valid Unicode",
     "model_attributes_type": "should be a JSON object",
     "dict_type": "should be a JSON object",
+    "tuple_type": "should be a JSON array",
 }
 
 

@@ -7,11 +7,14 @@ from typing import Annotated
 
 from fastapi import Depends, Header, Request
 
+from service.application.capacity import CapacityService
 from service.application.costs import CostService
 from service.application.estimates import EstimateService
 from service.application.health import HealthService
 from service.application.nodes import NodeService
+from service.application.orphans import OrphanService
 from service.application.prices import PriceService
+from service.application.quotas import QuotaService
 from service.application.services import Services
 from service.domain.errors import Rejected, StaleVersion
 
@@ -43,6 +46,18 @@ async def _prices(request: Request) -> PriceService:
     return services_of(request).prices
 
 
+async def _capacity(request: Request) -> CapacityService:
+    return services_of(request).capacity
+
+
+async def _quotas(request: Request) -> QuotaService:
+    return services_of(request).quotas
+
+
+async def _orphans(request: Request) -> OrphanService:
+    return services_of(request).orphans
+
+
 async def _health(request: Request) -> HealthService:
     return services_of(request).health
 
@@ -72,5 +87,8 @@ NodesDep = Annotated[NodeService, Depends(_nodes)]
 CostsDep = Annotated[CostService, Depends(_costs)]
 EstimatesDep = Annotated[EstimateService, Depends(_estimates)]
 PricesDep = Annotated[PriceService, Depends(_prices)]
+CapacityDep = Annotated[CapacityService, Depends(_capacity)]
+QuotasDep = Annotated[QuotaService, Depends(_quotas)]
+OrphansDep = Annotated[OrphanService, Depends(_orphans)]
 HealthDep = Annotated[HealthService, Depends(_health)]
 VersionDep = Annotated[int | None, Depends(_version)]

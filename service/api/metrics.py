@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.application.health import Fleet, HealthService
+from service.application.orphans import Kind, OrphanService, summed
 from service.domain.money import NANOS
 
 _BY = ("state", "generation", "provisioning_model", "zone", "team")
@@ -51,6 +52,34 @@ class FleetCollector(Collector):
             looked = sight.looked_at
             age.add_metric((sight.project,), fleet.as_of - looked if looked else math.inf)
         yield age
+
+
+class OrphanCollector(Collector):
+    """What is in the cloud and not in our books: an alarm belongs on it."""
+
+    def __init__(self, orphans: OrphanService) -> None:
+        self._orphans = orphans
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """The gauges as of now; a kind of which there is none shows 0."""
+        found = self._orphans.all()
+        counts = GaugeMetricFamily(
+            "steward_orphans", "What no live record accounts for.", labels=("kind",)
+        )
+        for kind in Kind:
+            counts.add_metric((kind,), sum(one.orphan.kind is kind for one in found))
+        yield counts
+        total = summed(found)
+        yield GaugeMetricFamily(
+            "steward_orphans_hourly_usd",
+            "What all of that costs an hour, where its price is known.",
+            value=total.hourly / NANOS,
+        )
+        yield GaugeMetricFamily(
+            "steward_orphans_unpriced",
+            "How many of them are billed at a price nobody knows.",
+            value=total.unpriced,
+        )
 
 
 def _counts(fleet: Fleet) -> Iterator[GaugeMetricFamily]:

@@ -9,8 +9,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from service.api.runtimes import FrameworkRequest
-from service.api.schemas import YEAR_SECONDS, Body, Flag, Line, Name, Seconds
+from service.api.schemas import YEAR_SECONDS, Body, Flag, Instant, Line, Name, Seconds, instant
 from service.domain.node import Architecture, IdlePolicy, ProvisioningModel
+from service.domain.reimaging import Software
+from service.domain.tiers import MAX_SLICES
 from service.domain.wish import Wish
 
 Places = Annotated[tuple[Name, ...], Field(max_length=100)]
@@ -53,6 +55,12 @@ class IdleRequest(Body):
 class NodeRequest(HardwareRequest):
     """The wish for a node. What is left out, or null, is for the service to choose."""
 
+    accelerator_types: Annotated[tuple[Name, ...], Field(max_length=20)] | None = Field(
+        default=None,
+        description="Instead of accelerator_type: any of these will do, the cheapest is first.",
+        examples=[None],
+    )
+
     name: Name | None = Field(
         default=None,
         description="Lower-case letters, digits and hyphens, at most 49; unique among live nodes.",
@@ -73,8 +81,31 @@ class NodeRequest(HardwareRequest):
     provisioning_model: ProvisioningModel | None = Field(
         default=None, description="on_demand by default.", examples=["spot"]
     )
-    queued: Flag | None = Field(default=None, description="Not served by this version.")
-    architecture: Architecture | None = Field(default=None, description="vm by default.")
+    queued: Flag | None = Field(
+        default=None,
+        description="Ask through a queued resource and wait there for hardware. reserved,"
+        " flex_start and several slices always do; preemptible never can.",
+    )
+    slices: Annotated[int, Field(strict=True, ge=1, le=MAX_SLICES)] | None = Field(
+        default=None,
+        description="How many equal slices it is made of; 1 by default.",
+        examples=[None],
+    )
+    reservation: Line | None = Field(
+        default=None,
+        description="With provisioning_model reserved: which one; any of the project's by default.",
+        examples=[None],
+    )
+    valid_until: Instant | None = Field(
+        default=None,
+        description="Given up when not READY by then (RFC 3339); or say max_wait_seconds.",
+        examples=[None],
+    )
+    architecture: Architecture | None = Field(
+        default=None,
+        description="vm by default; node is the legacy TPU Node of v2 and v3, which needs a VM of"
+        " your own beside it.",
+    )
     network: Line | None = Field(default=None, examples=[None])
     subnetwork: Line | None = Field(default=None, examples=[None])
     external_ip: Flag | None = Field(default=None, description="No by default.")
@@ -101,10 +132,11 @@ class NodeRequest(HardwareRequest):
 
     def to_wish(self) -> Wish:
         """The same in the words of the domain."""
-        values = self.model_dump(exclude_none=True, exclude={"framework", "idle"})
-        framework, idle = self.framework, self.idle
+        values = self.model_dump(exclude_none=True, exclude={"framework", "idle", "valid_until"})
+        framework, idle, until = self.framework, self.idle, self.valid_until
         return Wish(
             **values,
+            valid_until=None if until is None else instant(until),
             framework=None if framework is None else framework.name,
             framework_version=None if framework is None else framework.version,
             idle=None if idle is None else IdlePolicy(**idle.model_dump()),
@@ -115,3 +147,16 @@ class NodeRequest(HardwareRequest):
         said = self.model_dump(mode="json", exclude_unset=True)
         text = json.dumps(said, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+class ReimageRequest(Body):
+    """The software for a legacy TPU Node: say one of both."""
+
+    runtime_version: Name | None = Field(default=None, examples=["2.16.1"])
+    framework: FrameworkRequest | None = Field(default=None, examples=[None])
+
+    def to_software(self) -> Software:
+        """The same in the words of the domain."""
+        if self.framework is None:
+            return Software(self.runtime_version)
+        return Software(self.runtime_version, self.framework.name, self.framework.version)

@@ -10,7 +10,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from service.api.deps import NodesDep, VersionDep, services_of
 from service.api.nodelist import PARAMETERS, read_query
-from service.api.noderequest import NodeRequest
+from service.api.noderequest import NodeRequest, ReimageRequest
 from service.api.nodeviews import (
     EntryPage,
     EntryView,
@@ -129,6 +129,19 @@ def start_node(node_id: str, nodes: NodesDep, version: VersionDep) -> Response:
     return _accepted(nodes, nodes.start(node_id, version=version).id)
 
 
+@router.post(
+    "/{node_id}:reimage",
+    status_code=202,
+    operation_id="reimage_node",
+    responses=_ACCEPTED | may_answer(400, 404, 409, 412, 413, 415, 422),
+)
+def reimage_node(
+    node_id: str, body: ReimageRequest, nodes: NodesDep, version: VersionDep
+) -> Response:
+    """Ask for other software on a legacy TPU Node; nobody can use it while that is put there."""
+    return _accepted(nodes, nodes.reimage(node_id, body.to_software(), version=version).id)
+
+
 @router.get("/{node_id}", operation_id="get_node", responses=_NODE | may_answer(404, 422))
 def get_node(node_id: str, nodes: NodesDep) -> Response:
     """One node."""
@@ -167,6 +180,7 @@ def get_node_cost(node_id: str, nodes: NodesDep) -> NodeCostView:
         uncertainty=usd(cost.uncertainty),
         estimated=cost.estimated,
         unpriced_seconds=cost.unpriced_seconds,
+        not_included=cost.not_included,
         as_of=rfc3339(cost.as_of),
     )
 

@@ -23,6 +23,7 @@ class PlacementView(View):
 
     attempt: int = Field(examples=[1])
     zone: str = Field(examples=["us-west4-a"])
+    accelerator_type: str = Field(examples=["v5litepod-16"])
     provisioning_model: ProvisioningModel
     cloud_id: str = Field(examples=["trainer-a1b2c3d4"])
     started_at: Time
@@ -39,6 +40,15 @@ class IdleView(View):
     action: str
 
 
+class SliceView(View):
+    """What was seen of one slice of a node that is made of several."""
+
+    slice: int
+    cloud_id: str
+    state: str
+    health: str
+
+
 class NodeView(View):
     """One node: what was asked for, what was seen, and what it costs as of now."""
 
@@ -48,13 +58,29 @@ class NodeView(View):
     project: str = Field(examples=["lab"])
     zone: str = Field(examples=["us-west4-a"])
     zones: tuple[str, ...] = Field(description="Where it is tried, in this order.")
-    accelerator_type: str = Field(examples=["v5litepod-16"])
+    accelerator_type: str = Field(
+        description="What it is made of, or tried as now.", examples=["v5litepod-16"]
+    )
+    accelerator_types: tuple[str, ...] = Field(
+        description="Every type that will do, the first to be tried first.",
+        examples=[["v5litepod-16"]],
+    )
     generation: str = Field(examples=["v5e"])
     topology: str = Field(examples=["4x4"])
     chips: int = Field(examples=[16])
     hosts: int = Field(examples=[4])
     runtime_version: str = Field(examples=["v2-alpha-tpuv5-lite"])
     provisioning_model: ProvisioningModel
+    queued: bool = Field(description="Whether it is asked for through a queued resource.")
+    queue_state: str = Field(
+        description="What was last seen of that, in Google's words; empty until it was seen.",
+        examples=[""],
+    )
+    slices: int = Field(description="Of how many equal slices it is made.", examples=[1])
+    slice_states: tuple[SliceView, ...] = Field(
+        description="Each slice where there are several.", examples=[[]]
+    )
+    reservation: str = Field(examples=[""])
     architecture: Architecture
     asked: Asked
     state: str = Field(description="Google's name of it, or one of ours.", examples=["READY"])
@@ -68,6 +94,7 @@ class NodeView(View):
     delete_reason: str
     ttl_seconds: int | None
     max_wait_seconds: int | None
+    valid_until: Time | None = Field(description="Given up when it was not READY by then.")
     recreate_on_preemption: bool
     idle: IdleView | None
     placements: tuple[PlacementView, ...]
@@ -123,6 +150,9 @@ class NodeCostView(View):
     uncertainty: Usd = Field(description="How much of the cost may not be true.")
     estimated: bool = Field(description="Whether it is still growing, or may be corrected.")
     unpriced_seconds: int = Field(description="Used at a price nobody knows; in no figure.")
+    not_included: tuple[str, ...] = Field(
+        description="What it costs elsewhere, and is in no figure here.", examples=[[]]
+    )
     as_of: Time
 
 

@@ -79,6 +79,7 @@ KINDS: Mapping[type[errors.StewardError], Kind] = {
     ),
     errors.NotOffered: Kind(422, "not-offered", "Not offered there"),
     errors.RuntimeMismatch: Kind(422, "runtime-mismatch", "The runtime version does not fit"),
+    errors.QuotaTooSmall: Kind(422, "quota-too-small", "Google allows less than that"),
     errors.BudgetExceeded: Kind(403, "budget-exceeded", "Over budget"),
     errors.CloudError: Kind(502, "cloud-error", "The cloud failed"),
     errors.CapacityUnavailable: Kind(503, "capacity-unavailable", "No hardware there now", 60),

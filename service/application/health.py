@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from service.domain.clock import Clock
+from service.domain.estimate import hourly
+from service.domain.metering import Usage
 from service.domain.pricing import PriceBook, Sku
-from service.store.fleet import FleetCount
+from service.store.fleet import FleetCount, Overdue
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 
@@ -46,6 +48,15 @@ class Fleet:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Late:
+    """A deletion that does not come to its end. `hourly` is nano-dollars an hour for what is still
+    billed of it, 0 where nothing is; None where nobody knows the price."""
+
+    overdue: Overdue
+    hourly: int | None
+
+
 class HealthService:
     """Answers probes and gauges; none of it calls the cloud."""
 
@@ -79,7 +90,22 @@ class HealthService:
             unpriced += 0 if rate else sku_nodes
         return Fleet(counts, nodes, chips, burn, unpriced, sights, now)
 
+    def overdue(self, limit: int) -> tuple[int, Sequence[Late]]:
+        """How many deletions do not come to their end, and the oldest of them."""
+        now = self._clock()
+        with self._units.reading() as unit:
+            book = self._prices.book(unit)
+            number, found = unit.fleet.overdue(limit)
+            return number, [
+                Late(one, _hourly(book, unit.usage.running_of(one.node_id), now)) for one in found
+            ]
+
 
 def _rate(book: PriceBook, sku: Sku, now: int) -> int:
     price = book.at(sku, now)
     return 0 if price is None else price.per_chip_hour
+
+
+def _hourly(book: PriceBook, running: Sequence[Usage], now: int) -> int | None:
+    rates = [hourly(one.chips, book.at(one.sku, now)) for one in running]
+    return None if None in rates else sum(rate or 0 for rate in rates)

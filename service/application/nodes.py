@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from service.domain import catalog, wish
+from service.application import quotas
+from service.domain import alternatives, catalog, reimaging, tiers
 from service.domain.clock import Clock
+from service.domain.connection import Connection, connection_to
 from service.domain.errors import Conflict, Rejected, StaleVersion
 from service.domain.estimate import hourly, sku_of
 from service.domain.event import Event
+from service.domain.legacy import not_included
 from service.domain.metering import Meter
 from service.domain.names import cloud_id_for, new_id
 from service.domain.node import Asked, Node, NodeSpec
+from service.domain.pricing import PriceBook
+from service.domain.reimaging import Software
 from service.domain.wish import Wish
 from service.store.ledger import Line
 from service.store.listing import ANY, Filter, Page
@@ -41,7 +46,8 @@ class Requested:
 class NodeCost:
     """What a node cost so far, in nano-dollars. `list_cost` is the same seconds at the on-demand
     price, None where that is not known; `uncertainty` how much of `cost` may not be true;
-    `unpriced_seconds` were used at a price nobody knows, and are in no figure."""
+    `unpriced_seconds` were used at a price nobody knows, and are in no figure; `not_included` says
+    what else the node costs its owner, elsewhere."""
 
     cost: int
     list_cost: int | None
@@ -50,6 +56,7 @@ class NodeCost:
     estimated: bool
     unpriced_seconds: int
     as_of: int
+    not_included: tuple[str, ...] = ()
 
 
 class NodeService:
@@ -75,25 +82,15 @@ class NodeService:
         if key is not None and (known := self._known(actor, key, body_digest)) is not None:
             return known
         wanted = replace(wanted, project=self._project(wanted.project))
-        accelerator = wish.hardware(wanted, catalog.load())
-        zones = wish.candidates(wanted, accelerator, catalog.load())
-        model = wanted.provisioning_model
+        tiers.check_times(wanted.valid_until, wanted.max_wait_seconds, self._clock())
+        now = self._clock()
         with self._units.reading() as unit:
             book = self._prices.book(unit)
-        now = self._clock()
-        rates = {
-            zone: hourly(accelerator.chips, book.at(sku_of(accelerator, model, zone), now))
-            for zone in zones
-        }
-        if len(zones) > 1 and not wanted.zones:
-            zones = tuple(sorted(zones, key=lambda z: (rates[z] is None, rates[z] or 0)))
-        meant = wish.understood(wanted, accelerator, zones)
-        warnings = list(meant.warnings)
-        if rates[zones[0]] is None:
-            warnings.append(f"no {model} price is known for {accelerator.name} in {zones[0]}")
+            meant = alternatives.settled(wanted, catalog.load(), _rate(wanted, book, now))
+            warnings = (*meant.warnings, *quotas.warnings(unit, meant.spec, now))
         for _ in range(ATTEMPTS):
             try:
-                return self._write(wanted, meant.spec, key, body_digest, actor, tuple(warnings))
+                return self._write(wanted, meant.spec, key, body_digest, actor, warnings)
             except StaleVersion:
                 continue
         raise Conflict("the same name or key was written again and again; try once more")
@@ -142,6 +139,30 @@ class NodeService:
         """Ask for a stopped node to run again."""
         return self._ask(node_id, Asked.PRESENT, version, actor)
 
+    def reimage(
+        self, node_id: str, software: Software, *, version: int | None = None, actor: str = ""
+    ) -> Node:
+        """Ask for other software on a legacy TPU Node; asking for what it has changes nothing.
+
+        Raises Rejected for a TPU VM and for what does not fit, Conflict where it cannot be now.
+        """
+
+        def change(unit: Unit, node: Node) -> Node:
+            now = self._clock()
+            after = reimaging.wanted(node, software, now)
+            if after is node:
+                return node
+            versions = f"{after.spec.runtime_version}, was {node.spec.runtime_version}"
+            message = f"reimage asked for: {versions}"
+            unit.events.add(Event(node.id, now, "asked", message, actor or "caller"))
+            return unit.nodes.save(after)
+
+        return self._changed(node_id, version, change)
+
+    def connection(self, node_id: str) -> Connection:
+        """How to reach a node; raises Conflict while it cannot be reached."""
+        return connection_to(self.get(node_id))
+
     def events(self, node_id: str, after: int, limit: int) -> Sequence[tuple[int, Event]]:
         """The story of a node: numbered events after `after`, oldest first."""
         with self._units.reading() as unit:
@@ -158,7 +179,7 @@ class NodeService:
         """What a node cost so far, to the second."""
         now = self._clock()
         with self._units.reading() as unit:
-            unit.nodes.get(node_id)
+            node = unit.nodes.get(node_id)
             book = self._prices.book(unit)
             intervals = unit.usage.of(node_id)
         cost = chip_seconds = uncertainty = unpriced = 0
@@ -173,7 +194,16 @@ class NodeService:
             if list_cost is not None:
                 list_cost = None if listed.unpriced_seconds() else list_cost + listed.total()
         estimated = any(u.end is None or u.uncertain_seconds for u in intervals)
-        return NodeCost(cost, list_cost, chip_seconds, uncertainty, estimated, unpriced, now)
+        return NodeCost(
+            cost,
+            list_cost,
+            chip_seconds,
+            uncertainty,
+            estimated,
+            unpriced,
+            now,
+            not_included(node),
+        )
 
     def _known(self, actor: str, key: str, body_digest: str) -> Requested | None:
         """What the key has led to; before anything is checked that may have changed since."""
@@ -211,13 +241,14 @@ class NodeService:
                     return Requested(unit.nodes.get(known), warnings, created=False)
             node = _new_node(wanted, spec, now)
             unit.nodes.add(node)
-            message = f"asked for: {spec.accelerator_type}, {spec.provisioning_model}"
+            images = dict.fromkeys(one.runtime_version for one in spec.possible)
+            message = f"asked for: {' or '.join(spec.accelerator_types)}, {spec.provisioning_model}"
             unit.events.add(
                 Event(
                     node.id,
                     now,
                     "asked",
-                    f"{message}, {spec.runtime_version}, in {' or '.join(spec.zones[:3])}",
+                    f"{message}, {' or '.join(images)}, in {' or '.join(spec.zones[:3])}",
                     actor or "caller",
                     {"zones": list(spec.zones), "warnings": list(warnings)},
                 )
@@ -227,22 +258,26 @@ class NodeService:
         return Requested(node, warnings, created=True)
 
     def _ask(self, node_id: str, asked: Asked, version: int | None, actor: str) -> Node:
+        return self._changed(
+            node_id, version, lambda unit, node: self._change(unit, node, asked, actor)
+        )
+
+    def _changed(
+        self, node_id: str, version: int | None, change: Callable[[Unit, Node], Node]
+    ) -> Node:
+        """Make the change in one unit of work; if any version does, again when overtaken."""
         for _ in range(ATTEMPTS):
             try:
                 with self._units() as unit:
-                    return self._change(unit, unit.nodes.get(node_id), asked, version, actor)
+                    node = unit.nodes.get(node_id)
+                    _check_version(node, version)
+                    return change(unit, node)
             except StaleVersion:
                 if version is not None:
                     raise
         raise Conflict(f"node {node_id} is being changed over and over; try once more")
 
-    def _change(
-        self, unit: Unit, node: Node, asked: Asked, version: int | None, actor: str
-    ) -> Node:
-        if version is not None and version != node.version:
-            raise StaleVersion(
-                f"node {node.id} has changed since you looked at it", version=node.version
-            )
+    def _change(self, unit: Unit, node: Node, asked: Asked, actor: str) -> Node:
         if node.asked is asked or (node.ended and asked is Asked.ABSENT):
             return node
         _check(node, asked)
@@ -250,7 +285,14 @@ class NodeService:
         unit.events.add(Event(node.id, now, "asked", _SENTENCES[asked], actor or "caller"))
         requested_at = now if asked is Asked.ABSENT else None
         return unit.nodes.save(
-            replace(node, asked=asked, delete_requested_at=requested_at, tries=0, next_try_at=now)
+            replace(
+                node,
+                asked=asked,
+                delete_requested_at=requested_at,
+                alarmed_at=None,
+                tries=0,
+                next_try_at=now,
+            )
         )
 
 
@@ -259,6 +301,20 @@ _SENTENCES = {
     Asked.STOPPED: "stop asked for",
     Asked.PRESENT: "start asked for",
 }
+
+
+def _rate(wanted: Wish, book: PriceBook, now: int) -> alternatives.Rate:
+    model = wanted.provisioning_model
+    return lambda accelerator, zone: hourly(
+        accelerator.chips, book.at(sku_of(accelerator, model, zone), now)
+    )
+
+
+def _check_version(node: Node, version: int | None) -> None:
+    if version is not None and version != node.version:
+        raise StaleVersion(
+            f"node {node.id} has changed since you looked at it", version=node.version
+        )
 
 
 def _check(node: Node, asked: Asked) -> None:

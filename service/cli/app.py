@@ -16,6 +16,7 @@ from service.cli import (
     estimate,
     migrate,
     nodes,
+    orphans,
     prices,
     runtimes,
     serve,
@@ -59,6 +60,7 @@ for command in (
 ):
     app.command()(command)
 app.add_typer(nodes.app, name="nodes")
+app.add_typer(orphans.app, name="orphans")
 app.add_typer(runtimes.app, name="runtimes")
 app.add_typer(prices.app, name="prices")
 app.add_typer(catalog.app, name="catalog")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
 from service.cli import options
 from service.cli.client import connected
-from service.cli.render import as_json, table
+from service.cli.failure import Failure
+from service.cli.render import as_json, echo, table
+from service.cli.wording import NOTHING, age, moment
 
 app = typer.Typer(help="What Google offers.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -75,3 +79,132 @@ def zones(
             for one in answer.value["zones"]
         ),
     )
+
+
+@app.command()
+def capacity(  # noqa: PLR0913, PLR0917 - each is an option of the command line
+    zone: Annotated[str | None, typer.Option(metavar="ZONE", help="Only this zone.")] = None,
+    accelerator_type: Annotated[
+        str | None, typer.Option(metavar="TYPE", help="Only this type, as in v5litepod-8.")
+    ] = None,
+    generation: Generation = None,
+    model: options.Model = None,
+    project: Annotated[str | None, typer.Option(metavar="ID", help="Only this project.")] = None,
+    window: Annotated[
+        str, typer.Option(metavar="WINDOW", help="Since when: 7d, 24h, today, mtd, or A,B.")
+    ] = "7d",
+    json: options.Json = False,
+) -> None:
+    """Show where hardware was to be had lately, and what is left alone for now."""
+    asked = {
+        "window": window,
+        "zone": zone,
+        "accelerator_type": accelerator_type,
+        "generation": generation,
+        "provisioning_model": options.model(model),
+        "project": project,
+    }
+    with connected() as client:
+        answer = client.pages("/v1/catalog/capacity", "capacity", asked)
+    if json:
+        as_json(answer)
+    elif not answer.value["capacity"]:
+        echo("nothing was tried in that time")
+    else:
+        table(_CAPACITY, map(_tried, answer.value["capacity"]))
+
+
+@app.command()
+def quotas(
+    region: Annotated[
+        str | None, typer.Option(metavar="REGION", help="Only this region and its zones.")
+    ] = None,
+    generation: Generation = None,
+    project: Annotated[str | None, typer.Option(metavar="ID", help="Only this project.")] = None,
+    json: options.Json = False,
+) -> None:
+    """Show what Google said that the projects may have, and what counts against it."""
+    asked = {"region": region, "generation": generation, "project": project}
+    with connected() as client:
+        answer = client.pages("/v1/catalog/quotas", "quotas", asked)
+    found = answer.value["quotas"]
+    if json:
+        as_json(answer)
+    elif not found:
+        echo("Google has refused nothing for want of quota yet, and it cannot be asked beforehand")
+    else:
+        table(_QUOTAS, map(_limit, found))
+        echo("", *dict.fromkeys(f"{one['where']}: {one['said']}" for one in found))
+
+
+@app.command("forget-quota")
+def forget_quota(
+    quota: Annotated[
+        str, typer.Argument(metavar="ID", help="Its id, as `catalog quotas` shows it.")
+    ],
+    json: options.Json = False,
+) -> None:
+    """Believe a limit no more, once Google has raised it."""
+    if not _ID.fullmatch(quota):
+        raise Failure(f"{quota[:80]!r} is no id of a quota; see: tpu-steward catalog quotas")
+    with connected() as client:
+        answer = client.ask("POST", f"/v1/catalog/quotas/{quota}:forget")
+    if json:
+        as_json(answer)
+        return
+    one = answer.value
+    echo(
+        f"forgotten: {one['limit'] or 'a limit'} of {one['allowed']:,} in {one['where']};"
+        " what waits for it asks within half an hour"
+    )
+
+
+_ID = re.compile(r"[0-9a-f]{32}")
+_QUOTAS = [
+    *("WHERE", "GENERATION", "TIER", "SIZE", "PROJECT", ">ALLOWED", ">USED", ">HELD"),
+    *("LEARNED (UTC)", "REFUSES UNTIL (UTC)", "ID"),
+]
+
+
+def _limit(one: Mapping[str, Any]) -> list[str]:
+    refuses = {"old": "no more: it is old", "contradicted": "no more: more was granted"}
+    return [
+        *(one[name] for name in ("where", "generation", "tier", "size", "project")),
+        f"{one['allowed']:,}",
+        _amount(one, "used"),
+        _amount(one, "held"),
+        moment(one["observed_at"]),
+        refuses.get(one["standing"]) or moment(one["believed_until"]),
+        one["id"],
+    ]
+
+
+def _amount(one: Mapping[str, Any], what: str) -> str:
+    """Chips, and cores where those are not as many."""
+    chips, cores = one[f"{what}_chips"], one[f"{what}_cores"]
+    return f"{chips:,}" if chips == cores else f"{chips:,} ({cores:,} cores)"
+
+
+_CAPACITY = [
+    *("ZONE", "TYPE", "MODEL", "PROJECT", ">TRIED", ">READY", ">RAN OUT", ">QUOTA", ">DENIED"),
+    *(">FAILED", ">READY AFTER", ">TAKEN BACK", ">AFTER", "LEFT ALONE UNTIL (UTC)", "BECAUSE IT"),
+]
+
+
+def _tried(one: Mapping[str, Any]) -> list[str]:
+    return [
+        *(one[name] for name in ("zone", "accelerator_type", "provisioning_model", "project")),
+        *(
+            f"{one[name]:,}"
+            for name in ("attempts", "ready", "stock_outs", "quota_refusals", "denied", "failed")
+        ),
+        _time(one["median_seconds_to_ready"]),
+        f"{one['preempted']:,}",
+        _time(one["median_seconds_lived"]),
+        moment(one["back_off_until"]),
+        one["reason"] or NOTHING,
+    ]
+
+
+def _time(seconds: int | None) -> str:
+    return NOTHING if seconds is None else age(seconds)

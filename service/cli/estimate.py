@@ -24,6 +24,7 @@ def estimate(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     provisioning_model: options.Model = None,
     spot: options.Spot = False,
     preemptible: options.Preemptible = False,
+    flex_start: options.FlexStart = False,
     duration: Annotated[
         int, typer.Option("--for", parser=options.seconds, metavar="DURATION", help="How long.")
     ] = options.AN_HOUR,
@@ -37,7 +38,9 @@ def estimate(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         "chips": chips,
         "topology": topology,
         **options.places(zone, region),
-        "provisioning_model": options.model(provisioning_model, spot=spot, preemptible=preemptible),
+        "provisioning_model": options.model(
+            provisioning_model, spot=spot, preemptible=preemptible, flex_start=flex_start
+        ),
         "duration_seconds": duration,
     }
     with connected() as client:

@@ -8,6 +8,7 @@ import typer
 
 from service.cli import nodeview, options, order
 from service.cli.client import Answer, Client, connected
+from service.cli.connection import show_connection
 from service.cli.naming import find_node
 from service.cli.render import as_json, echo
 from service.cli.waiting import Goal, Patience
@@ -99,6 +100,39 @@ def start(
 ) -> None:
     """Start a node that was stopped."""
     _change(node, "start", Goal.READY, timeout if wait else None, json=json)
+
+
+@app.command()
+def reimage(
+    node: options.NodeName,
+    runtime_version: order.Runtime = None,
+    framework: options.Framework = None,
+    json: options.Json = False,
+) -> None:
+    """Put other software on a legacy TPU Node."""
+    if (runtime_version is None) is (framework is None):
+        raise typer.BadParameter("say one of both", param_hint="--runtime-version / --framework")
+    wanted = {"runtime_version": runtime_version, "framework": options.framework(framework)}
+    body = {name: value for name, value in wanted.items() if value is not None}
+    with connected() as client:
+        path = f"/v1/nodes/{find_node(client, node)}:reimage"
+        answer = client.ask("POST", path, body=body)
+    if json:
+        as_json(answer)
+    else:
+        after = answer.value
+        echo(f"{after['name']} is {after['state']} and is to run {after['runtime_version']}")
+
+
+@app.command()
+def connect(node: options.NodeName, json: options.Json = False) -> None:
+    """Say how TensorFlow, PyTorch/XLA and JAX reach a node, ready to paste."""
+    with connected() as client:
+        answer = client.get(f"/v1/nodes/{find_node(client, node)}/connection")
+    if json:
+        as_json(answer)
+    else:
+        show_connection(answer.value)
 
 
 @app.command()

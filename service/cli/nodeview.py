@@ -8,6 +8,13 @@ from typing import Any
 
 from rich.text import Text
 
+from service.cli.queue import (
+    bought,
+    gives_up,
+    made_of,
+    queue_line,
+    show_slices,
+)
 from service.cli.render import Cell, echo, facts, state, table
 from service.cli.wording import (
     NOTHING,
@@ -21,7 +28,7 @@ from service.cli.wording import (
     since,
 )
 from service.domain.clock import parse_rfc3339, wall_clock
-from service.domain.node import ENDED
+from service.domain.node import ENDED, NodeState
 
 View = Mapping[str, Any]
 
@@ -31,10 +38,16 @@ _ON_ITS_WAY = {
 }
 
 
-def shown_state(node: View) -> Text:
-    """The state, and what is asked for where that is something else."""
+def shown_state(node: View, waited: str = "") -> Text:
+    """The state, how long it has waited if that is said, and what is asked for if it is else."""
     note, there = _ON_ITS_WAY.get(node["asked"], ("", frozenset()))
-    return state(node["state"], "" if node["state"] in there else note)
+    return state(node["state"], waited + ("" if node["state"] in there else note))
+
+
+def _listed_state(node: View, now: int) -> Text:
+    """The state; of what is in the queue also how long it has been there."""
+    queued = node["state"] == NodeState.QUEUED
+    return shown_state(node, f" for {since(node['state_since'], now)}" if queued else "")
 
 
 def show_nodes(nodes: Sequence[View], *, everything: bool) -> None:
@@ -53,8 +66,8 @@ def _table(nodes: Sequence[View], *, ids: bool) -> None:
     rows: list[list[Cell]] = [
         [
             node["name"],
-            shown_state(node),
-            node["accelerator_type"],
+            _listed_state(node, now),
+            made_of(node),
             node["provisioning_model"],
             node["zone"] or NOTHING,
             since(node["created_at"], now),
@@ -77,15 +90,18 @@ def summary(nodes: Sequence[View]) -> str:
     burn = money(str(sum(map(Decimal, rates), Decimal(0))))
     unpriced = len(ready) - len(rates)
     note = f", and {counted(unpriced, 'node')} without a known price" if unpriced else ""
-    return f"{counted(len(nodes), 'node')}, {len(ready):,} ready at {burn} an hour{note}"
+    queued = sum(node["state"] == NodeState.QUEUED for node in nodes)
+    waiting = f"; {queued:,} in the queue" if queued else ""
+    return f"{counted(len(nodes), 'node')}, {len(ready):,} ready at {burn} an hour{note}{waiting}"
 
 
 def show_asked_for(node: View) -> None:
     """What was written down, and what to mind."""
     zones = node["zones"]
     where = " or ".join(zones[:3]) + (f" or {len(zones) - 3} more" if len(zones) > 3 else "")
+    types = " or ".join([made_of(node), *_other_types(node)])
     echo(
-        f"{node['name']}: {node['accelerator_type']} ({node['provisioning_model']}), {where},"
+        f"{node['name']}: {types} ({bought(node)}), {where},"
         f" {node['runtime_version']}, {exact(node['hourly_cost'])} an hour",
         f"id {node['id']}",
     )
@@ -95,10 +111,13 @@ def show_asked_for(node: View) -> None:
 def show_node(node: View) -> None:
     """Everything about one node."""
     facts(_facts(node, wall_clock()))
+    if node["slice_states"]:
+        echo("")
+        show_slices(node)
     if node["placements"]:
         echo("")
         table(
-            [">TRY", "ZONE", "MODEL", "BEGAN (UTC)", "ENDED (UTC)", "OUTCOME", "REASON"],
+            [">TRY", "ZONE", "TYPE", "MODEL", "BEGAN (UTC)", "ENDED (UTC)", "OUTCOME", "REASON"],
             (_placement(placement) for placement in node["placements"]),
         )
 
@@ -107,10 +126,14 @@ def _facts(node: View, now: int) -> Iterator[tuple[str, Cell]]:
     yield "Name", node["name"]
     yield "Id", node["id"]
     yield "State", Text.assemble(shown_state(node), f", for {since(node['state_since'], now)}")
+    yield "Queue", queue_line(node)
+    yield "Gives up", gives_up(node, now)
     yield "Last error", node["last_error"]
     yield "Hardware", _hardware(node)
-    yield "Runtime", node["runtime_version"]
-    yield "Model", node["provisioning_model"]
+    yield "Or made of", " or ".join(_other_types(node))
+    yield "Runtime", _runtime(node)
+    yield "Model", bought(node)
+    yield "Reservation", node["reservation"]
     yield "Place", f"{node['zone'] or 'no zone yet'}, project {node['project']}"
     yield "In the cloud", node["cloud_id"] or ""
     yield "Health", node["health"] or ""
@@ -136,11 +159,21 @@ def _dates(node: View, now: int) -> Iterator[tuple[str, str]]:
     yield "Deleted for", node["delete_reason"] or ""
 
 
+def _other_types(node: View) -> list[str]:
+    return [one for one in node["accelerator_types"] if one != node["accelerator_type"]]
+
+
 def _hardware(node: View) -> str:
+    each = " each" if node["slices"] > 1 else ""
     return (
-        f"{node['accelerator_type']}: {counted(node['chips'], 'chip')} of {node['generation']},"
-        f" {counted(node['hosts'], 'host')}, topology {node['topology']}"
+        f"{made_of(node)}: {counted(node['chips'], 'chip')} of {node['generation']},"
+        f" {counted(node['hosts'], 'host')}, topology {node['topology']}{each}"
     )
+
+
+def _runtime(node: View) -> str:
+    legacy = node.get("architecture") == "node"
+    return f"{node['runtime_version']}{', on a legacy TPU Node' if legacy else ''}"
 
 
 def _worker(endpoint: View) -> str:
@@ -152,6 +185,7 @@ def _placement(placement: View) -> list[Cell]:
     return [
         str(placement["attempt"]),
         placement["zone"],
+        placement["accelerator_type"] or NOTHING,
         placement["provisioning_model"],
         moment(placement["started_at"]),
         moment(placement["ended_at"]),
@@ -181,6 +215,7 @@ def show_cost(cost: View) -> None:
             ("At list price", "" if listed == cost["cost"] else exact(listed)),
             ("Unpriced", f"{age(unpriced)} at a price nobody knows" if unpriced else ""),
             ("Chip-hours", chip_hours(cost["chip_seconds"])),
+            ("Not included", "; ".join(cost.get("not_included") or ())),
             ("As of", f"{moment(cost['as_of'])} UTC"),
         ]
     )

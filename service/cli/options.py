@@ -9,9 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
+from service.domain.clock import parse_rfc3339
+
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _PARTS = re.compile(r"(?:\d{1,9}[smhd])+|\d{1,9}")
 _PART = re.compile(r"(\d{1,9})([smhd]?)")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 PATIENCE: Any = "30m"
 """How long --wait waits unless told otherwise, as it would be typed."""
@@ -63,6 +66,13 @@ def check_hardware(accelerator_type: str | None, generation: str | None) -> None
         )
 
 
+def types(names: Sequence[str]) -> dict[str, object]:
+    """The hardware as the API takes it: one type, or several of which any will do."""
+    if len(names) > 1:
+        return {"accelerator_types": list(names)}
+    return {"accelerator_type": next(iter(names), None)}
+
+
 def places(zones: Sequence[str] | None, regions: Sequence[str] | None) -> dict[str, object]:
     """Where, as the API takes it: one zone, several in their order, or regions."""
     if zones and len(zones) == 1:
@@ -82,15 +92,33 @@ def script(path: Path | None) -> str | None:
         ) from None
 
 
-def model(name: str | None, *, spot: bool, preemptible: bool) -> str | None:
+def model(
+    name: str | None, *, spot: bool = False, preemptible: bool = False, flex_start: bool = False
+) -> str | None:
     """The provisioning model that is meant; usage error when it is said twice, differently."""
-    meant = {name} if name else set()
-    meant |= ({"spot"} if spot else set()) | ({"preemptible"} if preemptible else set())
+    short = {"spot": spot, "preemptible": preemptible, "flex_start": flex_start}
+    meant = {one for one, said in short.items() if said}
+    meant |= {name.replace("-", "_").lower()} if name else set()
     if len(meant) > 1:
         raise typer.BadParameter(
-            "say only one of --spot, --preemptible and --provisioning-model", param_hint="--spot"
+            "say only one of --provisioning-model, --spot, --preemptible and --flex-start",
+            param_hint="--provisioning-model",
         )
-    return meant.pop().replace("-", "_").lower() if meant else None
+    return meant.pop() if meant else None
+
+
+def instant(text: str) -> str:
+    """`2026-11-05T18:00:00Z`, or a date, as it was typed; usage error for all else."""
+    said = text.strip()
+    if _PARTS.fullmatch(said):
+        raise typer.BadParameter(f"{said} is a duration; say --max-wait {said} for that")
+    try:
+        parse_rfc3339(f"{said}T00:00:00Z" if _DATE.fullmatch(said) else said)
+    except (ValueError, OverflowError):
+        raise typer.BadParameter(
+            f"{text!r} is no instant; write it as 2026-11-05T18:00:00Z, or as a date: 2026-11-06"
+        ) from None
+    return said
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print the API's JSON as it is.")]
@@ -129,17 +157,28 @@ Framework = Annotated[
     str | None,
     typer.Option(metavar="NAME[=VERSION]", help="jax, pytorch or tensorflow, to run on it."),
 ]
+Architecture = Annotated[
+    str | None,
+    typer.Option(metavar="KIND", help="vm, or node for the legacy TPU Node of v2 and v3."),
+]
 Model = Annotated[
     str | None,
     typer.Option(
         "--provisioning-model",
         metavar="MODEL",
-        help="on_demand, spot, preemptible or reserved.",
+        help="on_demand, spot, preemptible, reserved or flex_start.",
     ),
 ]
 Spot = Annotated[bool, typer.Option("--spot", help="The same as --provisioning-model spot.")]
 Preemptible = Annotated[
     bool, typer.Option("--preemptible", help="The same as --provisioning-model preemptible.")
+]
+FlexStart = Annotated[
+    bool,
+    typer.Option(
+        "--flex-start",
+        help="The same as --provisioning-model flex_start: for 7 days at most, in few zones.",
+    ),
 ]
 Labels = Annotated[
     list[str] | None,

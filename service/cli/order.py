@@ -13,7 +13,15 @@ from service.cli.client import connected
 from service.cli.nodeview import show_asked_for, show_node
 from service.cli.render import as_json
 from service.cli.waiting import Goal, Patience
+from service.domain.tiers import MAX_SLICES
 
+Types = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TYPE",
+        help="Google's name of the hardware, as in v5litepod-8; said again, any of them will do.",
+    ),
+]
 Runtime = Annotated[
     str | None, typer.Option(metavar="VERSION", help="Instead of --framework: the image's name.")
 ]
@@ -29,7 +37,11 @@ Ttl = Annotated[
 ]
 MaxWait = Annotated[
     int | None,
-    typer.Option(parser=options.seconds, metavar="DURATION", help="Give up trying after this."),
+    typer.Option(
+        parser=options.seconds,
+        metavar="DURATION",
+        help="Give up when it is not READY after so long.",
+    ),
 ]
 Recreate = Annotated[
     bool, typer.Option("--recreate-on-preemption", help="Make it anew when it is preempted.")
@@ -37,6 +49,35 @@ Recreate = Annotated[
 Script = Annotated[
     Path | None,
     typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Every worker runs it."),
+]
+Queued = Annotated[
+    bool,
+    typer.Option(
+        "--queued",
+        help="Wait in Google's queue for on_demand or spot; reserved, flex_start and --slices"
+        " always do, preemptible cannot.",
+    ),
+]
+Slices = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", min=1, max=MAX_SLICES, help="One node of so many equal slices, queued."
+    ),
+]
+Reservation = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="With --provisioning-model reserved: which; any of the project's when left out.",
+    ),
+]
+ValidUntil = Annotated[
+    str | None,
+    typer.Option(
+        parser=options.instant,
+        metavar="INSTANT",
+        help="Give up when it is not READY by then, as in 2026-11-05T18:00:00Z.",
+    ),
 ]
 Network = Annotated[str | None, typer.Option(metavar="NAME", help="As Google names it.")]
 ExternalIp = Annotated[bool, typer.Option("--external-ip", help="Reachable from outside.")]
@@ -50,7 +91,7 @@ Key = Annotated[
 
 
 def create(  # noqa: PLR0913, PLR0917 - each is an option of the command line
-    accelerator_type: options.AcceleratorType = None,
+    accelerator_type: Types = None,
     generation: options.Generation = None,
     chips: options.Chips = None,
     topology: options.Topology = None,
@@ -58,9 +99,14 @@ def create(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     region: options.Regions = None,
     framework: options.Framework = None,
     runtime_version: Runtime = None,
+    architecture: options.Architecture = None,
     provisioning_model: options.Model = None,
     spot: options.Spot = False,
     preemptible: options.Preemptible = False,
+    flex_start: options.FlexStart = False,
+    reservation: Reservation = None,
+    queued: Queued = False,
+    slices: Slices = None,
     name: Name = None,
     project: Project = None,
     team: Team = None,
@@ -68,6 +114,7 @@ def create(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     label: options.Labels = None,
     ttl: Ttl = None,
     max_wait: MaxWait = None,
+    valid_until: ValidUntil = None,
     recreate_on_preemption: Recreate = False,
     startup_script: Script = None,
     network: Network = None,
@@ -96,21 +143,24 @@ def create(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 
 
 _AS_TYPED = (
-    *("accelerator_type", "generation", "chips", "topology", "runtime_version", "name", "project"),
+    *("generation", "chips", "topology", "runtime_version", "name", "project"),
     *("team", "owner", "recreate_on_preemption", "network", "subnetwork", "external_ip"),
-    "service_account",
+    *("service_account", "architecture", "reservation", "queued", "slices", "valid_until"),
 )
 
 
 def body_of(typed: Mapping[str, Any]) -> dict[str, Any]:
     """The body of the request; what was not typed is left to the service."""
-    options.check_hardware(typed["accelerator_type"], typed["generation"])
+    types = typed["accelerator_type"] or []
+    options.check_hardware(next(iter(types), None), typed["generation"])
     body = {
         **{name: typed[name] for name in _AS_TYPED},
+        **options.types(types),
         **options.places(typed["zone"], typed["region"]),
         "framework": options.framework(typed["framework"]),
         "provisioning_model": options.model(
-            typed["provisioning_model"], spot=typed["spot"], preemptible=typed["preemptible"]
+            typed["provisioning_model"],
+            **{name: typed[name] for name in ("spot", "preemptible", "flex_start")},
         ),
         "labels": options.mapping(typed["label"], "--label"),
         "metadata": options.mapping(typed["metadata"], "--metadata"),

@@ -16,11 +16,6 @@ app = typer.Typer(
     help="The software images of the hardware.", no_args_is_help=True, rich_markup_mode=None
 )
 
-Architecture = Annotated[
-    str | None,
-    typer.Option(metavar="KIND", help="vm, or node for the legacy TPU Node of v2 and v3."),
-]
-
 
 @app.command()
 def resolve(
@@ -33,7 +28,7 @@ def resolve(
     zone: Annotated[
         str | None, typer.Option(metavar="ZONE", help="Also check that it is offered there.")
     ] = None,
-    architecture: Architecture = None,
+    architecture: options.Architecture = None,
     json: options.Json = False,
 ) -> None:
     """Name the runtime version that fits, and say why."""
@@ -70,7 +65,7 @@ def list_runtimes(
     framework: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only for this framework.")
     ] = None,
-    architecture: Architecture = None,
+    architecture: options.Architecture = None,
     json: options.Json = False,
 ) -> None:
     """List the runtime versions that are known, the best first."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from service.cli.client import Answer, Client, Unreachable
 from service.cli.failure import Failure
+from service.cli.queue import READY, queue_line, slices_ready
 from service.cli.render import cleaned, complain, console
 from service.cli.wording import age
 from service.domain.node import ENDED
@@ -86,10 +87,17 @@ class Patience:
 
 
 def seen(node: Mapping[str, Any]) -> str:
-    """What there is to see of a node on its way: its state, where, and what went wrong last."""
-    where = f"  {node['zone']}" if node.get("zone") else ""
-    why = f"  {node['last_error']}" if node.get("last_error") else ""
-    return cleaned(f"{node['state']}{where}{why}")
+    """What there is to see of a node on its way: its state, where, how it stands in the queue, how
+    many of its slices are READY, and what went wrong last."""
+    there = node["state"] == READY or node["state"] in ENDED
+    more = () if there else (_queue(node), slices_ready(node))
+    said = (node["state"], node["zone"], *more, node["last_error"])
+    return cleaned("  ".join(one for one in said if one))
+
+
+def _queue(node: Mapping[str, Any]) -> str:
+    line = queue_line(node)
+    return f"queued resource {line}" if line else ""
 
 
 @contextmanager
@@ -118,7 +126,8 @@ def _missed(node: Mapping[str, Any]) -> str:
 
 
 def _late(node: Mapping[str, Any], elapsed: int) -> str:
+    queue = _queue(node)
     return (
-        f"{node['name']} is still {node['state']} after {age(elapsed)}; it goes on without us:"
-        f" tpu-steward nodes show {node['name']}"
+        f"{node['name']} is still {node['state']}{f' ({queue})' if queue else ''} after"
+        f" {age(elapsed)}; it goes on without us: tpu-steward nodes show {node['name']}"
     )

@@ -25,11 +25,13 @@ class Pace:
         self._burst = burst
         self._lock = threading.Lock()
         self._left: dict[str, tuple[float, float]] = {}
+        self._last_turn: dict[str, float] = {}
 
     def take(self, project: str) -> None:
         """Count one create; RateLimited, with `retry_after` in seconds, when none may be sent now.
 
-        It never blocks: a controller that slept here would hold up every other node.
+        It never blocks: a controller that slept here would hold up every other node. Whoever is
+        refused gets a turn of its own, so that five hundred do not all come back for the next one.
         """
         with self._lock:
             tokens, now = self._refilled(project)
@@ -37,9 +39,17 @@ class Pace:
                 raise RateLimited(
                     f"no more creates in {project} for the moment: they are spread out so that"
                     " Google's limit per minute is not met",
-                    retry_after=math.ceil((1 - tokens) / self._per_second),
+                    retry_after=math.ceil(self._turn(project, tokens, now) - now),
                 )
             self._left[project] = (tokens - 1, now)
+
+    def _turn(self, project: str, tokens: float, now: float) -> float:
+        """When the next one that is refused may come: after all that were refused before it."""
+        soonest = now + (1 - tokens) / self._per_second
+        last = self._last_turn.get(project, 0.0)
+        turn = max(soonest, last + 1 / self._per_second) if last > now else soonest
+        self._last_turn[project] = turn
+        return turn
 
     def _refilled(self, project: str) -> tuple[float, float]:
         now = self._clock()

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from service.domain.node import CloudNode, NodeSpec, Place
+from service.domain.node import Architecture, CloudNode, NodeSpec, Place
 from service.domain.operation import Operation
+from service.domain.queue import QueuedResource
 
-__all__ = ["Inventory", "Operation", "Order", "Sighting", "TpuCloud"]
+__all__ = ["EVERYWHERE", "Inventory", "Operation", "Order", "Queue", "Sighting", "TpuCloud"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +49,39 @@ class Inventory:
         return zone not in self.unreachable
 
 
+EVERYWHERE = "-"
+"""In place of a zone, as in Google's names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """Every queued resource of a project at one look, by full name, and the zones it says nothing
+    about. `digest` and `entries` are to it what `digest` and `sightings` are to an inventory."""
+
+    project: str
+    digest: bytes
+    entries: Callable[[], Mapping[str, QueuedResource]]
+    unreachable: frozenset[str]
+    pages: int
+
+    def knows(self, zone: str) -> bool:
+        """Whether absence from this list says anything about that zone."""
+        return not self.unreachable & {zone, EVERYWHERE}
+
+
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is sent to create one node: the spec, where, under which name, with which labels."""
+    """What is sent to create one node: the spec, where, under which name, with which labels.
+
+    With `spec.queued` it is a queued resource of that name, for a node of the same name, or for
+    slices that have the name with -0, -1 and so on behind it; Google itself gives it up when it
+    was not granted by `valid_until` (a whole UTC second).
+    """
 
     place: Place
     spec: NodeSpec
     labels: Mapping[str, str]
+    valid_until: int | None = None
 
 
 class TpuCloud(Protocol):
@@ -77,6 +104,26 @@ class TpuCloud(Protocol):
 
     def delete(self, place: Place) -> Operation:
         """Ask for the end of a node. Raises CloudNotFound when there is nothing to delete."""
+        ...
+
+    def queue(self, project: str) -> Queue:
+        """All queued resources of a project over all zones. One page that fails fails the whole."""
+        ...
+
+    def queued(self, place: Place) -> QueuedResource:
+        """One queued resource, now. Raises CloudNotFound when the cloud says there is none."""
+        ...
+
+    def dequeue(self, place: Place, *, force: bool) -> Operation:
+        """Ask for the end of a queued resource, with `force` of its nodes first.
+
+        It may be accepted and fail later, inside its operation: in PROVISIONING it does. Raises
+        CloudNotFound when there is nothing to delete.
+        """
+        ...
+
+    def reimage(self, place: Place, runtime_version: str) -> Operation:
+        """Ask for a legacy TPU Node to be made anew with another software version."""
         ...
 
     def start(self, place: Place) -> Operation:
@@ -103,10 +150,14 @@ class TpuCloud(Protocol):
         """What each worker, in order, has written under `namespace`; empty where nothing was."""
         ...
 
-    def runtime_versions(self, project: str, zone: str) -> Sequence[str]:
-        """The runtime versions that the zone offers."""
+    def runtime_versions(
+        self, project: str, zone: str, architecture: Architecture = Architecture.VM
+    ) -> Sequence[str]:
+        """The runtime versions that the zone offers for nodes of that architecture."""
         ...
 
-    def accelerator_types(self, project: str, zone: str) -> Sequence[str]:
-        """The accelerator types that the zone offers."""
+    def accelerator_types(
+        self, project: str, zone: str, architecture: Architecture = Architecture.VM
+    ) -> Sequence[str]:
+        """The accelerator types that the zone offers as nodes of that architecture."""
         ...

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from service.controllers.posting import post
 from service.domain.event import Event
-from service.domain.metering import Usage, is_billable
+from service.domain.metering import WHOLE, Evidence, Usage, is_billable
 from service.domain.node import CloudNode, Node
 from service.domain.observation import Belief, Looking, gone, observed
 from service.domain.placement import Outcome
 from service.domain.pricing import PriceBook
+from service.domain.slices import folded, numbers, part
 from service.store.observations import Observation
 from service.store.unit import Unit
+
+Sights = Mapping[int, tuple[CloudNode, Looking]]
+"""What was seen, and how, of each slice that was looked at; of WHOLE where there are no slices."""
+
+Lost = Mapping[int, tuple[str, Looking]]
+"""The state that each slice is now said to be in, of which the cloud says that it is not there."""
 
 
 def needs_evidence(node: Node, sight: CloudNode) -> bool:
@@ -22,44 +30,102 @@ def needs_evidence(node: Node, sight: CloudNode) -> bool:
     )
 
 
-def believe(
-    unit: Unit, node: Node, sight: CloudNode, looking: Looking, book: PriceBook, source: str
+def believe(unit: Unit, node: Node, sights: Sights, book: PriceBook, source: str) -> Node:
+    """Write down what was seen of a node, or of some of its slices; answers it as it is now."""
+    parts = []
+    for number in numbers(node):
+        one = part(node, number)
+        if number in sights:
+            one = _believe_part(unit, one, number, sights[number], _Pen(book, source))
+        parts.append(one)
+    now = max(looking.now for _, looking in sights.values())
+    after = folded(node, parts, now)
+    if node.up_since is None and after.up_since is not None:
+        unit.placements.came_up(node.id, node.attempt, after.up_since)
+    return after
+
+
+@dataclass(frozen=True, slots=True)
+class _Pen:
+    """What a belief is written down with: the prices, and who saw it."""
+
+    book: PriceBook
+    source: str
+
+
+def _believe_part(
+    unit: Unit,
+    one: Node,
+    number: int,
+    seen: tuple[CloudNode, Looking],
+    pen: _Pen,
 ) -> Node:
-    """Write down what was seen of a node; answers it as it is now."""
-    running = unit.usage.running(node.id)
-    belief = observed(node, sight, running, looking)
-    if belief.node.state != node.state:
-        unit.observations.add(_observation(belief, looking, source))
+    sight, looking = seen
+    running = unit.usage.running(one.id, number)
+    belief = observed(one, sight, running, looking)
+    if belief.node.state != one.state:
+        unit.observations.add(_observation(belief, looking, pen.source))
     if belief.usage is not None and belief.usage != running:
-        _write_usage(unit, belief.usage, book, looking.now)
-    if node.up_since is None and belief.node.up_since is not None:
-        unit.placements.came_up(node.id, node.attempt)
-    unit.events.add(*belief.events)
+        _write_usage(unit, replace(belief.usage, slice=number), pen.book, looking.now)
+    unit.events.add(*(_of_slice(event, number) for event in belief.events))
     return belief.node
 
 
-def end_usage(unit: Unit, node: Node, looking: Looking, book: PriceBook) -> Node:
+def end_usage(unit: Unit, node: Node, looking: Callable[[Node], Looking], book: PriceBook) -> Node:
     """Close the usage of a node that was just ended or is gone; answers it as it is now."""
-    running = unit.usage.running(node.id)
-    usage = gone(node, running, looking)
+    parts = []
+    for number in numbers(node):
+        one = part(node, number)
+        parts.append(_end_part(unit, one, number, looking(one), book))
+    after = folded(node, parts, node.state_since)
+    if node.up_since is None and after.up_since is not None:
+        unit.placements.came_up(node.id, node.attempt, after.up_since)
+    return after
+
+
+def lose(unit: Unit, node: Node, lost: Lost, book: PriceBook) -> Node:
+    """Write down that slices, or the node itself, are no longer there though they were; answers
+    the node as it is now."""
+    parts = []
+    for number in numbers(node):
+        one = part(node, number)
+        if number in lost:
+            state, looking = lost[number]
+            message = f"{state} in {one.zone}, was {one.state}: {one.cloud_id} is no longer there"
+            unit.events.add(Event(one.id, looking.now, "state", message))
+            one = _end_part(unit, one, number, looking, book).moved(state, looking.now)
+        parts.append(one)
+    return folded(node, parts, max(looking.now for _, looking in lost.values()))
+
+
+def _end_part(unit: Unit, one: Node, number: int, looking: Looking, book: PriceBook) -> Node:
+    """Close the usage of one slice, or of a node that is not made of several."""
+    usage = gone(one, unit.usage.running(one.id, number), looking)
     if usage is None:
-        return node
-    _write_usage(unit, usage, book, looking.now)
-    if node.up_since is None:
-        first = usage.start if node.ready_at is None else node.ready_at
-        node = replace(node, up_since=usage.start, ready_at=first)
-        unit.placements.came_up(node.id, node.attempt)
-    return node
+        return one
+    _write_usage(unit, replace(usage, slice=number), book, looking.now)
+    if one.up_since is not None or usage.start_evidence is Evidence.UNSEEN:
+        return one
+    first = usage.start if one.ready_at is None else one.ready_at
+    return replace(one, up_since=usage.start, ready_at=first)
 
 
-def end_placement(unit: Unit, node: Node, outcome: Outcome, reason: str, now: int) -> None:
+def end_placement(
+    unit: Unit, node: Node, outcome: Outcome, reason: str, now: int, scope: str = ""
+) -> None:
     """Write down how the present attempt ended, and say so, once."""
-    if not unit.placements.end(node.id, node.attempt, outcome, reason, now):
+    if not unit.placements.end(node.id, node.attempt, outcome, reason, now, scope):
         return
     message = f"attempt {node.attempt} in {node.zone} ended: {outcome}"
     if reason:
         message += f" ({reason})"
     unit.events.add(Event(node.id, now, "placement", message, facts={"outcome": outcome}))
+
+
+def _of_slice(event: Event, number: int) -> Event:
+    if number == WHOLE:
+        return event
+    return replace(event, message=f"slice {number}: {event.message}")
 
 
 def _write_usage(unit: Unit, usage: Usage, book: PriceBook, now: int) -> None:

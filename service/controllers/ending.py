@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 from service.cloud.ports import Operation
 from service.controllers.beliefs import end_placement, end_usage
+from service.controllers.quotas import learn
 from service.controllers.records import Records
 from service.controllers.tools import Tools
-from service.domain.errors import (
-    CloudNotFound,
-)
+from service.domain.errors import CloudError, CloudNotFound
 from service.domain.event import Event
 from service.domain.lease import Lease
-from service.domain.lifecycle import Look
+from service.domain.lifecycle import retry_delay
 from service.domain.node import LOST, Asked, Node, NodeState
 from service.domain.observation import Looking
-from service.domain.placement import Outcome, outcome_of
+from service.domain.ownership import is_ours
+from service.domain.placement import Outcome, outcome_of, scope_of
+from service.domain.slices import numbers, place_of
+from service.domain.step import Look
 from service.store.unit import Unit
 
 
@@ -29,12 +32,51 @@ class Ending:
     def stop(self, node: Node, lease: Lease) -> None:
         self._end(node, lease, NodeState.STOPPING, self._tools.cloud.stop(node.place))
 
-    def delete(self, node: Node, lease: Lease) -> None:
+    def delete(self, node: Node, look: Look, lease: Lease) -> None:
+        """Delete the node, or each of its slices that is there and not yet going."""
+        if node.spec.slices == 1:
+            self._delete(node, lease)
+            return
+        for number, sight in zip(numbers(node), look.members, strict=True):
+            if sight is not None and sight.state != NodeState.DELETING and is_ours(node, sight):
+                with suppress(CloudNotFound):
+                    self._tools.cloud.delete(place_of(node, number))
+        self._look_again(node, lease)
+
+    def _delete(self, node: Node, lease: Lease) -> None:
         try:
             operation = self._tools.cloud.delete(node.place)
         except CloudNotFound:
             return  # gone between the look and the call; the next look verifies it
         self._end(node, lease, NodeState.DELETING, operation)
+
+    def dequeue(self, node: Node, lease: Lease) -> None:
+        """Ask for the end of the queued resource and of the nodes that it stands for.
+
+        That it was accepted says nothing yet of the nodes, nor that it will succeed; so nothing is
+        believed but what the looks that follow show. It is asked for again while it stays.
+        """
+        with suppress(CloudNotFound):  # gone meanwhile; the next look verifies it
+            operation = self._tools.cloud.dequeue(node.place, force=True)
+            self._look_again(node, lease, operation)
+
+    def _look_again(self, node: Node, lease: Lease, operation: Operation | None = None) -> None:
+        now = self._tools.clock()
+        later = max(self._tools.manners.period, retry_delay(node.tries) if node.tries else 0)
+
+        def change(unit: Unit, node: Node) -> Node:
+            if not node.tries:
+                what = "its queued resource" if operation is not None else "its slices"
+                message = f"deletion of {what} in {node.zone}: {_wherefore(node)}"
+                unit.events.add(Event(node.id, now, "state", message))
+            return replace(
+                node,
+                operation=node.operation if operation is None else operation.name,
+                tries=node.tries + 1,
+                next_try_at=now + later,
+            )
+
+        self._tools.save(node, lease, change)
 
     def _end(self, node: Node, lease: Lease, state: NodeState, operation: Operation) -> None:
         """Billing ends when the cloud accepts the operation: its own time for that is the end.
@@ -45,8 +87,8 @@ class Ending:
 
         def change(unit: Unit, node: Node) -> Node:
             looking = Looking(now, max(node.seen_at, operation.created_at), (operation,))
-            node = end_usage(unit, node, looking, self._tools.prices.book(unit))
-            message = f"{state} in {node.zone}: {node.delete_reason or 'as asked'}"
+            node = end_usage(unit, node, lambda _: looking, self._tools.prices.book(unit))
+            message = f"{state} in {node.zone}: {_wherefore(node)}"
             if state != node.state:
                 unit.events.add(Event(node.id, now, "state", message))
             return replace(
@@ -61,34 +103,37 @@ class Ending:
     def replace(self, node: Node, look: Look, lease: Lease) -> None:
         """What is there cannot become what was asked for, yet holds its name and its quota.
 
-        Whether another is made is the owner's wish where it was lost, and ours where it failed.
+        Whether another is made is the owner's wish where it was lost, and ours where the placement
+        failed.
         """
-        assert look.sight is not None
-        now, state = self._tools.clock(), look.sight.state
-        lost = state in LOST
+        now, lost = self._tools.clock(), node.up_since is not None
+        (outcome, reason), error = _why(look), _error(look)
 
         def change(unit: Unit, node: Node) -> Node:
-            outcome, reason = Outcome.PREEMPTED, look.sight.health_description if look.sight else ""
-            if not lost and look.operation is not None and look.operation.error is not None:
-                outcome, reason = outcome_of(look.operation.error), str(look.operation.error)
-            end_placement(unit, node, outcome, reason, now)
+            scope = "" if error is None else scope_of(error, node.zone)
+            end_placement(unit, node, outcome, reason, now, scope)
+            learn(unit, node, error, now)
             if lost and not node.spec.recreate_on_preemption:
                 return replace(
                     node,
                     asked=Asked.ABSENT,
                     delete_requested_at=now,
-                    delete_reason=f"it was {state.lower()} in {node.zone}",
+                    alarmed_at=None,
+                    delete_reason=f"it was {_lost_state(look).lower()} in {node.zone}",
                 )
             return replace(node, replacing=True, last_error=reason)
 
         if not node.replacing:
             node = self._tools.save(node, lease, change)
-        self.delete(node, lease)
+        if look.queue is not None:
+            self.dequeue(node, lease)
+        else:
+            self.delete(node, look, lease)
 
     def close(self, node: Node, lease: Lease, *, vanished: bool) -> None:
         """Verified gone: GET has just answered that there is no such node."""
         now = self._tools.clock()
-        looking = Looking(now, node.seen_at, Records(self._tools.cloud).of(node))
+        looking = Records(self._tools.cloud).looking(node, now)
         reason = node.delete_reason
         if vanished:
             reason = "it was deleted outside this service"
@@ -111,3 +156,34 @@ class Ending:
             )
 
         self._tools.save(node, lease, change)
+
+
+def _wherefore(node: Node) -> str:
+    """What it has to stop or to go for."""
+    if node.replacing and node.asked is not Asked.ABSENT:
+        return "to make another"
+    return node.delete_reason or "as asked"
+
+
+def _why(look: Look) -> tuple[Outcome, str]:
+    """How the placement ended whose remains are cleared away, and why."""
+    if (error := _error(look)) is not None:
+        return outcome_of(error), str(error)
+    health = next((one.health_description for one in look.present if one.health_description), "")
+    return Outcome.PREEMPTED, health
+
+
+def _error(look: Look) -> CloudError | None:
+    """What the cloud itself says went wrong with it."""
+    queue, operation = look.queue, look.operation
+    if queue is not None and queue.error is not None:
+        return queue.error
+    return operation.error if operation is not None and operation.verb == "create" else None
+
+
+def _lost_state(look: Look) -> str:
+    """The state in which it was found, in the cloud's words."""
+    found = next((one.state for one in look.present if one.state in LOST), None)
+    if found is None and look.queue is not None:
+        return look.queue.state
+    return found or NodeState.TERMINATED

@@ -2,58 +2,122 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from itertools import islice
+from typing import Protocol
 
-from service.cloud.ports import Inventory, Sighting, TpuCloud
-from service.controllers.beliefs import believe, needs_evidence
+import structlog
+
+from service.cloud.ports import EVERYWHERE, Inventory, Queue, Sighting, TpuCloud
+from service.controllers.beliefs import Sights, believe, needs_evidence
 from service.controllers.records import Records
 from service.domain.clock import Clock
+from service.domain.errors import NotAllowed
 from service.domain.lease import Lease
-from service.domain.lifecycle import is_ours
-from service.domain.node import CloudNode, Node
+from service.domain.metering import WHOLE
+from service.domain.node import Node
 from service.domain.observation import Looking
+from service.domain.ownership import is_ours
+from service.domain.queue import IN_LINE, QueuedResource
+from service.domain.slices import part
 from service.store.nodes import Fingerprint, Known
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
+
+log = structlog.get_logger()
+
+Batch = Mapping[str, Mapping[int, Sighting]]
+"""What is shown of some nodes, by their ids and the numbers of their slices."""
 
 BATCH = 200
 """Nodes written in one transaction: few enough that no other writer waits for long."""
 
 
+class Onlooker(Protocol):
+    """Whoever else wants to know what an inventory shows, without another call to the cloud."""
+
+    def saw(
+        self,
+        inventory: Inventory,
+        queue: Queue,
+        lease: Lease,
+        asked: int,
+        stored: Fingerprint | None = None,
+    ) -> None:
+        """Called after each look that was answered, be it complete or not; `asked` is the whole
+        UTC second in which it began. `stored` is the fingerprint of the records, where the look
+        found them as they were."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What one inventory shows otherwise than it is stored.
+    """What one look shows otherwise than it is stored.
 
-    `missing` are nodes that nobody looks after yet; `lacking` says that any is not shown at all.
+    `changed` are the sightings of each node that shows otherwise, by slice number. `asleep` are
+    nodes that nobody looks after just now and should: those that are `missing`, as of this look,
+    and those whose queued resource has moved on. `lacking` says that any is not shown at all.
     """
 
-    changed: dict[str, Sighting]
+    changed: dict[str, dict[int, Sighting]]
+    asleep: tuple[str, ...]
     missing: tuple[str, ...]
     lacking: bool
 
     @property
     def none(self) -> bool:
         """Whether both sides agree: as long as neither changes, there is nothing to compare."""
-        return not self.changed and not self.lacking
+        return not self.changed and not self.asleep and not self.lacking
 
 
-def compare(known: Iterable[Known], inventory: Inventory) -> Difference:
-    """Tell what changed and what is missing. Absence counts only where the inventory knows."""
-    changed: dict[str, Sighting] = {}
+def compare(known: Iterable[Known], inventory: Inventory, queue: Queue) -> Difference:
+    """Tell what changed and what is missing. Absence counts only where the lists know."""
+    changed: dict[str, dict[int, Sighting]] = {}
+    asleep: list[str] = []
     missing: list[str] = []
     lacking = False
-    nodes, project = inventory.sightings(), inventory.project
+    nodes, entries, project = inventory.sightings(), queue.entries(), inventory.project
     for node in known:
-        sighting = nodes.get(f"projects/{project}/locations/{node.zone}/nodes/{node.cloud_id}")
-        if sighting is None:
-            lacking = True
-            if node.next_try_at is None and inventory.knows(node.zone):
-                missing.append(node.id)
-        elif sighting.digest != node.digest:
-            changed[node.id] = sighting
-    return Difference(changed, tuple(missing), lacking)
+        where = f"projects/{project}/locations/{node.zone}"
+        seen = _seen(node, f"{where}/nodes/{node.cloud_id}", nodes)
+        expected = 0 if node.queue_state in IN_LINE else node.slices or 1
+        if seen and digest_of(seen) != node.digest:
+            changed[node.id] = seen
+        lacks = len(seen) < expected
+        lacking = lacking or lacks
+        if node.next_try_at is None and lacks and inventory.knows(node.zone):
+            missing.append(node.id)
+        elif _moved_on(node, f"{where}/queuedResources/{node.cloud_id}", queue, entries):
+            asleep.append(node.id)
+    return Difference(changed, (*asleep, *missing), tuple(missing), lacking)
+
+
+def _moved_on(node: Known, path: str, queue: Queue, entries: Mapping[str, QueuedResource]) -> bool:
+    """Whether its queued resource is no longer in the state in which it was last seen."""
+    if not node.queue_state:
+        return False
+    entry = entries.get(path)
+    return queue.knows(node.zone) if entry is None else entry.state != node.queue_state
+
+
+def _seen(node: Known, path: str, nodes: Mapping[str, Sighting]) -> dict[int, Sighting]:
+    if not node.slices:
+        sighting = nodes.get(path)
+        return {} if sighting is None else {WHOLE: sighting}
+    found = ((number, nodes.get(f"{path}-{number}")) for number in range(node.slices))
+    return {number: sighting for number, sighting in found if sighting is not None}
+
+
+def digest_of(seen: Mapping[int, Sighting]) -> bytes:
+    """One digest for all that was seen of a node."""
+    if len(seen) == 1 and WHOLE in seen:
+        return seen[WHOLE].digest
+    seal = blake2b(digest_size=8)
+    for number, sighting in seen.items():
+        seal.update(number.to_bytes(4) + sighting.digest)
+    return seal.digest()
 
 
 class InventoryController:
@@ -61,11 +125,19 @@ class InventoryController:
 
     name = "inventory"
 
-    def __init__(self, units: Units, cloud: TpuCloud, prices: PriceShelf, clock: Clock) -> None:
+    def __init__(
+        self,
+        units: Units,
+        cloud: TpuCloud,
+        prices: PriceShelf,
+        clock: Clock,
+        onlookers: Sequence[Onlooker] = (),
+    ) -> None:
         self._units = units
         self._cloud = cloud
         self._prices = prices
         self._clock = clock
+        self._onlookers = tuple(onlookers)
         self.looked_at: dict[str, int] = {}
         self._agreed: dict[Lease, tuple[bytes, Fingerprint]] = {}
 
@@ -74,22 +146,34 @@ class InventoryController:
         name: absence from a list alone proves nothing."""
         asked = self._clock()
         inventory = self._cloud.inventory(lease.project)
+        queue = self._queue(lease.project)
+        shown = inventory.digest + queue.digest
         with self._units.reading() as unit:
             stored = unit.nodes.fingerprint(lease.project)
-        noted = True
-        if self._agreed.get(lease) != (inventory.digest, stored):
+        noted, agreed = True, self._agreed.get(lease) == (shown, stored)
+        if not agreed:
             self._agreed.clear()
-            difference = self._compare(inventory, lease)
+            difference = self._compare(inventory, queue, lease)
             noted = self._note(difference, lease, asked)
             if difference.none:
-                self._agreed[lease] = inventory.digest, stored
+                self._agreed[lease] = shown, stored
         if noted and not inventory.unreachable:
             self.looked_at[lease.project] = asked
+        for onlooker in self._onlookers:
+            onlooker.saw(inventory, queue, lease, asked, stored if agreed else None)
 
-    def _compare(self, inventory: Inventory, lease: Lease) -> Difference:
+    def _queue(self, project: str) -> Queue:
+        """All queued resources. Who may not list them can still have nodes."""
+        try:
+            return self._cloud.queue(project)
+        except NotAllowed as error:
+            log.warning("inventory.no_queue", project=project, reason=str(error))
+            return Queue(project, b"", dict, frozenset({EVERYWHERE}), 0)
+
+    def _compare(self, inventory: Inventory, queue: Queue, lease: Lease) -> Difference:
         with self._units.reading() as unit:
             known = unit.nodes.open_in(lease.project)
-        return compare(known, inventory)
+        return compare(known, inventory, queue)
 
     def _note(self, difference: Difference, lease: Lease, asked: int) -> bool:
         """Write down what differs; answers whether all of it was. What was left out, because
@@ -101,36 +185,44 @@ class InventoryController:
         changed, noted = iter(difference.changed.items()), True
         while batch := dict(islice(changed, BATCH)):
             noted = self._write(batch, records, looking, lease) and noted
-        if difference.missing:
+        if difference.asleep:
             with self._units(lease) as unit:
-                unit.nodes.wake(difference.missing, now)
+                unit.nodes.wake(difference.asleep, now)
+                unit.nodes.last_seen(difference.missing, before)
         return noted
 
-    def _write(
-        self, batch: dict[str, Sighting], records: Records, looking: Looking, lease: Lease
-    ) -> bool:
+    def _write(self, batch: Batch, records: Records, looking: Looking, lease: Lease) -> bool:
         with self._units.reading() as unit:
             nodes = unit.nodes.many(batch)
         seen = [
-            (node, sight, self._looking(node, sight, records, looking))
-            for node, sight in ((nodes[i], batch[i].decode()) for i in batch if i in nodes)
-            if is_ours(node, sight)
+            (node, sights)
+            for node in nodes.values()
+            if (sights := self._sights(node, batch[node.id], records, looking))
         ]
         with self._units(lease) as unit:
             book = self._prices.book(unit)
-            current = unit.nodes.many(node.id for node, _, _ in seen)
+            current = unit.nodes.many(node.id for node, _ in seen)
             digests: dict[str, bytes] = {}
-            for node, sight, look in seen:
+            for node, sights in seen:
                 if current[node.id].version != node.version:
                     continue  # someone was faster; the next look compares anew
-                after = believe(unit, node, sight, look, book, self.name)
+                after = believe(unit, node, sights, book, self.name)
                 if after.state != node.state:
                     after = replace(after, next_try_at=looking.now)
                 unit.nodes.save(after)
-                digests[node.id] = batch[node.id].digest
+                digests[node.id] = digest_of(batch[node.id])
             unit.nodes.remember(digests)
         return len(digests) == len(seen)
 
-    def _looking(self, node: Node, sight: CloudNode, records: Records, looking: Looking) -> Looking:
-        operations = records.of(node) if needs_evidence(node, sight) else ()
-        return replace(looking, before=max(looking.before, node.seen_at), operations=operations)
+    def _sights(
+        self, node: Node, shown: Mapping[int, Sighting], records: Records, looking: Looking
+    ) -> Sights:
+        """What is shown of a node and is really it."""
+        sights = {}
+        for number, sighting in shown.items():
+            one, sight = part(node, number), sighting.decode()
+            if is_ours(one, sight):
+                before = max(looking.before, one.seen_at)
+                operations = records.of(one) if needs_evidence(one, sight) else ()
+                sights[number] = sight, replace(looking, before=before, operations=operations)
+        return sights

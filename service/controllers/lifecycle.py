@@ -8,18 +8,25 @@ from dataclasses import replace
 import structlog
 
 from service.cloud.ports import TpuCloud
-from service.controllers.beliefs import believe, needs_evidence
-from service.controllers.records import Records
+from service.controllers.eyes import Eyes
 from service.controllers.steps import Steps
 from service.domain.clock import Clock
-from service.domain.errors import CloudError, CloudNotFound, Conflict, StoreUnavailable
+from service.domain.errors import CloudError, Conflict, StoreUnavailable
+from service.domain.estimate import hourly
 from service.domain.event import Event
 from service.domain.lease import Lease
-from service.domain.lifecycle import Look, Step, is_ours, next_step, out_of_time, retry_delay
-from service.domain.node import Asked, CloudNode, Node
-from service.domain.observation import Looking
+from service.domain.lifecycle import (
+    alarm,
+    needs_a_human,
+    next_step,
+    out_of_time,
+    retry_delay,
+)
+from service.domain.money import usd
+from service.domain.node import Asked, Node
+from service.domain.step import Step
 from service.store.pricebook import PriceShelf
-from service.store.unit import Units
+from service.store.unit import Unit, Units
 
 log = structlog.get_logger()
 
@@ -41,6 +48,7 @@ class LifecycleController:
         self._prices = prices
         self._clock = clock
         self._steps = steps
+        self._eyes = Eyes(units, cloud, prices, clock)
 
     workers = 8
     """Nodes worked on at once; bounded, so that an outage does not become a storm."""
@@ -64,9 +72,8 @@ class LifecycleController:
         if node.ended:
             return None
         node = self._mind_the_clock(node, now, lease)
-        look = self._look(node)
-        if look.sight is not None and is_ours(node, look.sight):
-            node = self._believe(node, look.sight, look, now, lease)
+        look = self._eyes.look(node)
+        node = self._eyes.believe(node, look, now, lease)
         step = next_step(node, look, now)
         self._steps.take(step, node, look, lease)
         return step
@@ -101,11 +108,17 @@ class LifecycleController:
             log.info("lifecycle.not_noted", node_id=node_id, reason=str(error))
 
     def _mind_the_clock(self, node: Node, now: int, lease: Lease) -> Node:
-        """Turn a time to live that ran out into a wish, like any other, with its reason."""
-        reason = out_of_time(node, now)
-        if not reason:
+        """Turn a time that ran out into a wish, like any other, with its reason; and tell a human
+        of what does not come to what was asked."""
+        reason, alarming = out_of_time(node, now), needs_a_human(node, now)
+        if not reason and not alarming:
             return node
         with self._units(lease) as unit:
+            if alarming:
+                told = alarm(node, now, self._hourly(unit, node, now))
+                unit.events.add(Event(node.id, now, "alarm", told))
+                log.error("node.alarm", node_id=node.id, cloud_id=node.cloud_id, told=told)
+                return unit.nodes.save(replace(node, alarmed_at=now))
             unit.events.add(Event(node.id, now, "asked", f"deletion asked for: {reason}"))
             return unit.nodes.save(
                 replace(
@@ -114,27 +127,18 @@ class LifecycleController:
                     delete_requested_at=now,
                     delete_reason=reason,
                     gave_up=node.ready_at is None,
+                    alarmed_at=None,
                 )
             )
 
-    def _look(self, node: Node) -> Look:
-        if node.sent_at is None:
-            return Look(None)
-        try:
-            sight: CloudNode | None = self._cloud.get(node.place)
-        except CloudNotFound:
-            sight = None
-        return Look(sight, Records(self._cloud).last(node))
-
-    def _believe(self, node: Node, sight: CloudNode, look: Look, asked: int, lease: Lease) -> Node:
-        if sight.state == node.state and sight.uid == node.cloud_uid:
-            return node
-        operations = Records(self._cloud).of(node) if needs_evidence(node, sight) else ()
-        if not operations and look.operation is not None:
-            operations = (look.operation,)
-        with self._units(lease) as unit:
-            before = max(node.seen_at, unit.leases.looked_at(node.spec.project))
-            book = self._prices.book(unit)
-            looking = Looking(self._clock(), before, operations, asked)
-            after = believe(unit, node, sight, looking, book, self.name)
-            return unit.nodes.save(after)
+    def _hourly(self, unit: Unit, node: Node, now: int) -> str:
+        """What is still billed of it, in words."""
+        running = unit.usage.running_of(node.id)
+        if not running:
+            return "nothing of it is billed"
+        book = self._prices.book(unit)
+        rates = [hourly(one.chips, book.at(one.sku, now)) for one in running]
+        known = sum(rate for rate in rates if rate is not None)
+        if None in rates:
+            return "it is billed, at a price that nobody knows"
+        return f"it is billed ${usd(known)} an hour"

@@ -4,26 +4,54 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import structlog
+
 from service.cloud.ports import Operation, Order
 from service.controllers.beliefs import end_placement, end_usage
+from service.controllers.offers import Offers
+from service.controllers.quotas import learn, too_small
 from service.controllers.records import Records
 from service.controllers.tools import Tools
-from service.domain.clock import rfc3339
 from service.domain.errors import (
     AlreadyExists,
     CapacityUnavailable,
+    CloudError,
+    CloudNotFound,
     CloudUnavailable,
     InvalidRequest,
+    NotAllowed,
     QuotaExceeded,
 )
 from service.domain.event import Event
+from service.domain.landing import may_yet_land, too_old_to_send
 from service.domain.lease import Lease
-from service.domain.lifecycle import Look, is_ours, labels_for, may_yet_land, too_old_to_send
+from service.domain.lifecycle import deadline
 from service.domain.names import cloud_id_for
-from service.domain.node import Asked, Node, NodeState
-from service.domain.observation import Looking
-from service.domain.placement import Outcome, Placement, delay_before, outcome_of, zone_for
+from service.domain.node import Asked, Node, NodeState, Slice
+from service.domain.ownership import is_our_ticket, is_ours, labels_for
+from service.domain.placement import Key, Outcome, Placement, outcome_of, scope_of
+from service.domain.placing import (
+    LOOK_AGAIN_SECONDS,
+    Choice,
+    candidates,
+    choose,
+    concerning,
+    denial,
+    made_as,
+    named,
+    next_try,
+    not_before,
+    refusals,
+    told,
+    why,
+)
+from service.domain.step import Look
 from service.store.unit import Unit
+
+log = structlog.get_logger()
+
+REFUSALS = (CapacityUnavailable, QuotaExceeded, NotAllowed, InvalidRequest, CloudNotFound)
+"""Answers to a create by which it is certain that nothing came of it."""
 
 
 class Placing:
@@ -31,20 +59,28 @@ class Placing:
 
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
+        self._offers = Offers(tools.cloud, tools.clock)
 
     def place(self, node: Node, lease: Lease) -> None:
         """Write the intent, then send it: after a crash in between, the intent is sent again."""
         now, attempt = self._tools.clock(), node.attempt + 1
-        zone = zone_for(node.spec.zones, attempt)
         cloud_id = cloud_id_for(node.name, node.id, attempt)
 
         def change(unit: Unit, node: Node) -> Node:
-            model = node.spec.provisioning_model
-            unit.placements.add(Placement(node.id, attempt, zone, model, cloud_id, now))
-            message = f"attempt {attempt}: asking for it in {zone} as {cloud_id}"
-            unit.events.add(Event(node.id, now, "placement", message, facts={"zone": zone}))
+            choice = choice_of(unit, node, now)
+            if choice.at > now:
+                return _waiting(unit, node, choice, now)
+            zone, spec = choice.key.zone, made_as(node.spec, choice.key)
+            unit.placements.add(intent(node, choice.key, attempt, cloud_id, now))
+            reason = why(choice, node.spec, now)
+            message = f"attempt {attempt}: asking for {spec.accelerator_type} in {zone}"
+            facts = {"attempt": attempt, "zone": zone, "why": reason.removeprefix(": ")}
+            facts |= {"accelerator_type": spec.accelerator_type}
+            message = f"{message} as {cloud_id}{reason}"
+            unit.events.add(Event(node.id, now, "placement", message, facts=facts))
             return replace(
                 node.moved(NodeState.REQUESTED, now),
+                spec=spec,
                 attempt=attempt,
                 zone=zone,
                 cloud_id=cloud_id,
@@ -56,10 +92,15 @@ class Placing:
                 replacing=False,
                 health="",
                 endpoints=(),
+                queue_state="",
+                queue_since=None,
+                slices_seen=(Slice(),) * node.spec.slices if node.spec.slices > 1 else (),
                 next_try_at=now,
             )
 
-        self._create(self._tools.save(node, lease, change), lease, final=True)
+        node = self._tools.save(node, lease, change)
+        if node.sent_at is not None:
+            self._create(node, lease, final=True)
 
     def send(self, node: Node, lease: Lease) -> None:
         """Send the intent again, whose answer never came.
@@ -74,29 +115,35 @@ class Placing:
         self._create(node, lease, final=final)
 
     def _create(self, node: Node, lease: Lease, *, final: bool) -> None:
+        try:
+            operation = self._sent(node)
+        except AlreadyExists:
+            self._adopt(node, lease)
+        except REFUSALS as error:
+            if not final:
+                raise
+            self._give_way(node, lease, error)
+        else:
+            self._accepted(node, lease, operation, final=final)
+
+    def _sent(self, node: Node) -> Operation:
+        """Ask the cloud, unless the zone's own lists say no. They may be slow to come, so how old
+        the intent is by now is looked at last."""
+        self._offers.check(node)
         if too_old_to_send(node, self._tools.clock()):
             raise CloudUnavailable("the daemon was held up before it could ask; it asks again")
         labels = labels_for(node, self._tools.manners.install)
-        try:
-            operation = self._tools.cloud.create(Order(node.place, node.spec, labels))
-        except AlreadyExists:
-            self._adopt(node, lease)
-        except (CapacityUnavailable, QuotaExceeded, InvalidRequest) as error:
-            if not final:
-                raise
-            if isinstance(error, InvalidRequest):
-                self._refused(node, lease, Outcome.REFUSED, str(error))
-            else:
-                self._give_way(node, lease, outcome_of(error), str(error))
-        else:
-            self._accepted(node, lease, operation, final=final)
+        until = deadline(node)  # Google gives it up by itself then, should we be gone
+        until = until if node.ready_at is None else None
+        return self._tools.cloud.create(Order(node.place, node.spec, labels, until))
 
     def _accepted(self, node: Node, lease: Lease, operation: Operation, *, final: bool) -> None:
         now = self._tools.clock()
 
         def change(_unit: Unit, node: Node) -> Node:
+            state = NodeState.QUEUED if node.spec.queued else NodeState.CREATING
             return replace(
-                node.moved(NodeState.CREATING, operation.created_at),
+                node.moved(state, operation.created_at),
                 operation=operation.name,
                 unanswered_at=None if final else node.unanswered_at,
                 last_error="",
@@ -108,7 +155,13 @@ class Placing:
 
     def _adopt(self, node: Node, lease: Lease) -> None:
         """The name is taken, by an earlier try of ours whose answer was lost, or by a stranger."""
-        if not is_ours(node, self._tools.cloud.get(node.place)):
+        cloud, place = self._tools.cloud, node.place
+        ours = (
+            is_our_ticket(node, cloud.queued(place))
+            if node.spec.queued
+            else is_ours(node, cloud.get(place))
+        )
+        if not ours:
             self.conflict(node, lease)
             return
         now = self._tools.clock()
@@ -117,40 +170,47 @@ class Placing:
         )
 
     def next(self, node: Node, look: Look, lease: Lease) -> None:
-        """The cloud shows nothing of this attempt any more: the next one may be made."""
+        """The cloud shows nothing of this attempt any more: the next one is made, at once where
+        nothing speaks against that."""
         error = look.operation.error if look.operation is not None else None
-        if error is None:
-            reason = node.last_error or "it never appeared"
-            self._give_way(node, lease, Outcome.FAILED, reason)
-        elif isinstance(error, InvalidRequest):
-            self._refused(node, lease, Outcome.REFUSED, str(error))
-        else:
-            self._give_way(node, lease, outcome_of(error), str(error))
+        reason = error or CloudError(node.last_error or "it never appeared")
+        node = self._give_way(node, lease, reason)
+        due = node.next_try_at is not None and node.next_try_at <= self._tools.clock()
+        if due and node.asked is not Asked.ABSENT:
+            self.place(node, lease)
 
-    def _give_way(self, node: Node, lease: Lease, outcome: Outcome, reason: str) -> None:
-        """End this attempt and make ready for the next one.
+    def _give_way(self, node: Node, lease: Lease, error: CloudError) -> Node:
+        """End this attempt and make ready for the next one; give up where all have refused it.
 
-        That is at once in the next zone, and after a while when all of them were tried.
+        The next one is made at once where something else need not be left alone.
         """
-        now = self._tools.clock()
-        delay = delay_before(node.spec.zones, node.attempt + 1)
-        looking = Looking(now, node.seen_at, Records(self._tools.cloud).of(node))
+        now, outcome = self._tools.clock(), outcome_of(error)
+        looking = Records(self._tools.cloud).looking(node, now)
 
         def change(unit: Unit, node: Node) -> Node:
             node = end_usage(unit, node, looking, self._tools.prices.book(unit))
-            end_placement(unit, node, outcome, reason, now)
-            following = zone_for(node.spec.zones, node.attempt + 1)
+            scope = scope_of(error, node.zone)
+            end_placement(unit, node, outcome, str(error), now, scope)
+            learn(unit, node, error, now)
+            if outcome is Outcome.DENIED:
+                unit.events.add(Event(node.id, now, "denied", denial(node, error)))
+            tried = unit.placements.of(node.id)
+            if not candidates(node.spec, tried):
+                return _given_up(unit, node, refusals(tried, node.spec), now)
+            choice = choice_of(unit, node, now)
+            ended = f"{tried[-1].outcome} in {named(tried[-1].key, node.spec)}: {tried[-1].reason}"
             return replace(
                 node.moved(NodeState.REQUESTED, now),
                 sent_at=None,
                 unanswered_at=None,
                 operation="",
-                last_error=f"{outcome} in {node.zone}: {reason}; next: {following}"
-                f" at {rfc3339(now + delay)}",
-                next_try_at=now + delay,
+                last_error=f"{ended}; {next_try(choice, node.spec)}",
+                next_try_at=not_before(node, min(choice.at, now + LOOK_AGAIN_SECONDS)),
             )
 
-        self._tools.save(node, lease, change)
+        if outcome is Outcome.DENIED:
+            log.warning("placing.denied", node_id=node.id, zone=node.zone, reason=str(error))
+        return self._tools.save(node, lease, change)
 
     def _refused(self, node: Node, lease: Lease, outcome: Outcome, reason: str) -> None:
         """The cloud will never grant it: give up, and say why. Nothing of it is in the cloud."""
@@ -158,19 +218,57 @@ class Placing:
 
         def change(unit: Unit, node: Node) -> Node:
             end_placement(unit, node, outcome, reason, now)
-            message = f"given up: {reason}"
-            unit.events.add(Event(node.id, now, "failed", message))
-            return replace(
-                node.moved(NodeState.FAILED, now),
-                asked=Asked.ABSENT,
-                gave_up=True,
-                ended_at=now,
-                last_error=reason,
-                next_try_at=None,
-            )
+            return _given_up(unit, node, reason, now)
 
         self._tools.save(node, lease, change)
 
     def conflict(self, node: Node, lease: Lease) -> None:
         reason = f"{node.cloud_id} in {node.zone} exists and is not ours; it is left alone"
         self._refused(node, lease, Outcome.NAME_TAKEN, reason)
+
+
+def choice_of(unit: Unit, node: Node, now: int) -> Choice:
+    """What a node is to try next, by what became of everybody's last attempts."""
+    spec = node.spec
+    unit.placements.take_turns(spec.project)
+    history = unit.placements.recent(spec.project, spec.provisioning_model, now)
+    keys = candidates(spec, unit.placements.of(node.id))
+    return choose(keys, concerning(node, history), now, too_small(unit, spec, now))
+
+
+def intent(node: Node, key: Key, attempt: int, cloud_id: str, now: int) -> Placement:
+    """The attempt that is about to be made."""
+    return Placement(
+        node_id=node.id,
+        attempt=attempt,
+        zone=key.zone,
+        model=key.model,
+        cloud_id=cloud_id,
+        started_at=now,
+        project=node.spec.project,
+        accelerator_type=key.accelerator_type,
+        generation=key.generation,
+    )
+
+
+def _waiting(unit: Unit, node: Node, choice: Choice, now: int) -> Node:
+    """Nothing is asked for yet; its story says so once."""
+    reasons = "; ".join(told(choice.passed, node.spec, now))
+    following = next_try(choice, node.spec)
+    if not node.attempt and not node.last_error:
+        message = f"not asked for yet: {reasons}; {following}"
+        unit.events.add(Event(node.id, now, "placement", message))
+    again = not_before(node, min(choice.at, now + LOOK_AGAIN_SECONDS))
+    return replace(node, last_error=f"{reasons}; {following}", next_try_at=again)
+
+
+def _given_up(unit: Unit, node: Node, reason: str, now: int) -> Node:
+    unit.events.add(Event(node.id, now, "failed", f"given up: {reason}"))
+    return replace(
+        node.moved(NodeState.FAILED, now),
+        asked=Asked.ABSENT,
+        gave_up=True,
+        ended_at=now,
+        last_error=reason,
+        next_try_at=None,
+    )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from service.cloud.ports import Operation, TpuCloud
 from service.domain.errors import CloudError, CloudNotFound
 from service.domain.node import Node
+from service.domain.observation import Looking
+from service.domain.slices import numbers, part
 
 
 class Records:
@@ -28,6 +30,20 @@ class Records:
         if key not in self._by_zone:
             self._by_zone[key] = self._listed(*key)
         return self._by_zone[key].get(node.place.path, ())
+
+    def looking(self, node: Node, now: int, asked: int | None = None) -> Callable[[Node], Looking]:
+        """How a node that is gone, or each of its slices, is to be looked at; asked for beforehand,
+        since no call is made while a transaction is open.
+
+        It was last there when it was last seen itself: a look at all that did not show it proves
+        nothing of the time before.
+        """
+        parts = [part(node, number) for number in numbers(node)]
+        found = {
+            one.cloud_id: Looking(now, max(node.seen_at, one.seen_at), self.of(one), asked)
+            for one in parts
+        }
+        return lambda one: found[one.cloud_id]
 
     def last(self, node: Node) -> Operation | None:
         """The operation that was started last, now; None when there is none or it is forgotten."""

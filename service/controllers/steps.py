@@ -6,11 +6,16 @@ from dataclasses import replace
 
 from service.controllers.ending import Ending
 from service.controllers.placing import Placing
+from service.controllers.reimaging import Reimaging, settle
 from service.controllers.tools import Tools
 from service.domain.lease import Lease
-from service.domain.lifecycle import Look, Step, retry_delay, wait_delay
-from service.domain.node import Node, NodeState
+from service.domain.lifecycle import deadline, retry_delay, wait_delay
+from service.domain.node import Asked, Node, NodeState
+from service.domain.step import Look, Step
 from service.store.unit import Unit
+
+QUEUE_SECONDS = 1_800
+"""How often what waits in Google's queue is asked for by name, should the inventory not tell."""
 
 
 class Steps:
@@ -20,6 +25,7 @@ class Steps:
         self._tools = tools
         self._placing = Placing(tools)
         self._ending = Ending(tools)
+        self._reimaging = Reimaging(tools)
 
     def take(  # noqa: C901, PLR0912 - a table of the steps
         self, step: Step, node: Node, look: Look, lease: Lease
@@ -38,8 +44,14 @@ class Steps:
                 self._start(node, look, lease)
             case Step.STOP:
                 self._ending.stop(node, lease)
+            case Step.REIMAGE:
+                self._reimaging.reimage(node, look, lease)
+            case Step.QUEUE:
+                self._queue(node, lease)
             case Step.DELETE:
-                self._ending.delete(node, lease)
+                self._ending.delete(node, look, lease)
+            case Step.DEQUEUE:
+                self._ending.dequeue(node, lease)
             case Step.REPLACE:
                 self._ending.replace(node, look, lease)
             case Step.NEXT:
@@ -55,9 +67,26 @@ class Steps:
         later = now + wait_delay(waited, self._tools.manners.period)
         self._tools.save(node, lease, lambda _, node: replace(node, next_try_at=later))
 
+    def _queue(self, node: Node, lease: Lease) -> None:
+        """Nothing to do until its turn comes: the inventory sees that, for all of them at once."""
+        later, end = self._tools.clock() + QUEUE_SECONDS, deadline(node)
+        until = later if end is None else min(later, end)
+        self._tools.save(
+            node, lease, lambda _, node: replace(node, tries=0, last_error="", next_try_at=until)
+        )
+
     def _settle(self, node: Node, lease: Lease) -> None:
-        def change(_unit: Unit, node: Node) -> Node:
-            return replace(node, operation="", last_error="", tries=0, next_try_at=node.deletes_at)
+        def change(unit: Unit, node: Node) -> Node:
+            if node.asked is Asked.PRESENT:
+                node = settle(unit, node, self._tools.clock())
+            return replace(
+                node,
+                operation="",
+                last_error="",
+                tries=0,
+                alarmed_at=None,
+                next_try_at=node.deletes_at,
+            )
 
         self._tools.save(node, lease, change)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from service.application.costs import Question
-from service.application.health import STALE_SECONDS, Fleet, Sight
+from service.application.health import Fleet
 from service.application.nodes import Filter
 from service.application.services import Services
-from service.dashboard.figures import Moment, count, duration, moment, money
+from service.dashboard.figures import Moment, count, moment, money
+from service.dashboard.notices import Alarms, alarms_of, notices_of
+from service.dashboard.orphans import Found, found_in
 from service.dashboard.rows import NodeRow, row_of
 from service.dashboard.series import GROUPINGS
 from service.dashboard.spending import WINDOWS, Spending, of_last_day, spending_of
@@ -61,7 +62,9 @@ class Overview:
 
     view: View
     as_of: Moment
+    alarms: Alarms
     notices: tuple[str, ...]
+    orphans: Found
     figures: Figures
     spending: Spending
     nodes: tuple[NodeRow, ...]
@@ -82,7 +85,9 @@ def overview_of(services: Services, view: View) -> Overview:
     return Overview(
         view=view,
         as_of=moment(fleet.as_of),
+        alarms=alarms_of(services.health, fleet.as_of),
         notices=tuple(notices_of(fleet)),
+        orphans=found_in(services.orphans.all()),
         figures=Figures(
             burn=money(fleet.burn),
             running=_running(fleet),
@@ -98,37 +103,6 @@ def overview_of(services: Services, view: View) -> Overview:
         ended=ended,
         first_use=not rows and not ended and not view.after,
     )
-
-
-def notices_of(fleet: Fleet) -> Iterator[str]:
-    """What makes the picture less than the truth, in sentences."""
-    if not fleet.sights:
-        yield "No project is set, so nothing is looked at: set STEWARD_PROJECTS."
-    for sight in fleet.sights:
-        doubt = _doubt(sight, fleet.as_of)
-        if doubt:
-            yield doubt
-    if fleet.unpriced:
-        verb = "has" if fleet.unpriced == 1 else "have"
-        yield (
-            f"{count(fleet.unpriced, 'READY node')} {verb} no known price: what"
-            f" {'it costs' if fleet.unpriced == 1 else 'they cost'} is in no figure here."
-        )
-
-
-def _doubt(sight: Sight, now: int) -> str:
-    """Why what is shown of a project may not be so; empty when it is."""
-    said = []
-    if not sight.looked_at:
-        said.append("the cloud was never looked at")
-    elif now - sight.looked_at > STALE_SECONDS:
-        ago = duration(now - sight.looked_at)
-        said.append(f"the cloud was last looked at {ago} ago, at {moment(sight.looked_at).full}")
-    if not sight.holder:
-        said.append("no daemon is in charge of it")
-    if not said:
-        return ""
-    return f"Project {sight.project}: {' and '.join(said)}. What is shown may no longer be so."
 
 
 def _running(fleet: Fleet) -> str:

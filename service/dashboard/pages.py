@@ -16,6 +16,8 @@ from fastapi.templating import Jinja2Templates
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from service.application.services import Services
+from service.dashboard.capacity import PERIODS, capacity_of
+from service.dashboard.orphans import orphans_of
 from service.dashboard.overview import View, overview_of
 from service.dashboard.series import GROUPINGS
 from service.dashboard.spending import WINDOWS
@@ -45,7 +47,7 @@ def _templates() -> Jinja2Templates:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(asset=_asset, WINDOWS=WINDOWS, GROUPINGS=GROUPINGS)
+    environment.globals.update(asset=_asset, WINDOWS=WINDOWS, GROUPINGS=GROUPINGS, PERIODS=PERIODS)
     return Jinja2Templates(env=environment)
 
 
@@ -74,6 +76,20 @@ def overview(request: Request, window: str = "", group: str = "", after: str = "
 def node(request: Request, node_id: str) -> Response:
     """One node: what it is, what it cost and why, and what happened to it."""
     return _answer(request, "node.html", lambda services: {"page": story_of(services, node_id)})
+
+
+@router.get("/orphans")
+def orphans(request: Request) -> Response:
+    """What is in the cloud and in no record of ours, and what can be typed about it."""
+    return _answer(request, "orphans.html", lambda services: {"page": orphans_of(services)})
+
+
+@router.get("/capacity")
+def capacity(request: Request, window: str = "") -> Response:
+    """Where hardware was to be had lately, and what is left alone until when."""
+    return _answer(
+        request, "capacity.html", lambda services: {"page": capacity_of(services, window)}
+    )
 
 
 def _answer(

@@ -13,6 +13,7 @@ from service.domain.money import parse_usd
 from service.domain.node import Asked, NodeState
 
 NOT_KNOWN = "not known"
+TIMES = "\N{MULTIPLICATION SIGN}"
 
 _TONES: Mapping[str, str] = {
     NodeState.READY: "up",
@@ -40,13 +41,14 @@ _ASKED: Mapping[str, str] = {Asked.ABSENT: "deletion asked for", Asked.STOPPED: 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
     """One node in words. `hourly` is empty when no price is known; `billed` says whether it is
-    charged now, `tone` which of a few signs goes with its state."""
+    charged now, `rate_note` what to say where that is not all of it; `tone` which of a few signs
+    goes with its state; `waited` for how long it has been in the queue, empty where it is not."""
 
     id: str
     name: str
     owner: str
     team: str
-    accelerator_type: str
+    hardware: str
     chips: int
     zone: str
     model: str
@@ -54,12 +56,14 @@ class NodeRow:
     tone: str
     since: Moment
     wish: str
+    waited: str
     error: str
     created: Moment
     age: str
     ended: Moment | None
     hourly: str
     billed: bool
+    rate_note: str
     cost: str
 
 
@@ -80,7 +84,7 @@ def row_of(said: Mapping[str, Any], now: int) -> NodeRow:
         name=said["name"],
         owner=said["owner"],
         team=said["team"],
-        accelerator_type=said["accelerator_type"],
+        hardware=hardware_of(said),
         chips=said["chips"],
         zone=said["zone"],
         model=said["provisioning_model"],
@@ -88,14 +92,36 @@ def row_of(said: Mapping[str, Any], now: int) -> NodeRow:
         tone=tone_of(state),
         since=moment(parse_rfc3339(said["state_since"])),
         wish=wish_of(said),
+        waited=_waited(said, now),
         error=said["last_error"],
         created=moment(created),
         age=duration(until - created),
         ended=None if ended is None else moment(until),
         hourly="" if hourly is None else money(parse_usd(hourly)),
         billed=is_billable(state),
+        rate_note=_rate_note(said),
         cost=_cost_of(said),
     )
+
+
+def hardware_of(said: Mapping[str, Any]) -> str:
+    """The accelerator type, and how many slices of it."""
+    kind = str(said["accelerator_type"])
+    return kind if said["slices"] == 1 else f"{said['slices']:,} {TIMES} {kind}"
+
+
+def _rate_note(said: Mapping[str, Any]) -> str:
+    """When its rate is not what is charged now: that none of it is, or only some slices are."""
+    if is_billable(said["state"]):
+        return ""
+    billed = sum(is_billable(one["state"]) for one in said["slice_states"])
+    return f"{billed:,} of {said['slices']:,} slices billed" if billed else "once READY"
+
+
+def _waited(said: Mapping[str, Any], now: int) -> str:
+    if said["state"] != NodeState.QUEUED:
+        return ""
+    return duration(now - parse_rfc3339(said["state_since"]))
 
 
 def _cost_of(said: Mapping[str, Any]) -> str:

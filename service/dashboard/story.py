@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from service.application.nodes import NodeCost
 from service.application.services import Services
 from service.dashboard.figures import Moment, count, duration, moment, money
-from service.dashboard.rows import NOT_KNOWN, NodeRow, priced, rate_of, row_of
+from service.dashboard.queue import Slices, Ticket, slices_of, ticket_of
+from service.dashboard.rows import NOT_KNOWN, NodeRow, hardware_of, priced, rate_of, row_of
 from service.dashboard.sums import Sum, sum_of
 from service.domain.clock import parse_rfc3339
 from service.domain.event import Event
@@ -31,12 +32,14 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class PlacementRow:
-    """One attempt in words; `took` is empty while it goes on."""
+    """One attempt in words; `why` it was made just there, where there was a choice."""
 
     attempt: int
     zone: str
+    accelerator_type: str
     model: str
     cloud_id: str
+    why: str
     started: Moment
     ended: Moment | None
     took: str
@@ -74,6 +77,9 @@ class Story:
     """Everything on the page of a node."""
 
     node: NodeRow
+    alarm: Told | None
+    ticket: Ticket | None
+    slices: Slices | None
     facts: tuple[Fact, ...]
     labels: tuple[tuple[str, str], ...]
     cost: CostFigures
@@ -91,14 +97,17 @@ def story_of(services: Services, node_id: str) -> Story:
     cost = services.nodes.cost(node_id)
     told = list(_every(lambda after: services.nodes.events(node_id, after, _BATCH), _event_number))
     said: Mapping[str, Any] = json.loads(document)
-    rate = rate_of(said)
+    rate, whys = rate_of(said), whys_of(event for _, event in told)
     return Story(
+        alarm=_alarm(said, told),
+        ticket=ticket_of(said),
+        slices=slices_of(said),
         node=row_of(said, cost.as_of),
-        facts=tuple(facts_of(said)),
+        facts=(*facts_of(said), *(Fact("Not in its cost", one) for one in cost.not_included)),
         labels=tuple(sorted(said["labels"].items())),
         cost=_cost_figures(cost, said, rate),
         sum=sum_of(lines, cost, int(said["chips"]), rate),
-        placements=tuple(_placement(one, cost.as_of) for one in said["placements"]),
+        placements=tuple(_placement(one, whys, cost.as_of) for one in said["placements"]),
         events=tuple(_told(event) for _, event in reversed(told[-EVENTS_SHOWN:])),
         events_left_out=max(0, len(told) - EVENTS_SHOWN),
         as_of=moment(cost.as_of),
@@ -109,14 +118,17 @@ def facts_of(said: Mapping[str, Any]) -> Iterator[Fact]:
     """What is known of a node, the empty things left out."""
     hardware = f"{count(said['chips'], 'chip')} on {count(said['hosts'], 'host')}"
     if said["topology"]:
-        hardware += f", {said['topology']}"
+        hardware += f", {said['topology']}{' each' if said['slices'] > 1 else ''}"
     elsewhere = [zone for zone in said["zones"] if zone != said["zone"]]
     plain = (
-        ("Type", f"{said['accelerator_type']} ({said['generation']})"),
+        ("Type", f"{hardware_of(said)} ({said['generation']})"),
+        ("Other types that will do", ", ".join(_other_types(said))),
         ("Hardware", hardware),
         ("Zone", said["zone"]),
         ("Other zones it may go to", ", ".join(elsewhere)),
-        ("Provisioning model", said["provisioning_model"]),
+        ("Provisioning model", _bought(said)),
+        ("Queued resource", said["queue_state"]),
+        ("Reservation", said["reservation"]),
         ("Runtime version", said["runtime_version"]),
         ("Project", said["project"]),
         ("Owner", said["owner"]),
@@ -132,12 +144,21 @@ def facts_of(said: Mapping[str, Any]) -> Iterator[Fact]:
     for name, key in (
         ("Asked for", "created_at"),
         ("First READY", "ready_at"),
+        ("Wanted until, if not READY", "valid_until"),
         ("Time to live runs out", "deletes_at"),
         ("Ended", "ended_at"),
     ):
         if said[key] is not None:
             at = moment(parse_rfc3339(said[key]))
             yield Fact(name, at.full, at)
+
+
+def _other_types(said: Mapping[str, Any]) -> list[str]:
+    return [one for one in said["accelerator_types"] if one != said["accelerator_type"]]
+
+
+def _bought(said: Mapping[str, Any]) -> str:
+    return f"{said['provisioning_model']}{', through the queue' if said['queued'] else ''}"
 
 
 def _address(endpoint: Mapping[str, Any]) -> str:
@@ -159,14 +180,29 @@ def _cost_figures(cost: NodeCost, said: Mapping[str, Any], rate: int | None) -> 
     )
 
 
-def _placement(said: Mapping[str, Any], now: int) -> PlacementRow:
+def whys_of(events: Iterable[Event]) -> Mapping[int, str]:
+    """Why each attempt was made where it was, of those for which that was said."""
+    facts = [event.facts for event in events if event.kind == "placement"]
+    found = ((one.get("attempt"), one.get("why")) for one in facts)
+    return {number: f"{why}." for number, why in found if isinstance(number, int) and why}
+
+
+def _alarm(said: Mapping[str, Any], told: Sequence[tuple[int, Event]]) -> Told | None:
+    """What a human was told last, as long as it may still be so."""
+    alarms = [event for _, event in told if event.kind == "alarm"]
+    return _told(alarms[-1]) if alarms and said["ended_at"] is None else None
+
+
+def _placement(said: Mapping[str, Any], whys: Mapping[int, str], now: int) -> PlacementRow:
     started = parse_rfc3339(said["started_at"])
     ended = None if said["ended_at"] is None else parse_rfc3339(said["ended_at"])
     return PlacementRow(
         attempt=said["attempt"],
         zone=said["zone"],
+        accelerator_type=said["accelerator_type"],
         model=said["provisioning_model"],
         cloud_id=said["cloud_id"],
+        why=whys.get(said["attempt"], ""),
         started=moment(started),
         ended=None if ended is None else moment(ended),
         took=duration((now if ended is None else ended) - started),

@@ -47,6 +47,11 @@ class RuntimeMismatch(Rejected):
     """The runtime version does not fit the generation; `compatible` names those that do."""
 
 
+class QuotaTooSmall(Rejected):
+    """Google allows the project less than that wherever it may be made; `quotas` name the limits,
+    `other_zones` where none is known: ask Google for more, or for something else here."""
+
+
 class BudgetExceeded(StewardError):
     """Granting the wish would spend more than a budget allows."""
 

@@ -2,92 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
-
+from service.domain import queueing, reimaging
+from service.domain.landing import may_still_appear
 from service.domain.node import LOST, Asked, CloudNode, Node, NodeState
 from service.domain.operation import Operation
+from service.domain.ownership import is_ours
+from service.domain.step import Look, Step
 
-IN_FLIGHT_SECONDS = 180
-"""How long a call whose answer was lost may still take effect. Before that, absence proves nothing
-(rule R3 of the fault model: no negative conclusion before the horizon)."""
-
-SEND_WITHIN_SECONDS = 60
-"""How old an intent may be when it is sent. A daemon that slept in between must not send it, since
-another one may have drawn its conclusions by then. Together with the call's own deadline (60) it is
-less than the horizon above."""
-
-LABEL_ID = "steward-id"
-LABEL_INSTALL = "steward-install"
+OVERDUE_SECONDS = 1_800
+"""How long a deletion may take, or a state be unknown, before a human is told. A deletion is never
+given up, and what is unknown is never deleted for that."""
 
 
-class Step(StrEnum):
-    """The one thing to do with a node now."""
-
-    PLACE = "place"
-    """Choose a zone and write the intent down; nothing is in the cloud."""
-
-    SEND = "send"
-    """The intent is written; ask the cloud for the node (again: the name makes it the same one)."""
-
-    WAIT = "wait"
-    """The cloud is at work; look again later."""
-
-    SETTLE = "settle"
-    """It is as asked."""
-
-    START = "start"
-    STOP = "stop"
-    DELETE = "delete"
-
-    REPLACE = "replace"
-    """Delete what is there, then place it anew."""
-
-    NEXT = "next"
-    """The placement ended and nothing of it is left: make the next one."""
-
-    CLOSE = "close"
-    """Wanted no more, and verified gone."""
-
-    VANISH = "vanish"
-    """It was up and is gone, and nobody here asked for that."""
-
-    CONFLICT = "conflict"
-    """What bears the name is not ours: leave it alone, and say so."""
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What was found just now: the node itself (None: the cloud says there is none), and the
-    operation that was started last (None: there was none, or the cloud no longer knows it)."""
-
-    sight: CloudNode | None
-    operation: Operation | None = None
-
-
-def labels_for(node: Node, install: str) -> dict[str, str]:
-    """The labels of a node in the cloud: the caller's, and ours by which a crash finds it again."""
-    return {**node.labels, LABEL_ID: node.id, LABEL_INSTALL: install}
-
-
-def is_ours(node: Node, sight: CloudNode) -> bool:
-    """Whether what bears the node's name is the node: the incarnation we know, or our label.
-
-    Another incarnation with our label is ours as well where we sent the create twice.
-    """
-    if node.cloud_uid == sight.uid and node.cloud_uid:
-        return True
-    sent_twice = node.unanswered_at is not None and node.unanswered_at != node.sent_at
-    return (sent_twice or not node.cloud_uid) and sight.labels.get(LABEL_ID) == node.id
-
-
-def next_step(node: Node, look: Look, now: int) -> Step:
+def next_step(  # noqa: PLR0911 - a table of the cases
+    node: Node, look: Look, now: int
+) -> Step:
     """Say the one thing to do, given what was asked for and what the cloud shows.
 
     It keeps no memory of its own: a lost, late or doubled tick can only lead to the same answer.
     """
     if node.sent_at is None:
         return Step.CLOSE if node.asked is Asked.ABSENT else Step.PLACE
+    if node.spec.queued:
+        return queueing.next_step(node, look, now)
     if look.sight is None:
         return _when_absent(node, look.operation, now)
     if not is_ours(node, look.sight):
@@ -102,39 +39,12 @@ def _when_absent(node: Node, operation: Operation | None, now: int) -> Step:
     wanted = node.asked is not Asked.ABSENT
     if wanted and not node.operation and not node.cloud_uid:
         return Step.SEND
-    if _may_still_appear(node, operation, now):
+    if may_still_appear(node, operation, now):
         return Step.WAIT
     if not wanted:
         return Step.CLOSE
     came_up = node.up_since is not None or _create_succeeded(operation)
     return Step.VANISH if came_up and not node.replacing else Step.NEXT
-
-
-def may_yet_land(node: Node, now: int) -> bool:
-    """Whether a create whose answer was lost may still take effect, whatever else is known.
-
-    The end of one create says nothing of another that was sent under the same name.
-    """
-    return node.unanswered_at is not None and now - node.unanswered_at < IN_FLIGHT_SECONDS
-
-
-def too_old_to_send(node: Node, now: int) -> bool:
-    """Whether so much time went by since the intent was written that it must be written anew."""
-    return node.unanswered_at is None or now - node.unanswered_at > SEND_WITHIN_SECONDS
-
-
-def _may_still_appear(node: Node, operation: Operation | None, now: int) -> bool:
-    """Whether the create that was sent could yet bring the node about.
-
-    Once it was up, or its create is known to be over, absence means that it is gone.
-    """
-    if may_yet_land(node, now):
-        return True
-    if node.up_since is not None or node.sent_at is None:
-        return False
-    if operation is not None and operation.verb == "create":
-        return not operation.done
-    return not node.cloud_uid and now - node.sent_at < IN_FLIGHT_SECONDS
 
 
 def _when_present(node: Node, sight: CloudNode, operation: Operation | None) -> Step:
@@ -147,8 +57,18 @@ def _when_present(node: Node, sight: CloudNode, operation: Operation | None) -> 
     if not ready and sight.state != NodeState.STOPPED:
         return Step.WAIT
     if ready is (node.asked is Asked.PRESENT):
-        return Step.SETTLE
+        return _when_as_asked(node, sight, operation)
     return Step.STOP if ready else Step.START
+
+
+def _when_as_asked(node: Node, sight: CloudNode, operation: Operation | None) -> Step:
+    """It is READY, or it is stopped, as it should be. What is READY may be a reimage in its way."""
+    if node.asked is Asked.PRESENT and node.spec.reimage_from:
+        if reimaging.is_under_way(operation):
+            return Step.WAIT
+        if reimaging.is_due(node, sight, operation):
+            return Step.REIMAGE
+    return Step.SETTLE
 
 
 def _create_succeeded(operation: Operation | None) -> bool:
@@ -163,12 +83,59 @@ def out_of_time(node: Node, now: int) -> str:
     """Why the node must go by the clock that its owner set; empty when it need not."""
     if node.asked is Asked.ABSENT:
         return ""
-    if node.deletes_at is not None and now >= node.deletes_at:
-        return "its time to live ran out"
-    limit = node.spec.max_wait_seconds
-    if node.ready_at is None and limit is not None and now - node.created_at >= limit:
+    if node.ready_at is None:
+        return _waited_too_long(node, now)
+    over = node.deletes_at is not None and now >= node.deletes_at
+    return "its time to live ran out" if over else ""
+
+
+def _waited_too_long(node: Node, now: int) -> str:
+    limit, until = node.spec.max_wait_seconds, node.spec.valid_until
+    if limit is not None and now - node.created_at >= limit:
         return f"it was not READY within {limit} seconds"
+    if until is not None and now >= until:
+        return "it was not READY by the time until which it was wanted"
     return ""
+
+
+def needs_a_human(node: Node, now: int) -> bool:
+    """Whether a human must be told that it does not come to what was asked, and was not yet: its
+    deletion does not end, or the cloud shows that it no longer knows its state."""
+    if node.alarmed_at is not None or node.sent_at is None:
+        return False
+    asked = node.delete_requested_at
+    if asked is not None:
+        return now - asked >= OVERDUE_SECONDS
+    return node.state == NodeState.UNKNOWN and now - node.state_since >= OVERDUE_SECONDS
+
+
+def alarm(node: Node, now: int, rate: str) -> str:
+    """What to tell of it; `rate` says in words what it costs meanwhile."""
+    where = f"{node.cloud_id} in {node.zone}"
+    if node.delete_requested_at is None:
+        return (
+            f"{where} has been UNKNOWN for {(now - node.state_since) // 60} minutes, as Google"
+            f" shows it after a repair that failed; {rate}. It may be at work, so it is left alone:"
+            " delete it if it is not"
+        )
+    shown = node.state
+    if node.queue_state:
+        shown = f"{node.state}, its queued resource {node.queue_state}"
+    return (
+        f"deletion was asked for {(now - node.delete_requested_at) // 60} minutes ago, and {where}"
+        f" is still there ({shown}); {rate}. It is tried again for ever"
+    )
+
+
+def deadline(node: Node) -> int | None:
+    """The next instant at which `out_of_time` may answer otherwise; None when there is none."""
+    if node.asked is Asked.ABSENT or node.deletes_at is not None:
+        return node.deletes_at
+    if node.ready_at is not None:
+        return None
+    limit, until = node.spec.max_wait_seconds, node.spec.valid_until
+    ends = (None if limit is None else node.created_at + limit, until)
+    return min((end for end in ends if end is not None), default=None)
 
 
 def wait_delay(waited: int, period: int) -> int:

@@ -19,6 +19,9 @@ if they are preempted in the first minute after you create them" (Cloud TPU docu
 preemptible TPUs)."""
 
 
+WHOLE = -1
+"""In place of the number of a slice: the usage is of the node as a whole."""
+
 CLOCK_TOLERANCE = 5
 """Seconds by which the cloud's clock and ours may differ, or a list be stale, without doubt."""
 
@@ -32,6 +35,9 @@ class Evidence(StrEnum):
     OBSERVED = "observed"
     """A state change seen between two looks: true somewhere in between."""
 
+    UNSEEN = "unseen"
+    """Nobody saw it, and nothing rules it out: charged as an upper bound, and wholly uncertain."""
+
 
 def is_billable(state: str) -> bool:
     """Whether seconds in that state cost money: READY alone (Cloud TPU pricing page)."""
@@ -44,7 +50,8 @@ class Usage:
 
     What is charged are the outer bounds: `start` and `end`. The truth lies within: it began no
     later than `start_hi` and ended no sooner than `end_lo`. `end` is None while the node runs.
-    `free` says by which rule it costs nothing. `posted_until` is how far the ledger has come,
+    `slice` is the number of the slice, WHOLE where the node is not made of several. `free` says by
+    which rule it costs nothing. `posted_until` is how far the ledger has come,
     `unpriced_seconds` how many of them it had to leave out because no price is known, `dirty` that
     the belief changed since. Who is charged is copied here, so that renaming a team
     does not rename the past.
@@ -69,6 +76,7 @@ class Usage:
     posted_until: int = 0
     unpriced_seconds: int = 0
     dirty: bool = False
+    slice: int = WHOLE
 
     @property
     def uncertain_seconds(self) -> int:

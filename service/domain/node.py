@@ -89,6 +89,11 @@ class Place:
         """Google's full name of the node."""
         return f"projects/{self.project}/locations/{self.zone}/nodes/{self.cloud_id}"
 
+    @property
+    def queue_path(self) -> str:
+        """Google's full name of the queued resource that bears the same id."""
+        return f"projects/{self.project}/locations/{self.zone}/queuedResources/{self.cloud_id}"
+
     @classmethod
     def of(cls, path: str) -> Place:
         """The place that a full name speaks of; ValueError when it is not a node's full name."""
@@ -108,11 +113,34 @@ class IdlePolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class Hardware:
+    """One of the types that a node may be made of, with all that follows from the type, and the
+    zones in which it is tried."""
+
+    accelerator_type: str
+    generation: str
+    chips: int
+    hosts: int
+    topology: str
+    runtime_version: str
+    stoppable: bool
+    zones: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class NodeSpec:
     """The wish, as it was understood: every open question is answered before it is stored.
 
     `zones` are the candidates in the order in which they are tried. `stoppable` says whether the
-    cloud can stop such a node.
+    cloud can stop such a node. `queued` asks through a queued resource; `slices` is how many equal
+    slices it is made of, and `chips` and `hosts` count those of all of them. `valid_until` is the
+    instant after which nobody needs it any more, unless it is READY by then. `reservation` names
+    the reservation it is taken from; empty for any of the project's. Where any of several types
+    will do, `alternatives` are all of them in the order in which they are tried (a type whose zones
+    are not next to each other in it comes more than once), and the type is the present one.
+    `cheapest_first` says that the order is ours, and not the caller's own.
+    `reimage_from` is the version that a legacy TPU Node had when another was asked for; empty once
+    that other is there.
     """
 
     project: str
@@ -136,6 +164,51 @@ class NodeSpec:
     idle: IdlePolicy | None = None
     recreate_on_preemption: bool = False
     stoppable: bool = False
+    architecture: Architecture = Architecture.VM
+    queued: bool = False
+    slices: int = 1
+    valid_until: int | None = None
+    reservation: str = ""
+    alternatives: tuple[Hardware, ...] = ()
+    cheapest_first: bool = False
+    reimage_from: str = ""
+
+    @property
+    def hardware(self) -> Hardware:
+        """What it is made of at present."""
+        return Hardware(
+            accelerator_type=self.accelerator_type,
+            generation=self.generation,
+            chips=self.chips,
+            hosts=self.hosts,
+            topology=self.topology,
+            runtime_version=self.runtime_version,
+            stoppable=self.stoppable,
+            zones=self.zones,
+        )
+
+    @property
+    def possible(self) -> tuple[Hardware, ...]:
+        """All that it may be made of, in the order in which it is tried."""
+        return self.alternatives or (self.hardware,)
+
+    @property
+    def accelerator_types(self) -> tuple[str, ...]:
+        """Every type that will do, the first to be tried first."""
+        return tuple(dict.fromkeys(one.accelerator_type for one in self.possible))
+
+    def made_of(self, hardware: Hardware) -> NodeSpec:
+        """The same wish, of other hardware. `zones` stay: they are those of every type."""
+        return replace(
+            self,
+            accelerator_type=hardware.accelerator_type,
+            generation=hardware.generation,
+            chips=hardware.chips,
+            hosts=hardware.hosts,
+            topology=hardware.topology,
+            runtime_version=hardware.runtime_version,
+            stoppable=hardware.stoppable,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +230,18 @@ class CloudNode:
 
 
 @dataclass(frozen=True, slots=True)
+class Slice:
+    """What was seen of one slice of several; the fields mean what they mean of a node."""
+
+    cloud_uid: str = ""
+    state: str = NodeState.REQUESTED
+    seen_at: int = 0
+    health: str = ""
+    endpoints: tuple[Endpoint, ...] = ()
+    up_since: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """One node as stored: what is asked, what was seen, and when it is looked at next.
 
@@ -167,6 +252,10 @@ class Node:
     be done until something changes. `seen_at` is when `state` was last known to hold. `ready_at` is
     the first READY of all, `up_since` the first of the present attempt. `replacing` says that what
     is in the cloud goes so that a new attempt can be made, `gave_up` that the end will be FAILED.
+    `queue_state` is what was last seen of its queued resource, empty until it was seen, and
+    `queue_since` when that was first seen so. `slices_seen` is what was seen of each slice, in
+    their order; empty unless it is made of several. `alarmed_at` is when a human was told that it
+    does not come to what was asked.
     """
 
     id: str
@@ -199,12 +288,21 @@ class Node:
     last_error: str = ""
     tries: int = 0
     next_try_at: int | None = None
+    queue_state: str = ""
+    queue_since: int | None = None
+    alarmed_at: int | None = None
+    slices_seen: tuple[Slice, ...] = ()
     version: int = 0
 
     @property
     def place(self) -> Place:
         """Where the present attempt is in the cloud; meaningful when `attempt` is not 0."""
         return Place(self.spec.project, self.zone, self.cloud_id)
+
+    @property
+    def was_shown(self) -> bool:
+        """Whether the cloud has shown the present attempt, or any slice of it, as a node."""
+        return bool(self.cloud_uid) or any(one.cloud_uid for one in self.slices_seen)
 
     @property
     def ended(self) -> bool:

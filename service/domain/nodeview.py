@@ -8,8 +8,9 @@ from typing import Any
 from service.domain.clock import rfc3339
 from service.domain.node import Endpoint, Node
 from service.domain.placement import Placement
+from service.domain.slices import part
 
-FORMAT = 1
+FORMAT = 3
 """Raised whenever the shape changes, so that stored views are made anew."""
 
 
@@ -25,13 +26,19 @@ def view_of(node: Node, placements: Sequence[Placement]) -> dict[str, Any]:
         "zone": node.zone,
         "zones": spec.zones,
         "accelerator_type": spec.accelerator_type,
+        "accelerator_types": spec.accelerator_types,
         "generation": spec.generation,
         "topology": spec.topology,
         "chips": spec.chips,
         "hosts": spec.hosts,
         "runtime_version": spec.runtime_version,
         "provisioning_model": spec.provisioning_model,
-        "architecture": "vm",
+        "queued": spec.queued,
+        "queue_state": node.queue_state,
+        "slices": spec.slices,
+        "slice_states": [_slice(node, number) for number in range(len(node.slices_seen))],
+        "reservation": spec.reservation,
+        "architecture": spec.architecture,
         "asked": node.asked,
         "state": node.state,
         "state_since": rfc3339(node.state_since),
@@ -44,6 +51,7 @@ def view_of(node: Node, placements: Sequence[Placement]) -> dict[str, Any]:
         "delete_reason": node.delete_reason,
         "ttl_seconds": spec.ttl_seconds,
         "max_wait_seconds": spec.max_wait_seconds,
+        "valid_until": _moment(spec.valid_until),
         "recreate_on_preemption": spec.recreate_on_preemption,
         "idle": None
         if idle is None
@@ -65,6 +73,11 @@ def _moment(seconds: int | None) -> str | None:
     return None if seconds is None else rfc3339(seconds)
 
 
+def _slice(node: Node, number: int) -> dict[str, Any]:
+    one = part(node, number)
+    return {"slice": number, "cloud_id": one.cloud_id, "state": one.state, "health": one.health}
+
+
 def _endpoint(worker: int, endpoint: Endpoint) -> dict[str, Any]:
     return {
         "worker": worker,
@@ -78,6 +91,7 @@ def _placement(placement: Placement) -> dict[str, Any]:
     return {
         "attempt": placement.attempt,
         "zone": placement.zone,
+        "accelerator_type": placement.accelerator_type,
         "provisioning_model": placement.model,
         "cloud_id": placement.cloud_id,
         "started_at": rfc3339(placement.started_at),

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from service.domain.event import Event
-from service.domain.metering import Usage, begin, closed, finish, forgiven, is_billable
+from service.domain.metering import (
+    CLOCK_TOLERANCE,
+    Evidence,
+    Usage,
+    begin,
+    closed,
+    finish,
+    forgiven,
+    is_billable,
+)
 from service.domain.names import new_id
-from service.domain.node import LOST, CloudNode, Node, NodeState
+from service.domain.node import LOST, Asked, CloudNode, Node, NodeState, ProvisioningModel
 from service.domain.operation import Operation
 from service.domain.pricing import Sku
+from service.domain.queue import IN_LINE, QueuedResource, QueueState
 from service.domain.zones import region_of
 
 
@@ -43,24 +53,22 @@ class Looking:
 
     @property
     def came_up(self) -> int | None:
-        """When the last create or start was over, by the cloud's record."""
-        return max(
-            (
-                op.ended_at
-                for op in self.operations
-                if op.verb in ("create", "start") and op.succeeded and op.ended_at is not None
-            ),
-            default=None,
-        )
+        """When the last create, start or reimage was over, by the cloud's record."""
+        return self.ended("create", "start", "reimage")
+
+    def ended(self, *verbs: str) -> int | None:
+        """When the last operation of these verbs was over, of those that succeeded."""
+        ends = (op.ended_at for op in self.operations if op.verb in verbs and op.succeeded)
+        return max((end for end in ends if end is not None), default=None)
 
     @property
     def went_down(self) -> int | None:
-        """When the last delete or stop was accepted, by the cloud's record."""
+        """When the last delete, stop or reimage was accepted, by the cloud's record."""
         return max(
             (
                 op.created_at
                 for op in self.operations
-                if op.verb in ("delete", "stop") and op.error is None
+                if op.verb in ("delete", "stop", "reimage") and op.error is None
             ),
             default=None,
         )
@@ -80,7 +88,7 @@ def observed(node: Node, sight: CloudNode, running: Usage | None, looking: Looki
         health=sight.health,
         endpoints=sight.endpoints,
     )
-    if usage is not None and after.up_since is None:
+    if usage is not None and after.up_since is None and not _is_supposed(usage):
         first = usage.start if after.ready_at is None else after.ready_at
         after = replace(after, up_since=usage.start, ready_at=first)
     instant = _instant(running, usage)
@@ -88,6 +96,39 @@ def observed(node: Node, sight: CloudNode, running: Usage | None, looking: Looki
         after = replace(after, state_since=instant)
     told = _said(node, after, sight, looking.now)
     return Belief(after, usage, told, happened_at=instant)
+
+
+def queue_observed(
+    node: Node, queue: QueuedResource, asked: int, now: int
+) -> tuple[Node, tuple[Event, ...]]:
+    """What to believe once the cloud has shown the queued resource of a node in another state; it
+    held when that was `asked`, and may have been over by the answer, `now`."""
+    after = replace(
+        node,
+        queue_state=queue.state,
+        queue_since=now,
+        unanswered_at=None if node.unanswered_at == node.sent_at else node.unanswered_at,
+    )
+    if not node.was_shown:
+        waiting = queue.state in IN_LINE
+        coming = queue.state in (QueueState.PROVISIONING, QueueState.ACTIVE)
+        shown = NodeState.QUEUED if waiting else NodeState.CREATING if coming else node.state
+        after = replace(after.moved(shown, now), seen_at=asked)
+    message = f"queued resource in {node.zone}: {queue.state}"
+    if node.queue_state:
+        message += f", was {node.queue_state}"
+    if queue.error is not None:
+        message += f": {queue.error}"
+    facts = {"from": node.queue_state, "to": queue.state}
+    return after, (Event(node.id, now, "queue", message, facts=facts),)
+
+
+def state_of_absent(node: Node, queue: QueuedResource) -> str:
+    """What to say of a node that is no longer there while its queued resource is."""
+    if queue.state in (QueueState.SUSPENDING, QueueState.SUSPENDED):
+        return NodeState.PREEMPTED
+    leaving = node.asked is Asked.ABSENT or node.replacing or queue.state == QueueState.DELETING
+    return NodeState.DELETING if leaving else NodeState.TERMINATED
 
 
 def _lags(node: Node, sight: CloudNode) -> bool:
@@ -117,15 +158,22 @@ def _usage_after(
 ) -> Usage | None:
     if is_billable(sight.state):
         return running if running is not None else _open(node, looking)
-    usage = gone(node, running, looking) if _may_have_run(sight.state) or running else None
+    usage: Usage | None = None
+    if running is not None or _is_down(sight.state):
+        usage = gone(node, running, looking)
+    elif sight.state not in (NodeState.CREATING, NodeState.STARTING):
+        usage = _recorded(node, looking)
     if usage is not None and sight.state in LOST:
         return forgiven(usage, sight.created_at)
     return usage
 
 
-def _may_have_run(state: str) -> bool:
-    """Whether READY may lie between the last look and this state."""
-    return state not in (NodeState.CREATING, NodeState.STARTING)
+def _is_down(state: str) -> bool:
+    """Whether READY may lie between the last look and this state, and will not come by itself."""
+    return state in _DOWN or state in LOST
+
+
+_DOWN = frozenset({NodeState.STOPPING, NodeState.STOPPED, NodeState.DELETING})
 
 
 def _open(node: Node, looking: Looking) -> Usage:
@@ -155,15 +203,72 @@ def _close(usage: Usage, looking: Looking) -> Usage:
     went_down = looking.went_down
     if went_down is not None and went_down < usage.start:
         went_down = None
-    return closed(usage, *finish(looking.before, looking.now, went_down))
+    end_lo, end, evidence = finish(looking.before, looking.now, went_down)
+    if usage.sku.model in _TAKEN_BACK and end_lo - looking.before > CLOCK_TOLERANCE:
+        # Whoever deleted it may have deleted what had been taken back long before.
+        end_lo, evidence = looking.before, Evidence.OBSERVED
+    return closed(usage, end_lo, end, evidence)
+
+
+_TAKEN_BACK = frozenset({ProvisioningModel.SPOT, ProvisioningModel.PREEMPTIBLE})
 
 
 def _missed(node: Node, looking: Looking) -> Usage | None:
-    """Usage that two looks both missed: the cloud's record says that the node came up."""
+    """Usage that two looks both missed: the cloud's record says that the node came up, or nothing
+    says that it did not."""
+    recorded = _recorded(node, looking)
+    if recorded is not None:
+        return recorded
+    if node.state not in _MAY_TURN_READY or _is_ruled_out(node, looking):
+        return None
+    supposed = _close(_open(node, looking), looking)
+    assert supposed.end is not None
+    if supposed.end - supposed.start <= CLOCK_TOLERANCE:
+        return None
+    return replace(
+        supposed, start_hi=supposed.end, end_lo=supposed.end, start_evidence=Evidence.UNSEEN
+    )
+
+
+def _recorded(node: Node, looking: Looking) -> Usage | None:
+    """Usage that two looks both missed, by the cloud's record that the node came up in between."""
     came_up = looking.came_up
-    if node.up_since is not None or came_up is None:
+    if node.up_since is not None:
+        came_up = looking.ended(_COMES_BACK_BY.get(node.state, ""))
+        if came_up is None or came_up < looking.before:
+            return None
+    if came_up is None:
         return None
     return _close(_open(node, looking), replace(looking, before=came_up))
+
+
+_COMES_BACK_BY: Mapping[str, str] = {
+    NodeState.STARTING: "start",
+    NodeState.REIMAGING: "reimage",
+}
+
+_MAY_TURN_READY = frozenset(
+    {
+        NodeState.CREATING,
+        NodeState.STARTING,
+        NodeState.RESTARTING,
+        NodeState.REPAIRING,
+        NodeState.REIMAGING,
+    }
+)
+"""States after which a node that is found gone may have been READY once more."""
+
+
+def _is_ruled_out(node: Node, looking: Looking) -> bool:
+    """Whether the cloud's record of what was to bring it up says that this did not succeed."""
+    if node.state not in (NodeState.CREATING, NodeState.STARTING):
+        return False
+    verb = "create" if node.state == NodeState.CREATING else "start"
+    return any(op.verb == verb and not op.succeeded for op in looking.operations)
+
+
+def _is_supposed(usage: Usage) -> bool:
+    return usage.start_evidence is Evidence.UNSEEN
 
 
 def _said(before: Node, after: Node, sight: CloudNode, now: int) -> tuple[Event, ...]:

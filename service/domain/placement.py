@@ -1,4 +1,4 @@
-"""Where a node is tried next, and how long to wait before that."""
+"""Placements: each attempt to get a node somewhere, and how it ended."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from service.domain.errors import (
     NotAllowed,
     QuotaExceeded,
 )
-
-ROUND_DELAYS = (30, 60, 120, 300, 600)
-"""Seconds to wait before all candidate zones are tried over again, by the rounds made so far."""
+from service.domain.zones import region_of
 
 
 class Outcome(StrEnum):
@@ -35,8 +33,22 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Key:
+    """What runs out together: hardware of one type, bought in one way, in one zone."""
+
+    zone: str
+    accelerator_type: str
+    generation: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
 class Placement:
-    """One attempt to get a node in one zone: when, how it ended, why."""
+    """One attempt to get a node in one zone: when, how it ended, why.
+
+    `ready_at` is when it came up, None when it never did. `scope` is the region or zone for which a
+    quota was refused, where the cloud named one; else empty. Times in whole UTC seconds.
+    """
 
     node_id: str
     attempt: int
@@ -47,19 +59,16 @@ class Placement:
     outcome: Outcome = Outcome.OPEN
     reason: str = ""
     ended_at: int | None = None
+    project: str = ""
+    accelerator_type: str = ""
+    generation: str = ""
+    ready_at: int | None = None
+    scope: str = ""
 
-
-def zone_for(zones: tuple[str, ...], attempt: int) -> str:
-    """The zone of an attempt (from 1): the candidates in their order, round after round."""
-    return zones[(attempt - 1) % len(zones)]
-
-
-def delay_before(zones: tuple[str, ...], attempt: int) -> int:
-    """Seconds to wait before an attempt is sent: none within a round, ever more between rounds."""
-    done, position = divmod(attempt - 1, len(zones))
-    if done == 0 or position:
-        return 0
-    return ROUND_DELAYS[min(done, len(ROUND_DELAYS)) - 1]
+    @property
+    def key(self) -> Key:
+        """What was tried."""
+        return Key(self.zone, self.accelerator_type, self.generation, self.model)
 
 
 def outcome_of(error: CloudError) -> Outcome:
@@ -72,3 +81,14 @@ def outcome_of(error: CloudError) -> Outcome:
         (AlreadyExists, Outcome.NAME_TAKEN),
     )
     return next((outcome for kind, outcome in kinds if isinstance(error, kind)), Outcome.FAILED)
+
+
+def scope_of(error: CloudError, zone: str) -> str:
+    """The region or zone whose quota is used up, as far as the error names one around `zone`.
+
+    A name of somewhere else is not believed: it would have a place left alone for no reason.
+    """
+    if not isinstance(error, QuotaExceeded):
+        return ""
+    named = (error.facts.get("region"), error.facts.get("zone"))
+    return next((str(one) for one in named if one in (region_of(zone), zone)), "")

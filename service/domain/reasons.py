@@ -68,8 +68,10 @@ def why_none(
     if architecture is Architecture.NODE and accelerator.generation not in NODE_GENERATIONS:
         return _no_node(accelerator)
     if not known:
-        place = "a legacy TPU Node" if architecture is Architecture.NODE else "a TPU VM"
-        return f"no runtime version with {wanted} is known for {place}"
+        if architecture is Architecture.NODE:
+            other = "ask for another framework or version, or for architecture vm"
+            return f"no runtime version with {wanted} is known for a legacy TPU Node; {other}"
+        return f"no runtime version with {wanted} is known for a TPU VM"
     have = sorted({generation for image in known for generation in image.generations})
     if accelerator.generation not in have:
         rule = "; v5e and newer need TensorFlow 2.15 or newer" if "v5e" not in have else ""

@@ -81,6 +81,13 @@ def check(
     )
 
 
+def vm_software(runtime_version: str) -> str:
+    """What the user's own VM must run beside a legacy TPU Node with that version; empty for the
+    image of a TPU VM, and for one that is not known."""
+    image = next((one for one in images() if one.name == runtime_version), None)
+    return "" if image is None else reasons.vm_software(image)
+
+
 def for_generation(
     generation: str | None = None,
     framework: Framework | None = None,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
-from service.domain import runtimes
+from service.domain import legacy, runtimes, tiers
 from service.domain.accelerators import AcceleratorType, stoppable
 from service.domain.catalog import Catalog
 from service.domain.errors import Rejected
@@ -13,8 +13,12 @@ from service.domain.images import Framework
 from service.domain.names import check_labels, check_name
 from service.domain.node import Architecture, IdlePolicy, NodeSpec, ProvisioningModel
 
-DEFAULT_FRAMEWORK = Framework.JAX
-"""Whose image is taken when neither a runtime version nor a framework is named: the plain one."""
+_DEFAULT_FRAMEWORK = {
+    Architecture.VM: Framework.JAX,
+    Architecture.NODE: Framework.TENSORFLOW,
+}
+"""Whose image is taken when neither a runtime version nor a framework is named: the plain one, and
+on a legacy TPU Node, which JAX cannot reach, the one it was made for."""
 
 MAX_SCRIPT_BYTES = 256 * 1024
 """Google's limit for one metadata value (Compute Engine documentation, custom metadata)."""
@@ -30,6 +34,7 @@ class Wish:
     team: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     accelerator_type: str | None = None
+    accelerator_types: Sequence[str] = ()
     generation: str | None = None
     chips: int | None = None
     topology: str | None = None
@@ -40,7 +45,10 @@ class Wish:
     framework: Framework | None = None
     framework_version: str | None = None
     provisioning_model: ProvisioningModel = ProvisioningModel.ON_DEMAND
-    queued: bool = False
+    queued: bool | None = None
+    slices: int = 1
+    reservation: str = ""
+    valid_until: int | None = None
     architecture: Architecture = Architecture.VM
     network: str = ""
     subnetwork: str = ""
@@ -75,7 +83,8 @@ def hardware(wish: Wish, catalog: Catalog) -> AcceleratorType:
         return catalog.accelerator(wish.accelerator_type)
     if wish.generation is None:
         raise Rejected(
-            "say what hardware: accelerator_type, or generation with chips or topology",
+            "say what hardware: accelerator_type, accelerator_types (any of them will do), or"
+            " generation with chips or topology",
             field="accelerator_type",
         )
     return catalog.choose(wish.generation, chips=wish.chips, topology=wish.topology)
@@ -94,7 +103,10 @@ def candidates(wish: Wish, accelerator: AcceleratorType, catalog: Catalog) -> tu
 
 def understood(wish: Wish, accelerator: AcceleratorType, zones: tuple[str, ...]) -> Understood:
     """The spec, once the zones are in their order. Raises Rejected where the wish cannot be."""
-    _check_served(wish)
+    if wish.architecture is Architecture.NODE:
+        legacy.check(_said(wish), accelerator, wish.provisioning_model)
+    terms = _terms(wish)
+    queued, (ttl_seconds, told) = tiers.is_queued(terms), tiers.run_limit(terms)
     _check_topology(wish, accelerator)
     if wish.name:
         check_name(wish.name)
@@ -105,8 +117,8 @@ def understood(wish: Wish, accelerator: AcceleratorType, zones: tuple[str, ...])
         project=wish.project,
         accelerator_type=accelerator.name,
         generation=accelerator.generation,
-        chips=accelerator.chips,
-        hosts=accelerator.hosts,
+        chips=accelerator.chips * wish.slices,
+        hosts=accelerator.hosts * wish.slices,
         zones=zones,
         runtime_version=runtime_version,
         provisioning_model=wish.provisioning_model,
@@ -118,35 +130,36 @@ def understood(wish: Wish, accelerator: AcceleratorType, zones: tuple[str, ...])
         data_disks=tuple(wish.data_disks),
         metadata=dict(wish.metadata),
         startup_script=wish.startup_script,
-        ttl_seconds=wish.ttl_seconds,
+        ttl_seconds=ttl_seconds,
         max_wait_seconds=wish.max_wait_seconds,
         idle=wish.idle,
         recreate_on_preemption=wish.recreate_on_preemption,
-        stoppable=stoppable(accelerator, wish.provisioning_model),
+        stoppable=stoppable(accelerator, wish.provisioning_model) and not queued,
+        architecture=wish.architecture,
+        queued=queued,
+        slices=wish.slices,
+        valid_until=wish.valid_until,
+        reservation=wish.reservation,
     )
-    return Understood(spec, tuple(warnings))
+    return Understood(spec, (*warnings, *told))
 
 
-def _check_served(wish: Wish) -> None:
-    """What this version does not do is refused, never quietly left out."""
-    if wish.architecture is Architecture.NODE:
-        raise Rejected(
-            "legacy TPU Nodes cannot be created by this version; ask for architecture vm."
-            " POST /v1/runtimes:resolve answers for both",
-            field="architecture",
-        )
-    if wish.queued:
-        raise Rejected(
-            "queued resources are not served by this version; leave out queued: requests are tried"
-            " again, zone after zone, until they are granted",
-            field="queued",
-        )
-    if wish.provisioning_model is ProvisioningModel.FLEX_START:
-        raise Rejected(
-            "flex-start exists only as a queued resource, which this version does not serve;"
-            " ask for spot, preemptible, on_demand or reserved",
-            field="provisioning_model",
-        )
+def _terms(wish: Wish) -> tiers.Terms:
+    return tiers.Terms(
+        model=wish.provisioning_model,
+        queued=wish.queued,
+        slices=wish.slices,
+        reservation=wish.reservation,
+        ttl_seconds=wish.ttl_seconds,
+        architecture=wish.architecture,
+    )
+
+
+def _said(wish: Wish) -> set[str]:
+    """The names of the fields that the wish fills with something else than nothing."""
+    plain = Wish()
+    values = {one.name: getattr(wish, one.name) for one in fields(wish)}
+    return {name for name, value in values.items() if value and value != getattr(plain, name)}
 
 
 def _check_topology(wish: Wish, accelerator: AcceleratorType) -> None:
@@ -175,7 +188,16 @@ def _runtime(wish: Wish, accelerator: AcceleratorType) -> tuple[str, list[str]]:
     if wish.runtime_version is not None:
         if wish.framework is not None:
             raise Rejected("say either runtime_version or framework", field="runtime_version")
-        return wish.runtime_version, runtimes.check(wish.runtime_version, accelerator)
-    framework = wish.framework or DEFAULT_FRAMEWORK
-    resolution = runtimes.resolve(accelerator, framework, wish.framework_version)
-    return resolution.runtime_version, list(resolution.warnings)
+        found = runtimes.check(wish.runtime_version, accelerator, wish.architecture)
+        return wish.runtime_version, [*found, *_beside(wish, wish.runtime_version)]
+    framework = wish.framework or _DEFAULT_FRAMEWORK[wish.architecture]
+    resolution = runtimes.resolve(accelerator, framework, wish.framework_version, wish.architecture)
+    chosen = resolution.runtime_version
+    return chosen, [*resolution.warnings, *_beside(wish, chosen)]
+
+
+def _beside(wish: Wish, runtime_version: str) -> list[str]:
+    """What the user has to bring along to a legacy TPU Node."""
+    if wish.architecture is Architecture.VM:
+        return []
+    return [f"your own VM has to run {runtimes.vm_software(runtime_version)}", legacy.NOT_INCLUDED]

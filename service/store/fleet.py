@@ -24,6 +24,18 @@ class FleetCount:
     chips: int
 
 
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """A node whose deletion was asked for at `asked_at` and has not come to its end, so that a
+    human was told. Whole UTC seconds."""
+
+    node_id: str
+    name: str
+    state: str
+    zone: str
+    asked_at: int
+
+
 class Fleet:
     """Counts over everything alive."""
 
@@ -41,11 +53,24 @@ class Fleet:
         )
         return [FleetCount(*row) for row in self._connection.execute(statement)]
 
+    def overdue(self, limit: int) -> tuple[int, Sequence[Overdue]]:
+        """How many deletions are overdue, and the oldest of them."""
+        columns = (nodes.c.id, nodes.c.name, nodes.c.state, nodes.c.zone)
+        statement = (
+            select(func.count().over(), *columns, nodes.c.delete_requested_at)
+            .where(nodes.c.ended_at.is_(None), nodes.c.alarmed_at.is_not(None))
+            .where(nodes.c.delete_requested_at.is_not(None))
+            .order_by(nodes.c.delete_requested_at, nodes.c.id)
+            .limit(limit)
+        )
+        rows = self._connection.execute(statement).all()
+        return (rows[0][0] if rows else 0), [Overdue(*row[1:]) for row in rows]
+
     def running(self) -> Sequence[tuple[Sku, int, int]]:
         """(what is priced, nodes, chips) of everything that is billed now."""
         columns = (usage.c.generation, usage.c.model, usage.c.region, usage.c.single_device)
         statement = (
-            select(*columns, func.count(), func.sum(usage.c.chips))
+            select(*columns, func.count(usage.c.node_id.distinct()), func.sum(usage.c.chips))
             .where(usage.c.end_at.is_(None))
             .group_by(*columns)
         )

@@ -37,6 +37,7 @@ _SHOWN = select(
     nodes.c.price_key,
     nodes.c.metered_from,
     nodes.c.metered_until,
+    nodes.c.tails,
     nodes.c.id,
     _PRICES,
 )
@@ -63,7 +64,7 @@ class Filter:
 ANY = Filter()
 """Every node."""
 
-_ID_AT = 6
+_ID_AT = 7
 _COSTS_NOTHING_MORE = ',"hourly_cost":"0.000000000","cost":"'
 
 
@@ -133,7 +134,7 @@ class _Clerk:
         price is known), `cost`, and the seconds that it leaves out as nobody knows their price."""
         pieces: list[str] = []
         add = pieces.append
-        for view, posted_nanos, left_out, key, start, posted, _, _ in rows:
+        for view, posted_nanos, left_out, key, start, posted, tails, _, _ in rows:
             cost, unpriced, beginning = posted_nanos, left_out, _COSTS_NOTHING_MORE
             if key:
                 rate = self._rates.get(key) or self._rate(key)
@@ -142,15 +143,20 @@ class _Clerk:
                     now = max(self._now, posted)
                     cost += rate.tail(self._book, start, posted, now)
                     unpriced += rate.unpriced(self._book, posted, now)
+                for began, reached in _tails(tails) if tails else ():
+                    now = max(self._now, reached)
+                    cost += rate.tail(self._book, began, reached, now)
+                    unpriced += rate.unpriced(self._book, reached, now)
             add(view)
             add(f'{beginning}{usd(cost)}","unpriced_seconds":{unpriced}}},')
         return f"[{''.join(pieces)[:-1]}]"
 
     def _rate(self, key: str) -> _Rate:
-        generation, model, region, single, chips = key.split("|")
+        generation, model, region, single, chips, *slices = key.split("|")
         sku = Sku(generation, model, region, single == "1")
         price = self._book.at(sku, self._now)
-        hourly = "null" if price is None else f'"{usd(int(chips) * price.per_chip_hour)}"'
+        of_all = int(chips) * int(slices[0] if slices else 1)
+        hourly = "null" if price is None else f'"{usd(of_all * price.per_chip_hour)}"'
         beginning = f',"hourly_cost":{hourly},"cost":"'
         self._rates[key] = rate = _Rate(sku, int(chips), price, beginning)
         return rate
@@ -204,16 +210,23 @@ def _compiled(
 
 
 def price_key(node: Node) -> str:
-    """All that the price of a node depends on, in one text, so that a page reads one column.
+    """All that the price of a node depends on, in one text, so that a page reads one column; of
+    several slices, what one of them does, and how many there are.
 
     Empty once the node has ended: it costs nothing more.
     """
     if node.ended:
         return ""
     spec = node.spec
-    single = "1" if spec.hosts == 1 else "0"
-    parts = (spec.generation, spec.provisioning_model, region_of(node.zone), single, spec.chips)
-    return "|".join(map(str, parts))
+    single = "1" if spec.hosts == spec.slices else "0"
+    sku = (spec.generation, spec.provisioning_model, region_of(node.zone), single)
+    many = (spec.slices,) if spec.slices > 1 else ()
+    return "|".join(map(str, (*sku, spec.chips // spec.slices, *many)))
+
+
+def _tails(text: str) -> Iterable[tuple[int, int]]:
+    """(start, posted) of each slice that is billed now."""
+    return loads(text, dict[str, tuple[int, int]]).values()
 
 
 def _narrowed(statement: Select[Any], only: Filter) -> Select[Any]:

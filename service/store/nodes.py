@@ -20,8 +20,8 @@ from sqlalchemy import (
 )
 
 from service.domain.errors import Conflict, NotFound, StaleVersion
-from service.domain.metering import Usage
-from service.domain.node import Asked, Endpoint, Node, NodeSpec
+from service.domain.metering import WHOLE, Usage
+from service.domain.node import Asked, Endpoint, Node, NodeSpec, Slice
 from service.domain.nodeview import FORMAT, view_of
 from service.store.listing import price_key
 from service.store.placements import Placements
@@ -31,7 +31,15 @@ from service.store.tables import node_labels, nodes
 _COLUMNS = [nodes.c[field.name] for field in fields(Node)]
 _BY_ID = select(*_COLUMNS).where(nodes.c.id == bindparam("id"))
 _OPEN = (
-    select(nodes.c.id, nodes.c.zone, nodes.c.cloud_id, nodes.c.digest, nodes.c.next_try_at)
+    select(
+        nodes.c.id,
+        nodes.c.zone,
+        nodes.c.cloud_id,
+        nodes.c.digest,
+        nodes.c.next_try_at,
+        nodes.c.queue_state,
+        nodes.c.slices_seen,
+    )
     .where(nodes.c.project == bindparam("project"), nodes.c.ended_at.is_(None))
     .where(nodes.c.sent_at.is_not(None))
 )
@@ -45,13 +53,16 @@ _FINGERPRINT = (
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the inventory needs of a node to tell whether anything changed."""
+    """What the inventory needs of a node to tell whether anything changed; `slices` is their
+    number, 0 where it is not made of several."""
 
     id: str
     zone: str
     cloud_id: str
     digest: bytes
     next_try_at: int | None
+    queue_state: str = ""
+    slices: int = 0
 
 
 Fingerprint = tuple[int, int, int]
@@ -86,13 +97,14 @@ class Nodes:
     def save(self, node: Node) -> Node:
         """Write a changed node; answers it with its new version.
 
-        Raises StaleVersion when someone else wrote it since it was read.
+        What the cloud showed of it before counts no more: it may show the very same again, and that
+        is news then. Raises StaleVersion when someone else wrote it since it was read.
         """
         after = replace(node, version=node.version + 1)
         statement = (
             update(nodes)
             .where(nodes.c.id == node.id, nodes.c.version == node.version)
-            .values(**self._row(after))
+            .values(**self._row(after), digest=b"")
         )
         if self._connection.execute(statement).rowcount != 1:
             raise StaleVersion(f"node {node.id} was changed by someone else just now")
@@ -125,7 +137,7 @@ class Nodes:
     def open_in(self, project: str) -> Sequence[Known]:
         """The nodes of a project that have been sent to the cloud and have not ended."""
         rows = self._connection.execute(_OPEN, {"project": project})
-        return [Known(*row) for row in rows]
+        return [Known(*row[:-1], 0 if row[-1] == "[]" else _count(row[-1])) for row in rows]
 
     def fingerprint(self, project: str) -> Fingerprint:
         """Whether anything changed in what `open_in` answers, for the price of a count."""
@@ -162,27 +174,50 @@ class Nodes:
                 .values(next_try_at=now)
             )
 
+    def last_seen(self, ids: Iterable[str], before: int) -> None:
+        """Keep when nodes that are missing now were last there: the look before saw them."""
+        missing = list(ids)
+        for start in range(0, len(missing), 500):
+            self._connection.execute(
+                update(nodes)
+                .where(nodes.c.id.in_(missing[start : start + 500]), nodes.c.seen_at < before)
+                .values(seen_at=before)
+            )
+
     def posted(self, usage: Usage, nanos: int, unpriced_seconds: int) -> None:
         """Add to what the ledger says of a node and to what it had to leave out, and keep where its
         open tail begins; called in the transaction that posts it.
 
         An interval that has ended takes no tail away but its own.
         """
-        start: Any = usage.start
-        until: Any = usage.posted_until
-        if usage.end is not None:
-            later = nodes.c.metered_from > usage.start
-            start, until = (case((later, c)) for c in (nodes.c.metered_from, nodes.c.metered_until))
-        self._connection.execute(
-            update(nodes)
-            .where(nodes.c.id == usage.node_id)
-            .values(
-                posted_nanos=nodes.c.posted_nanos + nanos,
-                unpriced_seconds=nodes.c.unpriced_seconds + unpriced_seconds,
-                metered_from=start,
-                metered_until=until,
-            )
-        )
+        values: dict[str, Any] = {
+            "posted_nanos": nodes.c.posted_nanos + nanos,
+            "unpriced_seconds": nodes.c.unpriced_seconds + unpriced_seconds,
+        }
+        if usage.slice == WHOLE:
+            start: Any = usage.start
+            until: Any = usage.posted_until
+            if usage.end is not None:
+                later = nodes.c.metered_from > usage.start
+                start, until = (
+                    case((later, c)) for c in (nodes.c.metered_from, nodes.c.metered_until)
+                )
+            values |= {"metered_from": start, "metered_until": until}
+        else:
+            values["tails"] = self._tails_after(usage)
+        self._connection.execute(update(nodes).where(nodes.c.id == usage.node_id).values(**values))
+
+    def _tails_after(self, usage: Usage) -> str:
+        """The open tails of a node of several slices once one of them was posted."""
+        kept = select(nodes.c.tails).where(nodes.c.id == usage.node_id).with_for_update()
+        text = self._connection.execute(kept).scalar_one()
+        tails = loads(text, dict[str, tuple[int, int]]) if text else {}
+        key = str(usage.slice)
+        if usage.end is None:
+            tails[key] = usage.start, usage.posted_until
+        elif key in tails and tails[key][0] <= usage.start:
+            del tails[key]
+        return dumps(tails) if tails else ""
 
     def with_label(self, key: str) -> dict[str, str]:
         """The value of a label on each node that has it."""
@@ -206,6 +241,7 @@ class Nodes:
         row["spec"] = dumps(node.spec)
         row["labels"] = dumps(node.labels)
         row["endpoints"] = dumps(node.endpoints)
+        row["slices_seen"] = dumps(node.slices_seen)
         row["project"] = node.spec.project
         row["generation"] = node.spec.generation
         row["model"] = node.spec.provisioning_model
@@ -227,6 +263,10 @@ class Nodes:
             )
 
 
+def _count(slices: str) -> int:
+    return len(loads(slices, list[Any]))
+
+
 def _read(row: RowMapping) -> Node:
     return Node(
         **{
@@ -234,6 +274,7 @@ def _read(row: RowMapping) -> Node:
             "labels": loads(row["labels"], dict[str, str]),
             "spec": loads(row["spec"], NodeSpec),
             "endpoints": loads(row["endpoints"], tuple[Endpoint, ...]),
+            "slices_seen": loads(row["slices_seen"], tuple[Slice, ...]),
             "asked": Asked(row["asked"]),
         }
     )

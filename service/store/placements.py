@@ -2,60 +2,84 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, insert, select, update
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from typing import Any
 
+from sqlalchemy import Connection, bindparam, insert, select, text, update
+
+from service.domain.backoff import WINDOW_SECONDS
 from service.domain.placement import Outcome, Placement
 from service.store.tables import placements
 
+MOST_RECENT = 500
+"""Attempts that are looked back upon at most. A burst of them is told by its end; what falls out of
+sight is taken for free and tried again, once."""
+
+_COLUMNS = [placements.c[field.name] for field in fields(Placement)]
+_OUTCOME = [field.name for field in fields(Placement)].index("outcome")
+_RECENT = (
+    select(*_COLUMNS)
+    .where(placements.c.project == bindparam("project"), placements.c.model == bindparam("model"))
+    .where(placements.c.started_at > bindparam("since"))
+    .order_by(placements.c.started_at.desc())
+    .limit(MOST_RECENT)
+)
+_TURN = text("SELECT pg_advisory_xact_lock(hashtext('tpu-steward placing ' || :project))")
+
 
 class Placements:
-    """Attempts by node, in their order."""
+    """Attempts by node, in their order, and the last ones of a project."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def add(self, placement: Placement) -> None:
         """Write down an attempt before it is made."""
-        self._connection.execute(
-            insert(placements).values(
-                node_id=placement.node_id,
-                attempt=placement.attempt,
-                zone=placement.zone,
-                model=placement.model,
-                cloud_id=placement.cloud_id,
-                started_at=placement.started_at,
-                outcome=placement.outcome,
-                reason=placement.reason,
-                ended_at=placement.ended_at,
-            )
-        )
+        self._connection.execute(insert(placements).values(**asdict(placement)))
 
-    def end(self, node_id: str, attempt: int, outcome: Outcome, reason: str, at: int) -> bool:
+    def end(
+        self, node_id: str, attempt: int, outcome: Outcome, reason: str, at: int, scope: str = ""
+    ) -> bool:
         """Write down how an attempt ended; what is already written stays. Answers whether it was
-        news."""
+        news. `scope` is the region or zone for which a quota was refused."""
         ended = self._connection.execute(
             update(placements)
             .where(placements.c.node_id == node_id, placements.c.attempt == attempt)
             .where(placements.c.ended_at.is_(None))
-            .values(outcome=outcome, reason=reason, ended_at=at)
+            .values(outcome=outcome, reason=reason, ended_at=at, scope=scope)
         )
         return ended.rowcount > 0
 
-    def came_up(self, node_id: str, attempt: int) -> None:
-        """Write down that an attempt led to READY."""
+    def came_up(self, node_id: str, attempt: int, at: int) -> None:
+        """Write down that an attempt led to READY, and when."""
         self._connection.execute(
             update(placements)
             .where(placements.c.node_id == node_id, placements.c.attempt == attempt)
             .where(placements.c.outcome == Outcome.OPEN)
-            .values(outcome=Outcome.READY)
+            .values(outcome=Outcome.READY, ready_at=at)
         )
 
     def of(self, node_id: str) -> tuple[Placement, ...]:
         """The attempts of a node, first to last."""
         statement = (
-            select(placements).where(placements.c.node_id == node_id).order_by(placements.c.attempt)
+            select(*_COLUMNS).where(placements.c.node_id == node_id).order_by(placements.c.attempt)
         )
-        return tuple(
-            Placement(**{**row, "outcome": Outcome(row["outcome"])})
-            for row in self._connection.execute(statement).mappings()
-        )
+        return tuple(map(_read, self._connection.execute(statement)))
+
+    def take_turns(self, project: str) -> None:
+        """Let nobody else choose a place for this project before this transaction is over, so that
+        two do not take the same chance. On SQLite all that write take turns anyway."""
+        if self._connection.dialect.name == "postgresql":
+            self._connection.execute(_TURN, {"project": project})
+
+    def recent(self, project: str, model: str, now: int) -> Sequence[Placement]:
+        """The last attempts of a project by one provisioning model, as far back as they matter."""
+        values = {"project": project, "model": model, "since": now - WINDOW_SECONDS}
+        return list(map(_read, self._connection.execute(_RECENT, values)))
+
+
+def _read(row: Any) -> Placement:
+    values = list(row)
+    values[_OUTCOME] = Outcome(values[_OUTCOME])
+    return Placement(*values)

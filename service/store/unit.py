@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from sqlalchemy import Connection, Engine
 
 from service.domain.lease import Lease
+from service.store.capacity import Capacity
 from service.store.costs import Costs
 from service.store.engine import reading
 from service.store.events import Events
@@ -18,8 +19,10 @@ from service.store.ledger import Ledger
 from service.store.listing import Listing
 from service.store.nodes import Nodes
 from service.store.observations import Observations
+from service.store.orphans import Orphans
 from service.store.placements import Placements
 from service.store.prices import Prices
+from service.store.quotas import Quotas
 from service.store.trouble import told_apart
 from service.store.usage import Usages
 
@@ -29,6 +32,7 @@ class Unit:
 
     def __init__(self, connection: Connection) -> None:
         self.placements = Placements(connection)
+        self.capacity = Capacity(connection)
         self.nodes = Nodes(connection, self.placements)
         self.fleet = Fleet(connection)
         self.listing = Listing(connection)
@@ -40,6 +44,8 @@ class Unit:
         self.events = Events(connection)
         self.idempotency_keys = IdempotencyKeys(connection)
         self.leases = Leases(connection)
+        self.orphans = Orphans(connection)
+        self.quotas = Quotas(connection)
 
 
 class Units:

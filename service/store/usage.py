@@ -8,16 +8,20 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, insert, or_, select, update
 
-from service.domain.metering import Evidence, Usage
+from service.domain.metering import WHOLE, Evidence, Usage
 from service.domain.pricing import Sku
 from service.store.tables import usage
 
 _OF_NODE = select(usage).where(usage.c.node_id == bindparam("node")).order_by(usage.c.start_at)
-_RUNNING = select(usage).where(usage.c.node_id == bindparam("node"), usage.c.end_at.is_(None))
+_RUNNING = (
+    select(usage)
+    .where(usage.c.node_id == bindparam("node"), usage.c.end_at.is_(None))
+    .where(usage.c.slice == bindparam("slice"))
+)
 
 
 class Usages:
-    """Intervals by node; at most one of a node is open."""
+    """Intervals by node; at most one of a node, or of each of its slices, is open."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -41,10 +45,15 @@ class Usages:
         )
         return after
 
-    def running(self, node_id: str) -> Usage | None:
-        """The open interval of a node."""
-        row = self._connection.execute(_RUNNING, {"node": node_id}).one_or_none()
+    def running(self, node_id: str, slice: int = WHOLE) -> Usage | None:  # noqa: A002
+        """The open interval of a node, or of one of its slices."""
+        row = self._connection.execute(_RUNNING, {"node": node_id, "slice": slice}).one_or_none()
         return None if row is None else _read(row)
+
+    def running_of(self, node_id: str) -> Sequence[Usage]:
+        """The open intervals of a node and of all its slices."""
+        statement = _OF_NODE.where(usage.c.end_at.is_(None))
+        return [_read(row) for row in self._connection.execute(statement, {"node": node_id})]
 
     def of(self, node_id: str) -> Sequence[Usage]:
         """Every interval of a node, first to last."""
@@ -121,6 +130,7 @@ def _row(interval: Usage) -> dict[str, Any]:
         "posted_until": interval.posted_until,
         "unpriced_seconds": interval.unpriced_seconds,
         "dirty": interval.dirty,
+        "slice": interval.slice,
     }
 
 
@@ -145,4 +155,5 @@ def _read(row: Any) -> Usage:
         posted_until=row.posted_until,
         unpriced_seconds=row.unpriced_seconds,
         dirty=row.dirty,
+        slice=row.slice,
     )

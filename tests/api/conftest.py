@@ -12,11 +12,14 @@ from fastapi.testclient import TestClient
 from sqlalchemy import Engine
 
 from service.api.app import create_app
+from service.application.capacity import CapacityService
 from service.application.costs import CostService
 from service.application.estimates import EstimateService
 from service.application.health import HealthService
 from service.application.nodes import NodeService
+from service.application.orphans import OrphanService
 from service.application.prices import PriceService
+from service.application.quotas import QuotaService
 from service.application.services import Services
 from service.store.engine import make_engine
 from service.store.pricebook import PriceShelf
@@ -48,6 +51,9 @@ def services(units: Units, clock: HandClock) -> Services:
         costs=CostService(*shared),
         estimates=EstimateService(*shared),
         prices=PriceService(*shared),
+        capacity=CapacityService(units, clock),
+        quotas=QuotaService(units, clock, projects),
+        orphans=OrphanService(*shared, projects),
         health=HealthService(*shared, projects),
     )
 

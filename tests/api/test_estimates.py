@@ -70,3 +70,28 @@ def test_an_estimate_of_what_cannot_be_is_refused(client, body, said):
     answer = estimate(client, **body)
     assert answer.status_code == 422
     assert said in answer.json()["detail"]
+
+
+def test_flex_start_is_among_the_offers_only_where_it_is_sold(client):
+    offers = estimate(client, accelerator_type="v6e-8").json()["estimates"]
+    flexible = {one["zone"] for one in offers if one["provisioning_model"] == "flex_start"}
+    zones = client.get("/v1/catalog/zones?generation=v6e").json()["zones"]
+    sold = {
+        zone["name"]
+        for zone in zones
+        for one in zone["generations"]
+        if one["generation"] == "v6e" and one["flex_start"]
+    }
+    assert flexible == sold
+    assert flexible < {one["zone"] for one in offers}
+
+
+def test_flex_start_is_offered_for_no_longer_than_it_may_run(client):
+    week = 7 * 86_400
+    everything = estimate(client, accelerator_type="v6e-8", duration_seconds=week + 1).json()
+    assert not [x for x in everything["estimates"] if x["provisioning_model"] == "flex_start"]
+    body = {"accelerator_type": "v6e-8", "provisioning_model": "flex_start"}
+    assert estimate(client, **body, duration_seconds=week).status_code == 200
+    refused = estimate(client, **body, duration_seconds=week + 1)
+    assert refused.status_code == 422
+    assert "at most 604800 seconds (7 days)" in refused.json()["detail"]

@@ -80,7 +80,7 @@ def test_a_node_is_shown_with_its_attempts(api):
         "Labels          run=17",
         "Deletes itself  2026-11-05 13:58:00 UTC, in 1h58m",
         "Per hour        $4.6232",
-        "  1  us-west4-a  spot   2026-11-05 11:56:50  -            ready",
+        "  1  us-west4-a  v5litepod-8  spot   2026-11-05 11:56:50  -            ready",
     ):
         assert line in shown.splitlines()
 
@@ -100,6 +100,17 @@ def test_a_name_that_is_not_clear_is_one_clear_line(api, nodes, line):
     api.when("GET", "/v1/nodes", page(*nodes))
     result = steward("nodes", "show", "trainer")
     assert (result.exit_code, result.stderr) == (1, f"{line}\n")
+
+
+def test_a_type_that_is_said_again_is_one_of_several(api):
+    document = node(
+        accelerator_type="v6e-16", accelerator_types=["v6e-16", "v5litepod-16"], warnings=[]
+    )
+    api.when("POST", "/v1/nodes", document, status=201)
+    types = ("--accelerator-type", "v5litepod-16", "--accelerator-type", "v6e-16")
+    shown = steward("nodes", "create", *types).stdout
+    assert shown.startswith("trainer: v6e-16 or v5litepod-16 (spot), us-west4-a, ")
+    assert api.calls[0].body == {"accelerator_types": ["v5litepod-16", "v6e-16"]}
 
 
 def test_a_node_is_asked_for_as_it_was_typed(api, tmp_path):

@@ -50,8 +50,22 @@ def test_the_model_may_be_said_in_several_ways(name, spot, preemptible, meant):
 
 
 def test_two_models_at_once_are_a_mistake():
+    for said in ({"spot": True}, {"flex_start": True}):
+        with pytest.raises(typer.BadParameter):
+            options.model("reserved", **said)
     with pytest.raises(typer.BadParameter):
-        options.model("reserved", spot=True, preemptible=False)
+        options.model(None, preemptible=True, flex_start=True)
+
+
+def test_flex_start_may_be_said_twice_in_two_spellings():
+    assert options.model("Flex-Start", flex_start=True) == "flex_start"
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-11-05T18:00:00Z", "2026-11-06", "2026-11-05T18:00:00+01:00"]
+)
+def test_an_instant_is_passed_on_as_it_was_typed(text):
+    assert options.instant(f" {text} ") == text
 
 
 @pytest.mark.parametrize("texts", [["a"], ["=b"], ["a=1", "a=2"]])

@@ -179,3 +179,41 @@ def test_a_runtime_version_comes_with_its_reasons(api):
 def test_the_catalogue_is_a_table(api, command, path, document, line):
     api.when("GET", path, {**document, "next_page_token": ""})
     assert steward(*command).stdout.splitlines()[1] == line
+
+
+CAPACITY = {
+    "project": "lab",
+    "zone": "us-west4-a",
+    "accelerator_type": "v5litepod-8",
+    "generation": "v5e",
+    "provisioning_model": "spot",
+    "attempts": 1_200,
+    "ready": 3,
+    "stock_outs": 9,
+    "quota_refusals": 1,
+    "denied": 0,
+    "failed": 2,
+    "median_seconds_to_ready": 142,
+    "preempted": 0,
+    "median_seconds_lived": None,
+    "last_attempt_at": "2026-11-05T11:59:20Z",
+    "back_off_until": "2026-11-05T12:00:20Z",
+    "reason": "ran out 40 s ago",
+}
+
+
+def test_capacity_says_what_was_to_be_had_and_what_is_left_alone(api):
+    api.when("GET", "/v1/catalog/capacity", {"capacity": [CAPACITY], "next_page_token": ""})
+    heading, line = steward(
+        "catalog", "capacity", "--provisioning-model", "spot"
+    ).stdout.splitlines()
+    assert heading.split()[:5] == ["ZONE", "TYPE", "MODEL", "PROJECT", "TRIED"]
+    assert line.split(maxsplit=15) == [
+        *("us-west4-a", "v5litepod-8", "spot", "lab"),
+        *("1,200", "3", "9", "1", "0", "2", "2m22s", "0", "-"),
+        *("2026-11-05", "12:00:20", "ran out 40 s ago"),
+    ]
+    assert api.calls[0].query["window"] == ["7d"]
+    assert api.calls[0].query["provisioning_model"] == ["spot"]
+    api.when("GET", "/v1/catalog/capacity", {"capacity": [], "next_page_token": ""})
+    assert steward("catalog", "capacity").stdout == "nothing was tried in that time\n"

@@ -56,6 +56,31 @@ def test_any_minute_lets_through_the_burst_and_the_rate():
     assert total == 69
 
 
+def test_each_that_is_refused_gets_a_turn_of_its_own():
+    pace = Pace(Hands(), per_minute=60, burst=1)
+    pace.take("lab")
+    turns = []
+    for _ in range(5):
+        with pytest.raises(RateLimited) as refused:
+            pace.take("lab")
+        turns.append(refused.value.facts["retry_after"])
+    assert turns == [1, 2, 3, 4, 5]
+
+
+def test_a_turn_that_nobody_took_is_not_waited_for():
+    hands = Hands()
+    pace = Pace(hands, per_minute=60, burst=1)
+    pace.take("lab")
+    for _ in range(5):
+        with pytest.raises(RateLimited):
+            pace.take("lab")
+    hands.seconds += 60
+    pace.take("lab")
+    with pytest.raises(RateLimited) as refused:
+        pace.take("lab")
+    assert refused.value.facts["retry_after"] == 1
+
+
 def test_a_long_rest_saves_up_no_more_than_the_burst():
     hands = Hands()
     pace = Pace(hands, per_minute=60, burst=10)

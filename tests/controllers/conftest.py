@@ -18,6 +18,7 @@ from service.controllers.steps import Steps
 from service.controllers.tools import Manners, Tools
 from service.domain.lease import Lease
 from service.domain.node import Node, NodeState
+from service.domain.placement import Placement
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 from tests import factories
@@ -95,6 +96,11 @@ class Lab:
     def posted(self, node: Node) -> int:
         """What the ledger says of it, in nano-dollars."""
         return sum(line.amount_nanos for line in self.nodes.ledger(node.id, 0, 10_000))
+
+    def placements(self, node: Node) -> tuple[Placement, ...]:
+        """Its attempts, first to last."""
+        with self.units.reading() as unit:
+            return unit.placements.of(node.id)
 
     def story(self, node: Node) -> str:
         """Its events, a line each."""

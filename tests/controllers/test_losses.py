@@ -40,6 +40,8 @@ def test_a_preempted_node_comes_back_when_its_owner_wants_that(lab: Lab) -> None
     lab.tick(15)
     assert lab.node(node).state == NodeState.READY
     assert lab.node(node).attempt == 2
+    assert "to make another" in lab.story(node)
+    assert "as asked" not in lab.story(node)
 
 
 def test_a_node_deleted_in_the_console_is_gone_only_after_get_says_so(lab: Lab) -> None:
@@ -73,7 +75,7 @@ def test_a_zone_that_was_not_reachable_says_nothing_about_its_nodes(lab: Lab) ->
     for _ in range(5):
         lab.tick(15)
     assert lab.node(node).state == NodeState.READY
-    assert {verb for verb, _ in lab.cloud.calls} == {"inventory"}
+    assert {verb for verb, _ in lab.cloud.calls} == {"inventory", "queue"}
 
 
 def test_a_namesake_made_after_ours_was_lost_is_not_ours(lab: Lab) -> None:
@@ -116,3 +118,37 @@ def test_a_preemption_within_the_first_minute_costs_nothing(lab: Lab) -> None:
     lab.tick(15)
     assert lab.cost(node) == 0 == lab.posted(node)
     assert lab.nodes.cost(node.id).unpriced_seconds == 0
+
+
+def test_what_google_no_longer_knows_the_state_of_is_told_to_a_human_and_left_alone(
+    lab: Lab,
+) -> None:
+    node = lab.up()
+    lab.cloud.become(NodeState.UNKNOWN)
+    for _ in range(80):
+        lab.tick(30)
+    told = [line for line in lab.story(node).splitlines() if "has been UNKNOWN for" in line]
+    assert len(told) == 1, "once"
+    assert "nothing of it is billed" in told[0]
+    assert lab.cloud.count("delete") == 0, "it may be at work"
+    lab.cloud.become(NodeState.READY)
+    lab.tick(30)
+    lab.tick(30)
+    assert lab.node(node).alarmed_at is None
+
+
+def test_a_node_that_shows_the_very_same_after_a_stop_is_news_all_the_same(lab: Lab) -> None:
+    node = lab.up()
+    lab.tick(15)
+    lab.nodes.stop(node.id)
+    lab.clock.pass_(5)
+    lab.lifecycle.tick(lab.lease)
+    lab.cloud.settle()
+    lab.nodes.start(node.id)
+    for _ in range(2):
+        lab.clock.pass_(5)
+        lab.lifecycle.tick(lab.lease)
+    lab.cloud.come_up()  # no inventory has seen it but READY
+    lab.clock.pass_(1)
+    lab.inventory.tick(lab.lease)
+    assert lab.node(node).state == NodeState.READY

@@ -10,16 +10,20 @@ from fastapi import FastAPI
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from service.application.capacity import CapacityService
 from service.application.costs import CostService
 from service.application.estimates import EstimateService
 from service.application.health import HealthService
 from service.application.nodes import NodeService
+from service.application.orphans import OrphanService
 from service.application.prices import PriceService
+from service.application.quotas import QuotaService
 from service.application.services import Services
 from service.controllers.posting import post
 from service.dashboard.pages import add_dashboard
 from service.domain.event import Event
 from service.domain.node import Node, NodeState
+from service.domain.orphan import Orphan
 from service.domain.placement import Outcome, Placement
 from service.domain.pricing import Sku
 from service.domain.zones import region_of
@@ -64,6 +68,9 @@ class Lab:
             costs=CostService(*shared),
             estimates=EstimateService(*shared),
             prices=PriceService(*shared),
+            capacity=CapacityService(units, clock),
+            quotas=QuotaService(units, clock, projects),
+            orphans=OrphanService(*shared, projects),
             health=HealthService(*shared, projects),
         )
 
@@ -88,6 +95,37 @@ class Lab:
         with self.units() as unit:
             unit.nodes.add(node)
         return node
+
+    def found(self, *orphans: Orphan) -> None:
+        """What the last look at the cloud has shown, and no record of ours accounts for."""
+        with self.units() as unit:
+            for one in orphans:
+                unit.orphans.add(one)
+
+    def tried(self, node: Node, *attempts: tuple[int, Outcome, int | None]) -> None:
+        """Attempts at a node: seconds ago when each began, how it ended five seconds after that or
+        after it came up, and after how many seconds it came up."""
+        for number, (ago, outcome, ready) in enumerate(attempts, start=1):
+            began = self.clock.now - ago
+            ready_at = None if ready is None else began + ready
+            running = outcome in (Outcome.OPEN, Outcome.READY)
+            one = Placement(
+                node.id,
+                number,
+                node.zone,
+                node.spec.provisioning_model,
+                f"c-{node.id[-6:]}-{number}",
+                began,
+                outcome,
+                ended_at=None if running else (ready_at or began) + 5,
+                project=node.spec.project,
+                accelerator_type=node.spec.accelerator_type,
+                generation=node.spec.generation,
+                ready_at=ready_at,
+            )
+            with self.units() as unit:
+                unit.placements.add(one)
+                unit.nodes.save(unit.nodes.get(node.id))
 
     def ran(self, start: int, end: int | None = None, **changes: Any) -> Node:
         """A node that was READY since `start`, until `end` if there is one; posted up to now."""

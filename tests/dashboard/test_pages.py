@@ -9,7 +9,6 @@ from typing import Any, NoReturn
 
 import pytest
 from fastapi.testclient import TestClient
-from httpx2 import Response
 
 from service.application.costs import Question
 from service.dashboard.figures import exact, money
@@ -17,26 +16,12 @@ from service.dashboard.overview import NODES
 from service.domain.clock import DAY, HOUR, floor_to
 from service.domain.errors import StoreUnavailable
 from service.domain.event import Event
-from service.domain.node import NodeState, ProvisioningModel
+from service.domain.node import Architecture, NodeState, ProvisioningModel
+from service.domain.placement import Outcome
 from tests.dashboard.lab import Lab
+from tests.dashboard.reading import HOSTILE, cells_of, text_of
+from tests.garbage import orphan
 from tests.hands import NOON
-
-HOSTILE = "<img src=x onerror=alert(1)>"
-
-
-def _text(page: Response) -> str:
-    """What a reader sees, with single spaces."""
-    words = " ".join(unescape(re.sub(r"<[^>]*>", " ", page.text)).split())
-    return re.sub(r" ([,.;])", r"\1", words)
-
-
-def _cells(html: str) -> list[list[str]]:
-    """The cells of the first table within, row by row."""
-    table = re.search(r"<table.*?</table>", html, re.DOTALL)
-    assert table is not None
-    rows = re.findall(r"<tr.*?</tr>", table[0], re.DOTALL)
-    cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in rows]
-    return [[re.sub(r"<[^>]*>", "", cell).strip() for cell in row] for row in cells]
 
 
 def _cents(shown: str) -> int:
@@ -63,7 +48,7 @@ def _month_of_use(lab: Lab) -> None:
 
 def test_the_figures_are_those_of_the_services(lab: Lab, browser: TestClient) -> None:
     _month_of_use(lab)
-    said = _text(browser.get("/"))
+    said = text_of(browser.get("/"))
     fleet = lab.services.health.fleet()
     month = lab.services.costs.report(Question(window="mtd"))
     today = lab.services.costs.report(Question(window="today"))
@@ -82,7 +67,7 @@ def test_every_cent_of_the_table_adds_up_to_the_total(
     _month_of_use(lab)
     report = lab.services.costs.report(Question(window=window, aggregate=(group,)))
     page = browser.get("/", params={"window": window, "group": group})
-    head, *days, foot = _cells(page.text)
+    head, *days, foot = cells_of(page.text)
     assert head[:2] == ["Day (UTC)", "Total"]
     assert len(days) == int(window.removesuffix("d"))
     assert foot[1] == money(report.total)
@@ -90,7 +75,9 @@ def test_every_cent_of_the_table_adds_up_to_the_total(
         assert _cents(total) == sum(map(_cents, parts))
     for column in range(1, len(head)):
         assert sum(_cents(row[column]) for row in days) == _cents(foot[column])
-    assert f"{money(report.total)} in {window.removesuffix('d')} days, still running" in _text(page)
+    assert f"{money(report.total)} in {window.removesuffix('d')} days, still running" in text_of(
+        page
+    )
 
 
 def test_what_makes_no_sense_in_the_address_counts_as_not_said(browser: TestClient) -> None:
@@ -122,7 +109,9 @@ def test_text_from_outside_stays_text(lab: Lab, browser: TestClient) -> None:
 
 def test_pages_obey_the_policy(lab: Lab, browser: TestClient) -> None:
     node = lab.ran(NOON - 7_200)
-    for address in ("/", f"/nodes/{node.id}", "/nodes/none"):
+    lab.found(orphan())
+    lab.tried(lab.asked_for(), (60, Outcome.STOCK_OUT, None))
+    for address in ("/", f"/nodes/{node.id}", "/nodes/none", "/orphans", "/capacity"):
         html = browser.get(address).text
         assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:", html)
         scripts = re.findall(r"<script([^>]*)>(.*?)</script>", html, re.DOTALL)
@@ -148,38 +137,38 @@ def test_nothing_is_doubted_while_all_is_well(lab: Lab, browser: TestClient) -> 
 
 def test_a_picture_that_is_too_old_is_called_so(lab: Lab, browser: TestClient) -> None:
     lab.clock.pass_(600)
-    said = _text(browser.get("/"))
+    said = text_of(browser.get("/"))
     assert "the cloud was last looked at 10 min ago, at 2026-11-05 11:59:50 UTC" in said
 
 
 def test_that_nobody_is_in_charge_is_said(lab: Lab, browser: TestClient) -> None:
     lab.looked_at(held=False)
-    assert "Project lab: no daemon is in charge of it." in _text(browser.get("/"))
+    assert "Project lab: no daemon is in charge of it." in text_of(browser.get("/"))
 
 
 def test_a_cloud_that_was_never_looked_at_is_called_so(lab: Lab) -> None:
     other = Lab(lab.units, lab.clock, ("elsewhere",))
     with TestClient(other.app()) as browser:
-        assert "Project elsewhere: the cloud was never looked at" in _text(browser.get("/"))
+        assert "Project elsewhere: the cloud was never looked at" in text_of(browser.get("/"))
 
 
 def test_no_project_is_worth_a_word(lab: Lab) -> None:
     with TestClient(Lab(lab.units, lab.clock, ()).app()) as browser:
-        assert "set STEWARD_PROJECTS" in _text(browser.get("/"))
+        assert "set STEWARD_PROJECTS" in text_of(browser.get("/"))
 
 
 def test_what_has_no_price_is_not_free(lab: Lab, browser: TestClient) -> None:
     node = lab.ran(NOON - 600, zone="asia-nowhere1-a")
-    said = _text(browser.get("/"))
+    said = text_of(browser.get("/"))
     assert "1 READY node has no known price: what it costs is in no figure here." in said
     assert "no price not known" in said
-    story = _text(browser.get(f"/nodes/{node.id}"))
+    story = text_of(browser.get(f"/nodes/{node.id}"))
     assert "No price is known for 10 min of its use." in story
     assert "Cost so far not known" in story
 
 
 def test_before_the_first_node_there_is_one_command_to_type(browser: TestClient) -> None:
-    said = _text(browser.get("/"))
+    said = text_of(browser.get("/"))
     assert "No node was asked for yet" in said
     assert """curl http://testserver/v1/nodes \\ -H 'Content-Type: application/json'""" in said
     assert "Authorization" not in said
@@ -187,12 +176,12 @@ def test_before_the_first_node_there_is_one_command_to_type(browser: TestClient)
 
 
 def test_where_a_token_was_needed_the_command_has_one(browser: TestClient) -> None:
-    said = _text(browser.get("/", headers={"Authorization": "Basic c3Rld2FyZDpzZWNyZXQ="}))
+    said = text_of(browser.get("/", headers={"Authorization": "Basic c3Rld2FyZDpzZWNyZXQ="}))
     assert '-H "Authorization: Bearer $STEWARD_ADMIN_TOKEN"' in said
 
 
 def test_a_strange_host_gets_into_no_command(browser: TestClient) -> None:
-    said = _text(browser.get("/", headers={"Host": "x$(reboot)"}))
+    said = text_of(browser.get("/", headers={"Host": "x$(reboot)"}))
     assert "reboot" not in said
     assert "curl http://127.0.0.1:8080/v1/nodes" in said
 
@@ -200,7 +189,7 @@ def test_a_strange_host_gets_into_no_command(browser: TestClient) -> None:
 def test_the_table_shows_each_live_node(lab: Lab, browser: TestClient) -> None:
     node = lab.ran(NOON - 7_200, name="train", owner="grace", team="language")
     page = browser.get("/")
-    shown = _cells(page.text[page.text.index("Live nodes") :])
+    shown = cells_of(page.text[page.text.index("Live nodes") :])
     cost = lab.services.nodes.cost(node.id)
     [row] = shown[1:]
     assert row[0] == "train"
@@ -213,12 +202,12 @@ def test_the_table_shows_each_live_node(lab: Lab, browser: TestClient) -> None:
 
 def test_a_rate_that_is_not_charged_yet_says_so(lab: Lab, browser: TestClient) -> None:
     lab.asked_for(state=NodeState.CREATING)
-    assert "once READY" in _text(browser.get("/"))
+    assert "once READY" in text_of(browser.get("/"))
 
 
 def test_what_ended_does_not_just_vanish(lab: Lab, browser: TestClient) -> None:
     lab.ran(NOON - 7_200, NOON - 60, name="gone", state=NodeState.FAILED, last_error="why")
-    said = _text(browser.get("/"))
+    said = text_of(browser.get("/"))
     assert "None. Nothing runs, and nothing is waited for." in said
     assert "Ended lately gone v5litepod-8 FAILED 2026-11-05 11:59:00 UTC" in said
     assert "why" in said
@@ -233,7 +222,7 @@ def test_many_nodes_come_page_by_page(lab: Lab, browser: TestClient) -> None:
     second = browser.get(unescape(older[1]))
     shown = set(re.findall(r">(wish-\d+)<", first.text + second.text))
     assert shown == names
-    assert f"{NODES} of {NODES + 2}" in _text(first)
+    assert f"{NODES} of {NODES + 2}" in text_of(first)
 
 
 def test_a_node_explains_its_cost_to_the_last_nano_dollar(lab: Lab, browser: TestClient) -> None:
@@ -241,16 +230,16 @@ def test_a_node_explains_its_cost_to_the_last_nano_dollar(lab: Lab, browser: Tes
     lab.clock.pass_(777)
     cost = lab.services.nodes.cost(node.id)
     page = browser.get(f"/nodes/{node.id}")
-    _, *parts, total = _cells(page.text[page.text.index("How the cost is made") :])
+    _, *parts, total = cells_of(page.text[page.text.index("How the cost is made") :])
     assert total[-1] == exact(cost.cost)
     assert [part[0] for part in parts] == ["posted to the ledger", "since then, not yet posted"]
     assert [part[1].split()[-2:] for part in parts] == [["7,300", "s"], ["777", "s"]]
-    assert f"Cost so far {money(cost.cost)}" in _text(page)
+    assert f"Cost so far {money(cost.cost)}" in text_of(page)
 
 
 def test_a_node_tells_what_happened_to_it(lab: Lab, browser: TestClient) -> None:
     node = lab.ran(NOON - HOUR, labels={"stage": "eval"}, name="train")
-    said = _text(browser.get(f"/nodes/{node.id}"))
+    said = text_of(browser.get(f"/nodes/{node.id}"))
     assert "us-west4-a, on_demand: ready, for 1 h 4 min" in said
     assert "The node is READY. 2026-11-05 11:00:00 UTC, steward" in said
     assert "Label stage eval" in said
@@ -259,7 +248,7 @@ def test_a_node_tells_what_happened_to_it(lab: Lab, browser: TestClient) -> None
 
 def test_a_node_that_never_ran_cost_nothing(lab: Lab, browser: TestClient) -> None:
     node = lab.asked_for()
-    said = _text(browser.get(f"/nodes/{node.id}"))
+    said = text_of(browser.get(f"/nodes/{node.id}"))
     assert "Nothing was charged" in said
     assert "None yet: nothing was sent to the cloud." in said
 
@@ -268,7 +257,7 @@ def test_spot_says_what_it_saved(lab: Lab, browser: TestClient) -> None:
     node = lab.ran(NOON - HOUR, provisioning_model=ProvisioningModel.SPOT)
     cost = lab.services.nodes.cost(node.id)
     assert cost.list_cost is not None
-    said = _text(browser.get(f"/nodes/{node.id}"))
+    said = text_of(browser.get(f"/nodes/{node.id}"))
     assert f"On demand {money(cost.list_cost)}" in said
     assert f"{money(cost.list_cost - cost.cost)} saved" in said
 
@@ -276,7 +265,7 @@ def test_spot_says_what_it_saved(lab: Lab, browser: TestClient) -> None:
 def test_a_node_that_is_not_there_is_a_page_too(browser: TestClient) -> None:
     page = browser.get(f"/nodes/{HOSTILE}")
     assert page.status_code == 404
-    assert "There is no such node" in _text(page)
+    assert "There is no such node" in text_of(page)
     assert "<img" not in page.text
 
 
@@ -290,12 +279,29 @@ def test_a_database_that_cannot_be_used_is_told_in_words(lab: Lab) -> None:
     with TestClient(app) as browser:
         page = browser.get("/")
     assert page.status_code == 503
-    assert "run: tpu-steward migrate" in _text(page)
+    assert "run: tpu-steward migrate" in text_of(page)
 
 
 def test_today_is_the_last_column(lab: Lab, browser: TestClient) -> None:
     lab.ran(floor_to(NOON, DAY) - DAY)
     page = browser.get("/?window=7d")
     assert "Thursday 5 Nov 2026 (UTC): $115.20" in unescape(page.text)
-    assert "Stacked columns, one for each UTC day from 30 Oct 2026 to 5 Nov 2026" in _text(page)
+    assert "Stacked columns, one for each UTC day from 30 Oct 2026 to 5 Nov 2026" in text_of(page)
     assert len(re.findall(r'<g class="day', page.text)) == 7
+
+
+def test_what_a_legacy_node_costs_elsewhere_is_told_on_its_page(
+    lab: Lab, browser: TestClient
+) -> None:
+    legacy = lab.asked_for(architecture=Architecture.NODE)
+    told = "the VM that drives the legacy TPU Node is billed by Compute Engine"
+    assert told in browser.get(f"/nodes/{legacy.id}").text
+    assert told not in browser.get(f"/nodes/{lab.asked_for().id}").text
+
+
+@pytest.mark.parametrize("path", ["/", "/capacity", "/orphans"])
+def test_every_page_says_where_one_is_among_the_others(browser: TestClient, path: str) -> None:
+    ways = re.search(r'<nav class="ways".*?</nav>', browser.get(path).text, re.DOTALL)
+    assert ways is not None
+    assert re.findall(r'href="([^"]*)" aria-current="page"', ways[0]) == [path]
+    assert re.findall(r'href="([^"]*)"', ways[0]) == ["/", "/capacity", "/orphans"]

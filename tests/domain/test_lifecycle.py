@@ -7,20 +7,11 @@ from dataclasses import replace
 import pytest
 
 from service.domain.errors import CapacityUnavailable, CloudError
-from service.domain.lifecycle import (
-    IN_FLIGHT_SECONDS,
-    LABEL_ID,
-    LABEL_INSTALL,
-    Look,
-    Step,
-    is_ours,
-    labels_for,
-    next_step,
-    out_of_time,
-    retry_delay,
-    wait_delay,
-)
+from service.domain.landing import IN_FLIGHT_SECONDS
+from service.domain.lifecycle import next_step, out_of_time, retry_delay, wait_delay
 from service.domain.node import Asked, NodeState
+from service.domain.ownership import LABEL_ID, LABEL_INSTALL, is_ours, labels_for
+from service.domain.step import Look, Step
 from tests import factories
 from tests.hands import NOON
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from service.domain.clock import DAY
 from service.domain.errors import CapacityUnavailable
 from service.domain.metering import CLOCK_TOLERANCE, Evidence, Meter
-from service.domain.node import Endpoint, NodeState
+from service.domain.node import Endpoint, NodeState, ProvisioningModel
 from service.domain.observation import Looking, gone, observed
 from tests import factories
 from tests.hands import NOON
@@ -233,15 +233,39 @@ def test_a_node_that_came_and_went_between_two_looks_is_found_once_it_is_gone():
 @pytest.mark.parametrize(
     ("changes", "operations"),
     [
-        ({}, ()),
         ({}, (factories.operation("create"),)),
         ({}, (created(NOON + 40, error=CapacityUnavailable("none")),)),
-        ({"up_since": NOON}, (created(NOON + 40),)),
+        ({"up_since": NOON, "state": NodeState.PREEMPTED}, (created(NOON + 40),)),
+        ({"up_since": NOON, "state": NodeState.STOPPED}, ()),
+        ({"seen_at": NOON + 896}, ()),
     ],
 )
 def test_nothing_is_charged_where_the_record_does_not_say_that_it_came_up(changes, operations):
     node = factories.sent(**changes)
-    assert gone(node, None, Looking(NOON + 900, NOON, operations)) is None
+    looking = Looking(NOON + 900, max(NOON, node.seen_at), operations)
+    assert gone(node, None, looking) is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"up_since": NOON - 60, "state": NodeState.RESTARTING},
+        {"up_since": NOON - 60, "state": NodeState.REPAIRING},
+        {"up_since": NOON - 60, "state": NodeState.STARTING},
+    ],
+)
+def test_what_nobody_saw_and_nothing_rules_out_is_charged_and_called_uncertain(changes):
+    usage = gone(factories.sent(**changes), None, Looking(NOON + 900, NOON))
+    assert (usage.start, usage.end, usage.uncertain_seconds) == (NOON, NOON + 900, 900)
+    assert usage.start_evidence is Evidence.UNSEEN
+
+
+def test_a_start_that_two_looks_both_missed_is_charged_from_its_record():
+    node = factories.sent(up_since=NOON - 60, state=NodeState.STARTING)
+    started = factories.operation("start", done=True, ended_at=NOON + 300)
+    usage = gone(node, None, Looking(NOON + 900, NOON, (started, deleted(NOON + 640))))
+    assert (usage.start, usage.end, usage.uncertain_seconds) == (NOON + 300, NOON + 640, 0)
 
 
 def test_an_operation_that_was_over_before_the_last_look_makes_the_whole_interval_uncertain():
@@ -370,3 +394,14 @@ def test_no_sequence_of_looks_makes_intervals_that_overlap(came_up, steps):
             running = belief.usage if belief.usage.end is None else None
     ordered = sorted(intervals.values(), key=lambda usage: (usage.start, usage.end or now))
     assert all(left.end <= right.start for left, right in pairwise(ordered))
+
+
+def test_that_somebody_deleted_a_spot_node_does_not_prove_that_it_ran_until_then():
+    spot = ProvisioningModel.SPOT
+    node = factories.sent(state=NodeState.READY, up_since=NOON, provisioning_model=spot)
+    sku = replace(factories.usage().sku, model=spot)
+    running = factories.usage(node_id=node.id, sku=sku)
+    usage = gone(node, running, Looking(NOON + 900, NOON + 300, (deleted(NOON + 640),)))
+    assert (usage.end_lo, usage.end) == (NOON + 300, NOON + 640)
+    exact = gone(node, running, Looking(NOON + 641, NOON + 640, (deleted(NOON + 640),)))
+    assert (exact.end_lo, exact.end) == (NOON + 640, NOON + 640)

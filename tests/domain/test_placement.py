@@ -1,40 +1,12 @@
-"""Placements: zone after zone, round after round, ever more slowly."""
+"""Placements: how an attempt ended, and how far a refusal goes."""
 
 from __future__ import annotations
 
 import pytest
 
 from service.domain import errors
-from service.domain.errors import CloudError
-from service.domain.placement import ROUND_DELAYS, Outcome, delay_before, outcome_of, zone_for
-
-ZONES = ("us-west4-a", "us-west4-b", "us-east1-c")
-
-
-@pytest.mark.parametrize(
-    ("attempt", "zone", "delay"),
-    [
-        (1, "us-west4-a", 0),
-        (2, "us-west4-b", 0),
-        (3, "us-east1-c", 0),
-        (4, "us-west4-a", 30),
-        (5, "us-west4-b", 0),
-        (7, "us-west4-a", 60),
-        (10, "us-west4-a", 120),
-        (13, "us-west4-a", 300),
-        (16, "us-west4-a", 600),
-        (19, "us-west4-a", 600),
-        (3_001, "us-west4-a", 600),
-    ],
-)
-def test_every_zone_is_tried_at_once_and_then_all_of_them_over_again_later(attempt, zone, delay):
-    assert zone_for(ZONES, attempt) == zone
-    assert delay_before(ZONES, attempt) == delay
-
-
-def test_a_single_zone_is_waited_for_between_all_attempts():
-    delays = [delay_before(("us-west4-a",), attempt) for attempt in range(1, 8)]
-    assert delays == [0, *ROUND_DELAYS, ROUND_DELAYS[-1]]
+from service.domain.errors import CapacityUnavailable, CloudError, QuotaExceeded
+from service.domain.placement import Outcome, outcome_of, scope_of
 
 
 @pytest.mark.parametrize(
@@ -53,3 +25,19 @@ def test_a_single_zone_is_waited_for_between_all_attempts():
 )
 def test_the_error_says_how_a_placement_ended(error, outcome):
     assert outcome_of(error("no")) is outcome
+
+
+@pytest.mark.parametrize(
+    ("error", "scope"),
+    [
+        (QuotaExceeded("no", region="us-west4"), "us-west4"),
+        (QuotaExceeded("no", zone="us-west4-a"), "us-west4-a"),
+        (QuotaExceeded("no"), ""),
+        (QuotaExceeded("no", region="europe-west4"), ""),
+        (QuotaExceeded("no", zone="us-west4-b"), ""),
+        (QuotaExceeded("no", region=7), ""),
+        (CapacityUnavailable("no", region="us-west4"), ""),
+    ],
+)
+def test_a_quota_goes_as_far_as_the_cloud_says_if_that_is_around_the_zone(error, scope):
+    assert scope_of(error, "us-west4-a") == scope

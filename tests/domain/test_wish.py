@@ -66,13 +66,14 @@ def test_a_wish_becomes_a_spec_in_which_nothing_is_left_open():
     ("changes", "stoppable"),
     [
         ({}, True),
-        ({"provisioning_model": ProvisioningModel.RESERVED}, True),
+        ({"queued": True}, False),
+        ({"provisioning_model": ProvisioningModel.RESERVED}, False),
         ({"provisioning_model": ProvisioningModel.SPOT}, False),
         ({"provisioning_model": ProvisioningModel.PREEMPTIBLE}, False),
         ({"accelerator_type": "v5litepod-16"}, False),
     ],
 )
-def test_only_one_host_that_is_not_taken_back_can_be_stopped(changes, stoppable):
+def test_only_one_host_that_is_not_taken_back_nor_queued_can_be_stopped(changes, stoppable):
     assert understand(**changes).spec.stoppable is stoppable
 
 
@@ -117,12 +118,7 @@ def test_anywhere_it_is_offered_is_meant_where_no_place_is_named():
         ({"zones": ("us-west4-a",)}, Rejected, "zone"),
         ({"zone": None, "regions": ("atlantis-1",)}, NotOffered, None),
         ({"architecture": Architecture.NODE}, Rejected, "architecture"),
-        ({"queued": True}, Rejected, "queued"),
-        (
-            {"provisioning_model": ProvisioningModel.FLEX_START, "zone": None},
-            Rejected,
-            "provisioning_model",
-        ),
+        ({"reservation": "ours"}, Rejected, "reservation"),
         ({"name": "Train"}, Rejected, "name"),
         ({"name": "a" * 50}, Rejected, "name"),
         ({"labels": {"steward-id": "mine"}}, Rejected, "labels"),

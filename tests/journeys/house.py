@@ -39,6 +39,7 @@ class House:
             "STEWARD_DATABASE_URL": database or f"sqlite:///{folder}/steward.db",
             "STEWARD_PROJECTS": "lab",
             "STEWARD_EMULATOR": f"127.0.0.1:{grpc_port}",
+            "STEWARD_EMULATOR_REST": f"127.0.0.1:{rest_port}",
             "STEWARD_PORT": str(port),
             "STEWARD_URL": self.api,
             "STEWARD_INVENTORY_SECONDS": "1",
@@ -107,13 +108,42 @@ class House:
             f"waited {PATIENCE} s for {what} in vain\n{self.logs('daemon')[-3000:]}"
         )
 
-    def bill(self) -> Any:
-        """The emulator's own account."""
-        return self.get("/_emulator/bill", self.emulator)["entries"]
+    def story(self, node: Any) -> list[str]:
+        """What is told of the node, a sentence each, the oldest first."""
+        events = self.get(f"/v1/nodes/{node['id']}/events?page_size=200")["events"]
+        return [event["message"] for event in events]
+
+    def delete_and_see_it_gone(self, node: Any) -> Any:
+        """The node after its deletion has come to its end."""
+        self.delete(f"/v1/nodes/{node['id']}")
+        return self.until_state(node, "DELETED")
+
+    def bill(self, name: str = "") -> Any:
+        """The emulator's own account, of those nodes whose name in the cloud begins so."""
+        entries = self.get("/_emulator/bill", self.emulator)["entries"]
+        return [one for one in entries if _begins(one, name)]
+
+    def in_cloud(self, name: str) -> list[Any]:
+        """The nodes in the emulator whose name begins so, as Google shows them."""
+        nodes = self.get("/_emulator/state", self.emulator)["nodes"]
+        return [one["node"] for one in nodes if _begins(one, name)]
+
+    def in_queue(self, name: str) -> list[Any]:
+        """The queued resources in the emulator whose name begins so, as Google shows them."""
+        queue = self.get("/_emulator/state", self.emulator)["queued_resources"]
+        return [one for one in queue if _begins(one, name)]
+
+    def configure(self, **patch: object) -> None:
+        """Have the emulator be otherwise from now on."""
+        self._ask("PATCH", "/_emulator/config", patch, self.emulator)
 
     def fault(self, **fault: object) -> None:
         """Have the emulator fail."""
         self.post("/_emulator/faults", fault, self.emulator)
+
+    def happens(self, what: str, to: Any, **more: object) -> None:
+        """Have something happen to a node of the emulator: `preempt`, `maintenance`, ..."""
+        self.post(f"/_emulator/nodes/{what}", {"name": to["name"], **more}, self.emulator)
 
     def _ask(self, method: str, path: str, body: object, base: str | None) -> Any:
         request = urllib.request.Request(
@@ -139,3 +169,7 @@ class House:
         process = self._processes.pop(command)
         process.send_signal(how)
         process.wait(PATIENCE)
+
+
+def _begins(thing: Any, name: str) -> bool:
+    return str(thing["name"]).rpartition("/")[2].startswith(name)

@@ -26,6 +26,8 @@ class Fortune:
     """Somebody deletes a node of ours in Google's console."""
     capacity: int
     """Chips of v5e in each zone; 0 for any."""
+    queued: float
+    """The share of the wishes that go through the queue."""
 
     def as_text(self) -> str:
         return ", ".join(f"{key} {value:g}" for key, value in asdict(self).items())
@@ -43,11 +45,12 @@ def drawn(luck: Random) -> Fortune:
         hours=luck.uniform(0.5, 2.0),
         kill=rate(0.02),
         pause=rate(0.01),
-        late=rate(0.05),
+        late=rate(0.15),
         preemptions_per_hour=rate(2.0),
         host_errors_per_day=rate(12.0),
         storms_per_hour=rate(6.0),
         strangers=luck.randint(0, 3),
         meddling_per_hour=rate(1.0),
         capacity=luck.choice([0, 0, 16, 32]),
+        queued=luck.choice([0.0, 0.5, 1.0]),
     )

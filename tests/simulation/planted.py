@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from itertools import count
 from typing import Any
 from unittest.mock import patch
 
+from google.api_core.exceptions import GoogleAPIError
+
+from service.cloud.google import pages
 from service.cloud.ports import Order
+from service.controllers import collecting
+from service.controllers import garbage as garbage_controller
 from service.controllers import lifecycle as lifecycle_controller
 from service.controllers import placing as placing_controller
 from service.controllers.ending import Ending
-from service.controllers.lifecycle import LifecycleController
+from service.controllers.eyes import Eyes
 from service.controllers.placing import Placing
-from service.domain import lifecycle, observation
+from service.domain import garbage, landing, observation, queueing
+from service.domain.errors import CloudUnavailable
 from service.domain.lease import Lease
-from service.domain.lifecycle import Look, Step, labels_for, next_step
-from service.domain.metering import finish
+from service.domain.lifecycle import next_step
+from service.domain.metering import Entry, Usage
 from service.domain.names import cloud_id_for
 from service.domain.node import Asked, Node
-from service.domain.placement import zone_for
+from service.domain.observation import Looking
+from service.domain.orphan import Verdict
+from service.domain.ownership import labels_for
+from service.domain.placing import made_as
+from service.domain.step import Look, Step
 from service.store.leases import Leases
+from service.store.ledger import Ledger
+from service.store.orphans import Orphans
 
 Planting = Callable[[], Any]
 
@@ -35,8 +48,8 @@ def called_deleted_when_accepted() -> Any:
     """A deletion counts as done as soon as Google takes the order."""
     delete = Ending.delete
 
-    def early(self: Ending, node: Node, lease: Lease) -> None:
-        delete(self, node, lease)
+    def early(self: Ending, node: Node, look: Look, lease: Lease) -> None:
+        delete(self, node, look, lease)
         self.close(
             self._tools.save(node, lease, lambda unit, _: unit.nodes.get(node.id)),
             lease,
@@ -49,13 +62,15 @@ def called_deleted_when_accepted() -> Any:
 def list_trusted_without_a_get() -> Any:
     """What a list does not show does not exist."""
 
-    def look(self: LifecycleController, node: Node) -> Look:
-        if node.sent_at is None:
-            return Look(None)
-        shown = self._cloud.inventory(node.spec.project).sightings().get(node.place.path)
-        return Look(None if shown is None else shown.decode(), None)
+    look = Eyes.look
 
-    return patch.object(LifecycleController, "_look", look)
+    def shown(self: Eyes, node: Node) -> Look:
+        if node.sent_at is None or node.spec.queued:
+            return look(self, node)
+        found = self._cloud.inventory(node.spec.project).sightings().get(node.place.path)
+        return Look(None if found is None else found.decode(), None)
+
+    return patch.object(Eyes, "look", shown)
 
 
 def deletion_given_up() -> Any:
@@ -75,21 +90,22 @@ def lease_not_checked() -> Any:
     return patch.object(Leases, "check", lambda *_: None)
 
 
-def unanswered_create_forgotten() -> Any:
-    """The end of one create is taken for the end of all that were sent under the name."""
-    return _both(placing_controller, lifecycle, "may_yet_land", lambda *_: False)
-
-
 def asked_before_it_was_written_down() -> Any:
     """The cloud is asked first, and the intent written when it has answered."""
     place = Placing.place
 
     def eager(self: Placing, node: Node, lease: Lease) -> None:
-        attempt = node.attempt + 1
+        with self._tools.units() as unit:
+            now = self._tools.clock()
+            choice = placing_controller.choice_of(unit, node, now)
+        if choice.at > now:
+            place(self, node, lease)
+            return
         wanted = replace(
             node,
-            zone=zone_for(node.spec.zones, attempt),
-            cloud_id=cloud_id_for(node.name, node.id, attempt),
+            zone=choice.key.zone,
+            spec=made_as(node.spec, choice.key),
+            cloud_id=cloud_id_for(node.name, node.id, node.attempt + 1),
         )
         labels = labels_for(wanted, self._tools.manners.install)
         self._tools.cloud.create(Order(wanted.place, wanted.spec, labels))
@@ -101,11 +117,137 @@ def asked_before_it_was_written_down() -> Any:
 def end_taken_as_exact() -> Any:
     """When a spot node was seen to be gone is when it went."""
 
-    def exact(before: int, now: int, went_down: int | None) -> Any:
-        _, end, evidence = finish(before, now, went_down)
-        return end, end, evidence
+    close = observation._close
 
-    return patch.object(observation, "finish", exact)
+    def exact(usage: Usage, looking: Looking) -> Usage:
+        known = close(usage, looking)
+        return replace(known, end_lo=known.end)
+
+    return patch.object(observation, "_close", exact)
+
+
+def name_taken_read_as_failure() -> Any:
+    """That the name is taken counts as a refusal, though it was taken by ourselves."""
+
+    def refused(self: Placing, node: Node, lease: Lease) -> None:
+        self._give_way(node, lease, CloudUnavailable("the name is taken"))
+
+    return patch.object(Placing, "_adopt", refused)
+
+
+def unreachable_ignored() -> Any:
+    """What a list does not show is gone, although the list says that a zone did not answer.
+
+    (That it is merely looked at by name would be no bug: the answer to GET has the last word.)
+    """
+    return _lists_trusted(lambda inventory: bool(inventory.unreachable))
+
+
+@contextmanager
+def partial_pages_trusted() -> Iterator[None]:
+    """When a page of a list does not come, the pages before it are the list, and what they do not
+    show is gone."""
+    whole, cut = pages.all_of, [False]
+
+    def some(found: Any) -> Iterator[Any]:
+        cut[0] = False
+        try:
+            yield from whole(found)
+        except GoogleAPIError:
+            cut[0] = True
+
+    with patch.object(pages, "all_of", some), _lists_trusted(lambda _: cut[0]):
+        yield
+
+
+def _lists_trusted(wrongly: Callable[[Any], bool]) -> Any:
+    """Look at plain nodes through the list where it is `wrongly` taken for the truth."""
+    look = Eyes.look
+
+    def shown(self: Eyes, node: Node) -> Look:
+        found = look(self, node)
+        if node.spec.queued or found.sight is None:
+            return found
+        inventory = self._cloud.inventory(node.spec.project)
+        there = node.place.path in inventory.sightings()
+        return found if there or not wrongly(inventory) else Look(None, found.operation)
+
+    return patch.object(Eyes, "look", shown)
+
+
+def ledger_update_lost() -> Any:
+    """What was posted is not read before more is, and nothing in its key refuses it twice."""
+    numbers = count()
+    unlike = property(lambda self: f"{self.usage_id}/{next(numbers)}")
+    stack = ExitStack()
+    stack.enter_context(patch.object(Ledger, "posted", lambda *_: {}))
+    stack.enter_context(patch.object(Entry, "key", unlike))
+    return stack
+
+
+def ticket_forgotten() -> Any:
+    """Once its node is gone, a node counts as gone, whatever is in the queue."""
+
+    def step(node: Node, look: Look, now: int) -> Step:
+        if node.asked is Asked.ABSENT and not look.present and not landing.may_yet_land(node, now):
+            return Step.CLOSE
+        return queueing_step(node, look, now)
+
+    queueing_step = queueing.next_step
+    return patch.object(queueing, "next_step", step)
+
+
+def ticket_gone_taken_for_all_gone() -> Any:
+    """Once its queued resource is gone, so are its nodes."""
+    look = Eyes.look
+
+    def blind(self: Eyes, node: Node) -> Look:
+        found = look(self, node)
+        if not node.spec.queued or found.queue is not None:
+            return found
+        return Look(None, found.operation, None, tuple(None for _ in found.slices))
+
+    return patch.object(Eyes, "look", blind)
+
+
+def deletion_of_a_ticket_believed() -> Any:
+    """A delete of a queued resource that was accepted cannot fail any more."""
+    leave = queueing._leave
+
+    def once(node: Node, look: Look, queue: Any, now: int) -> Step:
+        step = leave(node, look, queue, now)
+        return Step.WAIT if node.tries and step is Step.DEQUEUE else step
+
+    stack = ExitStack()
+    stack.enter_context(patch.object(queueing, "_leave", once))
+    stack.enter_context(patch.object(queueing, "TOO_BUSY_TO_DELETE", frozenset()))
+    return stack
+
+
+def group_billed_as_its_first_slice() -> Any:
+    """Of several slices, the usage of one is opened."""
+    open_usage = observation._open
+
+    def first(node: Node, looking: Any) -> Any:
+        opened = open_usage(node, looking)
+        one_of_many = node.spec.queued and node.cloud_id.rpartition("-")[2] in {"1", "2"}
+        return replace(opened, end=opened.start, end_lo=opened.start) if one_of_many else opened
+
+    return patch.object(observation, "_open", first)
+
+
+def strangers_swept() -> Any:
+    """Whatever the books do not account for is garbage."""
+
+    def sweep(orphan: Any, *_: Any) -> tuple[Verdict, str]:
+        return Verdict.COLLECT, "it is not in the books"
+
+    stack = ExitStack()
+    stack.enter_context(_both(garbage_controller, collecting, "verdict", sweep))
+    stack.enter_context(patch.object(Orphans, "certain", Orphans.known))
+    stack.enter_context(patch.object(garbage, "_is_still_meant", lambda *_: True))
+    stack.enter_context(patch.object(garbage, "_delete_or_release", lambda *_: garbage.Move.DELETE))
+    return stack
 
 
 @contextmanager
@@ -122,8 +264,16 @@ BUGS: Mapping[str, Planting] = {
         list_trusted_without_a_get,
         deletion_given_up,
         lease_not_checked,
-        unanswered_create_forgotten,
         asked_before_it_was_written_down,
         end_taken_as_exact,
+        name_taken_read_as_failure,
+        unreachable_ignored,
+        partial_pages_trusted,
+        ledger_update_lost,
+        ticket_forgotten,
+        ticket_gone_taken_for_all_gone,
+        deletion_of_a_ticket_believed,
+        group_billed_as_its_first_slice,
+        strangers_swept,
     )
 }

@@ -13,6 +13,7 @@ from service.cloud.google.retries import ONCE
 from service.cloud.google.tpus import GoogleTpus
 from service.cloud.pace import Pace
 from service.controllers.base import Controller
+from service.controllers.garbage import GarbageController
 from service.controllers.inventory import InventoryController
 from service.controllers.lifecycle import LifecycleController
 from service.controllers.metering import MeteringController
@@ -53,7 +54,9 @@ class Replica:
         cloud = SeamedCloud(real, self.seams, self.engine)
         units = SeamedUnits(self.engine, self.seams, self.saved)
         shared = units, cloud, PriceShelf(), self.agenda.seconds
-        inventory = InventoryController(*shared)  # type: ignore[arg-type]
+        minding = Manners(INSTALL, INVENTORY_SECONDS)
+        garbage = GarbageController(*shared, minding)  # type: ignore[arg-type]
+        inventory = InventoryController(*shared, onlookers=(garbage,))  # type: ignore[arg-type]
         steps = Steps(Tools(*shared, Manners(INSTALL, LIFECYCLE_SECONDS)))  # type: ignore[arg-type]
         lifecycle = LifecycleController(*shared, steps)  # type: ignore[arg-type]
         lifecycle.workers = 1
@@ -66,6 +69,7 @@ class Replica:
         self._every(LEASE_SECONDS / 3, self._leases.renew, life)
         for period, controller in (
             (INVENTORY_SECONDS, inventory),
+            (INVENTORY_SECONDS, garbage),
             (LIFECYCLE_SECONDS, lifecycle),
             (METERING_SECONDS, metering),
         ):

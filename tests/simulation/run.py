@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -18,8 +18,9 @@ from sqlalchemy import Engine, event
 from structlog.testing import capture_logs
 
 from service.application.nodes import NodeService
+from service.cloud.google import pages
 from service.domain import names
-from service.domain.errors import Conflict, Rejected
+from service.domain.errors import Conflict, QuotaTooSmall, Rejected
 from service.domain.node import Node, ProvisioningModel
 from service.domain.wish import Wish
 from service.emulator.app import build_world
@@ -90,6 +91,7 @@ class Run:
 
     def _ask(self, luck: Random, number: int) -> None:
         """Ask for a node, now and then twice with the same key, and decide what will be wanted."""
+        queued = self._luck(f"queue {number}")
         zones = luck.sample(ZONES, luck.randint(1, len(ZONES)))
         model = luck.choice([ProvisioningModel.ON_DEMAND, ProvisioningModel.SPOT])
         wanted = Wish(
@@ -101,7 +103,15 @@ class Run:
             ttl_seconds=luck.choice([None, None, 900, 3600]),
             max_wait_seconds=luck.choice([None, None, 1800]),
         )
-        asked = self.service.request(wanted, key=f"key-{number}", body_digest=str(number))
+        if queued.random() < self.fortune.queued:
+            wanted = replace(wanted, queued=True, slices=queued.choice([1, 1, 2, 3]))
+        if queued.random() < 0.25:
+            any_of = queued.sample(["v5litepod-4", "v5litepod-8", "v5litepod-16"], 2)
+            wanted = replace(wanted, accelerator_type=None, accelerator_types=tuple(any_of))
+        try:
+            asked = self.service.request(wanted, key=f"key-{number}", body_digest=str(number))
+        except QuotaTooSmall:
+            return  # a storm has just named a limit of 0 in every zone that would do
         if luck.random() < 0.3:
             again = self.service.request(wanted, key=f"key-{number}", body_digest=str(number))
             if again.node.id != asked.node.id:
@@ -144,6 +154,8 @@ def run(seed: int) -> Run:
         engine = stack.enter_context(_database(agenda))
         stack.enter_context(_repeatable_ids(seed, agenda))
         logs = stack.enter_context(capture_logs())
+        # Even these small fleets come in several pages.
+        stack.enter_context(patch.object(pages, "PAGE_SIZE", 3))
         living = Run(seed, engine, agenda)
         try:
             living.live()

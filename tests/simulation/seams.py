@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
@@ -23,7 +23,7 @@ from tests.simulation.clock import Agenda
 from tests.simulation.fortune import Fortune
 
 DEADLINE_SECONDS = 60
-MUTATIONS = {"create", "delete", "start", "stop"}
+MUTATIONS = {"create", "delete", "dequeue", "start", "stop"}
 Saved = Callable[[list[Node], Lease | None], None]
 
 
@@ -35,6 +35,9 @@ class Seams:
     luck: Random
     fortune: Fortune
     calm: bool = False
+    _held: list[Callable[[], None]] = field(default_factory=list)
+    """What was sent and lands, at the latest, when the same is sent again."""
+    _late_creates: int = 0
 
     def call(self, verb: str, work: Callable[[], Any]) -> Any:
         """Cross a cloud call: it may be the last thing this daemon does, before or after it took
@@ -46,9 +49,13 @@ class Seams:
         if self._pause() > DEADLINE_SECONDS:
             raise CloudUnavailable("the deadline passed before anything was sent")
         if verb in MUTATIONS and self._happens(self.fortune.late):
-            self._let_happen_later(work)
+            self._let_happen_later(verb, work)
             raise CloudUnavailable("the deadline passed while the call was under way")
-        self.agenda.pass_(self.luck.random() * 0.3)
+        # Mostly quick; but now and then slow enough for something else to come in between.
+        slowest = 8.0 if self._happens(self.fortune.late) else 0.3
+        self.agenda.pass_(self.luck.random() * slowest)
+        if verb == "create":
+            self._land_what_is_held()
         answer = work()
         self._pause()
         if self._happens(self.fortune.kill):
@@ -75,19 +82,33 @@ class Seams:
 
     def _die_at(self, verb: str, work: Callable[[], Any]) -> None:
         if verb in MUTATIONS and self.luck.random() < 0.5:
-            self._let_happen_later(work)
+            self._let_happen_later(verb, work)
         raise Killed
 
-    def _let_happen_later(self, work: Callable[[], Any]) -> None:
+    def _let_happen_later(self, verb: str, work: Callable[[], Any]) -> None:
         """What was sent takes effect although nobody waits for it any more."""
+        landed = False
 
         def land() -> None:
+            nonlocal landed
+            if landed:
+                return
+            landed = True
             try:
                 work()
             except CloudError:
                 """The cloud's answer reaches nobody."""
 
         self.agenda.after(self.luck.uniform(0, 90), land)
+        if verb == "create":
+            self._late_creates += 1
+            if self._late_creates % 2 == 0:  # the others may land long after the next one
+                self._held.append(land)
+
+    def _land_what_is_held(self) -> None:
+        held, self._held = self._held, []
+        for land in held:
+            land()
 
     def _happens(self, rate: float) -> bool:
         return rate > 0 and self.luck.random() < rate
@@ -104,10 +125,10 @@ class SeamedCloud:
     def __getattr__(self, verb: str) -> Callable[..., Any]:
         method = getattr(self._cloud, verb)
 
-        def crossing(*arguments: Any) -> Any:
+        def crossing(*arguments: Any, **named: Any) -> Any:
             pool: Any = self._engine.pool
             assert pool.checkedout() == 0, f"{verb} was called inside a transaction"
-            return self._seams.call(verb, lambda: method(*arguments))
+            return self._seams.call(verb, lambda: method(*arguments, **named))
 
         return crossing
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from service.domain.lease import Lease
 from service.domain.metering import Usage
 from service.domain.node import ENDED, Node
 from service.emulator.bill import Transition
+from service.emulator.queued.queue import QueuedTransition
 from service.emulator.world import World
-from service.store.unit import Units
+from service.store.unit import Unit, Units
 
 LABEL = "steward-id"
 DEAD = {"DELETING", "PREEMPTED", "TERMINATED"}
@@ -39,9 +40,16 @@ class Truth:
 
     def __post_init__(self) -> None:
         self.world.observers.append(self.observe)
+        self.world.queue.observers.append(self.observe_queue)
+
+    def observe_queue(self, transition: QueuedTransition) -> None:
+        """No stranger's place in the queue is ever touched."""
+        stranger = transition.name.rpartition("/")[2].startswith("stranger")
+        if stranger and transition.after in {"DELETING", "SUSPENDING"}:
+            self.violations.append(f"a stranger's queued resource was deleted: {transition.name}")
 
     def observe(self, transition: Transition) -> None:
-        """At most one living cloud node for each wish, and no stranger is ever touched."""
+        """At most one living attempt for each wish, and no stranger is ever touched."""
         record = self.world.nodes.get(transition.name)
         if not transition.before and record is not None:
             owner = record.message.labels.get(LABEL, "")
@@ -65,8 +73,8 @@ class Truth:
                 raise Violation(f"a write under epoch {lease.epoch}, after one under {self.epoch}")
             self.epoch = lease.epoch
         for node in nodes:
-            if node.state in ENDED and node.cloud_id and node.place.path in self._ours():
-                raise Violation(f"{node.cloud_id} is called {node.state} and is in the cloud")
+            if node.state in ENDED and (left := self._ours(node.id)):
+                raise Violation(f"{node.name} is called {node.state}, and there is {sorted(left)}")
 
     def at_rest(self, units: Units, nodes: list[Node], *, lying: bool) -> None:
         """When all is asked to go and nothing goes wrong any more: nothing is left, and the books
@@ -81,6 +89,7 @@ class Truth:
             for node in nodes:
                 if unit.nodes.get(node.id).state not in ENDED:
                     raise Violation(f"{node.id} never came to its end")
+                _check_ledger(node, unit)
                 _check_books(
                     node,
                     unit.usage.of(node.id),
@@ -98,18 +107,37 @@ class Truth:
         return found
 
     def _only_one(self, owner: str) -> None:
-        living = [
-            name
+        living = {
+            record.queued_resource or name
             for name, record in self.world.nodes.items()
             if record.message.labels.get(LABEL) == owner and record.state not in DEAD
-        ]
+        }
         if len(living) > 1:
             self.violations.append(f"two nodes for one wish: {sorted(living)}")
 
-    def _ours(self) -> set[str]:
+    def _ours(self, owner: str = "") -> set[str]:
+        """Nodes and queued resources of ours, of one wish or of all."""
+
+        def is_ours(labels: Mapping[str, str]) -> bool:
+            return labels.get(LABEL) == owner if owner else LABEL in labels
+
         return {
-            name for name, record in self.world.nodes.items() if record.message.labels.get(LABEL)
+            name for name, record in self.world.nodes.items() if is_ours(record.message.labels)
+        } | {
+            name
+            for name, record in self.world.queue.records.items()
+            if is_ours(record.slices[0].asked.labels)
         }
+
+
+def _check_ledger(node: Node, unit: Unit) -> None:
+    """Every second that was used is in the ledger once."""
+    used = sum(
+        each.chips * (_end(each) - each.start) for each in unit.usage.of(node.id) if not each.free
+    )
+    posted = sum(line.chip_seconds for line in unit.ledger.of(node.id, 0, 100_000))
+    if posted != used:
+        raise Violation(f"{node.id}: {used} chip-seconds used, {posted} in the ledger")
 
 
 def _check_books(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from service.emulator.api.call import answer
 from service.emulator.api.methods import SERVICES
 from service.emulator.errors import ApiError
+from service.emulator.queued.queue import QueuedTransition
 from service.emulator.surfaces import control
 from service.emulator.wire import NodeMessage
 from service.emulator.world import World
@@ -42,11 +44,24 @@ STORMS: tuple[dict[str, Any], ...] = (
     {"rpc": "DeleteNode", "action": "slow_operation", "delay_seconds": 600},
     {"rpc": "DeleteNode", "action": "fail_operation", "code": "INTERNAL"},
     {"rpc": "StopNode", "action": "fail_operation", "code": "INTERNAL"},
+    {"rpc": "ListNodes", "action": "error", "code": "UNAVAILABLE", "probability": 0.5},
     {"rpc": "ListNodes", "action": "partial_list"},
-    {"rpc": "ListNodes", "action": "partial_list", "match": {"zone": ["-", "us-west4-a"]}},
+    {"rpc": "ListNodes", "action": "partial_list", "match": {"zone": "us-west4-a"}},
     {"rpc": "ListNodes", "action": "empty_list"},
     {"rpc": "ListNodes", "action": "short_list", "probability": 0.5},
     {"rpc": "ListNodes", "action": "stale", "delay_seconds": 45},
+    {"rpc": "CreateQueuedResource", "action": "lose_response"},
+    {"rpc": "CreateQueuedResource", "action": "quota", "probability": 0.5},
+    {"rpc": "CreateQueuedResource", "action": "fail_operation", "code": "INTERNAL"},
+    {"rpc": "CreateQueuedResource", "action": "lose_operation"},
+    {"rpc": "CreateQueuedResource", "action": "stockout"},
+    {"rpc": "CreateQueuedResource", "action": "fail_provisioning"},
+    {"rpc": "DeleteQueuedResource", "action": "lose_response"},
+    {"rpc": "DeleteQueuedResource", "action": "fail_operation", "code": "INTERNAL"},
+    {"rpc": "DeleteQueuedResource", "action": "lose_operation"},
+    {"rpc": "ListQueuedResources", "action": "partial_list"},
+    {"rpc": "ListQueuedResources", "action": "empty_list"},
+    {"rpc": "ListQueuedResources", "action": "stale", "delay_seconds": 45},
 )
 
 
@@ -77,6 +92,7 @@ class Weather:
         for number in range(self.fortune.strangers):
             self._make_stranger(number)
         self._often(self.fortune.storms_per_hour, self._storm)
+        self.world.queue.observers.append(self._tidy_up)
         self._often(self.fortune.meddling_per_hour, self._meddle)
 
     def clear_up(self) -> None:
@@ -107,7 +123,8 @@ class Weather:
 
     def _storm(self) -> None:
         storm = dict(self.luck.choice(STORMS))
-        self.lying = self.lying or storm["action"] in {"stale", "short_list", "empty_list"}
+        lies = storm["action"] in {"stale", "short_list", "empty_list"}
+        self.lying = self.lying or (lies and storm["rpc"] == "ListNodes")
         seconds = self.luck.choice([30, 120, 600, 1200])
         control.add_fault(self.world, {**storm, "for_seconds": seconds})
 
@@ -119,9 +136,30 @@ class Weather:
             "labels": {"team": "strangers"},
         }
         zone = self.luck.choice(ZONES)
+        parent, own = PARENT.format(zone=zone), f"stranger-{number}"
+        if number % 2:
+            self.ask("CreateNode", parent=parent, node_id=own, node=node)
+            return
+        tpu = {"node_spec": [{"parent": parent, "node_id": own, "node": node}]}
         self.ask(
-            "CreateNode", parent=PARENT.format(zone=zone), node_id=f"stranger-{number}", node=node
+            "CreateQueuedResource",
+            parent=parent,
+            queued_resource_id=own,
+            queued_resource={"tpu": tpu},
         )
+
+    def _tidy_up(self, transition: QueuedTransition) -> None:
+        """Somebody has a script that deletes what is suspended, and leaves preempted nodes."""
+        if transition.after != "SUSPENDED" or "/stranger-" in transition.name:
+            return
+        if self.luck.random() > self.fortune.meddling_per_hour:
+            return
+
+        def delete() -> None:
+            with suppress(ApiError):
+                self.ask("DeleteQueuedResource", name=transition.name, force=False)
+
+        self.agenda.after(0.1, delete)
 
     def _meddle(self) -> None:
         ours = [
@@ -132,6 +170,11 @@ class Weather:
         if not ours:
             return
         try:
-            self.ask("DeleteNode", name=self.luck.choice(ours))
+            name = self.luck.choice(ours)
+            ticket = self.world.nodes[name].queued_resource
+            if ticket and self.luck.random() < 0.5:
+                self.ask("DeleteQueuedResource", name=ticket, force=True)
+            else:
+                self.ask("DeleteNode", name=name)
         except ApiError:
             """A storm is on: the meddler's call failed like anybody's."""

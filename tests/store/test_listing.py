@@ -161,6 +161,7 @@ def test_a_node_is_shown_with_its_story_so_far(units):
         idle=IdlePolicy(60, 30, "delete"),
     )
     tried = Placement(node.id, 1, "us-west4-a", "on_demand", "train-1", NOON)
+    tried = replace(tried, accelerator_type="v5litepod-8")
     with units() as unit:
         unit.placements.add(tried)
         unit.nodes.save(
@@ -185,6 +186,7 @@ def test_a_node_is_shown_with_its_story_so_far(units):
         {
             "attempt": 1,
             "zone": "us-west4-a",
+            "accelerator_type": "v5litepod-8",
             "provisioning_model": "on_demand",
             "cloud_id": "train-1",
             "started_at": "2026-11-05T12:00:00Z",

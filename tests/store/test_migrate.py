@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import text
@@ -13,6 +14,8 @@ from sqlalchemy import text
 from service.domain.errors import StoreUnavailable
 from service.domain.event import Event
 from service.domain.nodeview import FORMAT
+from service.domain.placement import Placement
+from service.store import migrate as store_migrate
 from service.store.engine import make_engine
 from service.store.migrate import check_migrated, migrate
 from service.store.observations import Observation
@@ -144,3 +147,27 @@ def test_replicas_that_start_at_once_migrate_once(empty):
     said = [replica.communicate(timeout=60)[1].decode() for replica in replicas]
     assert [replica.returncode for replica in replicas] == [0, 0, 0], said
     check_migrated(empty)
+
+
+def test_what_is_known_of_earlier_attempts_is_filled_in(engine, units):
+    node = given.stored(units, attempt=2, up_since=NOON + 100)
+    with units() as unit:
+        for number in (1, 2):
+            unit.placements.add(
+                Placement(node.id, number, "us-west4-a", "spot", f"c-{number}", NOON)
+            )
+    step_down(engine, "0003")
+    migrate(engine)
+    with units.reading() as unit:
+        first, second = unit.placements.of(node.id)
+    for one in (first, second):
+        assert (one.project, one.accelerator_type, one.generation) == ("lab", "v5litepod-8", "v5e")
+    assert (first.ready_at, second.ready_at) == (None, NOON + 100)
+
+
+def step_down(engine, revision):
+    """The database as an older program left it."""
+    config = store_migrate._config()
+    address = engine.url.render_as_string(hide_password=False).replace("%", "%%")
+    config.set_main_option("sqlalchemy.url", address)
+    command.downgrade(config, revision)

@@ -8,8 +8,9 @@ import pytest
 from sqlalchemy import event, insert, select, text
 
 from service.domain.names import new_id
+from service.domain.window import Window
 from service.store.listing import Filter
-from service.store.tables import nodes, usage
+from service.store.tables import nodes, placements, usage
 from service.store.unit import Units
 from tests.hands import NOON
 from tests.store.given import ALL, Shelf, ran, stored
@@ -39,9 +40,28 @@ def crowd(engine, units):
             intervals.append(interval | {"id": new_id(), "node_id": changes["id"], "end_at": ended})
         connection.execute(insert(nodes), rows)
         connection.execute(insert(usage), intervals)
+        connection.execute(insert(placements), [tried(row["id"], n) for n, row in enumerate(rows)])
     with engine.begin() as connection:
         connection.execute(text("ANALYZE"))
     return units
+
+
+def tried(node_id, number):
+    """One attempt a minute, for half a day."""
+    return {
+        "node_id": node_id,
+        "attempt": 1,
+        "zone": "us-west4-a",
+        "model": "spot",
+        "cloud_id": f"c-{number}",
+        "started_at": NOON - 60 * number,
+        "outcome": "stock_out",
+        "reason": "no more capacity",
+        "ended_at": NOON - 60 * number + 5,
+        "project": "lab",
+        "accelerator_type": "v5litepod-8",
+        "generation": "v5e",
+    }
 
 
 @contextmanager
@@ -84,7 +104,16 @@ CASES = [
     (lambda unit: unit.nodes.due("lab", NOON + 100, 50), ("ix_nodes_next_try_at",)),
     (lambda unit: unit.nodes.open_in("lab"), OF_THE_LIVING),
     (lambda unit: unit.nodes.fingerprint("lab"), OF_THE_LIVING),
+    (lambda unit: unit.fleet.overdue(5), OF_THE_LIVING),
     (lambda unit: unit.nodes.named("n-7", "lab"), ("uq_nodes_live_name",)),
+    (
+        lambda unit: unit.placements.recent("lab", "spot", NOON),
+        ("ix_placements_project_model_started_at", "ix_placements_started_at"),
+    ),
+    (
+        lambda unit: unit.capacity.tried(Window(NOON - 3_600, NOON), {}),
+        ("ix_placements_started_at",),
+    ),
     (lambda unit: unit.usage.running("nobody"), ("uq_usage_one_open", "ix_usage_node_id")),
 ]
 
@@ -94,6 +123,7 @@ def test_what_is_asked_over_and_over_is_answered_from_an_index(engine, crowd):
         plan = plan_of(engine, ask)
         assert any(index in plan for index in indexes), plan
         assert "Seq Scan on nodes" not in plan, plan
+        assert "Seq Scan on placements" not in plan, plan
         assert "SCAN nodes\n" not in f"{plan}\n", plan
 
 

@@ -6,14 +6,16 @@ from dataclasses import replace
 
 import pytest
 
+from service.domain.backoff import WINDOW_SECONDS
 from service.domain.clock import DAY
 from service.domain.errors import Rejected, StaleVersion
 from service.domain.event import Event
-from service.domain.node import NodeState
+from service.domain.node import Asked, NodeState
 from service.domain.placement import Outcome, Placement
 from service.domain.pricing import DEVICE_HOUR, Sku, embedded_prices
 from service.store.fleet import FleetCount
 from service.store.observations import Observation
+from service.store.placements import MOST_RECENT
 from service.store.pricebook import PriceShelf
 from tests import factories
 from tests.hands import NOON
@@ -33,11 +35,11 @@ def test_the_attempts_of_a_node_are_told_in_their_order(units):
         for one in (attempt(node, 2), attempt(other, 1), attempt(node, 1)):
             unit.placements.add(one)
         unit.placements.end(node.id, 1, Outcome.STOCK_OUT, "no capacity", NOON + 60)
-        unit.placements.came_up(node.id, 2)
+        unit.placements.came_up(node.id, 2, NOON + 90)
     with units.reading() as unit:
         assert unit.placements.of(node.id) == (
             attempt(node, 1, outcome=Outcome.STOCK_OUT, reason="no capacity", ended_at=NOON + 60),
-            attempt(node, 2, outcome=Outcome.READY),
+            attempt(node, 2, outcome=Outcome.READY, ready_at=NOON + 90),
         )
         assert unit.placements.of("nobody") == ()
 
@@ -48,13 +50,51 @@ def test_how_an_attempt_ended_is_written_once(units):
         unit.placements.add(attempt(node, 1))
         unit.placements.end(node.id, 1, Outcome.PREEMPTED, "taken back", NOON + 60)
         unit.placements.end(node.id, 1, Outcome.DELETED, "as asked", NOON + 90)
-        unit.placements.came_up(node.id, 1)
+        unit.placements.came_up(node.id, 1, NOON + 95)
         (found,) = unit.placements.of(node.id)
-    assert (found.outcome, found.reason, found.ended_at) == (
+    assert (found.outcome, found.reason, found.ended_at, found.ready_at) == (
         Outcome.PREEMPTED,
         "taken back",
         NOON + 60,
+        None,
     )
+
+
+def test_the_region_of_a_quota_is_kept_with_the_attempt_that_it_ended(units):
+    node = stored(units)
+    with units() as unit:
+        unit.placements.add(attempt(node, 1))
+        unit.placements.end(node.id, 1, Outcome.QUOTA, "no more", NOON, "us-west4")
+        (found,) = unit.placements.of(node.id)
+    assert (found.outcome, found.scope) == (Outcome.QUOTA, "us-west4")
+
+
+def test_the_last_attempts_are_those_of_one_project_and_model_as_far_back_as_they_matter(units):
+    node = stored(units)
+    ours = attempt(node, 1, project="lab", accelerator_type="v5litepod-8", generation="v5e")
+    others = (
+        replace(ours, attempt=2, cloud_id="2", project="other"),
+        replace(ours, attempt=3, cloud_id="3", model="on_demand"),
+        replace(ours, attempt=4, cloud_id="4", started_at=NOON - WINDOW_SECONDS),
+    )
+    with units() as unit:
+        unit.placements.take_turns("lab")
+        for one in (ours, *others):
+            unit.placements.add(one)
+    with units.reading() as unit:
+        assert unit.placements.recent("lab", "spot", NOON) == [ours]
+
+
+def test_of_very_many_attempts_only_the_newest_are_looked_back_upon(units):
+    node = stored(units)
+    with units() as unit:
+        for number in range(MOST_RECENT + 5):
+            unit.placements.add(
+                attempt(node, number, project="lab", started_at=NOON - number, cloud_id=f"{number}")
+            )
+    with units.reading() as unit:
+        found = unit.placements.recent("lab", "spot", NOON)
+    assert [one.attempt for one in found] == list(range(MOST_RECENT))
 
 
 def test_no_two_attempts_may_bear_the_same_name_in_the_cloud(units):
@@ -183,3 +223,34 @@ def test_what_is_billed_now_is_counted_by_what_is_priced(units):
     ran(units, stored(units), sku=spot)
     with units.reading() as unit:
         assert set(unit.fleet.running()) == {(sku, 2, 16), (spot, 1, 8)}
+
+
+def test_a_node_of_several_slices_is_counted_once(units):
+    group = stored(units, slices=2, chips=16)
+    for number in range(2):
+        ran(units, group, slice=number)
+    with units.reading() as unit:
+        ((_, nodes, chips),) = unit.fleet.running()
+    assert (nodes, chips) == (1, 32)
+
+
+def test_deletions_that_do_not_end_come_oldest_first_with_how_many_there_are(units):
+    late = {"asked": Asked.ABSENT, "alarmed_at": NOON, "state": NodeState.READY}
+    newer = stored(units, delete_requested_at=NOON - 10)
+    older = stored(units, delete_requested_at=NOON - 20)
+    over = stored(units, delete_requested_at=NOON - 30)
+    stored(units, delete_requested_at=NOON - 40)  # nobody was told of it yet
+    with units() as unit:
+        for one in (newer, older):
+            unit.nodes.save(replace(one, **late))
+        unit.nodes.save(replace(over, **late | {"state": NodeState.DELETED, "ended_at": NOON}))
+    with units.reading() as unit:
+        number, (first,) = unit.fleet.overdue(1)
+        assert [one.node_id for one in unit.fleet.overdue(5)[1]] == [older.id, newer.id]
+    assert (number, first.node_id, first.asked_at) == (2, older.id, NOON - 20)
+
+
+def test_no_deletion_is_overdue_where_none_is(units):
+    stored(units)
+    with units.reading() as unit:
+        assert unit.fleet.overdue(5) == (0, [])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import google.auth
 import grpc
 from google.api_core import grpc_helpers
 from google.auth.credentials import Credentials
 from google.auth.exceptions import DefaultCredentialsError
-from google.cloud import tpu_v2
+from google.cloud import tpu_v1, tpu_v2
+from google.cloud.tpu_v1.services.tpu.transports import TpuGrpcTransport as LegacyTransport
 from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcTransport
 
 from service.domain.errors import NotAllowed
@@ -45,6 +48,23 @@ def connect(emulator: str | None, host: str = TPU_HOST) -> grpc.Channel:
 def tpu_client(channel: grpc.Channel) -> tpu_v2.TpuClient:
     """Google's client over a channel; its `api_endpoint` names Google even on the emulator's."""
     return tpu_v2.TpuClient(transport=TpuGrpcTransport(channel=channel))
+
+
+def legacy_client(channel: grpc.Channel) -> tpu_v1.TpuClient:
+    """The client of API version 1 over the same channel: all versions are one server's."""
+    return tpu_v1.TpuClient(transport=LegacyTransport(channel=channel))
+
+
+def rest_session(emulator: str | None) -> Any:
+    """A session for plain HTTP to Google; one without credentials when it is for an emulator."""
+    import requests  # noqa: PLC0415 - only flex-start needs it
+    from google.auth.transport.requests import AuthorizedSession  # noqa: PLC0415
+
+    if emulator:
+        session = requests.Session()
+        session.trust_env = False  # neither a proxy nor somebody's .netrc
+        return session
+    return AuthorizedSession(_credentials())  # type: ignore[no-untyped-call]
 
 
 def _credentials() -> Credentials:

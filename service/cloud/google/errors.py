@@ -177,7 +177,8 @@ def _quota_failures(details: Iterable[object]) -> Iterator[str]:
 
 
 _LIMIT = re.compile(r"quota(?: limit)? '([^']{1,200})'", re.IGNORECASE)
-_ALLOWED = re.compile(r"\blimit:? (\d{1,12})\b", re.IGNORECASE)
+# A number in another notation is not taken for its first digits.
+_ALLOWED = re.compile(r"\blimit:? (\d{1,12})(?:\.0+)?(?![,.]?\d)", re.IGNORECASE)
 _WHERE = re.compile(r"\bin (region|zone) ([a-z]+-[a-z0-9-]*[a-z0-9])")
 
 

@@ -33,10 +33,10 @@ def decoded(node: RawNode) -> CloudNode:
         state=_STATES.get(node.state, f"STATE_{node.state}"),
         health=_HEALTHS.get(node.health, f"HEALTH_{node.health}") if node.health else "",
         health_description=node.health_description[:_MAX_SENTENCE],
-        accelerator_type=_last(node.accelerator_type),
-        runtime_version=_last(node.runtime_version),
+        accelerator_type=last(node.accelerator_type),
+        runtime_version=last(node.runtime_version),
         provisioning_model=_model(node.scheduling_config),
-        labels={key[:_MAX_NAME]: value[:_MAX_NAME] for key, value in node.labels.items()},
+        labels=labels(node),
         endpoints=_endpoints(node),
         created_at=node.create_time.seconds if node.HasField("create_time") else None,
         queued_resource=node.queued_resource[:_MAX_NAME],
@@ -51,7 +51,12 @@ def _place(name: str) -> Place:
         return Place("", "", name[:_MAX_NAME])
 
 
-def _last(path: str) -> str:
+def labels(node: RawNode) -> dict[str, str]:
+    """The labels of a node, none of them longer than a label can be."""
+    return {key[:_MAX_NAME]: value[:_MAX_NAME] for key, value in node.labels.items()}
+
+
+def last(path: str) -> str:
     """The name at the end of a path: Google shows some types as full resource names."""
     return path.rpartition("/")[2][:_MAX_NAME]
 
@@ -75,8 +80,19 @@ def _endpoints(node: RawNode) -> tuple[Endpoint, ...]:
 
 def create_request(order: Order) -> tpu_v2.CreateNodeRequest:
     """The request for an order. Raises InvalidRequest for what this API has no words for."""
+    place, node = order.place, message(order)
+    scheduling = _scheduling(order.spec.provisioning_model)
+    if scheduling is not None:
+        node.scheduling_config = scheduling
+    parent = f"projects/{place.project}/locations/{place.zone}"
+    return tpu_v2.CreateNodeRequest(parent=parent, node_id=place.cloud_id, node=node)
+
+
+def message(order: Order) -> tpu_v2.Node:
+    """The node of an order, without how the hardware is bought: a queued resource says that in its
+    own words, and fails late when its node says it too."""
     spec, place = order.spec, order.place
-    node = tpu_v2.Node(
+    return tpu_v2.Node(
         accelerator_type=spec.accelerator_type,
         runtime_version=spec.runtime_version,
         network_config=tpu_v2.NetworkConfig(
@@ -84,14 +100,11 @@ def create_request(order: Order) -> tpu_v2.CreateNodeRequest:
             subnetwork=spec.subnetwork,
             enable_external_ips=spec.external_ip,
         ),
-        scheduling_config=_scheduling(spec.provisioning_model),
         labels=dict(order.labels),
         metadata=_metadata(spec),
         service_account=_service_account(spec.service_account),
         data_disks=[_disk(disk, spec, place) for disk in spec.data_disks],
     )
-    parent = f"projects/{place.project}/locations/{place.zone}"
-    return tpu_v2.CreateNodeRequest(parent=parent, node_id=place.cloud_id, node=node)
 
 
 def _scheduling(model: ProvisioningModel) -> tpu_v2.SchedulingConfig | None:

@@ -46,7 +46,7 @@ def inventory(project: str, pages: Iterable[Any]) -> Inventory:
     out the page tokens, which may differ each time.
     """
     shown = list(all_of(pages))
-    unreachable = {_zone(entry) for page in shown for entry in page.unreachable}
+    unreachable = {zone_of(entry) for page in shown for entry in page.unreachable}
     seal = blake2b(digest_size=16)
     for page in shown:
         page.ClearField("next_page_token")
@@ -66,7 +66,7 @@ def _sightings(pages: Iterable[Any]) -> dict[str, Sighting]:
     return nodes
 
 
-def _zone(entry: str) -> str:
+def zone_of(entry: str) -> str:
     """The zone of an `unreachable` entry: `projects/P/locations/Z`, something below that, or `Z`.
 
     Raises CloudUnavailable for one that names no zone: an inventory that cannot say what it lacks

@@ -21,10 +21,15 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """The allowances of the four kinds of call; of a list, each page has its own."""
+    """The allowances of the kinds of call; of a list, each page has its own.
+
+    `offers` is for what a zone has, which is asked for on the way to a create: that does without it
+    where it is not to be had, so nobody waits for it to be tried again.
+    """
 
     read: Allowance
     listing: Allowance
+    offers: Allowance
     write: Allowance
     create: Allowance
 
@@ -51,11 +56,19 @@ def _retried(seconds: float) -> Allowance:
 
 
 PATIENT = Patience(
-    read=_retried(30), listing=_retried(60), write=Allowance(30), create=Allowance(60)
+    read=_retried(30),
+    listing=_retried(60),
+    offers=Allowance(10),
+    write=Allowance(30),
+    create=Allowance(60),
 )
 """For real clouds. What changes something is sent once: the controllers look before they repeat."""
 
 ONCE = Patience(
-    read=Allowance(30), listing=Allowance(60), write=Allowance(30), create=Allowance(60)
+    read=Allowance(30),
+    listing=Allowance(60),
+    offers=Allowance(10),
+    write=Allowance(30),
+    create=Allowance(60),
 )
 """Nothing is tried again, and so nothing ever sleeps: for a virtual clock."""

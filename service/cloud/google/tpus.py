@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from google.cloud import tpu_v2
 from google.longrunning import operations_pb2
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from service.cloud.google import nodes, operations, pages
+from service.cloud.google import nodes, operations, pages, queue
+from service.cloud.google.calls import Answer, Future, ask, within
 from service.cloud.google.errors import translated
-from service.cloud.google.retries import PATIENT, Allowance, Patience
+from service.cloud.google.flex import FlexStart
+from service.cloud.google.legacy import LegacyTpus
+from service.cloud.google.retries import PATIENT, Patience
 from service.cloud.pace import Pace
-from service.cloud.ports import Inventory, Operation, Order
-from service.domain.errors import AlreadyExists, CloudError, InvalidRequest, RateLimited
-from service.domain.node import CloudNode, Place
-
-Answer = TypeVar("Answer")
-
-
-class _Future(Protocol):
-    """What the client makes of a long-running operation; we only take the message out of it."""
-
-    @property
-    def operation(self) -> operations_pb2.Operation: ...
+from service.cloud.ports import Inventory, Operation, Order, Queue
+from service.domain.errors import (
+    AlreadyExists,
+    InvalidRequest,
+    NotAllowed,
+)
+from service.domain.node import Architecture, CloudNode, Place, ProvisioningModel
+from service.domain.queue import QueuedResource
 
 
 class GoogleTpus:
@@ -33,14 +32,23 @@ class GoogleTpus:
     Legacy TPU Nodes show up in the inventory beside TPU VMs: they cost money too.
     """
 
-    def __init__(self, client: tpu_v2.TpuClient, pace: Pace, patience: Patience = PATIENT) -> None:
+    def __init__(
+        self,
+        client: tpu_v2.TpuClient,
+        pace: Pace,
+        patience: Patience = PATIENT,
+        flex: FlexStart | None = None,
+        legacy: LegacyTpus | None = None,
+    ) -> None:
         self._client = client
         self._pace = pace
         self._patience = patience
+        self._flex = flex
+        self._legacy = legacy
 
     def inventory(self, project: str) -> Inventory:
         """All nodes of a project over all zones. One page that fails fails the whole."""
-        request = tpu_v2.ListNodesRequest(parent=_in(project, "-"), page_size=pages.PAGE_SIZE)
+        request = tpu_v2.ListNodesRequest(parent=within(project, "-"), page_size=pages.PAGE_SIZE)
         with translated():
             pager = self._list(self._client.list_nodes, request)
             return pages.inventory(project, pages.raw(pager.pages))
@@ -48,15 +56,53 @@ class GoogleTpus:
     def get(self, place: Place) -> CloudNode:
         """One node, now."""
         request = tpu_v2.GetNodeRequest(name=place.path)
-        node = _ask(self._client.get_node, request, self._patience.read)
+        node = ask(self._client.get_node, request, self._patience.read)
         return nodes.decoded(tpu_v2.Node.pb(node))
 
     def create(self, order: Order) -> Operation:
         """Ask for a node, once; RateLimited before anything is sent when the pace is too fast."""
+        if order.spec.queued:
+            return self._enqueue(order)
+        if order.spec.architecture is Architecture.NODE:
+            self._pace.take(order.place.project)
+            return self._v1().create(order)
         request = nodes.create_request(order)
         self._pace.take(order.place.project)
-        future = _ask(self._client.create_node, request, self._patience.create, AlreadyExists)
+        future = ask(self._client.create_node, request, self._patience.create, AlreadyExists)
         return operations.decoded(future.operation)
+
+    def _enqueue(self, order: Order) -> Operation:
+        allowance = self._patience.create
+        self._pace.take(order.place.project)
+        if order.spec.provisioning_model is ProvisioningModel.FLEX_START:
+            if self._flex is None:
+                raise NotAllowed("flex-start needs the REST address of the cloud; none is set")
+            return self._flex.create(order, allowance)
+        request = queue.create_request(order)
+        # The client makes an id of its own where the field is there and empty.
+        request.request_id = queue.request_id(order.place)
+        make = self._client.create_queued_resource
+        return operations.decoded(ask(make, request, allowance, AlreadyExists).operation)
+
+    def queue(self, project: str) -> Queue:
+        """All queued resources of a project over all zones. One page that fails fails the whole."""
+        request = tpu_v2.ListQueuedResourcesRequest(
+            parent=within(project, "-"), page_size=pages.PAGE_SIZE
+        )
+        with translated():
+            pager = self._list(self._client.list_queued_resources, request)
+            return queue.listed(project, pages.raw(pager.pages))
+
+    def queued(self, place: Place) -> QueuedResource:
+        """One queued resource, now."""
+        request = tpu_v2.GetQueuedResourceRequest(name=place.queue_path)
+        found = ask(self._client.get_queued_resource, request, self._patience.read)
+        return queue.decoded(tpu_v2.QueuedResource.pb(found))
+
+    def dequeue(self, place: Place, *, force: bool) -> Operation:
+        """Ask for the end of a queued resource, with `force` of its nodes first."""
+        request = tpu_v2.DeleteQueuedResourceRequest(name=place.queue_path, force=force)
+        return self._change(self._client.delete_queued_resource, request)
 
     def delete(self, place: Place) -> Operation:
         """Ask for the end of a node."""
@@ -81,14 +127,14 @@ class GoogleTpus:
     def operation(self, name: str) -> Operation:
         """One operation, now."""
         request = operations_pb2.GetOperationRequest(name=name)
-        found = _ask(self._client.get_operation, request, self._patience.read)
+        found = ask(self._client.get_operation, request, self._patience.read)
         return operations.decoded(found)
 
     def operations(self, project: str, zone: str) -> Sequence[Operation]:
         """What the cloud still remembers; an operation that says nothing of itself is left out."""
         return [
             operations.decoded(found)
-            for page in pages.all_of(self._operation_pages(_in(project, zone)))
+            for page in pages.all_of(self._operation_pages(within(project, zone)))
             for found in page.operations
             if operations.has_begun(found)
         ]
@@ -100,7 +146,7 @@ class GoogleTpus:
         """
         request = tpu_v2.GetGuestAttributesRequest(name=place.path, query_path=f"{namespace}/")
         try:
-            found = _ask(self._client.get_guest_attributes, request, self._patience.read)
+            found = ask(self._client.get_guest_attributes, request, self._patience.read)
         except InvalidRequest as error:
             if "GuestAttributes" in str(error) and "not found" in str(error):
                 return []
@@ -108,31 +154,48 @@ class GoogleTpus:
         workers = tpu_v2.GetGuestAttributesResponse.pb(found).guest_attributes
         return [{item.key: item.value for item in one.query_value.items} for one in workers]
 
-    def runtime_versions(self, project: str, zone: str) -> Sequence[str]:
-        """The runtime versions that the zone offers."""
+    def reimage(self, place: Place, runtime_version: str) -> Operation:
+        """Ask for a legacy TPU Node to be made anew with another software version."""
+        return self._v1().reimage(place, runtime_version)
+
+    def _v1(self) -> LegacyTpus:
+        if self._legacy is None:
+            raise NotAllowed("legacy TPU Nodes need the client of API version 1; none is set")
+        return self._legacy
+
+    def runtime_versions(
+        self, project: str, zone: str, architecture: Architecture = Architecture.VM
+    ) -> Sequence[str]:
+        """The runtime versions that the zone offers for nodes of that architecture."""
+        if architecture is Architecture.NODE:
+            return self._v1().runtime_versions(project, zone)
         request = tpu_v2.ListRuntimeVersionsRequest(
-            parent=_in(project, zone), page_size=pages.PAGE_SIZE
+            parent=within(project, zone), page_size=pages.PAGE_SIZE
         )
         with translated():
-            pager = self._list(self._client.list_runtime_versions, request)
+            pager = ask(self._client.list_runtime_versions, request, self._patience.offers)
             found = pages.complete(pages.raw(pager.pages))
             return [offered.version for page in found for offered in page.runtime_versions]
 
-    def accelerator_types(self, project: str, zone: str) -> Sequence[str]:
-        """The accelerator types that the zone offers."""
+    def accelerator_types(
+        self, project: str, zone: str, architecture: Architecture = Architecture.VM
+    ) -> Sequence[str]:
+        """The accelerator types that the zone offers as nodes of that architecture."""
+        if architecture is Architecture.NODE:
+            return self._v1().accelerator_types(project, zone)
         request = tpu_v2.ListAcceleratorTypesRequest(
-            parent=_in(project, zone), page_size=pages.PAGE_SIZE
+            parent=within(project, zone), page_size=pages.PAGE_SIZE
         )
         with translated():
-            pager = self._list(self._client.list_accelerator_types, request)
+            pager = ask(self._client.list_accelerator_types, request, self._patience.offers)
             found = pages.complete(pages.raw(pager.pages))
             return [offered.type_ for page in found for offered in page.accelerator_types]
 
-    def _change(self, method: Callable[..., _Future], request: Any) -> Operation:
-        return operations.decoded(_ask(method, request, self._patience.write).operation)
+    def _change(self, method: Callable[..., Future], request: Any) -> Operation:
+        return operations.decoded(ask(method, request, self._patience.write).operation)
 
     def _list(self, method: Callable[..., Answer], request: Any) -> Answer:
-        return _ask(method, request, self._patience.listing)
+        return ask(method, request, self._patience.listing)
 
     def _operation_pages(self, name: str) -> Iterator[operations_pb2.ListOperationsResponse]:
         """The client has no pager for operations."""
@@ -146,18 +209,3 @@ class GoogleTpus:
             token = page.next_page_token
             if not token:
                 return
-
-
-def _in(project: str, zone: str) -> str:
-    return f"projects/{project}/locations/{zone}"
-
-
-def _ask(
-    method: Callable[..., Answer],
-    request: Any,
-    allowance: Allowance,
-    conflict: type[CloudError] = RateLimited,
-) -> Answer:
-    """The one way to call Google: never without a timeout and a word on retrying."""
-    with translated(conflict):
-        return method(request=request, timeout=allowance.timeout, retry=allowance.retry)

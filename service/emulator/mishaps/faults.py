@@ -116,7 +116,7 @@ def _first(faults: list[Fault], facts: Facts, *actions: Action) -> ApiError | No
 
 def _unreachable(faults: list[Fault]) -> tuple[str, ...]:
     partial = [fault for fault in faults if fault.action is Action.PARTIAL_LIST]
-    named = {zone for fault in partial for zone in fault.match.get("zone", zones())}
+    named = {zone for fault in partial for zone in fault.match.get("zone", zones())} - {"-"}
     return tuple(sorted(named))
 
 

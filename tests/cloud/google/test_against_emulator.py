@@ -25,9 +25,11 @@ from service.domain.errors import (
     QuotaExceeded,
 )
 from service.domain.node import NodeState, Place, ProvisioningModel
+from service.domain.quota import Tier, learned
 from service.emulator.app import Emulator, running
 from tests.cloud.google import given
 from tests.cloud.google.given import PLACE
+from tests.hands import NOON
 
 ZONE = PLACE.zone
 
@@ -48,6 +50,11 @@ class Cloud:
     def fault(self, rpc: str, action: str, **more: Any) -> None:
         """Put a fault in force, for one call if nothing else is said."""
         self.tell("faults", {"rpc": rpc, "action": action, **more})
+
+    def set(self, **config: Any) -> None:
+        """Change the configuration."""
+        url = f"{self.emulator.rest_url}/_emulator/config"
+        requests.patch(url, json=config, timeout=10).raise_for_status()
 
     def settle(self) -> None:
         """All that is pending happens now."""
@@ -194,6 +201,25 @@ def test_a_quota_is_refused_at_once_and_says_where(cloud, tpus):
         "allowed": 0,
         "region": "us-east5",
     }
+
+
+@pytest.mark.parametrize(
+    ("key", "place", "model", "tier"),
+    [
+        ("us-east5/v6e", "us-east5", ProvisioningModel.SPOT, Tier.PREEMPTIBLE),
+        (f"{ZONE}/v6e/on_demand", ZONE, ProvisioningModel.ON_DEMAND, Tier.ON_DEMAND),
+    ],
+)
+def test_a_limit_is_understood_as_it_is_said(cloud, tpus, key, place, model, tier):
+    cloud.set(quotas={key: 4})
+    order = given.order(provisioning_model=model)
+    with pytest.raises(QuotaExceeded) as refusal:
+        tpus.create(order)
+    limit = learned(order.spec, ZONE, refusal.value, NOON)
+    assert limit is not None
+    assert (limit.allowed, limit.place, limit.generation, limit.tier) == (4, place, "v6e", tier)
+    assert limit.name == refusal.value.facts["limit"]
+    assert limit.said.startswith("Quota limit 'TPUV6E")
 
 
 def test_a_create_whose_answer_was_lost_is_not_sent_again_and_has_taken_effect(cloud, tpus):

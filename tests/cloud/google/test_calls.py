@@ -39,6 +39,10 @@ def listed(request: Any) -> Any:
     return call(request=request, timeout=60, retry=PATIENT.listing.retry)
 
 
+def offered(request: Any) -> Any:
+    return call(request=request, timeout=10, retry=None)
+
+
 def written(request: Any) -> Any:
     return call(request=request, timeout=30, retry=None)
 
@@ -54,6 +58,10 @@ def answering(client: Any) -> Any:
     client.get_operation.return_value = given.operation()
     client.list_operations.return_value = operations_pb2.ListOperationsResponse()
     client.get_guest_attributes.return_value = tpu_v2.GetGuestAttributesResponse()
+    client.list_queued_resources.return_value = Pager(tpu_v2.ListQueuedResourcesResponse())
+    client.get_queued_resource.return_value = tpu_v2.QueuedResource()
+    client.delete_queued_resource.return_value = future
+    client.create_queued_resource.return_value = future
     client.list_runtime_versions.return_value = Pager(tpu_v2.ListRuntimeVersionsResponse())
     client.list_accelerator_types.return_value = Pager(tpu_v2.ListAcceleratorTypesResponse())
     return client
@@ -70,13 +78,23 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "operations": ("lab", "us-east5-b"),
     "update_metadata": (PLACE, {"k": "v"}),
     "guest_attributes": (PLACE, "steward"),
+    "queue": ("lab",),
+    "queued": (PLACE,),
+    "dequeue": (PLACE,),
     "runtime_versions": ("lab", "us-east5-b"),
     "accelerator_types": ("lab", "us-east5-b"),
 }
 
 
+NAMED: dict[str, dict[str, Any]] = {"dequeue": {"force": True}}
+
+
+THROUGH_V1 = {"reimage"}
+"""What goes out through another client of Google's: see test_legacy.py."""
+
+
 def test_every_method_of_the_port_is_called_in_this_file():
-    assert set(ARGUMENTS) == {
+    assert {*ARGUMENTS, *THROUGH_V1} == {
         name
         for name, _ in inspect.getmembers(TpuCloud, inspect.isfunction)
         if not name.startswith("_")
@@ -85,7 +103,7 @@ def test_every_method_of_the_port_is_called_in_this_file():
 
 @pytest.mark.parametrize("method", ARGUMENTS)
 def test_no_call_goes_out_without_a_timeout_and_a_word_on_retrying(method, answering, tpus):
-    getattr(tpus, method)(*ARGUMENTS[method])
+    getattr(tpus, method)(*ARGUMENTS[method], **NAMED.get(method, {}))
     assert len(answering.method_calls) == 1
     for _, positional, named in answering.method_calls:
         assert positional == ()
@@ -93,9 +111,11 @@ def test_no_call_goes_out_without_a_timeout_and_a_word_on_retrying(method, answe
         assert "retry" in named
 
 
-@pytest.mark.parametrize("method", ["create", "delete", "start", "stop", "update_metadata"])
+@pytest.mark.parametrize(
+    "method", ["create", "delete", "dequeue", "start", "stop", "update_metadata"]
+)
 def test_what_changes_something_is_sent_once(method, answering, tpus):
-    getattr(tpus, method)(*ARGUMENTS[method])
+    getattr(tpus, method)(*ARGUMENTS[method], **NAMED.get(method, {}))
     assert answering.method_calls[0].kwargs["retry"] is None
 
 
@@ -227,10 +247,10 @@ def test_runtime_versions_and_accelerator_types_are_read_from_all_pages(client, 
     assert tpus.runtime_versions("lab", "us-east5-b") == ["v2-alpha-tpuv6e", "tpu-ubuntu2204-base"]
     assert tpus.accelerator_types("lab", "us-east5-b") == ["v6e-8"]
     assert client.list_runtime_versions.mock_calls == [
-        listed(tpu_v2.ListRuntimeVersionsRequest(parent=ZONE, page_size=1000))
+        offered(tpu_v2.ListRuntimeVersionsRequest(parent=ZONE, page_size=1000))
     ]
     assert client.list_accelerator_types.mock_calls == [
-        listed(tpu_v2.ListAcceleratorTypesRequest(parent=ZONE, page_size=1000))
+        offered(tpu_v2.ListAcceleratorTypesRequest(parent=ZONE, page_size=1000))
     ]
 
 
@@ -262,7 +282,7 @@ def test_errors_come_out_as_ours_whatever_was_asked(method, client, tpus):
     error = exceptions.NotFound("Resource 'x' was not found")
     client.configure_mock(**{f"{name}.side_effect": error for name in CLIENT_METHODS})
     with pytest.raises(CloudNotFound) as raised:
-        getattr(tpus, method)(*ARGUMENTS[method])
+        getattr(tpus, method)(*ARGUMENTS[method], **NAMED.get(method, {}))
     assert raised.value.__cause__ is error
 
 
@@ -271,6 +291,9 @@ CLIENT_METHODS = (
     "get_node",
     "create_node",
     "delete_node",
+    "list_queued_resources",
+    "get_queued_resource",
+    "delete_queued_resource",
     "start_node",
     "stop_node",
     "update_node",

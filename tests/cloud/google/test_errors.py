@@ -239,6 +239,9 @@ def test_an_aborted_create_does_not_say_that_the_name_is_taken():
             },
         ),
         ("Quota exhausted", {}),
+        ("Quota exhausted. Limit: 32.0 in region us-east5.", {"allowed": 32, "region": "us-east5"}),
+        ("Quota exhausted. Limit: 1,536 in zone us-east5-a.", {"zone": "us-east5-a"}),
+        ("Quota exhausted. Limit: 0.5 in zone us-east5-a.", {"zone": "us-east5-a"}),
     ],
 )
 def test_an_exhausted_quota_says_which_one_and_where(text, facts):

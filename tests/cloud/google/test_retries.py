@@ -63,6 +63,9 @@ def test_the_last_attempt_begins_with_a_second_left(allowance):
     assert allowance.retry.timeout == allowance.timeout - 1
 
 
-def test_changes_and_virtual_time_know_no_second_attempt():
-    once = (PATIENT.write, PATIENT.create, ONCE.read, ONCE.listing, ONCE.write, ONCE.create)
+def test_changes_offers_and_virtual_time_know_no_second_attempt():
+    once = (
+        *(PATIENT.offers, PATIENT.write, PATIENT.create),
+        *(ONCE.read, ONCE.listing, ONCE.offers, ONCE.write, ONCE.create),
+    )
     assert all(allowance.retry is None and allowance.timeout > 0 for allowance in once)

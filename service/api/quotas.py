@@ -1,0 +1,111 @@
+"""What Google said that the projects may have, over HTTP."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+from pydantic import Field
+
+from service.api.deps import QuotasDep
+from service.api.problems import may_answer
+from service.api.schemas import Name, Page, PageQuery, Time, View
+from service.application import quotas
+from service.domain.clock import rfc3339
+from service.domain.quota import Size, Standing, Tally, Tier
+
+router = APIRouter(prefix="/v1/catalog", tags=["catalog"])
+
+QuotaId = Annotated[
+    str, Path(pattern=r"^[0-9a-f]{32}$", description="Its id, from the list of quotas.")
+]
+
+
+class QuotasQuery(PageQuery):
+    """Which limits to tell of."""
+
+    project: Name = Field(default="", description="Only of this project.", examples=["lab"])
+    region: Name = Field(
+        default="", description="Only of this region and its zones.", examples=["us-east5"]
+    )
+    generation: Name = Field(default="", description="Only of this generation.", examples=["v6e"])
+
+
+class QuotaView(View):
+    """A limit as Google named it when it refused, and what is known to count against it.
+
+    Google cannot be asked for it. It is a number of chips or of cores, which on v2, v3, v4 and v5p
+    are not the same; so both are told of what counts.
+    """
+
+    id: str = Field(examples=["5f2b7c0d9e8a4b1c5f2b7c0d9e8a4b1c"])
+    project: str = Field(examples=["lab"])
+    limit: str = Field(
+        description="Google's name of it; empty where it said none.",
+        examples=["TPUV6EPreemptiblePerProjectPerRegionForTPUAPI"],
+    )
+    where: str = Field(description="The region or the zone that it is for.", examples=["us-east5"])
+    generation: str = Field(examples=["v6e"])
+    tier: Tier = Field(description="Spot, preemptible and flex_start share preemptible.")
+    size: Size = Field(description="Whether it is for single hosts or for pods alone.")
+    allowed: int = Field(description="So many chips or cores.", examples=[0])
+    used_chips: int = Field(description="Of nodes that work.", examples=[8])
+    used_cores: int = Field(examples=[8])
+    held_chips: int = Field(
+        description="Of all else that is in the cloud: queued, coming up, stopped, taken away.",
+        examples=[0],
+    )
+    held_cores: int = Field(examples=[0])
+    observed_at: Time
+    standing: Standing = Field(
+        description="Only a `fresh` one refuses. An `old` one may have been raised, and of a"
+        " `contradicted` one more was granted since."
+    )
+    believed_until: Time | None = Field(description="It refuses until then; null: it does not.")
+    said: str = Field(description="Google's own words.")
+
+    @classmethod
+    def of(cls, tally: Tally) -> QuotaView:
+        """The view of a limit."""
+        limit, is_fresh = tally.limit, tally.standing is Standing.FRESH
+        return cls(
+            id=limit.id,
+            project=limit.project,
+            limit=limit.name,
+            where=limit.place,
+            generation=limit.generation,
+            tier=limit.tier,
+            size=limit.size,
+            allowed=limit.allowed,
+            used_chips=tally.used.chips,
+            used_cores=tally.used.cores,
+            held_chips=tally.held.chips,
+            held_cores=tally.held.cores,
+            observed_at=rfc3339(limit.observed_at),
+            standing=tally.standing,
+            believed_until=rfc3339(limit.believed_until) if is_fresh else None,
+            said=limit.said,
+        )
+
+
+class QuotaPage(Page):
+    """A page of limits, by project, place and generation."""
+
+    quotas: tuple[QuotaView, ...]
+
+
+@router.get("/quotas", operation_id="list_quotas", responses=may_answer(422))
+def list_quotas(service: QuotasDep, query: Annotated[QuotasQuery, Query()]) -> QuotaPage:
+    """What Google said that the projects may have, as far as it ever refused them something."""
+    asked = quotas.QuotaQuery(query.project, query.region, query.generation)
+    found, token = query.cut(service.report(asked))
+    return QuotaPage(quotas=tuple(map(QuotaView.of, found)), next_page_token=token)
+
+
+@router.post(
+    "/quotas/{quota_id}:forget", operation_id="forget_quota", responses=may_answer(404, 422)
+)
+def forget_quota(quota_id: QuotaId, service: QuotasDep) -> QuotaView:
+    """Believe a limit no more, as when Google raised it; nodes that wait for it ask within half an
+    hour. It is learned anew at the next refusal."""
+    return QuotaView.of(service.forget(quota_id))

@@ -1,0 +1,169 @@
+"""What callers may ask of orphans: to see them, to adopt them, to have them deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from service.domain.adoption import Adopter, adopted
+from service.domain.clock import Clock
+from service.domain.errors import Conflict, Rejected, StaleVersion
+from service.domain.event import Event
+from service.domain.garbage import names_of
+from service.domain.node import Node
+from service.domain.orphan import ADOPTED, DELETE, Kind, Orphan, hourly_cost, is_billed
+from service.store.pricebook import PriceShelf
+from service.store.unit import Unit, Units
+
+__all__ = ["Adopter", "Kind", "OrphanService", "Seen", "Sum"]
+
+T = TypeVar("T")
+
+ATTEMPTS = 5
+"""How often a unit of work is done over when someone else wrote the same row first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An orphan, when it was last seen, and its nano-dollars an hour: None where it is not billed,
+    or at a price that nobody knows, which `billed` tells apart."""
+
+    orphan: Orphan
+    last_seen: int
+    hourly: int | None
+    billed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """Several orphans: what they cost an hour in nano-dollars where that is known, and how many are
+    billed at a price that nobody knows."""
+
+    hourly: int
+    unpriced: int
+
+
+def summed(some: Sequence[Seen]) -> Sum:
+    """What they cost together."""
+    unpriced = sum(one.billed and one.hourly is None for one in some)
+    return Sum(sum(one.hourly or 0 for one in some), unpriced)
+
+
+class OrphanService:
+    """None of it calls the cloud: the daemon looks, and it deletes what was asked for here."""
+
+    def __init__(
+        self, units: Units, prices: PriceShelf, clock: Clock, projects: Sequence[str]
+    ) -> None:
+        self._units = units
+        self._prices = prices
+        self._clock = clock
+        self._projects = tuple(projects)
+
+    def all(self, project: str = "", kind: Kind | None = None) -> Sequence[Seen]:
+        """Those that are there, the dearest first. Raises Rejected for a project that is none of
+        this service."""
+        if project and project not in self._projects:
+            raise Rejected(
+                f"{project[:80]!r} is not a project of this service; STEWARD_PROJECTS lists those",
+                field="project",
+                projects=list(self._projects),
+            )
+        projects = (project,) if project else self._projects
+        with self._units.reading() as unit:
+            seen = self._look(unit, unit.orphans.present(projects))
+        wanted = [one for one in seen if kind in (None, one.orphan.kind)]
+        return sorted(wanted, key=lambda one: (-(one.hourly or 0), one.orphan.shown.path))
+
+    def delete(self, orphan_id: str, *, confirm: str = "", actor: str = "") -> Seen:
+        """Ask for the end of one; asking twice is asking once.
+
+        Raises Conflict for what is not ours, unless `confirm` repeats its full name.
+        """
+        return self._again(lambda unit: self._delete(unit, orphan_id, confirm, actor))
+
+    def adopt(self, orphan_id: str, adopter: Adopter, *, actor: str = "") -> Node:
+        """Make a record for a node that is there; it is managed and charged like any other from
+        now on. Raises Rejected for what can never be, Conflict for what cannot be now."""
+        return self._again(lambda unit: self._adopt(unit, orphan_id, adopter, actor))
+
+    def _delete(self, unit: Unit, orphan_id: str, confirm: str, actor: str) -> Seen:
+        orphan = unit.orphans.get(orphan_id, self._projects)
+        self._check_unknown(unit, orphan)
+        asked_already = orphan.to_be_deleted and not orphan.by_itself
+        if orphan.gone_at is None and not asked_already:
+            _check_confirmed(orphan, confirm)
+            changed = replace(orphan, wanted=DELETE, asked_by=actor or "caller", last_error="")
+            confirmed = confirm == orphan.shown.path
+            now = self._clock()
+            orphan = unit.orphans.save(
+                replace(changed, confirmed=confirmed, next_try_at=now, tries=0)
+            )
+        return self._look(unit, [orphan])[0]
+
+    def _adopt(self, unit: Unit, orphan_id: str, adopter: Adopter, actor: str) -> Node:
+        orphan = unit.orphans.get(orphan_id, self._projects)
+        self._check_unknown(unit, orphan)
+        shown, now = orphan.shown, self._clock()
+        node, usage = adopted(orphan, adopter, now)
+        unit.nodes.add(node)
+        unit.usage.save(usage)
+        message = (
+            f"adopted {shown.path}, which was {orphan.kind.replace('_', ' ')} and {shown.state};"
+            " it is charged from now on"
+        )
+        facts = {"name": shown.path, "uid": shown.uid, "cloud_labels": dict(shown.labels)}
+        unit.events.add(Event(node.id, now, "adopted", message, actor or "caller", facts))
+        unit.orphans.save(replace(orphan, wanted=ADOPTED, asked_by=actor, next_try_at=None))
+        return node
+
+    @staticmethod
+    def _check_unknown(unit: Unit, orphan: Orphan) -> None:
+        """Raise Conflict where a live record accounts for it by now."""
+        attempts = unit.orphans.attempts(orphan.project, names_of(orphan.shown.place))
+        for one in attempts:
+            if one.present and one.made(orphan.shown) and orphan.gone_at is None:
+                raise Conflict(
+                    f"{orphan.shown.path} is node {one.node_id} already; see"
+                    f" /v1/nodes/{one.node_id}",
+                    node_id=one.node_id,
+                )
+
+    def _look(self, unit: Unit, some: Sequence[Orphan]) -> list[Seen]:
+        """With their prices; one that the last whole look did not lack was seen in it."""
+        now, book = self._clock(), self._prices.book(unit)
+        looked = {one: unit.leases.looked_at(one) for one in {each.project for each in some}}
+        return [
+            Seen(
+                one,
+                max(one.last_seen, looked[one.project] if _is_in_the_list(one) else 0),
+                hourly_cost(one.shown, book, now),
+                is_billed(one.shown),
+            )
+            for one in some
+        ]
+
+    def _again(self, work: Callable[[Unit], T]) -> T:
+        for _ in range(ATTEMPTS):
+            try:
+                with self._units() as unit:
+                    return work(unit)
+            except StaleVersion:
+                continue
+        raise Conflict("it is being changed over and over; try once more")
+
+
+def _check_confirmed(orphan: Orphan, confirm: str) -> None:
+    path = orphan.shown.path
+    if confirm and confirm != path:
+        raise Conflict(f"confirm names something else; this is {path}", confirm=path)
+    if orphan.kind is Kind.STRANGER and not confirm:
+        raise Conflict(
+            f"{path} is not ours; to delete it all the same, repeat its full name in confirm",
+            confirm=path,
+        )
+
+
+def _is_in_the_list(orphan: Orphan) -> bool:
+    return orphan.gone_at is None and (orphan.next_try_at is None or orphan.to_be_deleted)

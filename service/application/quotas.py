@@ -1,0 +1,82 @@
+"""What Google said that the projects may have: to see it, to heed it, to have it forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from service.domain import catalog
+from service.domain.admission import admitted, claims, concerned
+from service.domain.clock import Clock
+from service.domain.errors import Rejected
+from service.domain.node import NodeSpec
+from service.domain.quota import MEMORY_SECONDS, Limit, Tally
+from service.domain.zones import region_of
+from service.store.unit import Unit, Units
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaQuery:
+    """Which limits to tell of; fields that are empty mean any. A region means its zones too."""
+
+    project: str = ""
+    region: str = ""
+    generation: str = ""
+
+
+class QuotaService:
+    """Reads what refusals taught; it asks no cloud."""
+
+    def __init__(self, units: Units, clock: Clock, projects: Sequence[str]) -> None:
+        self._units = units
+        self._clock = clock
+        self._projects = tuple(projects)
+
+    def report(self, query: QuotaQuery) -> Sequence[Tally]:
+        """By project and place, with what counts against each. Raises Rejected for a project or a
+        generation that there is not."""
+        now, projects = self._clock(), self._meant(query.project)
+        if query.generation:
+            catalog.load().generation(query.generation)
+        with self._units.reading() as unit:
+            limits = [one for one in unit.quotas.all(projects) if _is_asked_for(one, query)]
+            return [
+                tally
+                for project in dict.fromkeys(limit.project for limit in limits)
+                for tally in unit.quotas.tallies(
+                    project, [one for one in limits if one.project == project], now
+                )
+            ]
+
+    def forget(self, quota_id: str) -> Tally:
+        """Believe a limit no more: it was raised, or never meant what it said. Answers it as it
+        was; raises NotFound."""
+        with self._units() as unit:
+            limit = unit.quotas.forget(quota_id, self._projects)
+            return unit.quotas.tallies(limit.project, [limit], self._clock())[0]
+
+    def _meant(self, project: str) -> tuple[str, ...]:
+        if project and project not in self._projects:
+            raise Rejected(
+                f"{project[:80]!r} is not a project of this service; STEWARD_PROJECTS lists those",
+                field="project",
+                projects=list(self._projects),
+            )
+        return (project,) if project else self._projects
+
+
+def warnings(unit: Unit, spec: NodeSpec, now: int) -> tuple[str, ...]:
+    """What to know of quota before such a node is asked for; the cloud is not asked.
+
+    Raises QuotaTooSmall where Google said lately that the project can have it nowhere.
+    """
+    known = unit.quotas.all([spec.project], now - MEMORY_SECONDS)
+    if not known:
+        return ()
+    limits = concerned(known, claims(spec).values())
+    return admitted(spec, unit.quotas.tallies(spec.project, limits, now), known)
+
+
+def _is_asked_for(limit: Limit, query: QuotaQuery) -> bool:
+    in_region = query.region in ("", limit.place, region_of(limit.place))
+    return in_region and query.generation in ("", limit.generation)

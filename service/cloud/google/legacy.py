@@ -1,0 +1,92 @@
+"""What only the v1 API does: legacy TPU Nodes are made, reimaged and offered there.
+
+All else about them goes through v2, which shows and changes the nodes of both architectures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from google.cloud import tpu_v1
+
+from service.cloud.google import operations, pages
+from service.cloud.google.calls import Future, ask, within
+from service.cloud.google.errors import translated
+from service.cloud.google.retries import PATIENT, Patience
+from service.cloud.ports import Operation, Order
+from service.domain.errors import AlreadyExists, InvalidRequest
+from service.domain.node import Place, ProvisioningModel
+
+
+class LegacyTpus:
+    """The part of `service.cloud.ports.TpuCloud` that speaks v1, under the same rules as the rest:
+    a create is sent once, every call has a timeout, and every error is one of ours."""
+
+    def __init__(self, client: tpu_v1.TpuClient, patience: Patience = PATIENT) -> None:
+        self._client = client
+        self._patience = patience
+
+    def create(self, order: Order) -> Operation:
+        """Ask for a legacy TPU Node, once."""
+        request = create_request(order)
+        future = ask(self._client.create_node, request, self._patience.create, AlreadyExists)
+        return operations.decoded(future.operation)
+
+    def reimage(self, place: Place, runtime_version: str) -> Operation:
+        """Ask for the node to be made anew with another software version."""
+        request = tpu_v1.ReimageNodeRequest(name=place.path, tensorflow_version=runtime_version)
+        method: Callable[..., Future] = self._client.reimage_node
+        return operations.decoded(ask(method, request, self._patience.write).operation)
+
+    def runtime_versions(self, project: str, zone: str) -> Sequence[str]:
+        """The software versions that the zone offers for legacy TPU Nodes."""
+        request = tpu_v1.ListTensorFlowVersionsRequest(
+            parent=within(project, zone), page_size=pages.PAGE_SIZE
+        )
+        found = self._pages(self._client.list_tensor_flow_versions, request)
+        return [offered.version for page in found for offered in page.tensorflow_versions]
+
+    def accelerator_types(self, project: str, zone: str) -> Sequence[str]:
+        """The accelerator types that the zone offers as legacy TPU Nodes."""
+        request = tpu_v1.ListAcceleratorTypesRequest(
+            parent=within(project, zone), page_size=pages.PAGE_SIZE
+        )
+        found = self._pages(self._client.list_accelerator_types, request)
+        return [offered.type_ for page in found for offered in page.accelerator_types]
+
+    def _pages(self, method: Callable[..., Any], request: Any) -> Sequence[Any]:
+        with translated():
+            pager = ask(method, request, self._patience.offers)
+            return list(pages.complete(pages.raw(pager.pages)))
+
+
+def create_request(order: Order) -> tpu_v1.CreateNodeRequest:
+    """The request for an order; the addresses are left to Google.
+
+    Raises InvalidRequest for what this API has no words for.
+    """
+    spec, place = order.spec, order.place
+    node = tpu_v1.Node(
+        accelerator_type=spec.accelerator_type,
+        tensorflow_version=spec.runtime_version,
+        network=spec.network,
+        scheduling_config=_scheduling(spec.provisioning_model),
+        labels=dict(order.labels),
+    )
+    parent = within(place.project, place.zone)
+    return tpu_v1.CreateNodeRequest(parent=parent, node_id=place.cloud_id, node=node)
+
+
+def _scheduling(model: ProvisioningModel) -> tpu_v1.SchedulingConfig | None:
+    match model:
+        case ProvisioningModel.ON_DEMAND:
+            return None
+        case ProvisioningModel.PREEMPTIBLE:
+            return tpu_v1.SchedulingConfig(preemptible=True)
+        case ProvisioningModel.RESERVED:
+            return tpu_v1.SchedulingConfig(reserved=True)
+        case ProvisioningModel.SPOT | ProvisioningModel.FLEX_START:
+            raise InvalidRequest(
+                f"legacy TPU Nodes are not sold as {model}", provisioning_model=model.value
+            )

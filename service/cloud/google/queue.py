@@ -1,0 +1,120 @@
+"""A queued resource: Google's message in our words, and our order in Google's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from hashlib import blake2b
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+
+from google.cloud import tpu_v2
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from service.cloud.google import nodes, pages
+from service.cloud.google.errors import from_status
+from service.cloud.ports import Order, Queue
+from service.domain.node import Place, ProvisioningModel
+from service.domain.queue import QueuedResource
+
+RawQueue = Any
+"""The protobuf class behind `tpu_v2.QueuedResource`; it has no static type."""
+
+_STATE = tpu_v2.QueuedResourceState.pb().DESCRIPTOR
+_STATES = {
+    n: value.name for n, value in _STATE.enum_types_by_name["State"].values_by_number.items()
+}
+_INITIATORS = {
+    n: value.name
+    for n, value in _STATE.enum_types_by_name["StateInitiator"].values_by_number.items()
+}
+_MAX_NAME = 200
+
+
+def decoded(queue: RawQueue) -> QueuedResource:
+    """What the cloud shows of a queued resource, in our words; never an exception."""
+    state, specs = queue.state, list(queue.tpu.node_spec)
+    failed = state.WhichOneof("state_data") == "failed_data" and state.failed_data.HasField("error")
+    first = specs[0].node if specs else None
+    return QueuedResource(
+        place=_place(queue.name),
+        state=_STATES.get(state.state, f"STATE_{state.state}"),
+        initiator=_INITIATORS.get(state.state_initiator, ""),
+        error=from_status(state.failed_data.error) if failed else None,
+        nodes=tuple(_nodes(specs)),
+        labels={} if first is None else nodes.labels(first),
+        accelerator_type="" if first is None else nodes.last(first.accelerator_type),
+        created_at=queue.create_time.seconds if queue.HasField("create_time") else None,
+    )
+
+
+def listed(project: str, found: Iterable[Any]) -> Queue:
+    """All queued resources on the pages (raw ListQueuedResourcesResponse), not yet read."""
+    shown = list(pages.all_of(found))
+    unreachable = {pages.zone_of(entry) for page in shown for entry in page.unreachable}
+    seal = blake2b(digest_size=16)
+    for page in shown:
+        page.ClearField("next_page_token")
+        seal.update(page.SerializeToString(deterministic=True))
+    return Queue(
+        project, seal.digest(), partial(_entries, shown), frozenset(unreachable), len(shown)
+    )
+
+
+def create_request(order: Order) -> tpu_v2.CreateQueuedResourceRequest:
+    """The request for an order. Its request id follows from the name, which is never used again:
+    the same order sent twice is one."""
+    spec, place = order.spec, order.place
+    parent = f"projects/{place.project}/locations/{place.zone}"
+    asked = tpu_v2.QueuedResource.Tpu.NodeSpec(parent=parent, node=nodes.message(order))
+    if spec.slices > 1:
+        asked.multislice_params = tpu_v2.QueuedResource.Tpu.NodeSpec.MultisliceParams(
+            node_count=spec.slices, node_id_prefix=place.cloud_id
+        )
+    else:
+        asked.node_id = place.cloud_id
+    wanted = tpu_v2.QueuedResource(tpu=tpu_v2.QueuedResource.Tpu(node_spec=[asked]))
+    if spec.provisioning_model is ProvisioningModel.SPOT:
+        wanted.spot = tpu_v2.QueuedResource.Spot()
+    if spec.provisioning_model is ProvisioningModel.RESERVED:
+        wanted.guaranteed = tpu_v2.QueuedResource.Guaranteed()
+        wanted.reservation_name = reservation(order)
+    if order.valid_until is not None:
+        until = Timestamp(seconds=order.valid_until)
+        wanted.queueing_policy = tpu_v2.QueuedResource.QueueingPolicy(valid_until_time=until)
+    return tpu_v2.CreateQueuedResourceRequest(
+        parent=parent, queued_resource_id=place.cloud_id, queued_resource=wanted
+    )
+
+
+def request_id(place: Place) -> str:
+    """By this Google knows a request that it has had before."""
+    return str(uuid5(NAMESPACE_URL, place.queue_path))
+
+
+def reservation(order: Order) -> str:
+    """The full name of the reservation; `-` stands for any that the project has in the zone."""
+    named, place = order.spec.reservation, order.place
+    if "/" in named:
+        return named
+    return f"projects/{place.project}/locations/{place.zone}/reservations/{named or '-'}"
+
+
+def _entries(found: Iterable[Any]) -> Mapping[str, QueuedResource]:
+    return {one.name: decoded(one) for page in found for one in page.queued_resources}
+
+
+def _nodes(specs: Iterable[Any]) -> Iterator[str]:
+    for spec in specs:
+        many = spec.multislice_params
+        if many.node_count:
+            yield from (f"{many.node_id_prefix}-{n}" for n in range(min(many.node_count, 1_000)))
+        else:
+            yield spec.node_id[:_MAX_NAME]
+
+
+def _place(name: str) -> Place:
+    parts = name.split("/")
+    if len(parts) != 6 or parts[::2] != ["projects", "locations", "queuedResources"]:
+        return Place("", "", name[:_MAX_NAME])
+    return Place(parts[1], parts[3], parts[5])

@@ -1,0 +1,130 @@
+"""Looks at one node by its name, and writes down what was seen of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from service.cloud.ports import TpuCloud
+from service.controllers.beliefs import Lost, Sights, believe, lose, needs_evidence
+from service.controllers.records import Records
+from service.domain.clock import Clock
+from service.domain.errors import CloudNotFound
+from service.domain.lease import Lease
+from service.domain.metering import is_billable
+from service.domain.node import LOST, CloudNode, Node, NodeState, Place
+from service.domain.observation import Looking, queue_observed, state_of_absent
+from service.domain.operation import Operation
+from service.domain.ownership import is_our_ticket, is_ours
+from service.domain.queueing import needs_nodes
+from service.domain.slices import numbers, part, place_of
+from service.domain.step import Look
+from service.store.pricebook import PriceShelf
+from service.store.unit import Units
+
+Found = TypeVar("Found")
+
+_GOING = LOST | {NodeState.DELETING}
+"""States in which nothing more is to be told when what is in them is gone."""
+
+
+class Eyes:
+    """What the lifecycle sees with: GET, which is the last word on what is there."""
+
+    def __init__(self, units: Units, cloud: TpuCloud, prices: PriceShelf, clock: Clock) -> None:
+        self._units = units
+        self._cloud = cloud
+        self._prices = prices
+        self._clock = clock
+
+    def look(self, node: Node) -> Look:
+        """The node, its queued resource and its slices, and the operation that was started last."""
+        if node.sent_at is None:
+            return Look(None)
+        queue = _or_none(self._cloud.queued, node.place) if node.spec.queued else None
+        sights: tuple[CloudNode | None, ...] = (None,) * len(numbers(node))
+        if not node.spec.queued or needs_nodes(node, queue):
+            sights = tuple(
+                _or_none(self._cloud.get, place_of(node, number)) for number in numbers(node)
+            )
+        operation = Records(self._cloud).last(node)
+        if node.spec.slices > 1:
+            return Look(None, operation, queue, sights)
+        return Look(sights[0], operation, queue)
+
+    def believe(self, node: Node, look: Look, asked: int, lease: Lease) -> Node:
+        """Write down what is new in it; answers the node as it is now."""
+        if node.sent_at is None:
+            return node
+        sights = self._news(node, look, asked)
+        lost = self._missing(node, look, asked)
+        queue = look.queue
+        if queue is not None and (
+            not is_our_ticket(node, queue) or queue.state == node.queue_state
+        ):
+            queue = None
+        if not sights and not lost and queue is None:
+            return node
+        with self._units(lease) as unit:
+            book = self._prices.book(unit)
+            looked_at = unit.leases.looked_at(node.spec.project)
+            after = node
+            if queue is not None:
+                after, told = queue_observed(after, queue, asked, self._clock())
+                unit.events.add(*told)
+            if sights:
+                seen = {n: (sight, _since(how, looked_at)) for n, (sight, how) in sights.items()}
+                after = believe(unit, after, seen, book, "lifecycle")
+            if lost:
+                after = lose(unit, after, lost, book)
+            return unit.nodes.save(after)
+
+    def _news(self, node: Node, look: Look, asked: int) -> Sights:
+        """What shows otherwise than it is stored, with the circumstances of the look."""
+        records, news = Records(self._cloud), {}
+        for number, sight in zip(numbers(node), look.members, strict=True):
+            one = part(node, number)
+            if sight is None or not is_ours(one, sight):
+                continue
+            if sight.state == one.state and sight.uid == one.cloud_uid:
+                continue
+            last = look.operation
+            its = last is not None and last.target == one.place.path
+            known: Sequence[Operation] = (last,) if its and last is not None else ()
+            if needs_evidence(one, sight) and not _brought_up(known, sight):
+                known = tuple(records.of(one)) or known
+            news[number] = sight, Looking(self._clock(), one.seen_at, known, asked)
+        return news
+
+    def _missing(self, node: Node, look: Look, asked: int) -> Lost:
+        """Nodes of a queued resource that were there and are not, while it is still there itself.
+
+        (What is wholly gone is closed by the step that finds it so.)
+        """
+        if look.queue is None:
+            return {}
+        records, lost = Records(self._cloud), {}
+        for number, sight in zip(numbers(node), look.members, strict=True):
+            one, state = part(node, number), state_of_absent(node, look.queue)
+            if sight is None and one.cloud_uid and one.state not in _GOING:
+                lost[number] = state, records.looking(node, self._clock(), asked)(one)
+        return lost
+
+
+def _brought_up(known: Sequence[Operation], sight: CloudNode) -> bool:
+    """Whether the operation at hand says all: it is what made the node READY."""
+    return is_billable(sight.state) and any(
+        one.succeeded and one.verb in ("create", "start") for one in known
+    )
+
+
+def _since(looking: Looking, looked_at: int) -> Looking:
+    return replace(looking, before=max(looking.before, looked_at))
+
+
+def _or_none(get: Callable[[Place], Found], place: Place) -> Found | None:
+    try:
+        return get(place)
+    except CloudNotFound:
+        return None

@@ -1,0 +1,149 @@
+"""The page of what is in the cloud and in no record of ours. It only shows: nothing acts here."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from service.application.orphans import Kind, Seen, Sum, summed
+from service.application.services import Services
+from service.dashboard.figures import Moment, count, duration, moment, money
+from service.dashboard.notices import doubts_of
+from service.dashboard.queue import queue_tone
+from service.dashboard.rows import tone_of
+from service.dashboard.story import sentence
+from service.domain.node import NodeState
+from service.domain.orphan import STEWARD, Orphan, Verdict, owner_hints
+
+SHOWN = 200
+"""Orphans on the page, the dearest first; the command line lists all."""
+
+_KINDS = {
+    Kind.STRANGER: "not ours, never touched",
+    Kind.OURS: "ours, without a record",
+    Kind.ZOMBIE: "ours, a spent queued resource",
+    Kind.LEFTOVER: "ours, its hardware taken away",
+}
+_FATES = {
+    Verdict.LEAVE: "Left alone",
+    Verdict.OBSERVE: "To go by itself, but not yet",
+    Verdict.COLLECT: "Goes by itself now",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanRow:
+    """One orphan in words. `hourly` is empty where nothing of it is billed, `commands` what can be
+    typed about it."""
+
+    id: str
+    name: str
+    path: str
+    kind: str
+    stranger: bool
+    accelerator_type: str
+    zone: str
+    project: str
+    state: str
+    tone: str
+    hourly: str
+    fate: str
+    reason: str
+    error: str
+    hints: str
+    first_seen: Moment
+    seen_for: str
+    last_seen: Moment
+    commands: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """How many there are, what they cost an hour, and of how many nobody knows that."""
+
+    number: int
+    hourly: str
+    burning: bool
+    unpriced: str
+
+
+@dataclass(frozen=True, slots=True)
+class OrphansPage:
+    """Everything on the page; `left_out` counts what there is more of."""
+
+    notices: tuple[str, ...]
+    found: Found
+    rows: tuple[OrphanRow, ...]
+    left_out: int
+    as_of: Moment
+
+
+def orphans_of(services: Services) -> OrphansPage:
+    """The page as of now."""
+    fleet = services.health.fleet()
+    some = services.orphans.all()
+    return OrphansPage(
+        notices=tuple(doubts_of(fleet)),
+        found=found_in(some),
+        rows=tuple(_row(one, fleet.as_of) for one in some[:SHOWN]),
+        left_out=max(0, len(some) - SHOWN),
+        as_of=moment(fleet.as_of),
+    )
+
+
+def found_in(some: Sequence[Seen]) -> Found:
+    """What they are together."""
+    total: Sum = summed(some)
+    unpriced = count(total.unpriced, "more") if total.unpriced else ""
+    return Found(len(some), money(total.hourly), bool(total.hourly or total.unpriced), unpriced)
+
+
+def _row(seen: Seen, now: int) -> OrphanRow:
+    orphan, shown = seen.orphan, seen.orphan.shown
+    queue = "queued resource" if shown.queued else ""
+    return OrphanRow(
+        id=orphan.id,
+        name=shown.place.cloud_id,
+        path=shown.path,
+        kind=_KINDS[orphan.kind],
+        stranger=orphan.kind is Kind.STRANGER,
+        accelerator_type=" ".join(one for one in (shown.accelerator_type, queue) if one),
+        zone=shown.place.zone,
+        project=shown.place.project,
+        state=shown.state,
+        tone=queue_tone(shown.state) if shown.queued else tone_of(shown.state),
+        hourly=_hourly(seen),
+        fate=_fate(orphan),
+        reason=sentence(orphan.reason),
+        error=sentence(orphan.last_error),
+        hints=", ".join(f"{key}={value}" for key, value in owner_hints(shown.labels).items()),
+        first_seen=moment(orphan.first_seen),
+        seen_for=duration(now - orphan.first_seen),
+        last_seen=moment(seen.last_seen),
+        commands=tuple(commands_for(orphan)),
+    )
+
+
+def _hourly(seen: Seen) -> str:
+    if seen.hourly is not None:
+        return f"{money(seen.hourly)}/h"
+    return "no price" if seen.billed else ""
+
+
+def _fate(orphan: Orphan) -> str:
+    if not orphan.to_be_deleted:
+        return _FATES[orphan.verdict]
+    by = "" if orphan.asked_by == STEWARD else f", asked for by {orphan.asked_by}"
+    return f"To be deleted{by}"
+
+
+def commands_for(orphan: Orphan) -> list[str]:
+    """What can be typed about it. Its name comes from the cloud, so a shell gets it quoted."""
+    shown = orphan.shown
+    if orphan.to_be_deleted and orphan.asked_by != STEWARD:
+        return []
+    adoptable = not shown.queued and shown.state == NodeState.READY and not orphan.to_be_deleted
+    adopt = [f"tpu-steward orphans adopt {orphan.id}"] if adoptable else []
+    sure = f" --confirm {shlex.quote(shown.path)}" if orphan.kind is Kind.STRANGER else ""
+    return [*adopt, f"tpu-steward orphans delete {orphan.id}{sure}"]

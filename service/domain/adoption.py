@@ -1,0 +1,135 @@
+"""Makes a record for a node that is already there. Pure.
+
+It is charged from the instant of its adoption: what it cost before that was nobody's that we know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from service.domain import catalog
+from service.domain.accelerators import AcceleratorType, stoppable
+from service.domain.errors import Conflict, Rejected
+from service.domain.estimate import sku_of
+from service.domain.images import images
+from service.domain.metering import Evidence, Usage
+from service.domain.names import LABEL_KEY_RULE, RESERVED_LABEL_PREFIX, check_name, new_id
+from service.domain.node import Architecture, Node, NodeSpec, NodeState, ProvisioningModel
+from service.domain.orphan import Orphan, Shown
+
+_LONGEST_NAME = 49
+
+
+@dataclass(frozen=True, slots=True)
+class Adopter:
+    """Whose the node is to be, and how it is to be called; an empty name is the cloud's."""
+
+    name: str = ""
+    owner: str = ""
+    team: str = ""
+
+
+def adopted(orphan: Orphan, adopter: Adopter, now: int) -> tuple[Node, Usage]:
+    """The record of a node that is there, and its usage, which begins now.
+
+    Raises Rejected (UnknownAcceleratorType among them) for what can never be managed, Conflict for
+    what cannot be now.
+    """
+    shown = orphan.shown
+    _check(orphan)
+    accelerator = catalog.load().accelerator(shown.accelerator_type)
+    name = adopter.name or shown.place.cloud_id[:_LONGEST_NAME].rstrip("-")
+    check_name(name)
+    node = Node(
+        id=new_id(),
+        name=name,
+        owner=adopter.owner,
+        team=adopter.team,
+        labels=_labels(shown.labels),
+        spec=_spec(shown, accelerator),
+        created_at=now,
+        state=shown.state,
+        state_since=now,
+        seen_at=now,
+        attempt=1,
+        zone=shown.place.zone,
+        cloud_id=shown.place.cloud_id,
+        cloud_uid=shown.uid,
+        sent_at=now,
+        ready_at=now,
+        up_since=now,
+        next_try_at=now,
+    )
+    return node, _usage(node, accelerator)
+
+
+def _check(orphan: Orphan) -> None:
+    shown = orphan.shown
+    if shown.queued:
+        raise Rejected(
+            "a queued resource cannot be adopted: adopt its nodes, each by its own id",
+            nodes=list(shown.nodes),
+        )
+    if not shown.uid:
+        raise Rejected("the cloud shows no id of this node, so it could be taken for another")
+    if orphan.gone_at is not None:
+        raise Conflict(f"{shown.path} is gone")
+    if orphan.to_be_deleted:
+        raise Conflict(f"{shown.path} is being deleted; that is not undone")
+    if shown.state != NodeState.READY:
+        raise Conflict(
+            f"{shown.path} is {shown.state}: only a node that is READY can be adopted; adopt it"
+            " once it is, or delete it",
+            state=shown.state,
+        )
+
+
+def _spec(shown: Shown, accelerator: AcceleratorType) -> NodeSpec:
+    model = ProvisioningModel(shown.provisioning_model)
+    image = next((one for one in images() if one.name == shown.runtime_version), None)
+    return NodeSpec(
+        project=shown.place.project,
+        accelerator_type=accelerator.name,
+        generation=accelerator.generation,
+        chips=accelerator.chips,
+        hosts=accelerator.hosts,
+        zones=(shown.place.zone,),
+        runtime_version=shown.runtime_version,
+        provisioning_model=model,
+        topology=accelerator.topology,
+        stoppable=stoppable(accelerator, model),
+        architecture=Architecture.VM if image is None else image.architecture,
+    )
+
+
+def _labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """The labels that it came with; ours would speak of another record."""
+    return {
+        key: value
+        for key, value in labels.items()
+        if LABEL_KEY_RULE.fullmatch(key) and not key.startswith(RESERVED_LABEL_PREFIX)
+    }
+
+
+def _usage(node: Node, accelerator: AcceleratorType) -> Usage:
+    """From now, to the second: the beginning is what was agreed on, not what was measured. It is
+    dirty so that the ledger takes it up at its next turn."""
+    spec = node.spec
+    assert node.up_since is not None
+    return Usage(
+        id=new_id(),
+        node_id=node.id,
+        project=spec.project,
+        owner=node.owner,
+        team=node.team,
+        zone=node.zone,
+        accelerator_type=spec.accelerator_type,
+        chips=spec.chips,
+        sku=sku_of(accelerator, spec.provisioning_model, node.zone),
+        start=node.up_since,
+        start_hi=node.up_since,
+        start_evidence=Evidence.OBSERVED,
+        posted_until=node.up_since,
+        dirty=True,
+    )

@@ -1,0 +1,302 @@
+"""Whose an orphan is, and whether it may go. Pure: `service.controllers.garbage` acts.
+
+Two mistakes are possible: to leave what burns money for nobody, and to delete what somebody needs.
+The second cannot be made good, so everything that is not proved is only shown (rules R3 and R6,
+rows 25, 32, 33 and 64 of the fault model; invariants S5, S6, B1, B2, I4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from service.domain.node import LOST, NodeState, Place
+from service.domain.orphan import Kind, Orphan, Shown, Verdict
+from service.domain.ownership import LABEL_ID, LABEL_INSTALL
+from service.domain.queue import QueueState
+
+WINDOW_SECONDS = 900
+"""How long something is watched before it is believed: an orphan, a daemon that just began, and a
+fleet that is suddenly smaller."""
+
+LOOKS = 2
+"""Looks at least a period apart in which an orphan has to be seen before it may go."""
+
+Blind = frozenset[tuple[bool, str]]
+"""Where a look says nothing: whether of queued resources or of nodes, and in which zone."""
+
+EVERYWHERE = "-"
+"""In place of a zone, as in Google's names."""
+
+_MOST_DIGITS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt as the books have it. `present` says that it is the one which its record is at
+    now; one that is not is over: its record has ended, or has gone on to another."""
+
+    node_id: str
+    zone: str
+    cloud_id: str
+    slices: int
+    present: bool
+
+    def made(self, shown: Shown) -> bool:
+        """Whether this is what that attempt asked the cloud for, going by its name."""
+        place = shown.place
+        if place.zone != self.zone:
+            return False
+        if shown.queued or self.slices == 1:
+            return place.cloud_id == self.cloud_id
+        base, number = _numbered(place.cloud_id)
+        return base == self.cloud_id and number < self.slices
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Whose something is; `certain` says that the books show it as ours and as over."""
+
+    kind: Kind
+    certain: bool
+
+
+def names_of(place: Place) -> tuple[str, ...]:
+    """The cloud ids of the attempts that may have made it: its own, and that of its group."""
+    base, _ = _numbered(place.cloud_id)
+    return (place.cloud_id, base) if base else (place.cloud_id,)
+
+
+def _numbered(cloud_id: str) -> tuple[str, int]:
+    """`run-12` as ("run", 12); ("", 0) where no number of a slice is behind it."""
+    base, _, digits = cloud_id.rpartition("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS):
+        return "", 0
+    return (base, int(digits)) if str(int(digits)) == digits else ("", 0)
+
+
+def classify(
+    shown: Shown, attempts: Iterable[Attempt], install: str, *, manned: bool
+) -> Finding | None:
+    """Whose it is; None where a live record accounts for it.
+
+    `manned` says of a queued resource that any of its nodes is, or may be, there.
+    """
+    made = [one for one in attempts if one.made(shown)]
+    if any(one.present for one in made):
+        return None
+    if shown.labels.get(LABEL_INSTALL) != install:
+        return Finding(Kind.STRANGER, certain=False)
+    if not any(one.node_id == shown.labels.get(LABEL_ID) for one in made):
+        return Finding(Kind.OURS, certain=False)
+    if shown.queued:
+        spent = _is_spent(shown.state, manned=manned)
+        return Finding(Kind.ZOMBIE if spent else Kind.OURS, certain=True)
+    return Finding(Kind.LEFTOVER if shown.state in LOST else Kind.OURS, certain=True)
+
+
+def _is_spent(state: str, *, manned: bool) -> bool:
+    """Whether a queued resource brings nothing about any more, yet holds its quota."""
+    if state == QueueState.ACTIVE:
+        return not manned
+    return state in (QueueState.FAILED, QueueState.SUSPENDED)
+
+
+def seen(before: Orphan | None, shown: Shown, finding: Finding, asked: int, period: int) -> Orphan:
+    """What to remember once a look that was asked for at `asked` has shown it; `before` itself
+    where nothing is worth writing down."""
+    new = Orphan(finding.kind, finding.certain, shown, asked, asked, asked)
+    if before is None:
+        return _first_judged(new)
+    over = before.gone_at is not None or before.is_adopted
+    if over or before.shown.incarnation != shown.incarnation:
+        return _first_judged(replace(new, version=before.version))
+    if finding != Finding(before.kind, before.certain):
+        kind, certain = finding.kind, finding.certain
+        changed = replace(before, kind=kind, certain=certain, shown=shown, last_seen=asked)
+        return _first_judged(replace(changed, since=asked, looks=1))
+    counts = is_young(before) and asked - before.last_seen >= period
+    missed = not before.to_be_deleted and before.next_try_at is not None
+    if shown == before.shown and not counts and not missed:
+        return before
+    return replace(
+        before,
+        shown=shown,
+        last_seen=asked,
+        looks=before.looks + counts,
+        next_try_at=None if missed else before.next_try_at,
+    )
+
+
+def is_young(orphan: Orphan) -> bool:
+    """Whether another look would bring it nearer to its end: what only stays is not counted."""
+    return orphan.certain and orphan.looks < LOOKS
+
+
+def _first_judged(orphan: Orphan) -> Orphan:
+    judged, reason = _without_circumstances(orphan) or (Verdict.OBSERVE, _TOO_YOUNG)
+    return replace(orphan, verdict=judged, reason=reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What is remembered of the looks at a project under one lease.
+
+    `since` is when the first of an unbroken row of them was asked for, `asked` the last; `size` how
+    many nodes the last complete one that is believed has shown, None before there was any;
+    `shrunk_at` when fewer than half of them were left. `blind` is where the last one says nothing.
+    """
+
+    since: int
+    asked: int
+    size: int | None = None
+    shrunk_at: int | None = None
+    blind: Blind = frozenset()
+
+
+def is_hidden(shown: Shown, blind: Blind) -> bool:
+    """Whether its absence from a look says nothing."""
+    return not blind.isdisjoint(((shown.queued, shown.place.zone), (shown.queued, EVERYWHERE)))
+
+
+def watched(before: Watch | None, asked: int, size: int, blind: Blind, period: int) -> Watch:
+    """The watch after one more look, which has shown `size` nodes.
+
+    After an outage, or when the clock was set, it begins anew: what happened meanwhile is not known
+    (invariant I4).
+    """
+    longest = max(WINDOW_SECONDS // 3, 4 * period)
+    if before is None or not 0 <= asked - before.asked <= longest:
+        known = None if before is None else before.size
+        before = Watch(asked, asked, known)
+    after = replace(before, asked=asked, blind=blind)
+    if any(not queued for queued, _ in blind):
+        return after  # it was not complete
+    if before.size is None or 2 * size >= before.size or _is_believed(before, asked):
+        return replace(after, size=size, shrunk_at=None)
+    return after if before.shrunk_at is not None else replace(after, shrunk_at=asked)
+
+
+def _is_believed(watch: Watch, asked: int) -> bool:
+    """Whether a fleet has been so small for so long that it must be true."""
+    return watch.shrunk_at is not None and asked - watch.shrunk_at >= WINDOW_SECONDS
+
+
+_TOO_YOUNG = "it was first seen less than 15 minutes ago; after two looks and 15 minutes it goes"
+_STRANGER = (
+    "it is not ours, so it is never touched by itself; adopt it, or delete it by repeating its name"
+)
+_QUARANTINED = (
+    "it bears our label, but the books do not say that it is over, as after the database was"
+    " brought back from a copy: it is not touched by itself; adopt it or delete it"
+)
+_DELETING = "it is being deleted"
+_OVER = "the record that it was made for has ended, or has gone on to another attempt"
+
+
+def verdict(orphan: Orphan, watch: Watch | None, now: int) -> tuple[Verdict, str]:
+    """What becomes of it now by itself, and why; the reason holds no figure that only grows."""
+    fixed = _without_circumstances(orphan)
+    if fixed is not None:
+        return fixed
+    reason = _not_yet(orphan, now) or _held(orphan, watch, now)
+    return (Verdict.OBSERVE, reason) if reason else (Verdict.COLLECT, _OVER)
+
+
+def _without_circumstances(orphan: Orphan) -> tuple[Verdict, str] | None:
+    if orphan.kind is Kind.STRANGER:
+        return Verdict.LEAVE, _STRANGER
+    if not orphan.certain:
+        return Verdict.LEAVE, _QUARANTINED
+    return None
+
+
+def _not_yet(orphan: Orphan, now: int) -> str:
+    """Why it has not been seen for long enough; empty when it has."""
+    if orphan.shown.state == NodeState.DELETING:
+        return _DELETING
+    born = orphan.shown.created_at or 0
+    if orphan.looks < LOOKS or now - max(orphan.since, born) <= WINDOW_SECONDS:
+        return _TOO_YOUNG
+    return ""
+
+
+def _held(orphan: Orphan, watch: Watch | None, now: int) -> str:
+    """Why nothing may be collected now, whatever it is; empty when nothing speaks against it."""
+    if watch is None or now - watch.since <= WINDOW_SECONDS:
+        return "this daemon has watched the project for less than 15 minutes; then it goes"
+    if watch.shrunk_at is not None:
+        return (
+            "more than half of the project's nodes went missing from one look to the next, so"
+            " nothing is collected until that was seen for 15 minutes"
+        )
+    if is_hidden(orphan.shown, watch.blind):
+        return "its zone did not answer when it was last looked at"
+    if not orphan.to_be_deleted and orphan.next_try_at is not None:
+        return "the last list lacked it; it is being asked for by name"
+    return ""
+
+
+def allowance(live: int) -> int:
+    """How many may be deleted in one tick by themselves, given so many live nodes (B1)."""
+    return max(1, live // 10)
+
+
+class Move(StrEnum):
+    """The one thing to do about an orphan that was just asked for by name."""
+
+    GONE = "gone"
+    """The cloud says that there is no such thing: that is the end of it."""
+
+    FOUND = "found"
+    """Nobody wants it gone, and it is there: the list had lacked it."""
+
+    KNOWN = "known"
+    """A live record accounts for it now."""
+
+    RELEASE = "release"
+    """It is no longer what was to be deleted: the wish is taken back."""
+
+    WAIT = "wait"
+    """Its end is under way, or something else has to go first."""
+
+    DELETE = "delete"
+
+
+def next_move(
+    orphan: Orphan,
+    found: Shown | None,
+    finding: Finding | None,
+    allowed: Verdict,
+    *,
+    occupied: bool,
+) -> Move:
+    """What to do, given what the cloud shows just now, whose that is, and the verdict of now.
+
+    `occupied` says of a queued resource that a node of it is READY: somebody may be at work there,
+    and the end of the queued resource would be the end of the node.
+    """
+    if found is None:
+        return Move.GONE
+    if finding is None:
+        return Move.KNOWN
+    if not orphan.to_be_deleted:
+        return Move.FOUND
+    if not _is_still_meant(orphan, found, finding):
+        return Move.RELEASE
+    busy = found.state == NodeState.DELETING or occupied
+    return Move.WAIT if busy else _delete_or_release(orphan, finding, allowed)
+
+
+def _is_still_meant(orphan: Orphan, found: Shown, finding: Finding) -> bool:
+    """Whether what is there is what was to be deleted: the same incarnation (S6), with our label
+    still on it unless its full name was repeated (S5)."""
+    confirmed = finding.kind is not Kind.STRANGER or orphan.confirmed
+    return found.incarnation == orphan.shown.incarnation and confirmed
+
+
+def _delete_or_release(orphan: Orphan, finding: Finding, allowed: Verdict) -> Move:
+    """Whoever asked for it bears that; what goes by itself has to be just as it was judged."""
+    as_judged = finding == Finding(orphan.kind, orphan.certain) and allowed is Verdict.COLLECT
+    return Move.DELETE if as_judged or not orphan.by_itself else Move.RELEASE

@@ -1,0 +1,68 @@
+"""The legacy TPU Node: what it can be asked for, and what of it is in no figure of ours.
+
+It has no virtual machine of its own. The user's own reaches it over gRPC, and is theirs to make, to
+set up and to pay (reference/pricing.md section 1). Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from service.domain.accelerators import AcceleratorType
+from service.domain.errors import Rejected
+from service.domain.node import Architecture, Node, ProvisioningModel
+from service.domain.reasons import NODE_GENERATIONS
+
+NOT_INCLUDED = "the VM that drives the legacy TPU Node is billed by Compute Engine"
+"""No source that we trust has prices of those machines where v2 and v3 are, so none is shown."""
+
+_ITS_OWN_VM = "give it to your own VM instead, beside the node"
+
+_NOT_HERE = {
+    "startup_script": _ITS_OWN_VM,
+    "metadata": _ITS_OWN_VM,
+    "data_disks": _ITS_OWN_VM,
+    "service_account": _ITS_OWN_VM,
+    "external_ip": _ITS_OWN_VM,
+    "subnetwork": "its addresses are Google's choice; say only the network",
+    "queued": "Google's queue takes TPU VMs only; leave it out",
+    "slices": "several slices are made of TPU VMs only; leave it out",
+    "reservation": "its API takes from any reservation of the project; leave it out",
+}
+"""Fields of a wish that need a virtual machine or a later API, and what to do about each."""
+
+_MODELS = {
+    ProvisioningModel.SPOT: "its API knows preemptible instead",
+    ProvisioningModel.FLEX_START: "ask for on_demand, preemptible or reserved",
+}
+"""How the API of legacy TPU Nodes does not sell them, and what to do about it."""
+
+
+def check(said: Collection[str], accelerator: AcceleratorType, model: ProvisioningModel) -> None:
+    """Refuse what a legacy TPU Node cannot be. `said` names the fields that the wish fills.
+
+    Raises Rejected with the field and what to do instead.
+    """
+    if accelerator.generation not in NODE_GENERATIONS:
+        raise Rejected(
+            f"the legacy TPU Node exists for {' and '.join(NODE_GENERATIONS)} only, not for"
+            f" {accelerator.generation}; ask for architecture vm",
+            field="architecture",
+            generations=list(NODE_GENERATIONS),
+        )
+    for field, advice in _NOT_HERE.items():
+        if field in said:
+            raise Rejected(
+                f"{field} is not for a legacy TPU Node: {advice}, or ask for architecture vm",
+                field=field,
+            )
+    if model in _MODELS:
+        raise Rejected(
+            f"a legacy TPU Node is not sold as {model}: {_MODELS[model]}",
+            field="provisioning_model",
+        )
+
+
+def not_included(node: Node) -> tuple[str, ...]:
+    """What this node costs its owner beyond our figures, as sentences."""
+    return (NOT_INCLUDED,) if node.spec.architecture is Architecture.NODE else ()

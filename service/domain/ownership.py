@@ -1,0 +1,31 @@
+"""Whose something in the cloud is: the labels by which a crash finds our own again."""
+
+from __future__ import annotations
+
+from service.domain.node import CloudNode, Node
+from service.domain.queue import QueuedResource
+
+LABEL_ID = "steward-id"
+LABEL_INSTALL = "steward-install"
+
+
+def labels_for(node: Node, install: str) -> dict[str, str]:
+    """The labels of a node in the cloud: the caller's, and ours by which a crash finds it again."""
+    return {**node.labels, LABEL_ID: node.id, LABEL_INSTALL: install}
+
+
+def is_ours(node: Node, sight: CloudNode) -> bool:
+    """Whether what bears the node's name is the node: the incarnation we know, or our label.
+
+    Another incarnation with our label is ours as well where we sent the create twice.
+    """
+    if node.cloud_uid == sight.uid and node.cloud_uid:
+        return True
+    sent_twice = node.unanswered_at is not None and node.unanswered_at != node.sent_at
+    return (sent_twice or not node.cloud_uid) and sight.labels.get(LABEL_ID) == node.id
+
+
+def is_our_ticket(node: Node, queue: QueuedResource) -> bool:
+    """Whether a queued resource that bears the node's name stands for it. The cloud gives it no
+    uid; its name is never used again, and what it is to make bears our label."""
+    return queue.labels.get(LABEL_ID) == node.id

@@ -1,0 +1,158 @@
+"""Orphans: what is in the cloud and not in our books, one row each, guarded by its version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, Select, delete, insert, select, update
+
+from service.domain.errors import NotFound, StaleVersion
+from service.domain.garbage import Attempt
+from service.domain.node import NodeSpec
+from service.domain.orphan import ADOPTED, Kind, Orphan, Shown, Verdict
+from service.store.rows import dumps, loads
+from service.store.tables import nodes, orphans, placements
+
+_CHUNK = 500
+_BOOKED = (
+    select(
+        placements.c.node_id,
+        placements.c.zone,
+        placements.c.cloud_id,
+        placements.c.attempt,
+        nodes.c.spec,
+        nodes.c.ended_at,
+        nodes.c.sent_at,
+        nodes.c.attempt.label("at_attempt"),
+    )
+    .join(nodes, nodes.c.id == placements.c.node_id)
+    .order_by(placements.c.cloud_id)
+)
+_AT_WORK = nodes.c.ended_at.is_(None) & nodes.c.sent_at.is_not(None)
+_NAMES = select(nodes.c.zone, nodes.c.cloud_id).where(_AT_WORK)
+_OPEN = select(nodes.c.id, nodes.c.zone, nodes.c.cloud_id, nodes.c.spec).where(_AT_WORK)
+
+_ALL = select(orphans)
+_PRESENT = _ALL.where(orphans.c.gone_at.is_(None), orphans.c.wanted != ADOPTED)
+
+
+class Orphans:
+    """By their id, by project, and by what is due; and what the books say of their names."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, orphan: Orphan) -> None:
+        """Write a new one."""
+        self._connection.execute(insert(orphans).values(**_row(orphan)))
+
+    def save(self, orphan: Orphan) -> Orphan:
+        """Write a changed one; answers it with its new version.
+
+        Raises StaleVersion when someone else wrote it since it was read.
+        """
+        after = replace(orphan, version=orphan.version + 1)
+        statement = update(orphans).where(*_same(orphan)).values(**_row(after))
+        if self._connection.execute(statement).rowcount != 1:
+            raise StaleVersion(f"orphan {orphan.id} was changed by someone else just now")
+        return after
+
+    def drop(self, orphan: Orphan) -> None:
+        """Forget one that a record accounts for now. Raises StaleVersion as `save` does."""
+        if self._connection.execute(delete(orphans).where(*_same(orphan))).rowcount != 1:
+            raise StaleVersion(f"orphan {orphan.id} was changed by someone else just now")
+
+    def forget(self, project: str, before: int) -> None:
+        """Drop those that were gone before that instant."""
+        self._connection.execute(
+            delete(orphans).where(orphans.c.project == project, orphans.c.gone_at < before)
+        )
+
+    def get(self, orphan_id: str, projects: Sequence[str]) -> Orphan:
+        """One of these projects, also when it is gone; raises NotFound."""
+        statement = _ALL.where(orphans.c.id == orphan_id, orphans.c.project.in_(projects))
+        row = self._connection.execute(statement).mappings().one_or_none()
+        if row is None:
+            raise NotFound(f"there is no orphan {orphan_id[:80]!r}; GET /v1/orphans lists them")
+        return _read(row)
+
+    def known(self, project: str) -> Sequence[Orphan]:
+        """All that are remembered of a project, also those that are gone."""
+        return self._read(_ALL.where(orphans.c.project == project))
+
+    def present(self, projects: Sequence[str]) -> Sequence[Orphan]:
+        """All that are there and were not adopted."""
+        return self._read(_PRESENT.where(orphans.c.project.in_(projects)))
+
+    def certain(self, project: str) -> Sequence[Orphan]:
+        """Those that go by themselves, the longest known first."""
+        statement = _PRESENT.where(orphans.c.project == project, orphans.c.certain)
+        return self._read(statement.order_by(orphans.c.since, orphans.c.id))
+
+    def due(self, project: str, now: int, limit: int) -> Sequence[Orphan]:
+        """Those to be asked for by name by now, the longest waiting first."""
+        statement = (
+            _ALL.where(orphans.c.project == project, orphans.c.next_try_at <= now)
+            .where(orphans.c.gone_at.is_(None))
+            .order_by(orphans.c.next_try_at, orphans.c.id)
+            .limit(limit)
+        )
+        return self._read(statement)
+
+    def live(self, project: str) -> set[tuple[str, str]]:
+        """The zone and the cloud id at which each live record of a project is now."""
+        rows = self._connection.execute(_NAMES.where(nodes.c.project == project))
+        return {(row.zone, row.cloud_id) for row in rows}
+
+    def attempts(self, project: str, cloud_ids: Iterable[str]) -> Sequence[Attempt]:
+        """What the books say of these names: the attempts that bore them, and the live records
+        that are at them now."""
+        wanted = sorted(set(cloud_ids))
+        found: list[Attempt] = []
+        for start in range(0, len(wanted), _CHUNK):
+            some = wanted[start : start + _CHUNK]
+            of_project = nodes.c.project == project
+            booked = _BOOKED.where(of_project, placements.c.cloud_id.in_(some))
+            found += [_attempt(row) for row in self._connection.execute(booked)]
+            live = _OPEN.where(of_project, nodes.c.cloud_id.in_(some))
+            for row in self._connection.execute(live):
+                slices = loads(row.spec, NodeSpec).slices
+                found.append(Attempt(row.id, row.zone, row.cloud_id, slices, present=True))
+        return found
+
+    def _read(self, statement: Select[Any]) -> Sequence[Orphan]:
+        return [_read(row) for row in self._connection.execute(statement).mappings()]
+
+
+def _same(orphan: Orphan) -> tuple[Any, Any]:
+    return orphans.c.id == orphan.id, orphans.c.version == orphan.version
+
+
+def _attempt(row: Any) -> Attempt:
+    live = row.ended_at is None and row.sent_at is not None
+    present = live and row.attempt == row.at_attempt
+    slices = loads(row.spec, NodeSpec).slices
+    return Attempt(row.node_id, row.zone, row.cloud_id, slices, present=present)
+
+
+def _row(orphan: Orphan) -> dict[str, Any]:
+    return asdict(orphan) | {
+        "id": orphan.id,
+        "project": orphan.project,
+        "path": orphan.shown.path,
+        "shown": dumps(orphan.shown),
+    }
+
+
+def _read(row: RowMapping) -> Orphan:
+    values = {name: row[name] for name in Orphan.__dataclass_fields__}
+    return Orphan(
+        **{
+            **values,
+            "kind": Kind(row["kind"]),
+            "shown": loads(row["shown"], Shown),
+            "verdict": Verdict(row["verdict"]),
+        }
+    )

@@ -1,0 +1,160 @@
+"""What is in the cloud and not in our books, on the command line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from service.cli import orphans
+from tests.cli.given import node, steward
+from tests.hands import NOON
+
+ID = "5f2b7c0d9e8a4b1c5f2b7c0d9e8a4b1c"
+OTHER = "0" * 32
+NAME = "projects/lab/locations/us-west4-a/nodes/somebodys"
+
+
+@pytest.fixture(autouse=True)
+def _noon(monkeypatch):
+    monkeypatch.setattr(orphans, "wall_clock", lambda: NOON)
+
+
+def orphan(**overrides):
+    """An orphan as the API shows it."""
+    return {
+        "id": ID,
+        "kind": "stranger",
+        "name": NAME,
+        "project": "lab",
+        "zone": "us-west4-a",
+        "cloud_id": "somebodys",
+        "is_queued_resource": False,
+        "state": "READY",
+        "accelerator_type": "v5litepod-8",
+        "chips": 8,
+        "owner_hints": {"owner": "grace"},
+        "first_seen": "2026-11-05T11:00:00Z",
+        "hourly_cost": "9.600000000",
+        "verdict": "leave",
+        "to_be_deleted": False,
+        "last_error": "",
+        "gone_at": None,
+        **overrides,
+    }
+
+
+def page(*some, total="9.600000000", unpriced=0):
+    return {
+        "orphans": list(some),
+        "total_hourly_cost": total,
+        "unpriced": unpriced,
+        "next_page_token": "",
+    }
+
+
+def test_the_list_says_what_each_costs_and_that_strangers_are_never_touched(api):
+    queue = orphan(
+        id=OTHER,
+        kind="zombie_queue",
+        cloud_id="run-1",
+        is_queued_resource=True,
+        state="SUSPENDED",
+        hourly_cost=None,
+        verdict="observe",
+        owner_hints={},
+    )
+    api.when("GET", "/v1/orphans", page(orphan(), queue))
+    heading, stranger, zombie, *rest = steward("orphans", "list").stdout.splitlines()
+    assert heading.split("  ")[0] == "NAME"
+    assert [column.strip() for column in stranger.split("  ") if column.strip()] == [
+        *("somebodys", "stranger", "READY", "v5litepod-8", "us-west4-a", "1h00m", "$9.60"),
+        *("stays", "owner=grace", ID),
+    ]
+    assert [column.strip() for column in zombie.split("  ") if column.strip()] == [
+        *("run-1 (queue)", "ours, spent queue", "SUSPENDED", "v5litepod-8", "us-west4-a"),
+        *("1h00m", "-", "goes soon", "-", OTHER),
+    ]
+    assert rest == [
+        "",
+        "2 orphans at $9.60 an hour",
+        "Strangers are never touched, unless you adopt one or repeat its name to delete it.",
+    ]
+
+
+def test_nothing_to_show_is_good_news(api):
+    api.when("GET", "/v1/orphans", page(total="0.000000000"))
+    said = steward("orphans", "list", "--project", "lab", "--kind", "leftover").stdout
+    assert said.startswith("everything in the cloud is in our books\n")
+    assert api.calls[0].query["kind"] == ["leftover"]
+    assert api.calls[0].query["project"] == ["lab"]
+
+
+def test_what_has_no_price_is_not_called_free(api):
+    api.when("GET", "/v1/orphans", page(orphan(hourly_cost=None), total="0.000000000", unpriced=1))
+    said = steward("orphans", "list").stdout
+    assert "unpriced" in said
+    assert "1 orphan at $0.00 an hour, and 1 node without a known price" in said
+
+
+def test_what_holds_up_a_deletion_is_told(api):
+    stuck = orphan(to_be_deleted=True, last_error="a node of it is READY; delete that first")
+    api.when("GET", "/v1/orphans", page(stuck))
+    said = steward("orphans", "list").stdout
+    assert f"\n{NAME}: a node of it is READY; delete that first\n" in said
+    assert "to be deleted" in said
+
+
+def test_json_is_the_answer_as_it_is(api):
+    api.when("GET", "/v1/orphans", page(orphan()))
+    assert json.loads(steward("orphans", "list", "--json").stdout) == page(orphan())
+
+
+@pytest.mark.parametrize("said", [ID, NAME, "somebodys"])
+def test_one_is_deleted_by_its_id_or_by_its_name(api, said):
+    api.when("GET", "/v1/orphans", page(orphan()))
+    api.when("POST", f"/v1/orphans/{ID}:delete", orphan(to_be_deleted=True))
+    answer = steward("orphans", "delete", said, "--confirm", NAME)
+    assert answer.stdout == f"{NAME} is READY and is to be deleted\n"
+    assert api.calls[-1].body == {"confirm": NAME}
+
+
+def test_one_that_is_gone_is_said_to_be(api):
+    api.when("POST", f"/v1/orphans/{ID}:delete", orphan(gone_at="2026-11-05T11:00:00Z"))
+    assert steward("orphans", "delete", ID).stdout == f"{NAME} is gone\n"
+
+
+def test_a_stranger_is_refused_in_a_line_with_what_to_do(api):
+    problem = {
+        "type": "urn:tpu-steward:problem:conflict",
+        "title": "Conflict",
+        "status": 409,
+        "detail": f"{NAME} is not ours; to delete it all the same, repeat its full name in confirm",
+        "instance": f"/v1/orphans/{ID}:delete",
+        "confirm": NAME,
+    }
+    api.when("POST", f"/v1/orphans/{ID}:delete", problem, status=409)
+    answer = steward("orphans", "delete", ID)
+    assert answer.exit_code == 1
+    assert "repeat its full name" in answer.stderr
+
+
+def test_a_name_that_several_bear_has_to_be_said_in_full(api):
+    twin = orphan(id=OTHER, name=NAME.replace("us-west4-a", "us-east1-c"))
+    api.when("GET", "/v1/orphans", page(orphan(), twin))
+    answer = steward("orphans", "delete", "somebodys")
+    assert answer.exit_code == 1
+    assert "say the full name" in answer.stderr
+    assert "us-east1-c" in answer.stderr
+    assert "no orphan is named 'x'" in steward("orphans", "adopt", "x").stderr
+
+
+def test_a_node_is_adopted_with_an_owner(api):
+    api.when("POST", f"/v1/orphans/{ID}:adopt", node(), status=201)
+    asked = ("--name", "trainer", "--owner", "ada", "--team", "vision")
+    answer = steward("orphans", "adopt", ID, *asked)
+    assert answer.stdout.splitlines() == [
+        "trainer is ours now, $4.62 an hour from this second",
+        f"id {node()['id']}",
+    ]
+    assert api.calls[-1].body == {"name": "trainer", "owner": "ada", "team": "vision"}

@@ -1,0 +1,26 @@
+"""Reads a page as a person would: its words, and the cells of its tables."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+from httpx2 import Response
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+"""What must stay text wherever it comes from."""
+
+
+def text_of(page: Response) -> str:
+    """What a reader sees, with single spaces."""
+    words = " ".join(unescape(re.sub(r"<[^>]*>", " ", page.text)).split())
+    return re.sub(r" ([,.;:])", r"\1", words)
+
+
+def cells_of(html: str) -> list[list[str]]:
+    """The cells of the first table within, row by row."""
+    table = re.search(r"<table.*?</table>", html, re.DOTALL)
+    assert table is not None
+    rows = re.findall(r"<tr.*?</tr>", table[0], re.DOTALL)
+    cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in rows]
+    return [[re.sub(r"<[^>]*>", "", cell).strip() for cell in row] for row in cells]

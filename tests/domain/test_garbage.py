@@ -1,0 +1,319 @@
+"""Whose something is, and whether it may go: tables, and properties over all circumstances."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.domain.garbage import (
+    EVERYWHERE,
+    LOOKS,
+    WINDOW_SECONDS,
+    Finding,
+    Move,
+    Watch,
+    allowance,
+    classify,
+    next_move,
+    seen,
+    verdict,
+    watched,
+)
+from service.domain.node import NodeState
+from service.domain.orphan import STEWARD, Kind, Orphan, Verdict
+from service.domain.ownership import LABEL_ID, LABEL_INSTALL
+from tests.factories import ZONE
+from tests.garbage import ID, INSTALL, PERIOD, attempt, orphan, shown, watch
+from tests.hands import NOON
+
+CERTAIN, DOUBTFUL = True, False
+THEIRS = {LABEL_ID: ID, LABEL_INSTALL: "another"}
+QR = {"queued": True, "uid": ""}
+OVER = Finding(Kind.OURS, CERTAIN)
+
+
+@pytest.mark.parametrize(
+    ("what", "attempts", "manned", "kind", "certain"),
+    [
+        (shown(labels={}), [], False, Kind.STRANGER, DOUBTFUL),
+        (shown(labels=THEIRS), [], False, Kind.STRANGER, DOUBTFUL),
+        (shown(labels=THEIRS), [attempt()], False, Kind.STRANGER, DOUBTFUL),
+        (shown(labels={LABEL_ID: ID}), [attempt()], False, Kind.STRANGER, DOUBTFUL),
+        (shown(), [], False, Kind.OURS, DOUBTFUL),
+        (shown(state="PREEMPTED"), [], False, Kind.OURS, DOUBTFUL),
+        (shown(), [attempt(node_id="another")], False, Kind.OURS, DOUBTFUL),
+        (shown(), [attempt(zone="us-east1-c")], False, Kind.OURS, DOUBTFUL),
+        (shown(), [attempt("run-1-2")], False, Kind.OURS, DOUBTFUL),
+        (shown(), [attempt()], False, Kind.OURS, CERTAIN),
+        (shown(state="CREATING"), [attempt()], False, Kind.OURS, CERTAIN),
+        (shown(state="PREEMPTED"), [attempt()], False, Kind.LEFTOVER, CERTAIN),
+        (shown(state="TERMINATED"), [attempt()], False, Kind.LEFTOVER, CERTAIN),
+        (shown(state="SUSPENDED", **QR), [attempt()], True, Kind.ZOMBIE, CERTAIN),
+        (shown(state="FAILED", **QR), [attempt()], False, Kind.ZOMBIE, CERTAIN),
+        (shown(state="ACTIVE", **QR), [attempt()], False, Kind.ZOMBIE, CERTAIN),
+        (shown(state="ACTIVE", **QR), [attempt()], True, Kind.OURS, CERTAIN),
+        (shown(state="WAITING_FOR_RESOURCES", **QR), [attempt()], False, Kind.OURS, CERTAIN),
+        (shown(state="FAILED", **QR), [], False, Kind.OURS, DOUBTFUL),
+        (shown(state="FAILED", labels={}, **QR), [], False, Kind.STRANGER, DOUBTFUL),
+    ],
+)
+def test_whose_it_is_follows_from_its_labels_and_from_the_books(
+    what, attempts, manned, kind, certain
+):
+    assert classify(what, attempts, INSTALL, manned=manned) == Finding(kind, certain)
+
+
+@pytest.mark.parametrize(
+    ("what", "by"),
+    [
+        (shown(), attempt(present=True)),
+        (shown(labels={}), attempt(present=True)),
+        (shown("run-0"), attempt("run", slices=2, present=True)),
+        (shown("run-1"), attempt("run", slices=2, present=True)),
+        (shown("run", **QR), attempt("run", slices=2, present=True)),
+    ],
+)
+def test_what_a_live_record_is_at_is_no_orphan(what, by):
+    assert classify(what, [by], INSTALL, manned=False) is None
+
+
+@pytest.mark.parametrize("cloud_id", ["run-2", "run-01", "run", "run-x", "run-99999999999"])
+def test_what_a_record_of_two_slices_never_made_is_one(cloud_id):
+    by = attempt("run", slices=2, present=True)
+    assert classify(shown(cloud_id), [by], INSTALL, manned=False) is not None
+
+
+def test_a_second_attempt_is_not_the_second_slice_of_the_first():
+    by = attempt("run", present=True)
+    assert classify(shown("run-2"), [by, attempt("run-2")], INSTALL, manned=False) == OVER
+
+
+def test_what_is_certain_goes_after_two_looks_and_a_while():
+    assert verdict(orphan(), watch(), NOON)[0] is Verdict.COLLECT
+
+
+@pytest.mark.parametrize(
+    ("changes", "around", "said"),
+    [
+        ({"looks": 1}, {}, "less than 15 minutes"),
+        ({"since": NOON - WINDOW_SECONDS}, {}, "less than 15 minutes"),
+        ({"shown": shown(created_at=NOON - 60)}, {}, "less than 15 minutes"),
+        ({"shown": shown(created_at=NOON + 60)}, {}, "less than 15 minutes"),
+        ({"shown": shown(state="DELETING")}, {}, "is being deleted"),
+        ({"next_try_at": NOON}, {}, "asked for by name"),
+        ({}, {"since": NOON - WINDOW_SECONDS}, "this daemon"),
+        ({}, {"shrunk_at": NOON - 60}, "more than half"),
+        ({}, {"blind": frozenset({(False, ZONE)})}, "did not answer"),
+        ({}, {"blind": frozenset({(False, EVERYWHERE)})}, "did not answer"),
+    ],
+)
+def test_each_rail_holds_it_and_says_why(changes, around, said):
+    judged, reason = verdict(orphan(**changes), watch(**around), NOON)
+    assert judged is Verdict.OBSERVE
+    assert said in reason
+
+
+def test_a_zone_that_hides_its_queue_says_all_of_its_nodes():
+    blind = frozenset({(True, ZONE), (True, EVERYWHERE)})
+    assert verdict(orphan(), watch(blind=blind), NOON)[0] is Verdict.COLLECT
+    queued = orphan(kind=Kind.ZOMBIE, shown=shown(state="FAILED", **QR))
+    assert verdict(queued, watch(blind=blind), NOON)[0] is Verdict.OBSERVE
+
+
+def test_what_runs_under_our_label_without_a_record_is_only_shown():
+    judged, reason = verdict(orphan(certain=False), watch(), NOON)
+    assert judged is Verdict.LEAVE
+    assert "adopt it or delete it" in reason
+
+
+orphans = st.builds(
+    Orphan,
+    kind=st.sampled_from(Kind),
+    certain=st.booleans(),
+    shown=st.builds(
+        shown,
+        state=st.sampled_from([*NodeState, "SUSPENDED", "ACTIVE"]),
+        created_at=st.none() | st.integers(NOON - 2_000, NOON + 10),
+        queued=st.booleans(),
+    ),
+    first_seen=st.integers(NOON - 2_000, NOON),
+    since=st.integers(NOON - 2_000, NOON),
+    last_seen=st.integers(NOON - 2_000, NOON),
+    looks=st.integers(1, LOOKS),
+    next_try_at=st.none() | st.just(NOON),
+)
+watches = st.none() | st.builds(
+    Watch,
+    since=st.integers(NOON - 2_000, NOON),
+    asked=st.integers(NOON - 20, NOON),
+    size=st.none() | st.integers(0, 20),
+    shrunk_at=st.none() | st.integers(NOON - 2_000, NOON),
+    blind=st.sets(st.tuples(st.booleans(), st.sampled_from([ZONE, EVERYWHERE, "x"]))).map(
+        frozenset
+    ),
+)
+
+
+@given(orphans, watches)
+def test_a_stranger_and_what_is_in_doubt_is_never_collected(one, around):
+    if one.kind is Kind.STRANGER or not one.certain:
+        assert verdict(one, around, NOON)[0] is Verdict.LEAVE
+
+
+@given(orphans, watches)
+def test_nothing_is_collected_unless_every_rail_lets_it(one, around):
+    if verdict(one, around, NOON)[0] is not Verdict.COLLECT:
+        return
+    assert one.looks >= LOOKS
+    assert one.next_try_at is None
+    assert NOON - max(one.since, one.shown.created_at or 0) > WINDOW_SECONDS
+    assert around is not None
+    assert NOON - around.since > WINDOW_SECONDS
+    assert around.shrunk_at is None
+    assert (one.shown.queued, ZONE) not in around.blind
+
+
+looks = st.lists(
+    st.tuples(st.integers(-30, 400), st.integers(0, 8), st.booleans()), min_size=1, max_size=40
+)
+
+
+@given(looks)
+def test_the_window_is_an_unbroken_row_of_looks_and_half_a_fleet_closes_it(row):
+    """However the looks fall: nothing may be collected within a window after a gap, a step of the
+    clock, or the loss of more than half of what the last complete look had shown."""
+    around, now, gap_at, trusted = None, NOON, NOON, None
+    for step, size, partial in row:
+        now += step
+        if around is not None and not 0 <= step <= WINDOW_SECONDS // 3:
+            gap_at = now
+        blind = frozenset({(False, "x")}) if partial else frozenset()
+        around = watched(around, now, size, blind, PERIOD)
+        gap_at = now if around.asked == around.since else gap_at
+        judged, _ = verdict(orphan(since=0), around, now)
+        if judged is Verdict.COLLECT:
+            assert now - gap_at > WINDOW_SECONDS
+            assert partial or trusted is None or 2 * size >= trusted or around.size == size
+        trusted = around.size
+
+
+def test_half_a_fleet_that_goes_missing_freezes_until_it_is_believed():
+    around = watch(since=0, asked=NOON, size=10)
+    frozen = watched(around, NOON + 15, 4, frozenset(), PERIOD)
+    assert (frozen.size, frozen.shrunk_at) == (10, NOON + 15)
+    at = NOON + 15
+    while at < NOON + 15 + WINDOW_SECONDS:
+        assert frozen.shrunk_at == NOON + 15
+        at += 15
+        frozen = watched(frozen, at, 4, frozenset(), PERIOD)
+    assert (frozen.size, frozen.shrunk_at) == (4, None)
+
+
+def test_a_fleet_that_comes_back_is_free_at_once():
+    around = watched(watch(size=10, shrunk_at=NOON - 15), NOON + 15, 9, frozenset(), PERIOD)
+    assert (around.size, around.shrunk_at) == (9, None)
+
+
+def test_a_list_that_lacks_a_zone_says_nothing_of_the_size_of_the_fleet():
+    blind = frozenset({(False, "us-east1-c")})
+    around = watched(watch(size=10), NOON + 15, 1, blind, PERIOD)
+    assert (around.size, around.shrunk_at) == (10, None)
+
+
+def test_a_look_that_shows_the_same_is_not_worth_writing_down():
+    one = orphan()
+    assert seen(one, one.shown, OVER, NOON + 15, PERIOD) is one
+
+
+def test_looks_count_when_they_are_a_period_apart():
+    first = seen(None, shown(), OVER, NOON, PERIOD)
+    assert (first.looks, first.first_seen, first.verdict) == (1, NOON, Verdict.OBSERVE)
+    assert seen(first, first.shown, OVER, NOON + PERIOD - 1, PERIOD) is first
+    assert seen(first, first.shown, OVER, NOON + PERIOD, PERIOD).looks == 2
+
+
+@pytest.mark.parametrize("changes", [{"uid": "7002"}, {"created_at": NOON}])
+def test_another_incarnation_begins_anew_and_no_wish_carries_over(changes):
+    one = orphan(wanted="delete", asked_by="caller", next_try_at=NOON, version=3)
+    other = seen(one, shown(**changes), OVER, NOON, PERIOD)
+    assert (other.wanted, other.looks, other.since, other.version) == ("", 1, NOON, 3)
+
+
+def test_what_was_in_doubt_and_becomes_certain_waits_anew():
+    one = orphan(certain=False)
+    after = seen(one, one.shown, OVER, NOON, PERIOD)
+    assert (after.first_seen, after.since, after.looks) == (one.first_seen, NOON, 1)
+    assert verdict(after, watch(), NOON + 60)[0] is Verdict.OBSERVE
+
+
+def test_what_was_adopted_and_outlives_its_record_begins_anew():
+    after = seen(orphan(wanted="adopted"), shown(), OVER, NOON, PERIOD)
+    assert (after.wanted, after.first_seen) == ("", NOON)
+
+
+def test_what_is_seen_again_need_not_be_asked_for_by_name():
+    assert seen(orphan(next_try_at=NOON), shown(), OVER, NOON, PERIOD).next_try_at is None
+
+
+BY_ITSELF = {"wanted": "delete", "asked_by": STEWARD, "next_try_at": NOON}
+BY_SOMEONE = {"wanted": "delete", "asked_by": "caller", "next_try_at": NOON}
+NOT_OURS = Finding(Kind.STRANGER, DOUBTFUL)
+LEFT = Finding(Kind.LEFTOVER, CERTAIN)
+
+
+@pytest.mark.parametrize(
+    ("one", "found", "finding", "allowed", "move"),
+    [
+        (orphan(**BY_ITSELF), None, None, Verdict.COLLECT, Move.GONE),
+        (orphan(), None, None, Verdict.OBSERVE, Move.GONE),
+        (orphan(**BY_ITSELF), shown(), None, Verdict.COLLECT, Move.KNOWN),
+        (orphan(**BY_SOMEONE), shown(), None, Verdict.COLLECT, Move.KNOWN),
+        (orphan(), shown(), OVER, Verdict.OBSERVE, Move.FOUND),
+        (orphan(**BY_ITSELF), shown(), OVER, Verdict.COLLECT, Move.DELETE),
+        (orphan(**BY_ITSELF), shown(), OVER, Verdict.OBSERVE, Move.RELEASE),
+        (orphan(**BY_ITSELF), shown(uid="7002"), OVER, Verdict.COLLECT, Move.RELEASE),
+        (orphan(**BY_ITSELF), shown(labels={}), NOT_OURS, Verdict.COLLECT, Move.RELEASE),
+        (orphan(**BY_ITSELF), shown(), LEFT, Verdict.COLLECT, Move.RELEASE),
+        (orphan(**BY_ITSELF), shown(state="DELETING"), OVER, Verdict.OBSERVE, Move.WAIT),
+        (orphan(**BY_SOMEONE), shown(), OVER, Verdict.OBSERVE, Move.DELETE),
+        (orphan(**BY_SOMEONE), shown(), LEFT, Verdict.OBSERVE, Move.DELETE),
+        (orphan(**BY_SOMEONE), shown(uid="7002"), OVER, Verdict.OBSERVE, Move.RELEASE),
+        (orphan(**BY_SOMEONE), shown(labels={}), NOT_OURS, Verdict.LEAVE, Move.RELEASE),
+        (
+            orphan(confirmed=True, **BY_SOMEONE),
+            shown(labels={}),
+            NOT_OURS,
+            Verdict.LEAVE,
+            Move.DELETE,
+        ),
+    ],
+)
+def test_what_is_done_follows_from_what_is_there_now(one, found, finding, allowed, move):
+    assert next_move(one, found, finding, allowed, occupied=False) is move
+
+
+def test_a_queued_resource_waits_for_the_node_that_is_at_work():
+    one = orphan(shown=shown(**QR), **BY_SOMEONE)
+    assert next_move(one, one.shown, OVER, Verdict.COLLECT, occupied=True) is Move.WAIT
+
+
+@given(orphans, st.sampled_from(Kind), st.booleans(), st.sampled_from(Verdict), st.booleans())
+def test_nothing_that_is_not_ours_is_deleted_unless_its_name_was_repeated(
+    one, kind, certain, allowed, confirmed
+):
+    finding = Finding(kind, certain)
+    for wish in (BY_ITSELF, BY_SOMEONE, {"wanted": ""}):
+        asked = replace(one, confirmed=confirmed, **wish)
+        move = next_move(asked, one.shown, finding, allowed, occupied=False)
+        if move is Move.DELETE:
+            assert asked.to_be_deleted
+            assert kind is not Kind.STRANGER or confirmed
+            assert asked.asked_by != STEWARD or allowed is Verdict.COLLECT
+
+
+@pytest.mark.parametrize(("live", "most"), [(0, 1), (9, 1), (19, 1), (20, 2), (1_000, 100)])
+def test_a_tenth_of_the_fleet_is_the_most_that_goes_at_once(live, most):
+    assert allowance(live) == most

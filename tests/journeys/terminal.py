@@ -1,0 +1,103 @@
+"""A terminal in which the README's commands are typed as they are written."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import subprocess
+import sys
+import time
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
+
+from tests.journeys.house import PATIENCE, House
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def part_of_readme(beginning: str, end: str) -> str:
+    """What stands between two comments in the README."""
+    found = README.read_text().partition(f"<!-- {beginning}")[2]
+    return found.partition(f"<!-- {end}")[0]
+
+
+def commands(part: str) -> list[tuple[str, str]]:
+    """The commands that a part of the README shows, each with what it is shown to print."""
+    found: list[tuple[str, str]] = []
+    for block in re.findall(r"```console\n(.*?)```", part, re.DOTALL):
+        for typed in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, printed = typed.partition("\n")
+            found.append((command, printed))
+    return found
+
+
+def alike(text: str) -> list[str]:
+    """The text without what differs each time: figures, times, names made by chance, widths."""
+    text = re.sub(r"-[0-9a-f]{8}\b", "-#", text)
+    text = re.sub(r"[0-9][0-9:.,]*[smh]?", "#", text)
+    return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+
+
+class Terminal:
+    """One shell in a folder of its own, so that what one line defines the next one knows."""
+
+    def __init__(self, house: House, folder: Path) -> None:
+        self._house = house
+        self._lines: SimpleQueue[str] = SimpleQueue()
+        self._shell = subprocess.Popen(
+            ["sh"],
+            cwd=folder,
+            env=house.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._reader = Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def close(self) -> None:
+        """Leave the shell."""
+        assert self._shell.stdin is not None
+        assert self._shell.stdout is not None
+        self._shell.stdin.close()
+        self._shell.wait(PATIENCE)
+        self._reader.join(PATIENCE)
+        self._shell.stdout.close()
+
+    def type(self, command: str) -> str:
+        """What the command prints, on this house's ports rather than on the usual ones."""
+        mark = f"--{secrets.token_hex(8)}--"
+        typed = (
+            command.replace("http://127.0.0.1:8080", self._house.api)
+            .replace("http://127.0.0.1:9471", self._house.emulator)
+            .replace(".venv/bin/tpu-steward", f"{sys.executable} -m service.cli")
+        )
+        assert self._shell.stdin is not None
+        self._shell.stdin.write(f"{typed}\nprintf '\\n%s\\n' {mark}\n")
+        self._shell.stdin.flush()
+        return self._until(mark)
+
+    def type_until(self, command: str, printed: str) -> None:
+        """Type it again, as a reader would, until it prints what is shown."""
+        deadline = time.monotonic() + PATIENCE
+        while alike(found := self.type(command)) != alike(printed):
+            shown = f"{command}\nprints\n{found}\nrather than\n{printed}"
+            assert time.monotonic() < deadline, shown
+
+    def _read(self) -> None:
+        assert self._shell.stdout is not None
+        for line in self._shell.stdout:
+            self._lines.put(line)
+
+    def _until(self, mark: str) -> str:
+        found: list[str] = []
+        while True:
+            try:
+                line = self._lines.get(timeout=2 * PATIENCE)
+            except Empty:
+                raise AssertionError(f"no answer but: {''.join(found)}") from None
+            if line.strip() == mark:
+                return "".join(found)
+            found.append(line)

@@ -1,0 +1,157 @@
+"""How long things take and how many calls they cost, in virtual time, while nothing goes wrong."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+
+from service.application.nodes import NodeService
+from service.application.orphans import OrphanService
+from service.domain.node import Node, NodeState, ProvisioningModel
+from service.domain.wish import Wish
+from service.emulator.api.call import answer
+from service.emulator.app import build_world
+from service.emulator.bill import Transition
+from service.emulator.surfaces import control
+from service.store.engine import make_engine
+from service.store.pricebook import PriceShelf
+from service.store.unit import Units
+from tests.databases import fresh_database
+from tests.simulation.clock import Agenda
+from tests.simulation.fortune import drawn
+from tests.simulation.replica import (
+    INVENTORY_SECONDS,
+    LIFECYCLE_SECONDS,
+    PROJECT,
+    Replica,
+)
+from tests.simulation.seams import Seams
+from tests.simulation.weather import METHODS
+
+ZONE = "us-west4-a"
+SLACK = 3
+"""Seconds that the calls themselves take."""
+
+
+@dataclass
+class CountedSeams(Seams):
+    """Seams that keep count of the cloud calls that cross them."""
+
+    calls: list[str] = field(default_factory=list)
+
+    def call(self, verb: str, work: Callable[[], Any]) -> Any:
+        self.calls.append(verb)
+        return super().call(verb, work)
+
+
+@dataclass
+class House:
+    """One daemon and the emulated cloud, on one clock, and nothing goes wrong."""
+
+    engine: object
+    agenda: Agenda
+    births: list[float] = field(default_factory=list)
+    """When a node came to be in the cloud."""
+
+    def __post_init__(self) -> None:
+        self.world = build_world(seed=1, clock=lambda: self.agenda.now)
+        self.world.observers.append(self._observe)
+        control.change_config(self.world, {"telemetry": {"log_entries": 0}})
+        self.units = Units(self.engine)
+        shared = self.units, PriceShelf(), self.agenda.seconds
+        self.nodes = NodeService(*shared, [PROJECT])
+        self.orphans = OrphanService(*shared, [PROJECT])
+        seams = CountedSeams(self.agenda, Random(1), drawn(Random(1)), calm=True)
+        self.calls = seams.calls
+        parts = self.agenda, self.world, self.engine, seams, lambda *_: None
+        Replica("only", *parts, Random(1)).begin()
+
+    def ask(self, **changes: object) -> Node:
+        wish = Wish(project=PROJECT, accelerator_type="v5litepod-8", zone=ZONE, **changes)
+        return self.nodes.request(wish).node
+
+    def wait_for(self, state: str, *nodes: Node, seconds: int = 3_600) -> None:
+        """Let time go by until all are in that state."""
+        for _ in range(0, seconds, 20):
+            if all(self.nodes.get(node.id).state == state for node in nodes):
+                return
+            self.agenda.pass_(20)
+        raise AssertionError(f"not all are {state} after {seconds} seconds")
+
+    def _observe(self, transition: Transition) -> None:
+        if not transition.before:
+            self.births.append(transition.at)
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    agenda = Agenda()
+    with fresh_database("sqlite", tmp_path) as address:
+        engine = make_engine(address)
+
+        @event.listens_for(engine, "connect")
+        def connect(connection, _):
+            connection.create_function("strftime", 2, lambda *_: str(agenda.seconds()))
+            connection.execute("PRAGMA synchronous=off")
+
+        yield House(engine, agenda)
+        engine.dispose()
+
+
+def test_five_hundred_at_once_keep_to_the_rate_and_all_become_ready(house):
+    control.change_config(house.world, {"create_rate_per_minute": 91})
+    nodes = [house.ask(name=f"n{number}-{secrets.token_hex(3)}") for number in range(500)]
+    house.wait_for(NodeState.READY, *nodes)
+    assert len(house.births) == 500
+    busiest = max(
+        sum(start <= born < start + 60 for born in house.births) for start in house.births
+    )
+    assert busiest <= 70, "sixty a minute, and ten of them at once"
+    attempts = {house.nodes.get(node.id).attempt for node in nodes}
+    assert attempts == {1}, "no refusal cost anybody an attempt"
+
+
+def test_what_we_do_not_know_of_is_listed_within_one_inventory_period(house):
+    house.agenda.pass_(60)
+    asked = METHODS["CreateNode"].request(
+        parent=f"projects/{PROJECT}/locations/{ZONE}",
+        node_id="stranger",
+        node={"accelerator_type": "v5litepod-8", "runtime_version": "v2-alpha-tpuv5-lite"},
+    )
+    assert answer(house.world, METHODS["CreateNode"], asked).error is None
+    house.agenda.pass_(INVENTORY_SECONDS + SLACK)
+    listed = house.orphans.all()
+    assert [one.orphan.shown.path.rpartition("/")[2] for one in listed] == ["stranger"]
+
+
+def test_a_preempted_node_is_asked_for_anew_as_soon_as_it_is_out_of_the_way(house):
+    """One look, one step, the cloud's own time to delete what holds the quota, and one step."""
+    node = house.ask(provisioning_model=ProvisioningModel.SPOT, recreate_on_preemption=True)
+    house.wait_for(NodeState.READY, node)
+    house.agenda.pass_(600)
+    deleting = house.world.config.seconds("delete")
+    (name,) = house.world.nodes
+    control.preempt(house.world, {"name": name})
+    lost = house.agenda.now
+    house.agenda.pass_(INVENTORY_SECONDS + 2 * LIFECYCLE_SECONDS + deleting + SLACK)
+    assert len(house.births) == 2
+    spent = house.births[1] - lost
+    assert spent <= INVENTORY_SECONDS + 2 * LIFECYCLE_SECONDS + deleting + SLACK
+
+
+def test_a_fleet_at_rest_costs_the_cloud_its_lists_and_nothing_else(house):
+    nodes = [house.ask(name=f"n{number}-{secrets.token_hex(3)}") for number in range(20)]
+    queued = [house.ask(name=f"q{number}", queued=True) for number in range(5)]
+    house.wait_for(NodeState.READY, *nodes, *queued)
+    house.agenda.pass_(120)
+    house.calls.clear()
+    house.agenda.pass_(3_600)
+    assert set(house.calls) == {"inventory", "queue"}
+    assert len(house.calls) <= 2 * (3_600 // INVENTORY_SECONDS + 1)
