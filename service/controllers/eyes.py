@@ -92,7 +92,7 @@ class Eyes:
             last = look.operation
             its = last is not None and last.target == one.place.path
             known: Sequence[Operation] = (last,) if its and last is not None else ()
-            if needs_evidence(one, sight) and not _brought_up(known, sight):
+            if needs_evidence(one, sight) and not _brought_up(one, known, sight):
                 known = tuple(records.of(one)) or known
             news[number] = sight, Looking(self._clock(), one.seen_at, known, asked)
         return news
@@ -112,10 +112,15 @@ class Eyes:
         return lost
 
 
-def _brought_up(known: Sequence[Operation], sight: CloudNode) -> bool:
-    """Whether the operation at hand says all: it is what made the node READY."""
+def _brought_up(node: Node, known: Sequence[Operation], sight: CloudNode) -> bool:
+    """Whether the operation at hand says all: it is what made the node READY, and not what did so
+    before the node went into the state that is stored."""
     return is_billable(sight.state) and any(
-        one.succeeded and one.verb in ("create", "start") for one in known
+        one.succeeded
+        and one.verb in ("create", "start")
+        and one.ended_at is not None
+        and one.ended_at >= node.state_since
+        for one in known
     )
 
 

@@ -97,6 +97,27 @@ def test_an_answer_that_is_lost_does_not_lead_to_a_second_reimage(lab):
     assert lab.node(node).last_error == ""
 
 
+def test_the_end_of_a_reimage_is_exact_though_nobody_heard_that_it_began(lab):
+    node = lab.ask(**LEGACY)
+    lab.tick()
+    lab.clock.pass_(20)
+    lab.cloud.come_up()
+    lab.inventory.tick(lab.lease)
+    lab.nodes.reimage(node.id, NEW)  # before the lifecycle has put the create aside
+    lab.cloud.fail("reimage", CloudUnavailable("the line went dead"), after=True)
+    for seconds in (5, 10):
+        lab.clock.pass_(seconds)
+        lab.lifecycle.tick(lab.lease)
+    assert lab.node(node).state == NodeState.REIMAGING
+    lab.clock.pass_(40)
+    ended = lab.cloud.reimaged()
+    lab.clock.pass_(30)
+    lab.lifecycle.tick(lab.lease)
+    with lab.units.reading() as unit:
+        _, second = unit.usage.of(node.id)
+    assert (second.start, second.uncertain_seconds) == (ended, 0)
+
+
 def test_a_daemon_that_dies_in_the_middle_is_no_reason_to_begin_anew(lab):
     node = up(lab)
     lab.nodes.reimage(node.id, NEW)

@@ -39,6 +39,16 @@ def alike(text: str) -> list[str]:
     return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
 
 
+_PROGRESS = re.compile(r"# [A-Z]+ [a-z]")
+"""What `--wait` prints of a state while it lasts: one that is over between two looks is not told."""
+
+
+def is_alike(found: str, shown: str) -> bool:
+    """Whether a command printed what is shown, but for states that were too short to be told."""
+    lines = alike(found)
+    return lines == [line for line in alike(shown) if line in lines or not _PROGRESS.match(line)]
+
+
 class Terminal:
     """One shell in a folder of its own, so that what one line defines the next one knows."""
 
@@ -82,7 +92,7 @@ class Terminal:
     def type_until(self, command: str, printed: str) -> None:
         """Type it again, as a reader would, until it prints what is shown."""
         deadline = time.monotonic() + PATIENCE
-        while alike(found := self.type(command)) != alike(printed):
+        while not is_alike(found := self.type(command), printed):
             shown = f"{command}\nprints\n{found}\nrather than\n{printed}"
             assert time.monotonic() < deadline, shown
 

@@ -13,7 +13,7 @@ import pytest
 
 from service.emulator.app import running
 from tests.journeys.house import House
-from tests.journeys.terminal import Terminal, alike, commands, part_of_readme
+from tests.journeys.terminal import Terminal, alike, commands, is_alike, part_of_readme
 
 LATER = "nodes list"
 """The first command for which the node must be READY; the text before it says so."""
@@ -43,7 +43,8 @@ def test_the_tour_typed_as_written_gives_what_is_shown(house: House, tmp_path: P
     for command, printed in steps:
         if LATER in command:
             house.until(lambda: house.get("/v1/nodes?state=READY")["nodes"] != [], "a READY node")
-        assert alike(terminal.type(command)) == alike(printed), command
+        found = terminal.type(command)
+        assert is_alike(found, printed), f"{command}\n{alike(found)}\n{alike(printed)}"
     terminal.close()
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.journeys.house import House
-from tests.journeys.terminal import Terminal, alike, commands, part_of_readme
+from tests.journeys.terminal import Terminal, alike, commands, is_alike, part_of_readme
 
 LOOKS = re.compile(r"^(cloud|told) |^curl -s \S+ \||(list|show|events)\b")
 """What changes nothing, and may be typed again until it shows what it should."""
@@ -66,4 +66,5 @@ def test_what_the_readme_shows_is_what_happens(
         elif printed and LOOKS.search(command):
             terminal.type_until(command, printed)
         else:
-            assert alike(terminal.type(command)) == alike(printed), command
+            found = terminal.type(command)
+            assert is_alike(found, printed), f"{command}\n{alike(found)}\n{alike(printed)}"
