@@ -25,8 +25,8 @@ install: $(STAMP) ## Make the virtual environment .venv, and nothing else.
 run: $(STAMP) ## Start everything on this machine: emulator, daemon, API and dashboard.
 	@$(BIN)/tpu-steward dev
 
-test: $(STAMP) ## Run every test, on SQLite and on PostgreSQL.
-	@$(BIN)/python -m pytest
+test: $(STAMP) ## Run every test, on SQLite and on PostgreSQL, on as many cores as there are.
+	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
 check: $(STAMP) ## Format, lint, types, and the floors of the house.
 	@$(BIN)/ruff format --check .

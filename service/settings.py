@@ -29,9 +29,20 @@ class Settings(BaseSettings):
     lifecycle_seconds: Seconds = 5
     metering_seconds: Seconds = 60
     idle_seconds: Seconds = 60
+    prices_seconds: Annotated[int, Field(ge=0, le=2_678_400)] = 86_400
+    """How often the price list is read; 0 is never."""
     install: Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,63}$")] = "steward"
     """The name of this installation, in the labels of everything that it makes."""
+    billing_account: Annotated[str, Field(pattern=r"^([0-9A-Z]{6}-[0-9A-Z]{6}-[0-9A-Z]{6})?$")] = ""
+    """The Cloud Billing account that pays, `012345-6789AB-CDEF01`: what bills are exported for."""
+    bill_megabytes: Annotated[int, Field(ge=1, le=1_000_000)] = 2_000
+    """What a billing export that is held against the ledger may have at most."""
     idle_mode: Literal["observe", "notify", "delete"] = "observe"
+    smtp_url: SecretStr | None = None
+    """The mail server that budgets are told of through: `smtp+starttls://user:password@host:587`."""
+    smtp_from: Annotated[str, Field(pattern=r"^[^\s@<>,;]+@[^\s@<>,;]+$")] = "steward@localhost"
+    webhook_allow_private: bool = False
+    """Whether webhooks may lead to this machine or its network."""
     admin_token: SecretStr | None = None
     """When set, every request needs it; needed to listen anywhere but on this machine."""
 

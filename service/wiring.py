@@ -10,28 +10,46 @@ from fastapi import FastAPI
 from sqlalchemy import Engine
 
 from service.api.app import create_app
+from service.application.budgets import BudgetService
 from service.application.capacity import CapacityService
 from service.application.costs import CostService
 from service.application.estimates import EstimateService
+from service.application.explanations import ExplanationService
+from service.application.exports import ExportService
+from service.application.forecasts import ForecastService
 from service.application.health import HealthService
 from service.application.nodes import NodeService
 from service.application.orphans import OrphanService
 from service.application.prices import PriceService
 from service.application.quotas import QuotaService
+from service.application.reconciliations import MEGABYTE, ReconciliationService
 from service.application.services import Services
+from service.application.shares import BudgetShares
+from service.application.statements import StatementService
+from service.cloud.mail import MailMessenger, relay_of
 from service.cloud.pace import Pace
-from service.cloud.ports import TpuCloud
+from service.cloud.ports import History, Messenger, PriceFeed, TpuCloud
+from service.cloud.webhook import WebhookMessenger
 from service.controllers.base import Controller
+from service.controllers.budgets import BudgetController
+from service.controllers.delivery import DeliveryController
+from service.controllers.evidence import EvidenceController
+from service.controllers.forecasts import ForecastsController
 from service.controllers.garbage import GarbageController
 from service.controllers.inventory import InventoryController
 from service.controllers.lifecycle import LifecycleController
 from service.controllers.metering import MeteringController
+from service.controllers.prices import PricesController
 from service.controllers.steps import Steps
 from service.controllers.tools import Manners, Tools
 from service.daemon import Daemon
 from service.dashboard.pages import add_dashboard
-from service.domain.clock import Clock, wall_clock
+from service.domain.budgets import Budget
+from service.domain.clock import HOUR, Clock, wall_clock
 from service.domain.errors import Rejected
+from service.domain.focus import Account
+from service.domain.notification import Channel
+from service.domain.window import Window
 from service.settings import Settings
 from service.store.engine import make_engine
 from service.store.migrate import check_migrated
@@ -64,16 +82,47 @@ def services(base: Foundation) -> Services:
     """What callers may ask."""
     shared = base.units, base.prices, base.clock
     projects = base.settings.projects
+    account = Account.of(base.settings.billing_account, base.settings.install)
     return Services(
         nodes=NodeService(*shared, projects),
         costs=CostService(*shared),
-        estimates=EstimateService(*shared),
+        explanations=ExplanationService(base.units, base.prices),
+        statements=StatementService(base.units, base.clock),
+        estimates=EstimateService(*shared, BudgetShares(budgets(base))),
+        exports=ExportService(*shared, account),
+        forecasts=ForecastService(*shared, CostService(*shared)),
         prices=PriceService(*shared),
+        budgets=budgets(base),
         capacity=CapacityService(base.units, base.clock),
         quotas=QuotaService(base.units, base.clock, projects),
+        reconciliations=ReconciliationService(
+            base.units, base.clock, projects, base.settings.bill_megabytes * MEGABYTE
+        ),
         orphans=OrphanService(*shared, projects),
         health=HealthService(*shared, projects),
     )
+
+
+def budgets(base: Foundation) -> BudgetService:
+    """Budgets over the same costs and forecasts that callers are shown."""
+    shared = base.units, base.prices, base.clock
+    costs = CostService(*shared)
+    forecaster = ForecastService(*shared, costs)
+
+    def expected(budget: Budget, window: Window, _now: int) -> int:
+        return forecaster.within(budget.scope.only, window, budget.tz).total.mid
+
+    return BudgetService(*shared, costs, expected)
+
+
+def messengers(settings: Settings) -> dict[Channel, Messenger]:
+    """The ways in which people outside can be told."""
+    webhook = WebhookMessenger(allow_private=settings.webhook_allow_private)
+    found: dict[Channel, Messenger] = {Channel.WEBHOOK: webhook}
+    if settings.smtp_url is not None:
+        relay = relay_of(settings.smtp_url.get_secret_value())
+        found[Channel.MAIL] = MailMessenger(relay, settings.smtp_from)
+    return found
 
 
 def app(base: Foundation) -> FastAPI:
@@ -111,20 +160,59 @@ def google(settings: Settings) -> TpuCloud:
     )
 
 
+def price_feed(settings: Settings) -> PriceFeed:
+    """Google's price list, or the emulator's."""
+    from service.cloud.google.channel import connect  # noqa: PLC0415 - the API needs none of it
+    from service.cloud.google.prices import (  # noqa: PLC0415
+        BILLING_HOST,
+        GooglePrices,
+        catalog_client,
+    )
+
+    return GooglePrices(catalog_client(connect(settings.emulator, BILLING_HOST)))
+
+
+def history(settings: Settings) -> History:
+    """Google's audit log, or the emulator's."""
+    from service.cloud.google.channel import connect  # noqa: PLC0415 - the API needs none of it
+    from service.cloud.google.history import (  # noqa: PLC0415
+        LOGGING_HOST,
+        GoogleHistory,
+        logging_client,
+    )
+
+    return GoogleHistory(logging_client(connect(settings.emulator, LOGGING_HOST)))
+
+
 def controllers(base: Foundation, cloud: TpuCloud) -> dict[int, Sequence[Controller]]:
     """The controllers by their period in seconds."""
     settings = base.settings
     shared = base.units, cloud, base.prices, base.clock
     manners = Manners(settings.install, settings.lifecycle_seconds)
     garbage = GarbageController(*shared, Manners(settings.install, settings.inventory_seconds))
+    books = base.units, base.prices, base.clock
+    forecaster = ForecastService(*books, CostService(*books))
+    delivery = DeliveryController(base.units, messengers(settings), base.clock)
+    late = EvidenceController(base.units, cloud, history(settings), base.prices, base.clock)
     periods: dict[int, list[Controller]] = {}
     for period, controller in (
         (settings.inventory_seconds, InventoryController(*shared, onlookers=(garbage,))),
         (settings.inventory_seconds, garbage),
+        (settings.inventory_seconds, late),
         (settings.lifecycle_seconds, LifecycleController(*shared, Steps(Tools(*shared, manners)))),
         (settings.metering_seconds, MeteringController(base.units, base.prices, base.clock)),
+        (settings.metering_seconds, BudgetController(*books, budgets(base))),
+        (settings.lifecycle_seconds, delivery),
+        (settings.metering_seconds, ForecastsController(base.units, forecaster, base.clock)),
     ):
         periods.setdefault(period, []).append(controller)
+    if settings.prices_seconds:
+        # It looks more often than it reads, so that what failed is tried again within the hour.
+        feed = price_feed(settings)
+        prices = PricesController(
+            base.units, feed, base.prices, base.clock, settings.prices_seconds
+        )
+        periods.setdefault(min(HOUR, settings.prices_seconds), []).append(prices)
     return dict(periods)
 
 

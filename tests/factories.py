@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from service.domain.attribution import Attribution
+from service.domain.budgets import Budget, Period, Scope
 from service.domain.metering import Evidence, Usage
+from service.domain.money import NANOS
 from service.domain.names import new_id
 from service.domain.node import CloudNode, Node, NodeSpec, NodeState, Place, ProvisioningModel
 from service.domain.operation import Operation
@@ -100,8 +103,6 @@ def usage(**changes: Any) -> Usage:
         id=new_id(),
         node_id="node-1",
         project=PROJECT,
-        owner="ada",
-        team="vision",
         zone=ZONE,
         accelerator_type="v5litepod-8",
         chips=8,
@@ -117,6 +118,11 @@ def usage(**changes: Any) -> Usage:
     if "start" in changes and "posted_until" not in changes:
         after = replace(after, posted_until=after.start)
     return after
+
+
+def attribution(**changes: Any) -> Attribution:
+    """Ada's of the vision team, from the beginning."""
+    return replace(Attribution("node-1", owner="ada", team="vision"), **changes)
 
 
 def price(nanos: int = 1_200_000_000, effective_from: int = 0, **changes: Any) -> Price:
@@ -137,3 +143,17 @@ def price(nanos: int = 1_200_000_000, effective_from: int = 0, **changes: Any) -
 def book(*prices: Price) -> PriceBook:
     """A price book; 1.20 dollars per chip-hour when nothing is said."""
     return PriceBook(prices or (price(),))
+
+
+def budget(**changes: Any) -> Budget:
+    """A hundred dollars a month for the team vision, which only tells."""
+    base = Budget(
+        id="",
+        name="vision monthly",
+        scope=Scope(team="vision"),
+        amount=100 * NANOS,
+        period=Period.MONTH,
+        tz="UTC",
+        created_at=NOON,
+    )
+    return replace(base, **changes)

@@ -12,6 +12,7 @@ from sqlalchemy import Engine
 from service.cloud.ports import Inventory, Operation, Order, Sighting
 from service.domain import catalog
 from service.domain.errors import AlreadyExists, CloudError, CloudNotFound
+from service.domain.evidence import Termination
 from service.domain.images import images
 from service.domain.node import Architecture, CloudNode, NodeState, Place
 from tests.fake_queue import FakeQueue
@@ -228,6 +229,25 @@ class FakeCloud(FakeQueue):
         for name, op in self.done.items():
             if op.target == path and op.verb in verbs and not op.done:
                 self.done[name] = replace(op, done=True, ended_at=self.clock(), error=error)
+
+
+class FakeHistory:
+    """A log that a test writes, and that can be taken away."""
+
+    def __init__(self) -> None:
+        self.entries: list[Termination] = []
+        self.error: CloudError | None = None
+        self.asked: list[tuple[str, int, int]] = []
+
+    def write(self, path: str, at: int, reason: str = "PREEMPTED") -> None:
+        """An entry arrives."""
+        self.entries.append(Termination(path, at, reason))
+
+    def terminations(self, project: str, since: int, until: int) -> Sequence[Termination]:
+        self.asked.append((project, since, until))
+        if self.error is not None:
+            raise self.error
+        return [one for one in self.entries if since <= one.at < until]
 
 
 class OutsideTransactions:

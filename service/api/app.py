@@ -15,17 +15,24 @@ from prometheus_client import CollectorRegistry
 from starlette.middleware import Middleware
 
 from service.api import (
+    budgets,
     capacity,
     catalog,
     connection,
     costs,
+    discounts,
     estimates,
+    exports,
+    forecasts,
     health,
     nodes,
     orphans,
+    plans,
     prices,
     quotas,
+    reconciliations,
     runtimes,
+    statements,
 )
 from service.api.auth import Auth
 from service.api.guard import Guard
@@ -57,7 +64,7 @@ def create_app(services: Services, admin_token: str | None, *, at_once: int = 16
         redirect_slashes=False,
         exception_handlers=HANDLERS,
         lifespan=partial(_with_threads, at_once),
-        middleware=_middleware(registry, admin_token),
+        middleware=_middleware(registry, admin_token, services.reconciliations.max_bytes),
         telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
     )
     app.state.services = services
@@ -67,11 +74,18 @@ def create_app(services: Services, admin_token: str | None, *, at_once: int = 16
         orphans,
         connection,
         estimates,
+        plans,
         prices,
+        discounts,
         costs,
+        budgets,
+        statements,
+        forecasts,
+        exports,
         catalog,
         capacity,
         quotas,
+        reconciliations,
         runtimes,
         health,
     ):
@@ -88,11 +102,13 @@ async def _with_threads(number: int, _app: FastAPI) -> AsyncIterator[None]:
     yield
 
 
-def _middleware(registry: CollectorRegistry, admin_token: str | None) -> list[Middleware]:
+def _middleware(
+    registry: CollectorRegistry, admin_token: str | None, bill_bytes: int
+) -> list[Middleware]:
     """From the outside in."""
     found = [
         Middleware(RequestMetrics, registry=registry),
-        Middleware(Guard, loopback_only=not admin_token),
+        Middleware(Guard, loopback_only=not admin_token, roomy={reconciliations.PATH: bill_bytes}),
     ]
     return [*found, Middleware(Auth, token=admin_token)] if admin_token else found
 

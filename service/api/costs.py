@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import msgspec
 from fastapi import APIRouter, Query, Response
@@ -12,10 +14,12 @@ from pydantic import ConfigDict, Field
 from service.api.deps import CostsDep
 from service.api.problems import may_answer
 from service.api.schemas import Body, Line, Time, Usd, View
-from service.application.costs import CostReport, Question, check_dimensions
+from service.application.costs import CostReport, Question
+from service.application.tally import CostRow
 from service.domain.clock import rfc3339
+from service.domain.dimension import check_dimensions
 from service.domain.errors import Rejected
-from service.domain.money import usd
+from service.domain.money import hours, usd
 from service.domain.window import Granularity
 
 router = APIRouter(prefix="/v1/costs", tags=["costs"])
@@ -47,6 +51,9 @@ class CostQuery(Body):
         " `label:run:17`. Of the same dimension, any of the values.",
         examples=[["team:vision"]],
     )
+    format: Literal["json", "csv"] = Field(
+        default="json", description="`csv` is the rows alone, with a line of headings."
+    )
 
     def to_question(self) -> Question:
         """The same in the words of the application; raises Rejected."""
@@ -73,11 +80,13 @@ class CostRowView(View):
     start: Time
     end: Time
     cost: Usd
+    list_cost: Usd = Field(description="The same seconds on demand at list price.")
     chip_seconds: int
+    chip_hours: Usd = Field(description="The same in hours, with nine places.")
 
 
 class CostView(View):
-    """The rows, by bucket and group; the total is their sum, exactly."""
+    """The rows, by bucket and group; the totals are their sums, exactly."""
 
     window: WindowView
     aggregate: tuple[str, ...]
@@ -85,18 +94,60 @@ class CostView(View):
     tz: str
     rows: tuple[CostRowView, ...]
     total: Usd
+    list_total: Usd
+    savings: Usd = Field(description="`list_total` less `total`: what spot and discounts saved.")
+    uncertainty: Usd = Field(
+        description="The part of `total` that is charged for seconds which may not have been used."
+    )
     chip_seconds: int
+    chip_hours: Usd = Field(description="The same in hours, with nine places.")
+    unpriced_seconds: int = Field(
+        description="Seconds at a price that nobody knows; they are in no figure, and not free."
+    )
     currency: str = Field(examples=["USD"])
     as_of: Time
     estimated: bool = Field(description="Whether some of it still runs, or is not yet posted.")
 
 
-@router.get("", operation_id="get_costs", responses={200: {"model": CostView}, **may_answer(422)})
+_ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {"model": CostView, "content": {"text/csv": {"schema": {"type": "string"}}}},
+    **may_answer(422),
+}
+
+
+@router.get("", operation_id="get_costs", responses=_ANSWERS)
 def get_costs(costs: CostsDep, query: Annotated[CostQuery, Query()]) -> Response:
     """What was spent in a window, by calendar bucket and by what it is grouped by."""
     question = query.to_question()
-    document = _view(costs.report(question), question)
-    return Response(msgspec.json.encode(document), media_type="application/json")
+    report = costs.report(question)
+    if query.format == "csv":
+        named = {"Content-Disposition": 'attachment; filename="costs.csv"'}
+        return Response(_csv(report), media_type="text/csv", headers=named)
+    return Response(msgspec.json.encode(_view(report, question)), media_type="application/json")
+
+
+_FIGURES = ("cost", "list_cost", "chip_seconds", "chip_hours")
+
+
+def _csv(report: CostReport) -> str:
+    """The rows, with a line of headings."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(("start", "end", *report.aggregate, *_FIGURES))
+    writer.writerows(_row(report, row).values() for row in report.rows)
+    return text.getvalue()
+
+
+def _row(report: CostReport, row: CostRow) -> dict[str, object]:
+    return {
+        "start": rfc3339(row.bucket.start),
+        "end": rfc3339(row.bucket.end),
+        **dict(zip(report.aggregate, row.group, strict=True)),
+        "cost": usd(row.cost),
+        "list_cost": usd(row.list_cost),
+        "chip_seconds": row.chip_seconds,
+        "chip_hours": hours(row.chip_seconds),
+    }
 
 
 def _view(report: CostReport, question: Question) -> dict[str, object]:
@@ -105,18 +156,14 @@ def _view(report: CostReport, question: Question) -> dict[str, object]:
         "aggregate": report.aggregate,
         "step": question.step,
         "tz": question.tz,
-        "rows": [
-            {
-                "start": rfc3339(row.bucket.start),
-                "end": rfc3339(row.bucket.end),
-                **dict(zip(report.aggregate, row.group, strict=True)),
-                "cost": usd(row.cost),
-                "chip_seconds": row.chip_seconds,
-            }
-            for row in report.rows
-        ],
+        "rows": [_row(report, row) for row in report.rows],
         "total": usd(report.total),
+        "list_total": usd(report.list_total),
+        "savings": usd(report.list_total - report.total),
+        "uncertainty": usd(report.uncertainty),
         "chip_seconds": report.chip_seconds,
+        "chip_hours": hours(report.chip_seconds),
+        "unpriced_seconds": report.unpriced_seconds,
         "currency": "USD",
         "as_of": rfc3339(report.as_of),
         "estimated": report.estimated,

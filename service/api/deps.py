@@ -7,15 +7,21 @@ from typing import Annotated
 
 from fastapi import Depends, Header, Request
 
+from service.application.budgets import BudgetService
 from service.application.capacity import CapacityService
 from service.application.costs import CostService
 from service.application.estimates import EstimateService
+from service.application.explanations import ExplanationService
+from service.application.exports import ExportService
+from service.application.forecasts import ForecastService
 from service.application.health import HealthService
 from service.application.nodes import NodeService
 from service.application.orphans import OrphanService
 from service.application.prices import PriceService
 from service.application.quotas import QuotaService
+from service.application.reconciliations import ReconciliationService
 from service.application.services import Services
+from service.application.statements import StatementService
 from service.domain.errors import Rejected, StaleVersion
 
 _TAG = re.compile(r'(?:W/)?"([^"]{1,40})"')
@@ -38,12 +44,32 @@ async def _costs(request: Request) -> CostService:
     return services_of(request).costs
 
 
+async def _explanations(request: Request) -> ExplanationService:
+    return services_of(request).explanations
+
+
+async def _statements(request: Request) -> StatementService:
+    return services_of(request).statements
+
+
 async def _estimates(request: Request) -> EstimateService:
     return services_of(request).estimates
 
 
+async def _exports(request: Request) -> ExportService:
+    return services_of(request).exports
+
+
+async def _forecasts(request: Request) -> ForecastService:
+    return services_of(request).forecasts
+
+
 async def _prices(request: Request) -> PriceService:
     return services_of(request).prices
+
+
+async def _budgets(request: Request) -> BudgetService:
+    return services_of(request).budgets
 
 
 async def _capacity(request: Request) -> CapacityService:
@@ -52,6 +78,10 @@ async def _capacity(request: Request) -> CapacityService:
 
 async def _quotas(request: Request) -> QuotaService:
     return services_of(request).quotas
+
+
+async def _reconciliations(request: Request) -> ReconciliationService:
+    return services_of(request).reconciliations
 
 
 async def _orphans(request: Request) -> OrphanService:
@@ -84,11 +114,17 @@ async def _version(
 
 
 NodesDep = Annotated[NodeService, Depends(_nodes)]
+ExplanationsDep = Annotated[ExplanationService, Depends(_explanations)]
+StatementsDep = Annotated[StatementService, Depends(_statements)]
 CostsDep = Annotated[CostService, Depends(_costs)]
 EstimatesDep = Annotated[EstimateService, Depends(_estimates)]
+ExportsDep = Annotated[ExportService, Depends(_exports)]
+ForecastsDep = Annotated[ForecastService, Depends(_forecasts)]
 PricesDep = Annotated[PriceService, Depends(_prices)]
+BudgetsDep = Annotated[BudgetService, Depends(_budgets)]
 CapacityDep = Annotated[CapacityService, Depends(_capacity)]
 QuotasDep = Annotated[QuotaService, Depends(_quotas)]
+ReconciliationsDep = Annotated[ReconciliationService, Depends(_reconciliations)]
 OrphansDep = Annotated[OrphanService, Depends(_orphans)]
 HealthDep = Annotated[HealthService, Depends(_health)]
 VersionDep = Annotated[int | None, Depends(_version)]

@@ -9,12 +9,12 @@ from service.api.deps import EstimatesDep
 from service.api.noderequest import HardwareRequest
 from service.api.prices import PriceView
 from service.api.problems import may_answer
-from service.api.schemas import Seconds, Time, Usd, View
-from service.application.estimates import Estimate
+from service.api.schemas import Line, Name, Seconds, Time, Usd, View
+from service.application.estimates import Caller, Estimate, Share
 from service.domain.clock import HOUR, rfc3339
 from service.domain.errors import Rejected
 from service.domain.estimate import Offer
-from service.domain.money import usd
+from service.domain.money import half_even, usd
 from service.domain.node import ProvisioningModel
 from service.domain.wish import Wish
 from service.domain.zones import region_of
@@ -34,10 +34,20 @@ class EstimateRequest(HardwareRequest):
     ttl_seconds: Seconds | None = Field(
         default=None, description="The same, in the words of POST /v1/nodes.", examples=[None]
     )
+    project: Name = Field(default="", description="Whose budgets are looked at.", examples=[""])
+    team: Line = Field(default="", description="The same.", examples=["vision"])
+    owner: Line = Field(default="", description="The same.", examples=["ada"])
+    labels: dict[str, str] | None = Field(
+        default=None, description="The same.", examples=[{"run": "17"}]
+    )
 
     def to_wish(self) -> Wish:
         """The hardware and the places in the words of the domain."""
         return Wish(**self.model_dump(exclude_none=True, include=set(HardwareRequest.model_fields)))
+
+    def to_caller(self) -> Caller:
+        """For whom it is, in the words of the application."""
+        return Caller(self.project, self.team, self.owner, dict(self.labels or {}))
 
     @property
     def seconds(self) -> int:
@@ -70,6 +80,35 @@ class OfferView(View):
         )
 
 
+class ShareView(View):
+    """What the cheapest offer would take of one budget."""
+
+    budget_id: str
+    name: str = Field(examples=["vision, monthly"])
+    amount: Usd = Field(description="What the budget has for its present period.")
+    used: Usd | None = Field(
+        description="What is spent and set aside of it; null where a price in it is not known."
+    )
+    cost: Usd = Field(description="What the cheapest offer would add.")
+    left: Usd | None = Field(description="What would be left; below zero where it does not fit.")
+    percent: int = Field(description="The cost in whole percent of the amount.", examples=[12])
+    fits: bool | None = Field(description="Null where nobody knows.", examples=[True])
+
+    @classmethod
+    def of(cls, share: Share) -> ShareView:
+        """The view of a share."""
+        return cls(
+            budget_id=share.budget_id,
+            name=share.name,
+            amount=usd(share.amount),
+            used=None if share.used is None else usd(share.used),
+            cost=usd(share.cost),
+            left=None if share.left is None else usd(share.left),
+            percent=half_even(100 * share.cost, share.amount) if share.amount > 0 else 100,
+            fits=None if share.left is None else share.left >= 0,
+        )
+
+
 class EstimateView(View):
     """What it would cost, the cheapest place first, those without a known price last."""
 
@@ -77,6 +116,9 @@ class EstimateView(View):
     chips: int = Field(examples=[16])
     duration_seconds: int = Field(examples=[14_400])
     estimates: tuple[OfferView, ...]
+    budgets: tuple[ShareView, ...] = Field(
+        description="What the cheapest offer would take of each budget that the caller spends."
+    )
     as_of: Time
 
     @classmethod
@@ -87,6 +129,7 @@ class EstimateView(View):
             chips=found.accelerator.chips,
             duration_seconds=found.seconds,
             estimates=tuple(map(OfferView.of, found.offers)),
+            budgets=tuple(map(ShareView.of, found.shares)),
             as_of=rfc3339(found.as_of),
         )
 
@@ -95,5 +138,5 @@ class EstimateView(View):
 def estimate(body: EstimateRequest, estimates: EstimatesDep) -> EstimateView:
     """Say what the hardware would cost, place by place, cheapest first."""
     return EstimateView.of(
-        estimates.estimate(body.to_wish(), body.provisioning_model, body.seconds)
+        estimates.estimate(body.to_wish(), body.provisioning_model, body.seconds, body.to_caller())
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Mapping
 from functools import lru_cache
 from urllib.parse import urlsplit
 
@@ -12,7 +13,14 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.api.problems import MAX_BODY_BYTES, Kind, internal_error, problem, too_large
+from service.api.problems import (
+    BODY_LIMIT,
+    MAX_BODY_BYTES,
+    Kind,
+    internal_error,
+    problem,
+    too_large,
+)
 
 LOOPBACK = frozenset({b"localhost", b"127.0.0.1", b"[::1]", b"testserver"})
 """The names under which the service answers while it asks for no token."""
@@ -42,12 +50,15 @@ class Guard:
 
     `loopback_only`: without a token the service is safe only because nobody else reaches it. A page
     of another site can still have its own name resolve to this machine (DNS rebinding); the Host
-    header tells.
+    header tells. `roomy` are the paths that read their body as it comes, with what they take.
     """
 
-    def __init__(self, app: ASGIApp, *, loopback_only: bool) -> None:
+    def __init__(
+        self, app: ASGIApp, *, loopback_only: bool, roomy: Mapping[str, int] | None = None
+    ) -> None:
         self._app = app
         self._loopback_only = loopback_only
+        self._roomy = roomy or {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or have the application answer."""
@@ -70,9 +81,10 @@ class Guard:
                 message["headers"] = [*message["headers"], *more]
             await send(message)
 
+        scope[BODY_LIMIT] = self._roomy.get(scope["path"], MAX_BODY_BYTES)
         app = self._refusal(scope, headers) or self._app
         if b"transfer-encoding" in headers:
-            receive = _limited(receive)
+            receive = _limited(receive, scope[BODY_LIMIT])
         try:
             await app(scope, receive, answer)
         except Exception:
@@ -100,7 +112,7 @@ class Guard:
                 "a page of another site may change nothing here: Origin and Host have to agree",
             )
         length = headers.get(b"content-length", b"0")
-        if length.isdigit() and int(length[:20]) > MAX_BODY_BYTES:
+        if length.isdigit() and int(length[:20]) > scope[BODY_LIMIT]:
             return too_large(scope)
         return None
 
@@ -131,7 +143,7 @@ def _is_cross_site(headers: dict[bytes, bytes], host: bytes) -> bool:
         return True
 
 
-def _limited(receive: Receive) -> Receive:
+def _limited(receive: Receive, limit: int) -> Receive:
     """Counts a body whose length was not told beforehand, and stops it at the limit."""
     total = 0
 
@@ -139,7 +151,7 @@ def _limited(receive: Receive) -> Receive:
         nonlocal total
         message = await receive()
         total += len(message.get("body", b""))
-        if total > MAX_BODY_BYTES:
+        if total > limit:
             raise HTTPException(413)
         return message
 

@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.application.health import Fleet, HealthService
-from service.application.orphans import Kind, OrphanService, summed
+from service.application.orphans import OrphanService, Sum
 from service.domain.money import NANOS
 
 _BY = ("state", "generation", "provisioning_model", "zone", "team")
@@ -43,6 +43,11 @@ class FleetCollector(Collector):
             "Nodes that are billed at a price nobody knows.",
             value=fleet.unpriced,
         )
+        yield GaugeMetricFamily(
+            "steward_deletions_overdue",
+            "Deletions that do not come to their end, of which a human was told.",
+            value=fleet.overdue,
+        )
         age = GaugeMetricFamily(
             "steward_inventory_age_seconds",
             "Seconds since the project was last looked at as a whole; +Inf when never.",
@@ -62,14 +67,14 @@ class OrphanCollector(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The gauges as of now; a kind of which there is none shows 0."""
-        found = self._orphans.all()
+        totals = self._orphans.totals()
         counts = GaugeMetricFamily(
             "steward_orphans", "What no live record accounts for.", labels=("kind",)
         )
-        for kind in Kind:
-            counts.add_metric((kind,), sum(one.orphan.kind is kind for one in found))
+        for kind, found in totals.items():
+            counts.add_metric((kind,), found.number)
         yield counts
-        total = summed(found)
+        total = sum(totals.values(), Sum())
         yield GaugeMetricFamily(
             "steward_orphans_hourly_usd",
             "What all of that costs an hour, where its price is known.",

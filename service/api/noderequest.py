@@ -10,6 +10,7 @@ from pydantic import Field
 
 from service.api.runtimes import FrameworkRequest
 from service.api.schemas import YEAR_SECONDS, Body, Flag, Instant, Line, Name, Seconds, instant
+from service.domain.attribution import Reattribution
 from service.domain.node import Architecture, IdlePolicy, ProvisioningModel
 from service.domain.reimaging import Software
 from service.domain.tiers import MAX_SLICES
@@ -160,3 +161,19 @@ class ReimageRequest(Body):
         if self.framework is None:
             return Software(self.runtime_version)
         return Software(self.runtime_version, self.framework.name, self.framework.version)
+
+
+class ReattributionRequest(Body):
+    """Who is to be charged from now on; what is not said stays as it is."""
+
+    owner: Line | None = Field(default=None, examples=["grace"])
+    team: Line | None = Field(default=None, examples=["nlp"])
+    labels: dict[str, str | None] = Field(
+        default_factory=dict,
+        description="Merged into the labels that are there; null takes one away.",
+        examples=[{"run": "18", "draft": None}],
+    )
+
+    def to_change(self) -> Reattribution:
+        """The same in the words of the domain."""
+        return Reattribution(self.owner, self.team, self.labels)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
-from service.api.deps import NodesDep, VersionDep, services_of
+from service.api.deps import ExplanationsDep, NodesDep, VersionDep, services_of
+from service.api.explanations import ExplanationView
 from service.api.nodelist import PARAMETERS, read_query
-from service.api.noderequest import NodeRequest, ReimageRequest
+from service.api.noderequest import NodeRequest, ReattributionRequest, ReimageRequest
 from service.api.nodeviews import (
     EntryPage,
     EntryView,
@@ -27,7 +28,6 @@ from service.application.nodes import NodeService
 from service.domain.clock import rfc3339
 from service.domain.event import Event
 from service.domain.money import usd
-from service.store.ledger import Line
 
 router = APIRouter(prefix="/v1/nodes", tags=["nodes"])
 
@@ -62,7 +62,7 @@ class _Versioned(msgspec.Struct):
     "",
     status_code=201,
     operation_id="request_node",
-    responses=_CREATED | may_answer(400, 409, 413, 415, 422),
+    responses=_CREATED | may_answer(400, 403, 409, 413, 415, 422),
 )
 def request_node(
     body: NodeRequest,
@@ -122,7 +122,7 @@ def stop_node(node_id: str, nodes: NodesDep, version: VersionDep) -> Response:
     "/{node_id}:start",
     status_code=202,
     operation_id="start_node",
-    responses=_ACCEPTED | may_answer(404, 409, 412, 422),
+    responses=_ACCEPTED | may_answer(403, 404, 409, 412, 422),
 )
 def start_node(node_id: str, nodes: NodesDep, version: VersionDep) -> Response:
     """Ask for a stopped node to run again."""
@@ -145,6 +145,19 @@ def reimage_node(
 @router.get("/{node_id}", operation_id="get_node", responses=_NODE | may_answer(404, 422))
 def get_node(node_id: str, nodes: NodesDep) -> Response:
     """One node."""
+    return _document(nodes.shown(node_id), 200)
+
+
+@router.patch(
+    "/{node_id}",
+    operation_id="update_node",
+    responses=_NODE | may_answer(400, 404, 409, 412, 413, 415, 422),
+)
+def update_node(
+    node_id: str, body: ReattributionRequest, nodes: NodesDep, version: VersionDep
+) -> Response:
+    """Have another owner, team or other labels be charged from now on; the past stays as it is."""
+    nodes.reattribute(node_id, body.to_change(), version=version)
     return _document(nodes.shown(node_id), 200)
 
 
@@ -192,7 +205,19 @@ def list_node_ledger(
     """What was posted for the node, in the order in which it was."""
     found = nodes.ledger(node_id, query.after, query.one_more)
     page, token = query.cut(found, [line.id for line in found])
-    return EntryPage(entries=tuple(map(_entry, page)), next_page_token=token)
+    return EntryPage(entries=tuple(map(EntryView.of, page)), next_page_token=token)
+
+
+@router.get(
+    "/{node_id}/ledger/{number}",
+    operation_id="explain_ledger_entry",
+    responses=may_answer(404, 422),
+)
+def explain_ledger_entry(
+    node_id: str, number: Annotated[int, Path(ge=1, le=2**62)], explanations: ExplanationsDep
+) -> ExplanationView:
+    """One line of the ledger, down to its price and to how both ends of its interval are known."""
+    return ExplanationView.of(explanations.line(node_id, number))
 
 
 def _accepted(nodes: NodeService, node_id: str) -> Response:
@@ -212,20 +237,4 @@ def _event(number: int, event: Event) -> EventView:
         message=event.message,
         actor=event.actor,
         facts=dict(event.facts),
-    )
-
-
-def _entry(line: Line) -> EntryView:
-    return EntryView(
-        number=line.id,
-        usage_id=line.usage_id,
-        kind=line.kind,
-        start=rfc3339(line.charge_start),
-        end=rfc3339(line.charge_end),
-        chip_seconds=line.chip_seconds,
-        price_id=line.price_id,
-        usd_per_chip_hour=usd(line.price_nanos),
-        amount=usd(line.amount_nanos),
-        currency=line.currency,
-        posted_at=rfc3339(line.posted_at),
     )

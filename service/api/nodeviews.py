@@ -5,8 +5,12 @@ from __future__ import annotations
 from pydantic import Field
 
 from service.api.schemas import Page, Time, Usd, View
+from service.domain.clock import rfc3339
+from service.domain.money import usd
 from service.domain.node import Architecture, Asked, ProvisioningModel
+from service.domain.period import period_of
 from service.domain.placement import Outcome
+from service.store.ledger import Line
 
 
 class EndpointView(View):
@@ -91,7 +95,11 @@ class NodeView(View):
     ready_at: Time | None
     ended_at: Time | None
     deletes_at: Time | None = Field(description="When its time to live runs out.")
+    delete_requested_at: Time | None = Field(description="When its deletion was asked for.")
     delete_reason: str
+    overdue_since: Time | None = Field(
+        description="Since when its deletion should have been over and is not: an alarm was given."
+    )
     ttl_seconds: int | None
     max_wait_seconds: int | None
     valid_until: Time | None = Field(description="Given up when it was not READY by then.")
@@ -162,14 +170,50 @@ class EntryView(View):
     number: int = Field(examples=[1])
     usage_id: str
     kind: str = Field(description="`usage`, or `adjustment` of an earlier line.")
+    corrects: int | None = Field(description="The number of the line that this one adjusts.")
     start: Time
     end: Time
+    period: str = Field(
+        description="The month that it is billed in; not that of `start` where it corrects a month"
+        " that was closed.",
+        examples=["2026-11"],
+    )
     chip_seconds: int
     price_id: str
     usd_per_chip_hour: Usd
+    list_usd_per_chip_hour: Usd | None = Field(
+        description="On demand at list price; null where that was not known."
+    )
     amount: Usd
+    list_amount: Usd | None
     currency: str = Field(examples=["USD"])
     posted_at: Time
+
+    @classmethod
+    def of(cls, line: Line) -> EntryView:
+        """The view of a line."""
+        billed = line.charge_start if line.period is None else line.period
+        return cls(
+            number=line.id,
+            usage_id=line.usage_id,
+            kind=line.kind,
+            corrects=line.corrects_id,
+            start=rfc3339(line.charge_start),
+            end=rfc3339(line.charge_end),
+            period=period_of(billed).name,
+            chip_seconds=line.chip_seconds,
+            price_id=line.price_id,
+            usd_per_chip_hour=usd(line.price_nanos),
+            list_usd_per_chip_hour=_usd(line.list_price_nanos),
+            amount=usd(line.amount_nanos),
+            list_amount=_usd(line.list_nanos),
+            currency=line.currency,
+            posted_at=rfc3339(line.posted_at),
+        )
+
+
+def _usd(nanos: int | None) -> str | None:
+    return None if nanos is None else usd(nanos)
 
 
 class EntryPage(Page):

@@ -14,7 +14,7 @@ from service.application.prices import PriceQuery
 from service.domain.clock import rfc3339
 from service.domain.money import parse_usd, usd
 from service.domain.node import ProvisioningModel
-from service.domain.pricing import Price
+from service.domain.pricing import DiscountedPrice, Price
 
 router = APIRouter(prefix="/v1/prices", tags=["costs"])
 
@@ -57,6 +57,7 @@ class PriceRequest(Body):
     usd: str = Field(
         max_length=40, description="Dollars per unit, as a decimal string.", examples=["1.20"]
     )
+    currency: Name = Field(default="USD", description="Only USD is known.", examples=["USD"])
     effective_from: Instant | None = Field(
         default=None,
         description="Now by default; earlier only where no price was known.",
@@ -71,6 +72,13 @@ class PriceRequest(Body):
     @classmethod
     def _is_an_amount(cls, text: str) -> str:
         parse_usd(text)
+        return text
+
+    @field_validator("currency")
+    @classmethod
+    def _is_known(cls, text: str) -> str:
+        if text != "USD":
+            raise ValueError(f"prices are kept in USD; convert it, {text!r} is not known")
         return text
 
     def to_price(self) -> Price:
@@ -88,33 +96,52 @@ class PriceRequest(Body):
         )
 
 
+class TakenOff(View):
+    """A negotiated discount on a price, and what is paid with it."""
+
+    id: str = Field(description="See GET /v1/prices/discounts.")
+    percent: str = Field(examples=["12.5"])
+    usd: Usd = Field(description="Dollars per unit that are paid, with nine places.")
+    source: str
+
+
 class PriceView(View):
-    """One row of the price book."""
+    """One row of the price book, and the discount on it, if one is in force."""
 
     id: str = Field(examples=["v5e/on_demand/chip_hour/us-west4/2024-06-11"])
     generation: str = Field(examples=["v5e"])
     provisioning_model: str = Field(examples=["on_demand"])
     unit: Unit
     region: str = Field(description="A region, or a group of them.", examples=["us-west4"])
-    usd: Usd = Field(description="Dollars per unit, with nine places.")
+    usd: Usd = Field(description="Dollars per unit at list price, with nine places.")
+    discount: TakenOff | None = Field(description="Null where nothing is taken off.")
     effective_from: Time
     source: str = Field(description="Where it is known from.")
     confidence: str = Field(examples=["hand-copied"])
 
     @classmethod
     def of(cls, price: Price) -> PriceView:
-        """The view of a price."""
+        """The view of a price; of a discounted one, that of its list price."""
+        listed = price.listed if isinstance(price, DiscountedPrice) else price
         return cls(
-            id=price.id,
-            generation=price.generation,
-            provisioning_model=price.model,
-            unit="device_hour" if price.unit == "device_hour" else "chip_hour",
-            region=price.region,
-            usd=usd(price.nanos),
-            effective_from=rfc3339(price.effective_from),
-            source=price.source,
-            confidence=price.confidence,
+            id=listed.id,
+            generation=listed.generation,
+            provisioning_model=listed.model,
+            unit="device_hour" if listed.unit == "device_hour" else "chip_hour",
+            region=listed.region,
+            usd=usd(listed.nanos),
+            discount=_taken_off(price),
+            effective_from=rfc3339(listed.effective_from),
+            source=listed.source,
+            confidence=listed.confidence,
         )
+
+
+def _taken_off(price: Price) -> TakenOff | None:
+    if not isinstance(price, DiscountedPrice):
+        return None
+    off = price.discount
+    return TakenOff(id=off.id, percent=off.percent, usd=usd(price.nanos), source=off.source)
 
 
 class PricePage(Page):
@@ -125,7 +152,8 @@ class PricePage(Page):
 
 @router.get("", operation_id="list_prices", responses=may_answer(422))
 def list_prices(prices: PricesDep, query: Annotated[PricesQuery, Query()]) -> PricePage:
-    """The prices in force at an instant, by generation, model, unit and region."""
+    """The list prices in force at an instant, by generation, model, unit and region, each with the
+    negotiated discount that is in force then."""
     found, token = query.cut(prices.in_force(query.to_question()))
     return PricePage(prices=tuple(map(PriceView.of, found)), next_page_token=token)
 

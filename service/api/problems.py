@@ -23,6 +23,9 @@ MEDIA_TYPE = "application/problem+json"
 MAX_BODY_BYTES = 1024 * 1024
 """Larger bodies are refused; the largest sensible one is a startup script of 256 KiB."""
 
+BODY_LIMIT = "steward.body_limit"
+"""Where the guard notes in a request's scope how many bytes its body may have."""
+
 _TYPES = "urn:tpu-steward:problem:"
 _LONGEST_DETAIL = 2_000
 _LONGEST_PATH = 200
@@ -102,6 +105,7 @@ _BY_STATUS = {
 
 _TITLES = {
     400: "The body or the address cannot be read",
+    403: "A budget has no room for it",
     404: "There is no such thing",
     409: "The wish contradicts what is there",
     412: "Changed since you looked",
@@ -145,8 +149,10 @@ def may_answer(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 def too_large(scope: Scope) -> Response:
     """The answer to a body above the limit."""
-    detail = f"a body has at most {MAX_BODY_BYTES} bytes (1 MiB); send less"
-    return problem(scope, TOO_LARGE, detail, facts={"limit_bytes": MAX_BODY_BYTES})
+    limit = scope.get(BODY_LIMIT, MAX_BODY_BYTES)
+    size = "1 MiB" if limit == MAX_BODY_BYTES else f"{limit // 1_000_000} MB"
+    detail = f"a body has at most {limit} bytes ({size}); send less"
+    return problem(scope, TOO_LARGE, detail, facts={"limit_bytes": limit})
 
 
 def kind_of(error: errors.StewardError) -> Kind:

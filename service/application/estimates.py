@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Protocol
 
-from service.domain import catalog, tiers, wish
+from service.domain import catalog, plan, tiers, wish
 from service.domain.accelerators import AcceleratorType
-from service.domain.clock import HOUR, Clock
+from service.domain.clock import HOUR, Clock, rfc3339
+from service.domain.errors import Rejected
 from service.domain.estimate import Offer, offers
 from service.domain.node import ProvisioningModel
+from service.domain.plan import Need, Option
+from service.domain.pricing import PriceBook
 from service.domain.wish import Wish
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
@@ -22,26 +28,97 @@ _ASKED_FOR = (
 )
 
 
+_PLANNED = tuple(one for one in _ASKED_FOR if one is not ProvisioningModel.PREEMPTIBLE)
+"""Preemptible is spot with a limit of 24 hours, at the same price: nobody plans with it unasked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """For whom something is estimated; what is empty was not said."""
+
+    project: str = ""
+    team: str = ""
+    owner: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a cost would take of one budget. All in nano-dollars: `amount` is what the budget has
+    for its present period, `used` what is spent and set aside of it (None where one of its prices
+    is not known), `cost` what would be added."""
+
+    budget_id: str
+    name: str
+    amount: int
+    used: int | None
+    cost: int
+
+    @property
+    def left(self) -> int | None:
+        """What would be left; below zero where it does not fit."""
+        return None if self.used is None else self.amount - self.used - self.cost
+
+
+class Shares(Protocol):
+    """Whoever keeps the budgets."""
+
+    def share(self, caller: Caller, cost: int) -> Sequence[Share]:
+        """What a cost of so many nano-dollars would take of each budget that the caller spends."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The places where the hardware is offered, cheapest first, for a duration in seconds."""
+    """The places where the hardware is offered, cheapest first, for a duration in seconds.
+
+    `shares` are of the cheapest offer whose price is known; none where nobody asked for them.
+    """
 
     accelerator: AcceleratorType
     seconds: int
     offers: tuple[Offer, ...]
+    as_of: int
+    shares: tuple[Share, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Of what a plan may be made: one generation, one model, some regions, or any where None.
+    `deadline` is an instant in UTC seconds."""
+
+    generation: str | None = None
+    model: ProvisioningModel | None = None
+    regions: tuple[str, ...] = ()
+    deadline: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What fits the need, best first."""
+
+    need: Need
+    options: tuple[Option, ...]
     as_of: int
 
 
 class EstimateService:
     """Looks prices up for every place that a wish allows."""
 
-    def __init__(self, units: Units, prices: PriceShelf, clock: Clock) -> None:
+    def __init__(
+        self, units: Units, prices: PriceShelf, clock: Clock, shares: Shares | None = None
+    ) -> None:
         self._units = units
         self._prices = prices
         self._clock = clock
+        self._shares = shares
 
     def estimate(
-        self, wanted: Wish, model: ProvisioningModel | None, seconds: int = HOUR
+        self,
+        wanted: Wish,
+        model: ProvisioningModel | None,
+        seconds: int = HOUR,
+        caller: Caller | None = None,
     ) -> Estimate:
         """By zone and model (where None: every model, flex-start where it is sold for so long).
 
@@ -54,17 +131,67 @@ class EstimateService:
         tiers.run_limit(tiers.Terms(wanted.provisioning_model, ttl_seconds=seconds))
         flexible = _where_flexible(accelerator, seconds)
         now = self._clock()
-        with self._units.reading() as unit:
-            book = self._prices.book(unit)
         places = [
             (zone, str(one))
             for zone in zones
             for one in models
             if one is not ProvisioningModel.FLEX_START or zone in flexible
         ]
-        return Estimate(
-            accelerator, seconds, tuple(offers(accelerator, places, book, now, seconds)), now
+        found = tuple(offers(accelerator, places, self._book(), now, seconds))
+        return Estimate(accelerator, seconds, found, now, self._of_budgets(caller, found))
+
+    def plan(self, need: Need, terms: Terms) -> Plan:
+        """What fits a need, and what it costs by each model at the cheapest place.
+
+        Raises Rejected where the need makes no sense, or nothing can meet it.
+        """
+        now = self._clock()
+        if terms.deadline is not None:
+            if terms.deadline <= now:
+                raise Rejected(f"the deadline has passed: it is {rfc3339(now)}", field="deadline")
+            need = replace(need, available=terms.deadline - now)
+        known = catalog.load()
+        if terms.generation is not None:
+            known.generation(terms.generation)
+        options = plan.plan(
+            need,
+            known.served(terms.generation),
+            known.generations,
+            partial(_cheapest, self._book(), terms, now),
         )
+        return Plan(need, tuple(options), now)
+
+    def _book(self) -> PriceBook:
+        with self._units.reading() as unit:
+            return self._prices.book(unit)
+
+    def _of_budgets(self, caller: Caller | None, found: Sequence[Offer]) -> tuple[Share, ...]:
+        cost = next((offer.cost for offer in found if offer.cost is not None), None)
+        if self._shares is None or caller is None or cost is None:
+            return ()
+        return tuple(self._shares.share(caller, cost))
+
+
+def _cheapest(
+    book: PriceBook, terms: Terms, now: int, accelerator: AcceleratorType, seconds: int
+) -> list[Offer]:
+    """For each model its cheapest offer of a type, where it is sold that way for so long."""
+    models = _PLANNED if terms.model is None else (terms.model,)
+    within = catalog.load().zones_in(terms.regions) if terms.regions else None
+    found: list[Offer] = []
+    for model in models:
+        zones = _sold_in(accelerator, model, seconds)
+        places = [(zone, str(model)) for zone in zones if within is None or zone in within]
+        found += offers(accelerator, places, book, now, seconds)[:1]
+    return found
+
+
+def _sold_in(
+    accelerator: AcceleratorType, model: ProvisioningModel, seconds: int
+) -> tuple[str, ...]:
+    if model is ProvisioningModel.FLEX_START:
+        return _where_flexible(accelerator, seconds)
+    return catalog.load().zones_for(accelerator, model)
 
 
 def _where_flexible(accelerator: AcceleratorType, seconds: int) -> tuple[str, ...]:

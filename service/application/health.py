@@ -29,13 +29,14 @@ class Sight:
 @dataclass(frozen=True, slots=True)
 class Fleet:
     """The fleet as of now. `burn` is nano-dollars an hour for what is READY and priced; `unpriced`
-    the nodes that are READY at a price nobody knows."""
+    the nodes that are READY at a price nobody knows; `overdue` the deletions that do not end."""
 
     counts: Sequence[FleetCount]
     ready: int
     chips: int
     burn: int
     unpriced: int
+    overdue: int
     sights: Sequence[Sight]
     as_of: int
 
@@ -82,13 +83,14 @@ class HealthService:
             counts = unit.fleet.counts()
             sights = [Sight(project, *unit.leases.sight(project)) for project in self._projects]
             running = unit.fleet.running()
+            overdue = unit.fleet.overdue_number()
         burn = unpriced = chips = nodes = 0
         for sku, sku_nodes, sku_chips in running:
             nodes, chips = nodes + sku_nodes, chips + sku_chips
             rate = _rate(book, sku, now)
             burn += rate * sku_chips
             unpriced += 0 if rate else sku_nodes
-        return Fleet(counts, nodes, chips, burn, unpriced, sights, now)
+        return Fleet(counts, nodes, chips, burn, unpriced, overdue, sights, now)
 
     def overdue(self, limit: int) -> tuple[int, Sequence[Late]]:
         """How many deletions do not come to their end, and the oldest of them."""

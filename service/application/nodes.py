@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from service.application import quotas
+from service.application import holds, quotas
 from service.domain import alternatives, catalog, reimaging, tiers
+from service.domain.attribution import Reattribution, difference, reattributed
 from service.domain.clock import Clock
 from service.domain.connection import Connection, connection_to
 from service.domain.errors import Conflict, Rejected, StaleVersion
@@ -14,11 +15,11 @@ from service.domain.estimate import hourly, sku_of
 from service.domain.event import Event
 from service.domain.legacy import not_included
 from service.domain.metering import Meter
-from service.domain.names import cloud_id_for, new_id
-from service.domain.node import Asked, Node, NodeSpec
+from service.domain.node import Asked, Node
 from service.domain.pricing import PriceBook
 from service.domain.reimaging import Software
-from service.domain.wish import Wish
+from service.domain.request import first_events, requested
+from service.domain.wish import Understood, Wish
 from service.store.ledger import Line
 from service.store.listing import ANY, Filter, Page
 from service.store.pricebook import PriceShelf
@@ -87,10 +88,11 @@ class NodeService:
         with self._units.reading() as unit:
             book = self._prices.book(unit)
             meant = alternatives.settled(wanted, catalog.load(), _rate(wanted, book, now))
-            warnings = (*meant.warnings, *quotas.warnings(unit, meant.spec, now))
+            expected = quotas.warnings(unit, meant.spec, now)
+            meant = replace(meant, warnings=(*meant.warnings, *expected))
         for _ in range(ATTEMPTS):
             try:
-                return self._write(wanted, meant.spec, key, body_digest, actor, warnings)
+                return self._write(wanted, meant, key, body_digest, actor)
             except StaleVersion:
                 continue
         raise Conflict("the same name or key was written again and again; try once more")
@@ -159,6 +161,27 @@ class NodeService:
 
         return self._changed(node_id, version, change)
 
+    def reattribute(
+        self, node_id: str, wanted: Reattribution, *, version: int | None = None, actor: str = ""
+    ) -> Node:
+        """Have another owner, team or other labels be charged from now on; the past stays as it is.
+
+        Raises Rejected for labels that cannot be, Conflict for a node that is no more.
+        """
+
+        def change(unit: Unit, node: Node) -> Node:
+            now, latest = self._clock(), unit.attributions.of(node.id)[-1]
+            found = reattributed(node, wanted, latest, now)
+            if found is None:
+                return node
+            after, whose = found
+            unit.events.add(
+                Event(node.id, now, "asked", difference(node, after), actor or "caller")
+            )
+            return unit.nodes.reattribute(after, whose, now)
+
+        return self._changed(node_id, version, change)
+
     def connection(self, node_id: str) -> Connection:
         """How to reach a node; raises Conflict while it cannot be reached."""
         return connection_to(self.get(node_id))
@@ -186,13 +209,13 @@ class NodeService:
         list_cost: int | None = 0
         for usage in intervals:
             meter = Meter(usage, book, now)
-            listed = Meter(replace(usage, sku=replace(usage.sku, model="on_demand")), book, now)
             cost += meter.total()
             chip_seconds += usage.chips * meter.seconds(usage.start, meter.end, priced=True)
             uncertainty += meter.uncertainty()
             unpriced += meter.unpriced_seconds()
             if list_cost is not None:
-                list_cost = None if listed.unpriced_seconds() else list_cost + listed.total()
+                known = all(cut.listed is not None for cut in meter.cuts)
+                list_cost = list_cost + meter.list_charge(usage.start, meter.end) if known else None
         estimated = any(u.end is None or u.uncertain_seconds for u in intervals)
         return NodeCost(
             cost,
@@ -225,37 +248,21 @@ class NodeService:
         return named or self._projects[0]
 
     def _write(
-        self,
-        wanted: Wish,
-        spec: NodeSpec,
-        key: str | None,
-        body_digest: str,
-        actor: str,
-        warnings: tuple[str, ...],
+        self, wanted: Wish, meant: Understood, key: str | None, body_digest: str, actor: str
     ) -> Requested:
         now = self._clock()
-        with self._units() as unit:
+        with holds.admitting(self._units, self._clock) as unit:
             if key is not None:
                 known = unit.idempotency_keys.find(actor, key, body_digest)
                 if known is not None:
-                    return Requested(unit.nodes.get(known), warnings, created=False)
-            node = _new_node(wanted, spec, now)
+                    return Requested(unit.nodes.get(known), meant.warnings, created=False)
+            node = requested(wanted, meant.spec, now)
             unit.nodes.add(node)
-            images = dict.fromkeys(one.runtime_version for one in spec.possible)
-            message = f"asked for: {' or '.join(spec.accelerator_types)}, {spec.provisioning_model}"
-            unit.events.add(
-                Event(
-                    node.id,
-                    now,
-                    "asked",
-                    f"{message}, {' or '.join(images)}, in {' or '.join(spec.zones[:3])}",
-                    actor or "caller",
-                    {"zones": list(spec.zones), "warnings": list(warnings)},
-                )
-            )
+            holds.place(unit, node, self._prices, now)
+            unit.events.add(*first_events(node, meant, actor))
             if key is not None:
                 unit.idempotency_keys.add(actor, key, body_digest, node.id, now)
-        return Requested(node, warnings, created=True)
+        return Requested(node, meant.warnings, created=True)
 
     def _ask(self, node_id: str, asked: Asked, version: int | None, actor: str) -> Node:
         return self._changed(
@@ -268,7 +275,7 @@ class NodeService:
         """Make the change in one unit of work; if any version does, again when overtaken."""
         for _ in range(ATTEMPTS):
             try:
-                with self._units() as unit:
+                with holds.admitting(self._units, self._clock) as unit:
                     node = unit.nodes.get(node_id)
                     _check_version(node, version)
                     return change(unit, node)
@@ -282,6 +289,7 @@ class NodeService:
             return node
         _check(node, asked)
         now = self._clock()
+        holds.on_asked(unit, node, asked, self._prices, now)
         unit.events.add(Event(node.id, now, "asked", _SENTENCES[asked], actor or "caller"))
         requested_at = now if asked is Asked.ABSENT else None
         return unit.nodes.save(
@@ -327,22 +335,3 @@ def _check(node: Node, asked: Asked) -> None:
             " cloud stops only single-host nodes that are neither spot nor preemptible; delete it",
             field="state",
         )
-
-
-def _new_node(wanted: Wish, spec: NodeSpec, now: int) -> Node:
-    node_id = new_id()
-    name = wanted.name or f"{spec.generation}-{node_id[-8:]}"
-    return Node(
-        id=node_id,
-        name=name,
-        owner=wanted.owner,
-        team=wanted.team,
-        labels=dict(wanted.labels),
-        spec=spec,
-        created_at=now,
-        state_since=now,
-        seen_at=now,
-        zone=spec.zones[0],
-        cloud_id=cloud_id_for(name, node_id, 1),
-        next_try_at=now,
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -13,6 +13,7 @@ from service.domain.event import Event
 from service.domain.garbage import names_of
 from service.domain.node import Node
 from service.domain.orphan import ADOPTED, DELETE, Kind, Orphan, hourly_cost, is_billed
+from service.store.orphans import Alike
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
@@ -37,17 +38,25 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """Several orphans: what they cost an hour in nano-dollars where that is known, and how many are
-    billed at a price that nobody knows."""
+    """Several orphans: how many there are, what they cost an hour in nano-dollars where that is
+    known, and how many are billed at a price that nobody knows."""
 
-    hourly: int
-    unpriced: int
+    number: int = 0
+    hourly: int = 0
+    unpriced: int = 0
+
+    def __add__(self, other: Sum) -> Sum:
+        return Sum(
+            self.number + other.number,
+            self.hourly + other.hourly,
+            self.unpriced + other.unpriced,
+        )
 
 
 def summed(some: Sequence[Seen]) -> Sum:
-    """What they cost together."""
+    """What they are together."""
     unpriced = sum(one.billed and one.hourly is None for one in some)
-    return Sum(sum(one.hourly or 0 for one in some), unpriced)
+    return Sum(len(some), sum(one.hourly or 0 for one in some), unpriced)
 
 
 class OrphanService:
@@ -75,6 +84,16 @@ class OrphanService:
             seen = self._look(unit, unit.orphans.present(projects))
         wanted = [one for one in seen if kind in (None, one.orphan.kind)]
         return sorted(wanted, key=lambda one: (-(one.hourly or 0), one.orphan.shown.path))
+
+    def totals(self) -> Mapping[Kind, Sum]:
+        """What there is of each kind, for whoever asks again and again: they are counted, and not
+        read one by one."""
+        totals = dict.fromkeys(Kind, Sum())
+        with self._units.reading() as unit:
+            now, book = self._clock(), self._prices.book(unit)
+            for some in unit.orphans.alike(self._projects):
+                totals[some.kind] += _sum_of(some, hourly_cost(some.shown, book, now))
+        return totals
 
     def delete(self, orphan_id: str, *, confirm: str = "", actor: str = "") -> Seen:
         """Ask for the end of one; asking twice is asking once.
@@ -152,6 +171,11 @@ class OrphanService:
             except StaleVersion:
                 continue
         raise Conflict("it is being changed over and over; try once more")
+
+
+def _sum_of(some: Alike, hourly: int | None) -> Sum:
+    unpriced = some.number if hourly is None and is_billed(some.shown) else 0
+    return Sum(some.number, some.number * (hourly or 0), unpriced)
 
 
 def _check_confirmed(orphan: Orphan, confirm: str) -> None:

@@ -5,16 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from service.application.discounts import DiscountService
 from service.domain import catalog
 from service.domain.clock import Clock, rfc3339
 from service.domain.errors import Rejected
 from service.domain.names import new_id
-from service.domain.pricing import Price, PriceBook, check_price, group_of, series_of
+from service.domain.prices import check_open
+from service.domain.pricing import (
+    MAX_NANOS_PER_UNIT,
+    Price,
+    PriceBook,
+    check_price,
+    group_of,
+    manual_id,
+    series_of,
+)
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
-
-MAX_USD = 100_000 * 1_000_000_000
-"""A sanity bound in nano-dollars per unit: no chip costs a hundred thousand dollars an hour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,33 +41,36 @@ class PriceService:
         self._units = units
         self._prices = prices
         self._clock = clock
+        self.discounts = DiscountService(units, clock)
 
     def in_force(self, query: PriceQuery) -> Sequence[Price]:
-        """The prices in force at an instant, by generation, model, unit and region.
+        """The prices in force at an instant, by generation, model, unit and region; where a
+        discount is in force too, as a DiscountedPrice that names its list price.
 
         For a region, what its group costs is answered where the region has no price of its own.
         """
-        now = self._clock()
+        at = self._clock() if query.at is None else query.at
         if query.generation:
             catalog.load().generation(query.generation)
         with self._units.reading() as unit:
             book = self._prices.book(unit)
         found = [
             price
-            for price in book.in_force(now if query.at is None else query.at)
+            for price in book.in_force(at)
             if query.generation in ("", price.generation)
             and (not query.model or series_of(query.model) == series_of(price.model))
             and query.region in ("", price.region, *_members(price, query.region))
         ]
         if query.region:
             found = _most_specific(found, query.region)
-        return sorted(found, key=lambda p: (p.generation, p.model, p.unit, p.region))
+        found.sort(key=lambda p: (p.generation, p.model, p.unit, p.region))
+        return [book.paid(price, at) for price in found]
 
     def add(self, price: Price) -> Price:
         """Enter a price by hand. Raises Rejected where it would rewrite the past.
 
-        It may be dated back only where no price was known: that fills a gap and changes nothing
-        that was ever charged. An `effective_from` of 0 is now.
+        It may be dated back only where no price was known, and not into a month that is closed:
+        that fills a gap and changes nothing that was ever charged. An `effective_from` of 0 is now.
         """
         now = self._clock()
         price = replace(price, effective_from=price.effective_from or now)
@@ -69,9 +79,10 @@ class PriceService:
             check_price(price)
         except ValueError as error:
             raise Rejected(str(error), field="usd") from None
-        if price.nanos > MAX_USD:
+        if price.nanos > MAX_NANOS_PER_UNIT:
             raise Rejected("that is more than any chip costs; check the unit", field="usd")
-        entered = replace(price, id=f"manual/{new_id()}", recorded_at=now)
+        check_open(price.effective_from, now, "effective_from")
+        entered = replace(price, id=manual_id(new_id()), recorded_at=now)
         with self._units() as unit:
             if price.effective_from < now:
                 _check_fills_a_gap(self._prices.book(unit), entered, now)

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from service.application.budgets import BudgetService
 from service.application.capacity import CapacityService
 from service.application.costs import CostService
 from service.application.estimates import EstimateService
+from service.application.explanations import ExplanationService
+from service.application.exports import ExportService
+from service.application.forecasts import ForecastService
 from service.application.health import HealthService
 from service.application.nodes import NodeService
 from service.application.orphans import OrphanService
 from service.application.prices import PriceService
 from service.application.quotas import QuotaService
+from service.application.reconciliations import ReconciliationService
+from service.application.statements import StatementService
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +26,15 @@ class Services:
 
     nodes: NodeService
     costs: CostService
+    statements: StatementService
+    explanations: ExplanationService
     estimates: EstimateService
+    exports: ExportService
+    forecasts: ForecastService
     prices: PriceService
+    budgets: BudgetService
     capacity: CapacityService
     quotas: QuotaService
+    reconciliations: ReconciliationService
     orphans: OrphanService
     health: HealthService

@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from service.cli import (
+    budgets,
     catalog,
     costs,
     daemon,
@@ -17,6 +18,7 @@ from service.cli import (
     migrate,
     nodes,
     orphans,
+    plan,
     prices,
     runtimes,
     serve,
@@ -55,12 +57,14 @@ for command in (
     daemon.daemon,
     emulator.emulator,
     migrate.migrate,
-    costs.costs,
     estimate.estimate,
+    plan.plan,
 ):
     app.command()(command)
 app.add_typer(nodes.app, name="nodes")
+app.add_typer(costs.app, name="costs")
 app.add_typer(orphans.app, name="orphans")
 app.add_typer(runtimes.app, name="runtimes")
 app.add_typer(prices.app, name="prices")
+app.add_typer(budgets.app, name="budgets")
 app.add_typer(catalog.app, name="catalog")

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
 import httpx2
 from pydantic import SecretStr
@@ -66,10 +66,17 @@ class Client:
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """Call the API. Raises Unreachable, or Failure with what the API says is wrong."""
-        try:
+        with self._reaching():
             response = self._http.request(
                 method, path, params=_said(params), json=body, headers=headers
             )
+        return self._read(response)
+
+    @contextmanager
+    def _reaching(self) -> Iterator[None]:
+        """Says in a line what keeps the service from answering."""
+        try:
+            yield
         except httpx2.TimeoutException:
             raise Unreachable(f"{self._url} gave no answer in {TIMEOUT_SECONDS:.0f} s") from None
         except httpx2.ConnectError:
@@ -78,7 +85,31 @@ class Client:
             ) from None
         except httpx2.HTTPError as error:
             raise Unreachable(f"{self._url} gave no usable answer: {error}") from None
+
+    def send(self, path: str, content: BinaryIO, params: Params | None = None) -> Answer:
+        """Send a file as it is, however large it is and however long its reading takes. Raises as
+        `ask` does."""
+        with self._reaching():
+            response = self._http.post(
+                path,
+                params=_said(params),
+                content=content,
+                headers={"Content-Type": "application/octet-stream"},
+                timeout=httpx2.Timeout(TIMEOUT_SECONDS, read=None),
+            )
         return self._read(response)
+
+    def stream(self, path: str, params: Params | None = None) -> Iterator[bytes]:
+        """Read a file, a piece at a time. Raises as `ask` does, and Unreachable where it breaks
+        off: what came until then is not the whole of it."""
+        with (
+            self._reaching(),
+            self._http.stream("GET", path, params=_said(params)) as response,
+        ):
+            if not response.is_success:
+                response.read()
+                self._read(response)
+            yield from response.iter_bytes()
 
     def pages(self, path: str, noun: str, params: Params | None = None) -> Answer:
         """Read a list to its end: one page as it is, more of them as one."""

@@ -9,13 +9,21 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from service.cli import options
+from service.cli import exports, forecast, options, reconcile, statements
 from service.cli.client import connected
 from service.cli.render import as_json, echo, table
 from service.cli.wording import NOTHING, chip_hours, moment, money
 
+app = typer.Typer(help="Say what was spent.", invoke_without_command=True, rich_markup_mode=None)
+app.command("export")(exports.export)
+app.command("forecast")(forecast.forecast)
+app.command("reconcile")(reconcile.reconcile)
+app.command("statement")(statements.statement)
 
-def costs(
+
+@app.callback()
+def costs(  # noqa: PLR0913, PLR0917 - each is an option of the command line
+    context: typer.Context,
     window: Annotated[
         str, typer.Option(metavar="WINDOW", help="7d, 24h, today, mtd, or two instants: A,B.")
     ] = "7d",
@@ -41,6 +49,8 @@ def costs(
     json: options.Json = False,
 ) -> None:
     """Say what was spent."""
+    if context.invoked_subcommand is not None:
+        return
     asked = {
         "window": window,
         "aggregate": ",".join(aggregate or ()),

@@ -28,6 +28,12 @@ def estimate(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     duration: Annotated[
         int, typer.Option("--for", parser=options.seconds, metavar="DURATION", help="How long.")
     ] = options.AN_HOUR,
+    team: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Whose budgets are looked at.")
+    ] = None,
+    owner: Annotated[str | None, typer.Option(metavar="NAME", help="The same.")] = None,
+    project: Annotated[str | None, typer.Option(metavar="PROJECT", help="The same.")] = None,
+    label: options.Labels = None,
     json: options.Json = False,
 ) -> None:
     """Say what a node would cost, before it is asked for."""
@@ -42,6 +48,10 @@ def estimate(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             provisioning_model, spot=spot, preemptible=preemptible, flex_start=flex_start
         ),
         "duration_seconds": duration,
+        "team": team,
+        "owner": owner,
+        "project": project,
+        "labels": options.mapping(label, "--label"),
     }
     with connected() as client:
         said = {name: value for name, value in body.items() if value is not None}
@@ -76,3 +86,9 @@ def show(estimate: Mapping[str, Any]) -> None:
             for offer, chip_hour, hour in zip(offers, per_chip, column(rates), strict=True)
         ),
     )
+    for budget in estimate.get("budgets", ()):
+        name, left = budget["name"] or budget["budget_id"], budget["left"]
+        fits = "left after it" if budget["fits"] else "and so it does not fit"
+        rest = "what is left nobody knows" if left is None else f"{money(left)} {fits}"
+        percent, amount = budget["percent"], money(budget["amount"])
+        echo(f"{name}: the cheapest takes {percent} % of {amount}; {rest}")

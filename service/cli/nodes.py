@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
 
 import typer
 
@@ -58,12 +59,7 @@ def list_nodes(  # noqa: PLR0913, PLR0917 - each is an option of the command lin
 @app.command()
 def show(node: options.NodeName, json: options.Json = False) -> None:
     """Show everything about a node."""
-    with connected() as client:
-        answer = client.get(f"/v1/nodes/{find_node(client, node)}")
-    if json:
-        as_json(answer)
-    else:
-        nodeview.show_node(answer.value)
+    _get(node, "", nodeview.show_node, json=json)
 
 
 @app.command()
@@ -124,52 +120,77 @@ def reimage(
         echo(f"{after['name']} is {after['state']} and is to run {after['runtime_version']}")
 
 
-@app.command()
-def connect(node: options.NodeName, json: options.Json = False) -> None:
-    """Say how TensorFlow, PyTorch/XLA and JAX reach a node, ready to paste."""
+@app.command("set")
+def set_(
+    node: options.NodeName,
+    team: Annotated[str | None, typer.Option(metavar="TEAM", help="Whose money it is.")] = None,
+    owner: Annotated[str | None, typer.Option(metavar="NAME", help="Whose node it is.")] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option("--label", metavar="KEY=VALUE", help="May be said again; KEY= takes it away."),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Have another team, owner or other labels be charged from now on."""
+    labels = {key: value or None for key, value in options.pairs(label, "--label")}
+    said = {"team": team, "owner": owner, "labels": labels or None}
+    body = {name: value for name, value in said.items() if value is not None}
+    if not body:
+        raise typer.BadParameter("say at least one", param_hint="--team / --owner / --label")
     with connected() as client:
-        answer = client.get(f"/v1/nodes/{find_node(client, node)}/connection")
+        answer = client.ask("PATCH", f"/v1/nodes/{find_node(client, node)}", body=body)
     if json:
         as_json(answer)
     else:
-        show_connection(answer.value)
+        after = answer.value
+        whose = ", ".join(after[name] for name in ("team", "owner") if after[name])
+        echo(f"{after['name']} is charged from now on to {whose or 'nobody'}")
+
+
+@app.command()
+def connect(node: options.NodeName, json: options.Json = False) -> None:
+    """Say how TensorFlow, PyTorch/XLA and JAX reach a node, ready to paste."""
+    _get(node, "/connection", show_connection, json=json)
 
 
 @app.command()
 def events(node: options.NodeName, json: options.Json = False) -> None:
     """Tell a node's story."""
-    with connected() as client:
-        path = f"/v1/nodes/{find_node(client, node)}/events"
-        answer = client.pages(path, "events")
-    if json:
-        as_json(answer)
-    else:
-        nodeview.show_events(answer.value["events"])
+    _pages(node, "events", "events", nodeview.show_events, json=json)
 
 
 @app.command()
 def cost(node: options.NodeName, json: options.Json = False) -> None:
     """Say what a node has cost so far, to the second."""
-    with connected() as client:
-        answer = client.get(f"/v1/nodes/{find_node(client, node)}/cost")
-    if json:
-        as_json(answer)
-    else:
-        nodeview.show_cost(answer.value)
+    _get(node, "/cost", nodeview.show_cost, json=json)
 
 
 @app.command()
 def ledger(node: options.NodeName, json: options.Json = False) -> None:
     """List what was posted for a node."""
+    _pages(node, "ledger", "entries", nodeview.show_ledger, json=json)
+
+
+def _get(node: str, tail: str, show: Callable[[Mapping[str, Any]], None], *, json: bool) -> None:
+    """Show what there is of a node under its path."""
     with connected() as client:
-        path = f"/v1/nodes/{find_node(client, node)}/ledger"
-        answer = client.pages(path, "entries")
+        answer = client.get(f"/v1/nodes/{find_node(client, node)}{tail}")
     if json:
         as_json(answer)
-    elif answer.value["entries"]:
-        nodeview.show_ledger(answer.value["entries"])
     else:
-        echo("nothing is posted yet; what runs is posted at each full hour")
+        show(answer.value)
+
+
+def _pages(
+    node: str, tail: str, noun: str, show: Callable[[Sequence[Any]], None], *, json: bool
+) -> None:
+    """Show all there is of a list under its path."""
+    with connected() as client:
+        answer = client.pages(f"/v1/nodes/{find_node(client, node)}/{tail}", noun)
+    if json:
+        as_json(answer)
+    else:
+        show(answer.value[noun])
 
 
 def _change(node: str, verb: str, goal: Goal, timeout: int | None, *, json: bool) -> None:

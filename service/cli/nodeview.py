@@ -128,6 +128,7 @@ def _facts(node: View, now: int) -> Iterator[tuple[str, Cell]]:
     yield "State", Text.assemble(shown_state(node), f", for {since(node['state_since'], now)}")
     yield "Queue", queue_line(node)
     yield "Gives up", gives_up(node, now)
+    yield "Overdue", _overdue(node, now)
     yield "Last error", node["last_error"]
     yield "Hardware", _hardware(node)
     yield "Or made of", " or ".join(_other_types(node))
@@ -157,6 +158,14 @@ def _dates(node: View, now: int) -> Iterator[tuple[str, str]]:
     if node["ended_at"]:
         yield "Ended", f"{moment(node['ended_at'])} UTC"
     yield "Deleted for", node["delete_reason"] or ""
+
+
+def _overdue(node: View, now: int) -> str:
+    """What is wrong where its deletion does not end."""
+    if not node.get("overdue_since"):
+        return ""
+    asked = since(node["delete_requested_at"], now)
+    return f"its deletion was asked for {asked} ago and is not over; it is tried again for ever"
 
 
 def _other_types(node: View) -> list[str]:
@@ -227,6 +236,9 @@ def _is_zero(amount: str) -> bool:
 
 def show_ledger(entries: Sequence[View]) -> None:
     """What was posted for a node, and its sum."""
+    if not entries:
+        echo("nothing is posted yet; what runs is posted at each full hour")
+        return
     prices = column([entry["usd_per_chip_hour"] for entry in entries])
     amounts = column([entry["amount"] for entry in entries])
     table(

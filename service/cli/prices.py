@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
-from service.cli import options
+from service.cli import discounts, options
 from service.cli.client import connected
 from service.cli.render import as_json, echo, table
 from service.cli.wording import NOTHING, column
 
 app = typer.Typer(help="The price book.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(discounts.app, name="discount")
 
 
 @app.command("list")
@@ -26,7 +28,7 @@ def list_prices(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """List the prices that are in force."""
+    """List the prices that are in force, and what discounts leave of them."""
     asked = {"generation": generation, "provisioning_model": model, "region": region, "at": at}
     with connected() as client:
         answer = client.pages("/v1/prices", "prices", asked)
@@ -36,18 +38,32 @@ def list_prices(
         echo("no such price is known")
     else:
         prices = answer.value["prices"]
+        some_are_less = any(price.get("discount") for price in prices)
+        paid = column([(price.get("discount") or price)["usd"] for price in prices])
         table(
-            ["GENERATION", "MODEL", "REGION", ">PRICE", "PER", "SINCE", "SOURCE"],
+            [
+                *("GENERATION", "MODEL", "REGION", ">PRICE"),
+                *((">DISCOUNT", ">PAID") if some_are_less else ()),
+                *("PER", "SINCE", "SOURCE"),
+            ],
             (
                 [
                     price["generation"],
                     price["provisioning_model"],
                     price["region"] or NOTHING,
                     amount,
+                    *((_percent(price), less) if some_are_less else ()),
                     price["unit"].replace("_", "-"),
                     price["effective_from"][:10],
                     price["source"],
                 ]
-                for price, amount in zip(prices, column([p["usd"] for p in prices]), strict=True)
+                for price, amount, less in zip(
+                    prices, column([p["usd"] for p in prices]), paid, strict=True
+                )
             ),
         )
+
+
+def _percent(price: Mapping[str, Any]) -> str:
+    discount = price.get("discount")
+    return f"{discount['percent']} %" if discount else NOTHING

@@ -11,11 +11,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from service.domain.budgets import Budget
+from service.domain.evidence import Termination
 from service.domain.node import Architecture, CloudNode, NodeSpec, Place
+from service.domain.notification import Notification
 from service.domain.operation import Operation
 from service.domain.queue import QueuedResource
+from service.domain.skus import SkuFacts
 
-__all__ = ["EVERYWHERE", "Inventory", "Operation", "Order", "Queue", "Sighting", "TpuCloud"]
+__all__ = [
+    "EVERYWHERE",
+    "History",
+    "Inventory",
+    "Operation",
+    "Order",
+    "PriceFeed",
+    "Queue",
+    "Sighting",
+    "TpuCloud",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,4 +174,39 @@ class TpuCloud(Protocol):
         self, project: str, zone: str, architecture: Architecture = Architecture.VM
     ) -> Sequence[str]:
         """The accelerator types that the zone offers as nodes of that architecture."""
+        ...
+
+
+class PriceFeed(Protocol):
+    """The public price list of the cloud. It says what things cost, not what is to be had."""
+
+    def skus(self) -> Sequence[SkuFacts]:
+        """Every SKU that is about TPUs, each with the price in force now and since when, and with
+        all that looks like one: `service.domain.skus.read` tells them apart.
+
+        One page that fails fails the whole. It may take minutes, so nobody holds a transaction.
+        """
+        ...
+
+
+class History(Protocol):
+    """What the cloud has written down of its own doings, for all who come late."""
+
+    def terminations(self, project: str, since: int, until: int) -> Sequence[Termination]:
+        """Every node of a project that the cloud itself took away in [since, until), as far as is
+        written down by now: entries come late, and some come twice.
+
+        One page that fails fails the whole.
+        """
+        ...
+
+
+class Messenger(Protocol):
+    """Takes messages to people outside."""
+
+    def send(self, one: Notification, budget: Budget, now: int) -> None:
+        """Send a message to those whom the budget names, and wait for no longer than some seconds.
+
+        Raises InvalidRequest when it can never arrive, another CloudError when it may later.
+        """
         ...

@@ -66,8 +66,8 @@ def _believe_part(
     if belief.node.state != one.state:
         unit.observations.add(_observation(belief, looking, pen.source))
     if belief.usage is not None and belief.usage != running:
-        _write_usage(unit, replace(belief.usage, slice=number), pen.book, looking.now)
-    unit.events.add(*(_of_slice(event, number) for event in belief.events))
+        write_usage(unit, replace(belief.usage, slice=number), pen.book, looking.now)
+    unit.events.add(*(of_slice(event, number) for event in belief.events))
     return belief.node
 
 
@@ -103,7 +103,7 @@ def _end_part(unit: Unit, one: Node, number: int, looking: Looking, book: PriceB
     usage = gone(one, unit.usage.running(one.id, number), looking)
     if usage is None:
         return one
-    _write_usage(unit, replace(usage, slice=number), book, looking.now)
+    write_usage(unit, replace(usage, slice=number), book, looking.now)
     if one.up_since is not None or usage.start_evidence is Evidence.UNSEEN:
         return one
     first = usage.start if one.ready_at is None else one.ready_at
@@ -122,14 +122,17 @@ def end_placement(
     unit.events.add(Event(node.id, now, "placement", message, facts={"outcome": outcome}))
 
 
-def _of_slice(event: Event, number: int) -> Event:
+def of_slice(event: Event, number: int) -> Event:
+    """The event as one of that slice; as it is where the node is not made of several."""
     if number == WHOLE:
         return event
     return replace(event, message=f"slice {number}: {event.message}")
 
 
-def _write_usage(unit: Unit, usage: Usage, book: PriceBook, now: int) -> None:
+def write_usage(unit: Unit, usage: Usage, book: PriceBook, now: int) -> None:
+    """Write down what is now believed of usage, and bring the ledger to it."""
     unit.usage.save(usage)
+    unit.beliefs.add(usage, now)
     post(unit, usage, book, now)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from service.domain.clock import HOUR, floor_to
-from service.domain.metering import Meter, Usage, desired_entries, entries_to_post
+from service.domain.ledger import desired_entries, entries_to_post
+from service.domain.metering import Meter, Usage
 from service.domain.pricing import PriceBook
 from service.store.unit import Unit
 
@@ -18,12 +19,14 @@ def post(unit: Unit, usage: Usage, book: PriceBook, now: int) -> Usage:
     until = closed_hour if usage.end is None else usage.end
     start = usage.start if usage.dirty else usage.posted_until
     first_hour = 0 if usage.dirty else floor_to(start, HOUR)  # it may once have begun sooner
-    meter = Meter(usage, book, until)
+    whose = unit.attributions.of(usage.node_id)
+    meter = Meter(usage, book, until, whose)
     wanted = desired_entries(meter, start, meter.end)
     posted = unit.ledger.posted(usage.id, first_hour)
     entries = list(entries_to_post(usage.id, wanted, posted))
-    unit.ledger.post(entries, usage, now)
-    unit.costs.add(entries, usage)
+    by_beginning = {one.since: one for one in whose}
+    unit.ledger.post(entries, usage, by_beginning, now)
+    unit.costs.add(entries, usage, by_beginning)
     unpriced = meter.unpriced_seconds()
     after = unit.usage.posted(usage, meter.end, unpriced)
     amount = sum(entry.amount for entry in entries)

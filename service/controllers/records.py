@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from service.cloud.ports import Operation, TpuCloud
 from service.domain.errors import CloudError, CloudNotFound
-from service.domain.node import Node
+from service.domain.node import Node, Place
 from service.domain.observation import Looking
 from service.domain.slices import numbers, part
 
@@ -30,6 +30,17 @@ class Records:
         if key not in self._by_zone:
             self._by_zone[key] = self._listed(*key)
         return self._by_zone[key].get(node.place.path, ())
+
+    def birth(self, place: Place) -> int | None:
+        """When what is at that place was created, None when the cloud does not remember.
+
+        Raises CloudError when it gives no answer: another time it may.
+        """
+        key = place.project, place.zone
+        if key not in self._by_zone:
+            self._by_zone[key] = self._by_target(*key)
+        known = self._by_zone[key].get(place.path, ())
+        return max((one.created_at for one in known if one.verb == "create"), default=None)
 
     def looking(self, node: Node, now: int, asked: int | None = None) -> Callable[[Node], Looking]:
         """How a node that is gone, or each of its slices, is to be looked at; asked for beforehand,
@@ -55,10 +66,13 @@ class Records:
             return None
 
     def _listed(self, project: str, zone: str) -> dict[str, list[Operation]]:
-        by_target: dict[str, list[Operation]] = defaultdict(list)
         try:
-            for operation in self._cloud.operations(project, zone):
-                by_target[operation.target].append(operation)
+            return self._by_target(project, zone)
         except CloudError:
             return {}
+
+    def _by_target(self, project: str, zone: str) -> dict[str, list[Operation]]:
+        by_target: dict[str, list[Operation]] = defaultdict(list)
+        for operation in self._cloud.operations(project, zone):
+            by_target[operation.target].append(operation)
         return by_target

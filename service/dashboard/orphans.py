@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from service.application.orphans import Kind, Seen, Sum, summed
@@ -85,18 +84,17 @@ def orphans_of(services: Services) -> OrphansPage:
     some = services.orphans.all()
     return OrphansPage(
         notices=tuple(doubts_of(fleet)),
-        found=found_in(some),
+        found=found_in(summed(some)),
         rows=tuple(_row(one, fleet.as_of) for one in some[:SHOWN]),
         left_out=max(0, len(some) - SHOWN),
         as_of=moment(fleet.as_of),
     )
 
 
-def found_in(some: Sequence[Seen]) -> Found:
-    """What they are together."""
-    total: Sum = summed(some)
+def found_in(total: Sum) -> Found:
+    """What they are together, in words."""
     unpriced = count(total.unpriced, "more") if total.unpriced else ""
-    return Found(len(some), money(total.hourly), bool(total.hourly or total.unpriced), unpriced)
+    return Found(total.number, money(total.hourly), bool(total.hourly or total.unpriced), unpriced)
 
 
 def _row(seen: Seen, now: int) -> OrphanRow:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from service.application.costs import Question
 from service.application.health import Fleet
 from service.application.nodes import Filter
+from service.application.orphans import Sum
 from service.application.services import Services
 from service.dashboard.figures import Moment, count, moment, money
 from service.dashboard.notices import Alarms, alarms_of, notices_of
@@ -14,6 +15,7 @@ from service.dashboard.orphans import Found, found_in
 from service.dashboard.rows import NodeRow, row_of
 from service.dashboard.series import GROUPINGS
 from service.dashboard.spending import WINDOWS, Spending, of_last_day, spending_of
+from service.domain.budgets import Period
 from service.domain.errors import Rejected
 from service.domain.node import ENDED
 
@@ -45,6 +47,15 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
+class Ahead:
+    """What the month is expected to come to, within which band, and how that was found."""
+
+    mid: str
+    note: str
+    method: str
+
+
+@dataclass(frozen=True, slots=True)
 class Figures:
     """The three sums, and what they are made of."""
 
@@ -54,6 +65,7 @@ class Figures:
     month_since: str
     month_as_of: Moment
     today: str
+    forecast: Ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +99,7 @@ def overview_of(services: Services, view: View) -> Overview:
         as_of=moment(fleet.as_of),
         alarms=alarms_of(services.health, fleet.as_of),
         notices=tuple(notices_of(fleet)),
-        orphans=found_in(services.orphans.all()),
+        orphans=found_in(sum(services.orphans.totals().values(), Sum())),
         figures=Figures(
             burn=money(fleet.burn),
             running=_running(fleet),
@@ -95,6 +107,7 @@ def overview_of(services: Services, view: View) -> Overview:
             month_since=moment(month.window.start).date,
             month_as_of=moment(month.as_of),
             today=money(of_last_day(report)),
+            forecast=_ahead(services),
         ),
         spending=spending_of(report, grouping),
         nodes=rows,
@@ -103,6 +116,20 @@ def overview_of(services: Services, view: View) -> Overview:
         ended=ended,
         first_use=not rows and not ended and not view.after,
     )
+
+
+def _ahead(services: Services) -> Ahead:
+    outlook = services.forecasts.outlook({}, Period.MONTH, "UTC")
+    found = outlook.forecast
+    band = found.total
+    note = f"{money(band.low)} to {money(band.high)}" if band.low < band.high else "no band yet"
+    last = outlook.last
+    if last is None or last.permille is None:
+        return Ahead(money(band.mid), note, found.said)
+    percent = f"{abs(last.permille) // 10}.{abs(last.permille) % 10} %"
+    wrong = f"{percent} too {'low' if last.permille < 0 else 'high'}" if last.permille else "right"
+    said = f"{found.said} Last month's, at half time, was {wrong}."
+    return Ahead(money(band.mid), note, said)
 
 
 def _running(fleet: Fleet) -> str:

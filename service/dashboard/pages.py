@@ -16,9 +16,11 @@ from fastapi.templating import Jinja2Templates
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from service.application.services import Services
+from service.dashboard.budgets import budgets_of
 from service.dashboard.capacity import PERIODS, capacity_of
 from service.dashboard.orphans import orphans_of
 from service.dashboard.overview import View, overview_of
+from service.dashboard.reconcile import reconcile_of
 from service.dashboard.series import GROUPINGS
 from service.dashboard.spending import WINDOWS
 from service.dashboard.story import story_of
@@ -84,11 +86,27 @@ def orphans(request: Request) -> Response:
     return _answer(request, "orphans.html", lambda services: {"page": orphans_of(services)})
 
 
+@router.get("/budgets")
+def budgets(request: Request) -> Response:
+    """What may be spent, what is, what is set aside, and what was refused."""
+    return _answer(request, "budgets.html", lambda services: {"page": budgets_of(services)})
+
+
 @router.get("/capacity")
 def capacity(request: Request, window: str = "") -> Response:
     """Where hardware was to be had lately, and what is left alone until when."""
     return _answer(
         request, "capacity.html", lambda services: {"page": capacity_of(services, window)}
+    )
+
+
+@router.get("/reconcile")
+def reconcile(request: Request, bill: str = "", verdict: str = "") -> Response:
+    """Google's bill held against our ledger: the headline of the last one, and who disagrees."""
+    return _answer(
+        request,
+        "reconcile.html",
+        lambda services: {"page": reconcile_of(services, bill, verdict)},
     )
 
 

@@ -6,17 +6,17 @@ It is charged from the instant of its adoption: what it cost before that was nob
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from service.domain import catalog
 from service.domain.accelerators import AcceleratorType, stoppable
 from service.domain.errors import Conflict, Rejected
-from service.domain.estimate import sku_of
 from service.domain.images import images
 from service.domain.metering import Evidence, Usage
 from service.domain.names import LABEL_KEY_RULE, RESERVED_LABEL_PREFIX, check_name, new_id
 from service.domain.node import Architecture, Node, NodeSpec, NodeState, ProvisioningModel
 from service.domain.orphan import Orphan, Shown
+from service.domain.usage import opened
 
 _LONGEST_NAME = 49
 
@@ -61,7 +61,9 @@ def adopted(orphan: Orphan, adopter: Adopter, now: int) -> tuple[Node, Usage]:
         up_since=now,
         next_try_at=now,
     )
-    return node, _usage(node, accelerator)
+    # The beginning is what was agreed on, not what was measured. It is dirty so that the ledger
+    # takes it up at its next turn.
+    return node, replace(opened(node, now, now, Evidence.OBSERVED), dirty=True)
 
 
 def _check(orphan: Orphan) -> None:
@@ -110,26 +112,3 @@ def _labels(labels: Mapping[str, str]) -> dict[str, str]:
         for key, value in labels.items()
         if LABEL_KEY_RULE.fullmatch(key) and not key.startswith(RESERVED_LABEL_PREFIX)
     }
-
-
-def _usage(node: Node, accelerator: AcceleratorType) -> Usage:
-    """From now, to the second: the beginning is what was agreed on, not what was measured. It is
-    dirty so that the ledger takes it up at its next turn."""
-    spec = node.spec
-    assert node.up_since is not None
-    return Usage(
-        id=new_id(),
-        node_id=node.id,
-        project=spec.project,
-        owner=node.owner,
-        team=node.team,
-        zone=node.zone,
-        accelerator_type=spec.accelerator_type,
-        chips=spec.chips,
-        sku=sku_of(accelerator, spec.provisioning_model, node.zone),
-        start=node.up_since,
-        start_hi=node.up_since,
-        start_evidence=Evidence.OBSERVED,
-        posted_until=node.up_since,
-        dirty=True,
-    )

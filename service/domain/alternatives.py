@@ -9,7 +9,7 @@ from itertools import groupby
 from service.domain.accelerators import AcceleratorType
 from service.domain.catalog import Catalog
 from service.domain.errors import NotOffered, Rejected
-from service.domain.node import Hardware
+from service.domain.node import Hardware, NodeSpec
 from service.domain.wish import Understood, Wish, candidates, hardware, understood
 
 Rate = Callable[[AcceleratorType, str], int | None]
@@ -40,7 +40,7 @@ def settled(wish: Wish, catalog: Catalog, rate: Rate) -> Understood:
         places.sort(key=_price)
     meant = understood(wish, accelerator, tuple(place.zone for place in places))
     spec = replace(meant.spec, cheapest_first=not wish.zones)
-    return Understood(spec, (*meant.warnings, *_unpriced(wish, places[0])))
+    return replace(meant, spec=spec, warnings=(*meant.warnings, *_unpriced(wish, places[0])))
 
 
 def _any_of(wish: Wish, catalog: Catalog, rate: Rate) -> Understood:
@@ -65,12 +65,13 @@ def _any_of(wish: Wish, catalog: Catalog, rate: Rate) -> Understood:
     ]
     places.sort(key=_price)
     return Understood(
-        _of_all(possible, places).spec,
+        _of_all(possible, places),
         (
             *(f"{name} is left out: {error}" for name, error in impossible.items()),
             *dict.fromkeys(said for one in possible.values() for said in one.warnings),
             *_unpriced(wish, places[0]),
         ),
+        tuple(dict.fromkeys(why for one in possible.values() for why in one.reasons)),
     )
 
 
@@ -84,17 +85,16 @@ def _only(wish: Wish, accelerator: AcceleratorType, catalog: Catalog) -> Underst
     return understood(narrowed, accelerator, candidates(narrowed, accelerator, catalog))
 
 
-def _of_all(possible: Mapping[str, Understood], places: Sequence[_Place]) -> Understood:
+def _of_all(possible: Mapping[str, Understood], places: Sequence[_Place]) -> NodeSpec:
     """The spec of the first place, with all others as its alternatives."""
-    first = possible[places[0].accelerator.name]
+    first = possible[places[0].accelerator.name].spec
     zones = tuple(dict.fromkeys(place.zone for place in places))
     runs = tuple(
         _hardware(possible[name], tuple(place.zone for place in run))
         for name, run in groupby(places, key=lambda place: place.accelerator.name)
     )
     alternatives = runs if len(possible) > 1 else ()
-    spec = replace(first.spec, zones=zones, alternatives=alternatives, cheapest_first=True)
-    return Understood(spec, first.warnings)
+    return replace(first, zones=zones, alternatives=alternatives, cheapest_first=True)
 
 
 def _hardware(meant: Understood, zones: tuple[str, ...]) -> Hardware:

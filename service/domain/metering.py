@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import pairwise
 from typing import TypeGuard
 
-from service.domain.clock import HOUR, floor_to
+from service.domain.attribution import Attribution, pieces
+from service.domain.clock import HOUR
 from service.domain.money import half_even
 from service.domain.node import NodeState
 from service.domain.pricing import Cut, PriceBook, Sku
@@ -32,6 +32,9 @@ class Evidence(StrEnum):
     OPERATION = "operation"
     """The cloud's own record of the operation that began or ended it: exact to the second."""
 
+    AUDIT = "audit"
+    """The cloud's audit log, which says when it took the node away: exact to the second."""
+
     OBSERVED = "observed"
     """A state change seen between two looks: true somewhere in between."""
 
@@ -53,15 +56,12 @@ class Usage:
     `slice` is the number of the slice, WHOLE where the node is not made of several. `free` says by
     which rule it costs nothing. `posted_until` is how far the ledger has come,
     `unpriced_seconds` how many of them it had to leave out because no price is known, `dirty` that
-    the belief changed since. Who is charged is copied here, so that renaming a team
-    does not rename the past.
+    the belief changed since.
     """
 
     id: str
     node_id: str
     project: str
-    owner: str
-    team: str
     zone: str
     accelerator_type: str
     chips: int
@@ -88,47 +88,6 @@ class Usage:
     def until(self, now: int) -> int:
         """Where it ends as of `now`; never before its start."""
         return max(self.start, now if self.end is None else min(self.end, max(now, self.start)))
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """An immutable line of the ledger: an amount for part of a usage at one price.
-
-    Its slot is the hour and the price that it speaks of; a second entry for the same slot (`number`
-    1 and up) is an adjustment of the first. `amount` is nano-dollars, `price` nano-dollars per
-    chip-hour.
-    """
-
-    usage_id: str
-    hour: int
-    price_id: str
-    number: int
-    charge_start: int
-    charge_end: int
-    chip_seconds: int
-    price: int
-    amount: int
-
-    @property
-    def key(self) -> str:
-        """Deterministic, so that posting the same thing twice is refused by the database."""
-        return f"{self.usage_id}/{self.hour}/{self.price_id}/{self.number}"
-
-
-@dataclass(frozen=True, slots=True)
-class Posted:
-    """What the ledger says of one slot so far."""
-
-    count: int
-    chip_seconds: int
-    amount: int
-    price: int
-    charge_start: int
-    charge_end: int
-
-
-Slot = tuple[int, str]
-"""An hour (its first second) and the id of a price."""
 
 
 def begin(
@@ -171,14 +130,15 @@ def closed(usage: Usage, end_lo: int, end: int, evidence: Evidence) -> Usage:
 def forgiven(usage: Usage, created_at: int | None) -> Usage:
     """The usage of a node that was preempted: free when that was within its first minute.
 
-    Where it may have been, but was seen too late to tell, all of it is charged and uncertain.
+    Where it may have been, but was seen too late to tell, all of it is charged and uncertain; what
+    is known of its end stays, so that better evidence can still be told from what contradicts it.
     """
     if created_at is None or usage.end is None or usage.end_lo is None:
         return usage
     if usage.end - created_at < FREE_IF_PREEMPTED_WITHIN:
         return replace(usage, free="preempted in its first minute", dirty=True)
     if usage.end_lo - created_at < FREE_IF_PREEMPTED_WITHIN:
-        return replace(usage, start_hi=usage.end, end_lo=usage.end)
+        return replace(usage, start_hi=usage.end)
     return usage
 
 
@@ -188,9 +148,16 @@ class Meter:
     `charge(a, b) = R(F(b)) - R(F(a))`: whatever way time is cut, the parts sum to the whole.
     """
 
-    def __init__(self, usage: Usage, book: PriceBook, until: int) -> None:
+    def __init__(
+        self,
+        usage: Usage,
+        book: PriceBook,
+        until: int,
+        attributions: Sequence[Attribution] = (),
+    ) -> None:
         self.usage = usage
         self.end = usage.until(until)
+        self._attributions = attributions or (Attribution(usage.node_id),)
         cuts: tuple[Cut, ...] = ()
         if not usage.free:
             cuts = book.cuts(usage.sku, usage.start, self.end)
@@ -198,11 +165,16 @@ class Meter:
 
     def charge(self, start: int, end: int) -> int:
         """Nano-dollars for the part of the usage that lies in [start, end)."""
-        return self._rounded(end) - self._rounded(start)
+        return self._rounded(end, _paid) - self._rounded(start, _paid)
+
+    def list_charge(self, start: int, end: int) -> int:
+        """Nano-dollars for the same on demand at list price; at what is paid where none is known,
+        so that nothing is called saved that may not be."""
+        return self._rounded(end, _listed) - self._rounded(start, _listed)
 
     def total(self) -> int:
         """Nano-dollars for all of it."""
-        return self._rounded(self.end)
+        return self._rounded(self.end, _paid)
 
     def seconds(self, start: int, end: int, *, priced: bool) -> int:
         """Seconds of [start, end) for which a price is known, or is not."""
@@ -218,77 +190,37 @@ class Meter:
 
     def uncertainty(self) -> int:
         """Nano-dollars that are charged for seconds which may not have been used."""
+        return self.uncertainty_in(self.usage.start, self.end)
+
+    def uncertainty_in(self, start: int, end: int) -> int:
+        """The part of that which lies in [start, end)."""
         usage = self.usage
-        sure_until = self.end if usage.end_lo is None else usage.end_lo
-        return self.total() - max(0, self.charge(usage.start_hi, sure_until))
+        start, end = max(start, usage.start), min(end, self.end)
+        if start >= end:
+            return 0
+        sure_from = min(max(usage.start_hi, start), end)
+        sure_until = min(max(self.end if usage.end_lo is None else usage.end_lo, start), end)
+        return self.charge(start, end) - max(0, self.charge(sure_from, max(sure_from, sure_until)))
 
-    def slots(self, start: int, end: int) -> Iterator[tuple[int, Cut]]:
-        """The priced parts of [start, end), each within one UTC hour and at one price."""
-        for cut in self.cuts:
-            left, right = max(start, cut.start), min(end, cut.end)
-            if cut.price is None or left >= right:
-                continue
-            edges = [left, *range(floor_to(left, HOUR) + HOUR, right, HOUR), right]
-            for a, b in pairwise(edges):
-                yield floor_to(a, HOUR), Cut(a, b, cut.price)
+    def pieces(self, start: int, end: int) -> Iterator[tuple[int, int, Attribution]]:
+        """The parts of [start, end) that lie in the usage, by who is charged for them."""
+        return pieces(self._attributions, max(start, self.usage.start), min(end, self.end))
 
-    def _rounded(self, until: int) -> int:
+    def _rounded(self, until: int, rate: Callable[[Cut], int]) -> int:
         total = 0
         for cut in self.cuts:
             seconds = min(until, cut.end) - cut.start
-            if seconds > 0 and cut.price is not None:
-                total += self.usage.chips * seconds * cut.price.per_chip_hour
-        return half_even(total, HOUR)
+            if seconds > 0:
+                total += seconds * rate(cut)
+        return half_even(total * self.usage.chips, HOUR)
 
 
-def desired_entries(meter: Meter, start: int, end: int) -> dict[Slot, Entry]:
-    """What the ledger should say of [start, end), by slot."""
-    wanted: dict[Slot, Entry] = {}
-    for hour, part in meter.slots(start, end):
-        assert part.price is not None
-        wanted[hour, part.price.id] = Entry(
-            usage_id=meter.usage.id,
-            hour=hour,
-            price_id=part.price.id,
-            number=0,
-            charge_start=part.start,
-            charge_end=part.end,
-            chip_seconds=meter.usage.chips * (part.end - part.start),
-            price=part.price.per_chip_hour,
-            amount=meter.charge(part.start, part.end),
-        )
-    return wanted
+def _paid(cut: Cut) -> int:
+    """Nano-dollars per chip-hour; what has no price is in no figure."""
+    return 0 if cut.price is None else cut.price.per_chip_hour
 
 
-def entries_to_post(
-    usage_id: str, wanted: Mapping[Slot, Entry], posted: Mapping[Slot, Posted]
-) -> Iterator[Entry]:
-    """The entries that bring the ledger from what it says to what it should say.
-
-    Running twice yields nothing the second time; what ten missed ticks did not post, the eleventh
-    does, to the same sum.
-    """
-    for slot in sorted(wanted.keys() | posted.keys()):
-        want, have = wanted.get(slot), posted.get(slot)
-        if want is not None and have is None:
-            yield want
-        elif have is not None:
-            yield from _adjustment(usage_id, slot, want, have)
-
-
-def _adjustment(usage_id: str, slot: Slot, want: Entry | None, have: Posted) -> Iterator[Entry]:
-    amount = (want.amount if want else 0) - have.amount
-    chip_seconds = (want.chip_seconds if want else 0) - have.chip_seconds
-    if amount == 0 and chip_seconds == 0:
-        return
-    yield Entry(
-        usage_id=usage_id,
-        hour=slot[0],
-        price_id=slot[1],
-        number=have.count,
-        charge_start=want.charge_start if want else have.charge_start,
-        charge_end=want.charge_end if want else have.charge_end,
-        chip_seconds=chip_seconds,
-        price=have.price,
-        amount=amount,
-    )
+def _listed(cut: Cut) -> int:
+    if cut.price is None or cut.listed is None:
+        return _paid(cut)
+    return cut.listed.per_chip_hour

@@ -28,6 +28,11 @@ def usd(nanos: int) -> str:
     return f"{whole}.{rest:09d}"
 
 
+def hours(seconds: int) -> str:
+    """Seconds, or chip-seconds, as hours in a decimal string with nine places."""
+    return usd(half_even(seconds * NANOS, 3_600))
+
+
 def parse_usd(text: str) -> int:
     """Nano-dollars of a decimal string.
 

@@ -316,6 +316,13 @@ class Node:
             return None
         return self.ready_at + self.spec.ttl_seconds
 
+    @property
+    def overdue_since(self) -> int | None:
+        """Since when a human has known that its deletion does not end; None where that is not so.
+        One whose state the cloud has lost is told of too, but nobody asked for its end."""
+        late = self.delete_requested_at is not None and self.ended_at is None
+        return self.alarmed_at if late else None
+
     def moved(self, state: str, now: int) -> Node:
         """The same node seen in `state` at `now`; `state_since` moves only when the state does."""
         since = self.state_since if state == self.state else now

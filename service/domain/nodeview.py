@@ -10,7 +10,7 @@ from service.domain.node import Endpoint, Node
 from service.domain.placement import Placement
 from service.domain.slices import part
 
-FORMAT = 3
+FORMAT = 4
 """Raised whenever the shape changes, so that stored views are made anew."""
 
 
@@ -48,7 +48,9 @@ def view_of(node: Node, placements: Sequence[Placement]) -> dict[str, Any]:
         "ready_at": _moment(node.ready_at),
         "ended_at": _moment(node.ended_at),
         "deletes_at": _moment(node.deletes_at),
+        "delete_requested_at": _moment(node.delete_requested_at),
         "delete_reason": node.delete_reason,
+        "overdue_since": _moment(node.overdue_since),
         "ttl_seconds": spec.ttl_seconds,
         "max_wait_seconds": spec.max_wait_seconds,
         "valid_until": _moment(spec.valid_until),

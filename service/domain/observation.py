@@ -16,12 +16,10 @@ from service.domain.metering import (
     forgiven,
     is_billable,
 )
-from service.domain.names import new_id
 from service.domain.node import LOST, Asked, CloudNode, Node, NodeState, ProvisioningModel
 from service.domain.operation import Operation
-from service.domain.pricing import Sku
 from service.domain.queue import IN_LINE, QueuedResource, QueueState
-from service.domain.zones import region_of
+from service.domain.usage import opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,23 +178,7 @@ def _open(node: Node, looking: Looking) -> Usage:
     came_up = looking.came_up
     if node.up_since is not None and came_up is not None and came_up < looking.before:
         came_up = None  # it began an interval that is over
-    start, start_hi, evidence = begin(looking.before, looking.now, came_up)
-    spec = node.spec
-    return Usage(
-        id=new_id(),
-        node_id=node.id,
-        project=spec.project,
-        owner=node.owner,
-        team=node.team,
-        zone=node.zone,
-        accelerator_type=spec.accelerator_type,
-        chips=spec.chips,
-        sku=Sku(spec.generation, spec.provisioning_model, region_of(node.zone), spec.hosts == 1),
-        start=start,
-        start_hi=start_hi,
-        start_evidence=evidence,
-        posted_until=start,
-    )
+    return opened(node, *begin(looking.before, looking.now, came_up))
 
 
 def _close(usage: Usage, looking: Looking) -> Usage:

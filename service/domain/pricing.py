@@ -5,18 +5,26 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from itertools import pairwise
 
-from service.domain.money import parse_usd
+from service.domain.discount import Discount
+from service.domain.money import NANOS, parse_usd
 from service.domain.tables import rows
 
 CHIP_HOUR = "chip_hour"
 DEVICE_HOUR = "device_hour"
+ON_DEMAND = "on_demand"
 CHIPS_PER_DEVICE = 4
 """A device of the v2 and v3 price lists is one host: four chips, eight cores."""
+
+MAX_NANOS_PER_UNIT = 100_000 * NANOS
+"""A sanity bound in nano-dollars per unit: no chip costs a hundred thousand dollars an hour."""
+
+_MANUAL = "manual/"
+_LESS = "+discount/"
 
 _DEVICE_PRICED = frozenset({"v2", "v3"})
 _SHARED_SERIES = {"preemptible": "spot"}
@@ -65,19 +73,65 @@ class Price:
         """Nano-dollars for one chip for one hour; exact, because nothing else is let in."""
         return self.nanos // CHIPS_PER_DEVICE if self.unit == DEVICE_HOUR else self.nanos
 
+    @property
+    def is_manual(self) -> bool:
+        """Whether somebody entered it by hand."""
+        return self.id.startswith(_MANUAL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscountedPrice(Price):
+    """What is paid in place of the list price `listed` while `discount` is in force."""
+
+    listed: Price
+    discount: Discount
+
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A stretch of seconds [start, end) at one price; `price` is None where none is known."""
+    """A stretch of seconds [start, end) at one price; `price` is None where none is known.
+
+    `price` is what is paid, with its discount taken off. `listed` is what the same chips cost on
+    demand at list price, without any: what savings are held against.
+    """
 
     start: int
     end: int
     price: Price | None
+    listed: Price | None = None
 
 
 def group_of(region: str) -> str:
     """The group of regions that the price lists of 2018 and 2019 spoke of; empty where none was."""
     return _GROUPS.get(region.split("-", 1)[0], "")
+
+
+def manual_id(key: str) -> str:
+    """The id of a price that is entered by hand."""
+    return f"{_MANUAL}{key}"
+
+
+def discounted(price: Price, discount: Discount) -> DiscountedPrice:
+    """The price less the discount, half-even to the nano-dollar for each chip and hour.
+
+    The id and the source name both, so that a charge can be followed back to either; neither
+    changes when the discount is ended early, as what was charged until then does not.
+    """
+    chips = CHIPS_PER_DEVICE if price.unit == DEVICE_HOUR else 1
+    return DiscountedPrice(
+        id=f"{price.id}{_LESS}{discount.id}",
+        generation=price.generation,
+        model=price.model,
+        unit=price.unit,
+        region=price.region,
+        nanos=chips * discount.off(price.per_chip_hour),
+        effective_from=max(price.effective_from, discount.effective_from),
+        source=f"{price.source}; less {discount.percent} % ({discount.source})",
+        confidence=price.confidence,
+        recorded_at=max(price.recorded_at, discount.recorded_at),
+        listed=price,
+        discount=discount,
+    )
 
 
 def check_price(price: Price) -> None:
@@ -93,9 +147,14 @@ def check_price(price: Price) -> None:
 
 
 class PriceBook:
-    """Effective-dated prices, asked by SKU and instant. Immutable: a new price makes a new book."""
+    """Effective-dated prices, asked by SKU and instant, and the discounts on them.
 
-    def __init__(self, prices: Iterable[Price]) -> None:
+    Immutable: a new price or discount makes a new book. `discounts` are those that stand; no two of
+    them apply to one price at one second.
+    """
+
+    def __init__(self, prices: Iterable[Price], discounts: Iterable[Discount] = ()) -> None:
+        self.discounts = tuple(discounts)
         self.prices = tuple(sorted(prices, key=lambda price: price.effective_from))
         series: dict[tuple[str, str, str, str], list[Price]] = defaultdict(list)
         for price in sorted(
@@ -106,7 +165,20 @@ class PriceBook:
         self._starts = {key: [p.effective_from for p in found] for key, found in series.items()}
 
     def at(self, sku: Sku, instant: int) -> Price | None:
-        """The price in force; the region's own before its group's. None when none is known."""
+        """What is paid: the price in force less its discount. None when none is known."""
+        listed = self.listed(sku, instant)
+        return None if listed is None else self.paid(listed, instant)
+
+    def paid(self, listed: Price, instant: int) -> Price:
+        """What is paid at that second in place of a list price."""
+        series = series_of(listed.model)
+        for discount in self.discounts:
+            if discount.is_in_force(instant) and discount.covers(listed.generation, series):
+                return discounted(listed, discount)
+        return listed
+
+    def listed(self, sku: Sku, instant: int) -> Price | None:
+        """The list price in force; the region's own before its group's. None when none is known."""
         for region in (sku.region, group_of(sku.region)):
             key = _series(sku.generation, sku.model, sku.unit, region)
             index = bisect_right(self._starts.get(key, ()), instant)
@@ -116,14 +188,16 @@ class PriceBook:
 
     def cuts(self, sku: Sku, start: int, end: int) -> tuple[Cut, ...]:
         """[start, end) in stretches of one price each; empty when the stretch is."""
-        edges = [start, *(t for t in self._changes(sku) if start < t < end), end]
+        on_demand = replace(sku, model=ON_DEMAND)
+        changes = sorted({*self._changes(sku), *self._changes(on_demand)})
+        edges = [start, *(t for t in changes if start < t < end), end]
         found: list[Cut] = []
         for left, right in pairwise(edges):
-            price = self.at(sku, left)
-            if found and found[-1].price == price:
-                found[-1] = Cut(found[-1].start, right, price)
+            cut = Cut(left, right, self.at(sku, left), self.listed(on_demand, left))
+            if found and found[-1].price == cut.price and found[-1].listed == cut.listed:
+                found[-1] = replace(found[-1], end=right)
             elif left < right:
-                found.append(Cut(left, right, price))
+                found.append(cut)
         return tuple(found)
 
     def cuts_of(self, price: Price, start: int, end: int) -> tuple[Cut, ...]:
@@ -132,19 +206,35 @@ class PriceBook:
         return self.cuts(Sku(price.generation, price.model, price.region, single), start, end)
 
     def in_force(self, instant: int) -> Iterator[Price]:
-        """For each generation, model, unit and region, the row that counts at that instant."""
+        """For each generation, model, unit and region, the list price that counts at that
+        instant."""
         for key, starts in self._starts.items():
             index = bisect_right(starts, instant)
             if index:
                 yield self._series[key][index - 1]
 
-    def _changes(self, sku: Sku) -> list[int]:
+    def with_id(self, price_id: str) -> Price | None:
+        """The price of that id, be it a list price or what is left of one by a discount."""
+        listed_id, _, discount_id = price_id.partition(_LESS)
+        listed = next((price for price in self.prices if price.id == listed_id), None)
+        if listed is None or not discount_id:
+            return listed
+        for discount in self.discounts:
+            if discount.id == discount_id:
+                return discounted(listed, discount)
+        return None
+
+    def _changes(self, sku: Sku) -> set[int]:
         instants: set[int] = set()
         for region in (sku.region, group_of(sku.region)):
             instants.update(
                 self._starts.get(_series(sku.generation, sku.model, sku.unit, region), ())
             )
-        return sorted(instants)
+        for discount in self.discounts:
+            if discount.covers(sku.generation, series_of(sku.model)):
+                bounds = discount.effective_from, discount.effective_until
+                instants.update(bound for bound in bounds if bound is not None)
+        return instants
 
 
 def series_of(model: str) -> str:

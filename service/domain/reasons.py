@@ -32,6 +32,19 @@ def why(
     return first, _why_these_hosts(best, accelerator), *note, *_why_this_api(best, others)
 
 
+def chosen(name: str, framework: Framework, why: Sequence[str], *, by_default: bool) -> str:
+    """A line of a node's story: which runtime version was taken for it, and `why`; `by_default`
+    says that its caller named no framework."""
+    wish = f"{framework.label}, as no framework was named" if by_default else framework.label
+    return f"chose {name} for {wish}: {' '.join(why).removesuffix('.')}"
+
+
+def named(name: str, accelerator: AcceleratorType) -> str:
+    """The same line where the caller named the runtime version himself, and it fits."""
+    fits = f"it fits {_hosts(accelerator)} of {accelerator.generation}"
+    return f"took {name}, which was asked for by name: {fits}"
+
+
 def warnings(image: Image, accelerator: AcceleratorType) -> list[str]:
     """What to mind about an image that fits; empty when nothing."""
     doubt = _doubt(image.standing)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
-from service.domain import legacy, runtimes, tiers
+from service.domain import legacy, reasons, runtimes, tiers
 from service.domain.accelerators import AcceleratorType, stoppable
 from service.domain.catalog import Catalog
 from service.domain.errors import Rejected
@@ -65,10 +65,21 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Understood:
-    """The spec that a wish means, and what its owner should know about it."""
+    """The spec that a wish means, and what its owner should know about it: what to mind, and for
+    each runtime version that may be used, why it is that one."""
 
     spec: NodeSpec
     warnings: tuple[str, ...]
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Runtime:
+    """A runtime version, what to mind about it, and why it is that one."""
+
+    version: str
+    warnings: tuple[str, ...]
+    why: str
 
 
 def hardware(wish: Wish, catalog: Catalog) -> AcceleratorType:
@@ -112,7 +123,7 @@ def understood(wish: Wish, accelerator: AcceleratorType, zones: tuple[str, ...])
         check_name(wish.name)
     check_labels(wish.labels)
     _check_script(wish)
-    runtime_version, warnings = _runtime(wish, accelerator)
+    runtime = _runtime(wish, accelerator)
     spec = NodeSpec(
         project=wish.project,
         accelerator_type=accelerator.name,
@@ -120,7 +131,7 @@ def understood(wish: Wish, accelerator: AcceleratorType, zones: tuple[str, ...])
         chips=accelerator.chips * wish.slices,
         hosts=accelerator.hosts * wish.slices,
         zones=zones,
-        runtime_version=runtime_version,
+        runtime_version=runtime.version,
         provisioning_model=wish.provisioning_model,
         topology=accelerator.topology,
         network=wish.network,
@@ -141,7 +152,8 @@ def understood(wish: Wish, accelerator: AcceleratorType, zones: tuple[str, ...])
         valid_until=wish.valid_until,
         reservation=wish.reservation,
     )
-    return Understood(spec, (*warnings, *told))
+    warnings = (*runtime.warnings, *_beside(wish, runtime.version), *told)
+    return Understood(spec, warnings, (runtime.why,))
 
 
 def _terms(wish: Wish) -> tiers.Terms:
@@ -184,16 +196,18 @@ def _check_script(wish: Wish) -> None:
         raise Rejected("say startup_script once: there or in metadata", field="startup_script")
 
 
-def _runtime(wish: Wish, accelerator: AcceleratorType) -> tuple[str, list[str]]:
-    if wish.runtime_version is not None:
+def _runtime(wish: Wish, accelerator: AcceleratorType) -> _Runtime:
+    named = wish.runtime_version
+    if named is not None:
         if wish.framework is not None:
             raise Rejected("say either runtime_version or framework", field="runtime_version")
-        found = runtimes.check(wish.runtime_version, accelerator, wish.architecture)
-        return wish.runtime_version, [*found, *_beside(wish, wish.runtime_version)]
+        warnings = runtimes.check(named, accelerator, wish.architecture)
+        return _Runtime(named, tuple(warnings), reasons.named(named, accelerator))
     framework = wish.framework or _DEFAULT_FRAMEWORK[wish.architecture]
-    resolution = runtimes.resolve(accelerator, framework, wish.framework_version, wish.architecture)
-    chosen = resolution.runtime_version
-    return chosen, [*resolution.warnings, *_beside(wish, chosen)]
+    found = runtimes.resolve(accelerator, framework, wish.framework_version, wish.architecture)
+    version, by_default = found.runtime_version, wish.framework is None
+    why = reasons.chosen(version, framework, found.reasons, by_default=by_default)
+    return _Runtime(version, found.warnings, why)
 
 
 def _beside(wish: Wish, runtime_version: str) -> list[str]:

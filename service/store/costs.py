@@ -1,95 +1,128 @@
-"""Costs by day: a rollup of the ledger that can be thrown away and made anew at any time."""
+"""Costs by day: rollups of the ledger that can be thrown away and made anew at any time."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select
+from sqlalchemy import Connection, FromClause, Table, and_, delete, func, insert, select
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
+from service.domain.attribution import Attribution
 from service.domain.clock import DAY, floor_to
-from service.domain.metering import Entry, Usage
-from service.store.tables import daily_costs, ledger
+from service.domain.ledger import Entry
+from service.domain.metering import Usage
+from service.store.tables import attributions, daily_costs, ledger, node_days
 
-DIMENSIONS = ("team", "owner", "job", "generation", "accelerator_type", "model", "zone", "project")
-_KEY = ("day", *DIMENSIONS)
+_WHO = ("team", "owner", "job")
+_WHAT = ("generation", "accelerator_type", "model", "zone", "project")
+DIMENSIONS = (*_WHO, *_WHAT)
+FINE = ("node_id", "since")
+"""What only the finer rollup knows: the node, and which of its attributions counted."""
+
+_KEYS: Mapping[Table, tuple[str, ...]] = {
+    daily_costs: ("day", *DIMENSIONS),
+    node_days: ("day", *FINE, "zone", "accelerator_type", "model"),
+}
+_COLUMNS: Mapping[Table, tuple[str, ...]] = {
+    daily_costs: ("day", *DIMENSIONS),
+    node_days: ("day", *FINE, *_WHAT),
+}
+_SUMS = ("amount_nanos", "chip_seconds", "list_nanos")
 
 
 class Costs:
-    """Nano-dollars and chip-seconds by UTC day and by the dimensions that people group by."""
+    """Nano-dollars and chip-seconds by UTC day: by the dimensions that people group by, and by
+    node."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def add(self, entries: Sequence[Entry], usage: Usage) -> None:
+    def add(self, entries: Sequence[Entry], usage: Usage, whose: Mapping[int, Attribution]) -> None:
         """Add what was just posted, in the same transaction."""
-        sums: dict[int, list[int]] = defaultdict(lambda: [0, 0])
+        sums: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0, 0])
         for entry in entries:
-            of_day = sums[floor_to(entry.hour, DAY)]
+            of_day = sums[floor_to(entry.slot.hour, DAY), entry.slot.since]
             of_day[0] += entry.amount
             of_day[1] += entry.chip_seconds
+            of_day[2] += entry.amount if entry.list_amount is None else entry.list_amount
+        for (day, since), figures in sums.items():
+            one = whose[since]
+            row = {
+                "day": day,
+                "node_id": usage.node_id,
+                "since": since,
+                "team": one.team,
+                "owner": one.owner,
+                "job": one.job,
+                "generation": usage.sku.generation,
+                "accelerator_type": usage.accelerator_type,
+                "model": usage.sku.model,
+                "zone": usage.zone,
+                "project": usage.project,
+                **dict(zip(_SUMS, figures, strict=True)),
+            }
+            for table in (daily_costs, node_days):
+                self._add(table, row)
+
+    def _add(self, table: Table, row: Mapping[str, Any]) -> None:
         sqlite = self._connection.dialect.name == "sqlite"
-        for day, (amount, chip_seconds) in sums.items():
-            statement = (sqlite_insert if sqlite else postgresql_insert)(daily_costs).values(
-                day=day,
-                team=usage.team,
-                owner=usage.owner,
-                job="",
-                generation=usage.sku.generation,
-                accelerator_type=usage.accelerator_type,
-                model=usage.sku.model,
-                zone=usage.zone,
-                project=usage.project,
-                amount_nanos=amount,
-                chip_seconds=chip_seconds,
+        values = {name: row[name] for name in (*_COLUMNS[table], *_SUMS)}
+        statement = (sqlite_insert if sqlite else postgresql_insert)(table).values(**values)
+        self._connection.execute(
+            statement.on_conflict_do_update(
+                index_elements=_KEYS[table],
+                set_={name: table.c[name] + statement.excluded[name] for name in _SUMS},
             )
-            added = statement.excluded
-            self._connection.execute(
-                statement.on_conflict_do_update(
-                    index_elements=_KEY,
-                    set_={
-                        "amount_nanos": daily_costs.c.amount_nanos + added.amount_nanos,
-                        "chip_seconds": daily_costs.c.chip_seconds + added.chip_seconds,
-                    },
-                )
-            )
+        )
 
     def rebuild(self) -> None:
-        """Make the rollup anew from the ledger; the figures are the same, or something is wrong."""
-        self._connection.execute(delete(daily_costs))
+        """Make the rollups anew from the ledger: the same figures, or something is wrong."""
         day = (ledger.c.hour - ledger.c.hour % DAY).label("day")
-        dimensions = [ledger.c[name] for name in DIMENSIONS]
-        summed = select(
-            day,
-            *dimensions,
-            func.sum(ledger.c.amount_nanos),
-            func.sum(ledger.c.chip_seconds),
-        ).group_by(day, *dimensions)
-        self._connection.execute(
-            insert(daily_costs).from_select([*_KEY, "amount_nanos", "chip_seconds"], summed)
-        )
+        listed = func.sum(func.coalesce(ledger.c.list_nanos, ledger.c.amount_nanos))
+        for table, names in _COLUMNS.items():
+            self._connection.execute(delete(table))
+            columns = [ledger.c[name] for name in names[1:]]
+            summed = select(
+                day,
+                *columns,
+                func.sum(ledger.c.amount_nanos),
+                func.sum(ledger.c.chip_seconds),
+                listed,
+            ).group_by(day, *columns)
+            self._connection.execute(insert(table).from_select([*names, *_SUMS], summed))
 
     def by_day(
         self, start: int, end: int, dimensions: Sequence[str], only: Mapping[str, Sequence[str]]
-    ) -> Sequence[tuple[int, tuple[str, ...], int, int]]:
-        """(day, dimensions, nano-dollars, chip-seconds) for the UTC days in [start, end)."""
-        columns = [daily_costs.c[name] for name in dimensions]
-        statement = (
-            select(
-                daily_costs.c.day,
-                *columns,
-                func.sum(daily_costs.c.amount_nanos),
-                func.sum(daily_costs.c.chip_seconds),
+    ) -> Sequence[tuple[int, tuple[Any, ...], int, int, int]]:
+        """(day, dimensions, nano-dollars, chip-seconds, nano-dollars at list price) for the UTC
+        days in [start, end); from the finer rollup where a dimension is one of FINE."""
+        asked = (*dimensions, *only)
+        table: Table = node_days if any(name in FINE for name in asked) else daily_costs
+        source: FromClause = table
+        who = attributions if table is node_days and any(name in _WHO for name in asked) else table
+        if who is attributions:
+            source = table.join(
+                attributions,
+                and_(
+                    attributions.c.node_id == table.c.node_id,
+                    attributions.c.since == table.c.since,
+                ),
             )
-            .where(daily_costs.c.day >= start, daily_costs.c.day < end)
-            .group_by(daily_costs.c.day, *columns)
-            .order_by(daily_costs.c.day, *columns)
+        column = {name: (who if name in _WHO else table).c[name] for name in asked}
+        columns = [column[name] for name in dimensions]
+        statement = (
+            select(table.c.day, *columns, *(func.sum(table.c[name]) for name in _SUMS))
+            .select_from(source)
+            .where(table.c.day >= start, table.c.day < end)
+            .group_by(table.c.day, *columns)
+            .order_by(table.c.day, *columns)
         )
         for name, values in only.items():
-            statement = statement.where(daily_costs.c[name].in_(values))
+            statement = statement.where(column[name].in_(values))
         return [
-            (row[0], row[1:-2], int(row[-2]), int(row[-1]))
+            (row[0], row[1:-3], int(row[-3]), int(row[-2]), int(row[-1]))
             for row in self._connection.execute(statement)
         ]

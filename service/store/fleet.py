@@ -10,6 +10,13 @@ from sqlalchemy import BigInteger, Connection, cast, func, select
 from service.domain.pricing import Sku
 from service.store.tables import nodes, usage
 
+_OVERDUE = (
+    nodes.c.ended_at.is_(None),
+    nodes.c.alarmed_at.is_not(None),
+    nodes.c.delete_requested_at.is_not(None),
+)
+"""The same as `Node.overdue_since`."""
+
 
 @dataclass(frozen=True, slots=True)
 class FleetCount:
@@ -58,13 +65,17 @@ class Fleet:
         columns = (nodes.c.id, nodes.c.name, nodes.c.state, nodes.c.zone)
         statement = (
             select(func.count().over(), *columns, nodes.c.delete_requested_at)
-            .where(nodes.c.ended_at.is_(None), nodes.c.alarmed_at.is_not(None))
-            .where(nodes.c.delete_requested_at.is_not(None))
+            .where(*_OVERDUE)
             .order_by(nodes.c.delete_requested_at, nodes.c.id)
             .limit(limit)
         )
         rows = self._connection.execute(statement).all()
         return (rows[0][0] if rows else 0), [Overdue(*row[1:]) for row in rows]
+
+    def overdue_number(self) -> int:
+        """How many deletions are overdue."""
+        statement = select(func.count()).select_from(nodes).where(*_OVERDUE)
+        return self._connection.execute(statement).scalar_one()
 
     def running(self) -> Sequence[tuple[Sku, int, int]]:
         """(what is priced, nodes, chips) of everything that is billed now."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, func, insert, select
 
-from service.domain.metering import Entry, Posted, Slot, Usage
+from service.domain.attribution import Attribution
+from service.domain.ledger import Entry, Posted, Slot
+from service.domain.metering import Usage
+from service.domain.period import billed_in
 from service.store.tables import ledger
 
 CURRENCY = "USD"
@@ -15,7 +18,12 @@ CURRENCY = "USD"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One row as it was posted. Amounts in nano-dollars, instants in whole UTC seconds."""
+    """One row as it was posted. Amounts in nano-dollars, instants in whole UTC seconds.
+
+    `period` is the first second of the month that it is billed in where that is not the month of
+    its charge: a correction of a month that was closed. `list_nanos` is None where no list price
+    was known; `corrects_id` is the row that an adjustment adjusts.
+    """
 
     id: int
     usage_id: str
@@ -29,6 +37,11 @@ class Line:
     amount_nanos: int
     currency: str
     posted_at: int
+    since: int
+    period: int | None
+    list_price_nanos: int | None
+    list_nanos: int | None
+    corrects_id: int | None
 
 
 _LINE = [ledger.c[name] for name in Line.__dataclass_fields__]
@@ -43,29 +56,37 @@ class Ledger:
     def posted(self, usage_id: str, start_hour: int) -> dict[Slot, Posted]:
         """What it says of a usage by slot, in hours from `start_hour` on."""
         columns = ledger.c
+        slot = (columns.hour, columns.price_id, columns.since, columns.list_price_nanos)
         statement = (
             select(
-                columns.hour,
-                columns.price_id,
+                *slot,
                 func.count(),
                 func.sum(columns.chip_seconds),
                 func.sum(columns.amount_nanos),
+                func.sum(columns.list_nanos),
                 func.min(columns.price_nanos),
                 func.min(columns.charge_start),
                 func.max(columns.charge_end),
+                func.min(columns.id),
             )
             .where(columns.usage_id == usage_id, columns.hour >= start_hour)
-            .group_by(columns.hour, columns.price_id)
+            .group_by(*slot)
         )
         return {
-            (row[0], row[1]): Posted(row[2], int(row[3]), int(row[4]), *row[5:])
+            Slot(*row[:4]): Posted(
+                row[4], int(row[5]), int(row[6]), None if row[7] is None else int(row[7]), *row[8:]
+            )
             for row in self._connection.execute(statement)
         }
 
-    def post(self, entries: Sequence[Entry], usage: Usage, now: int) -> None:
-        """Add entries of one usage, with the dimensions by which people ask for them."""
+    def post(
+        self, entries: Sequence[Entry], usage: Usage, whose: Mapping[int, Attribution], now: int
+    ) -> None:
+        """Add entries of one usage, with the dimensions by which people ask for them; `whose` are
+        the attributions of the node by their beginnings."""
         if entries:
-            self._connection.execute(insert(ledger), [_row(entry, usage, now) for entry in entries])
+            rows = [_row(entry, usage, whose[entry.slot.since], now) for entry in entries]
+            self._connection.execute(insert(ledger), rows)
 
     def of(self, node_id: str, after: int, limit: int) -> Sequence[Line]:
         """The rows of a node with ids above `after`, in the order in which they were posted."""
@@ -78,27 +99,33 @@ class Ledger:
         return [Line(*row) for row in self._connection.execute(statement)]
 
 
-def _row(entry: Entry, usage: Usage, now: int) -> dict[str, object]:
+def _row(entry: Entry, usage: Usage, whose: Attribution, now: int) -> dict[str, object]:
+    slot = entry.slot
     return {
         "key": entry.key,
         "usage_id": usage.id,
         "node_id": usage.node_id,
         "kind": "adjustment" if entry.number else "usage",
-        "hour": entry.hour,
+        "hour": slot.hour,
         "charge_start": entry.charge_start,
         "charge_end": entry.charge_end,
         "chip_seconds": entry.chip_seconds,
-        "price_id": entry.price_id,
+        "price_id": slot.price_id,
         "price_nanos": entry.price,
         "amount_nanos": entry.amount,
         "currency": CURRENCY,
         "posted_at": now,
         "project": usage.project,
-        "team": usage.team,
-        "owner": usage.owner,
-        "job": "",
+        "team": whose.team,
+        "owner": whose.owner,
+        "job": whose.job,
         "generation": usage.sku.generation,
         "accelerator_type": usage.accelerator_type,
         "model": usage.sku.model,
         "zone": usage.zone,
+        "since": slot.since,
+        "period": billed_in(slot.hour, now),
+        "list_price_nanos": slot.list_price,
+        "list_nanos": entry.list_amount,
+        "corrects_id": entry.corrects,
     }

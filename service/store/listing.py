@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Dialect, Select, bindparam, exists, func, select
+from sqlalchemy import Connection, Dialect, Select, bindparam, exists, select
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from service.domain.clock import HOUR
@@ -23,13 +23,12 @@ from service.domain.node import Node
 from service.domain.pricing import Price, PriceBook, Sku
 from service.domain.zones import region_of
 from service.store.pricebook import PriceShelf
-from service.store.prices import Prices
+from service.store.prices import AGE, Prices
 from service.store.rows import loads
-from service.store.tables import node_labels, nodes, prices
+from service.store.tables import node_labels, nodes
 
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
-_PRICES = select(func.count()).select_from(prices).scalar_subquery()
 _SHOWN = select(
     nodes.c.view,
     nodes.c.posted_nanos,
@@ -39,7 +38,7 @@ _SHOWN = select(
     nodes.c.metered_until,
     nodes.c.tails,
     nodes.c.id,
-    _PRICES,
+    AGE,
 )
 _ONE = _SHOWN.where(nodes.c.id == bindparam("id"))
 _NEWEST = _SHOWN.order_by(nodes.c.id.desc()).limit(bindparam("limit"))

@@ -19,10 +19,12 @@ from sqlalchemy import (
     update,
 )
 
+from service.domain.attribution import Attribution, first_of
 from service.domain.errors import Conflict, NotFound, StaleVersion
 from service.domain.metering import WHOLE, Usage
 from service.domain.node import Asked, Endpoint, Node, NodeSpec, Slice
 from service.domain.nodeview import FORMAT, view_of
+from service.store.attributions import Attributions
 from service.store.listing import price_key
 from service.store.placements import Placements
 from service.store.rows import dumps, loads
@@ -73,9 +75,12 @@ sent: no change to any of them, no coming and no going leaves all three as they 
 class Nodes:
     """Every node ever asked for, by id, by cloud name, and by what is due."""
 
-    def __init__(self, connection: Connection, placements: Placements) -> None:
+    def __init__(
+        self, connection: Connection, placements: Placements, attributions: Attributions
+    ) -> None:
         self._connection = connection
         self._placements = placements
+        self._attributions = attributions
 
     def add(self, node: Node) -> None:
         """Write a new node. Raises Conflict when a live one of the project has the name."""
@@ -93,6 +98,7 @@ class Nodes:
             )
         self._connection.execute(insert(nodes).values(**self._row(node), digest=b""))
         self._write_labels(node)
+        self._attributions.add(first_of(node), node.created_at)
 
     def save(self, node: Node) -> Node:
         """Write a changed node; answers it with its new version.
@@ -253,6 +259,13 @@ class Nodes:
         """The document that callers are shown, up to the figures that grow and close it."""
         view = view_of(node, self._placements.of(node.id))
         return {"view": dumps(view)[:-1], "view_format": FORMAT}
+
+    def reattribute(self, node: Node, whose: Attribution, now: int) -> Node:
+        """Write a node that is another's from now on, with its labels; answers it as `save`."""
+        after = self.save(node)
+        self._write_labels(after)
+        self._attributions.add(whose, now)
+        return after
 
     def _write_labels(self, node: Node) -> None:
         self._connection.execute(delete(node_labels).where(node_labels.c.node_id == node.id))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from service.domain.discount import standing
 from service.domain.pricing import PriceBook, embedded_prices
 from service.store.prices import Prices
 
@@ -16,7 +17,8 @@ class HasPrices(Protocol):
 
 
 class PriceShelf:
-    """Keeps the book between uses; prices are only ever added, so their number tells its age."""
+    """Keeps the book between uses; prices and discounts are only ever added, so how many there are
+    tells its age."""
 
     def __init__(self) -> None:
         self._count = -1
@@ -24,12 +26,13 @@ class PriceShelf:
         """The book that was used last."""
 
     def book(self, unit: HasPrices) -> PriceBook:
-        """The book, made anew when a price was added."""
+        """The book, made anew when a price or a discount was added."""
         return self.at(unit.prices.count(), unit.prices)
 
     def at(self, count: int, prices: Prices) -> PriceBook:
-        """The book for callers who already know how many prices there are."""
+        """The book for callers who already know how many of both there are."""
         if count != self._count:
-            self.last = PriceBook((*embedded_prices(), *prices.all()))
+            entered = (*embedded_prices(), *prices.all())
+            self.last = PriceBook(entered, standing(prices.discounts()))
             self._count = count
         return self.last

@@ -1,18 +1,32 @@
-"""Prices that were entered by hand; those that ship with the service are in the domain's data."""
+"""Prices that were entered by hand or by the feed, and discounts; those that ship with the service
+are in the domain's data."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 
 from sqlalchemy import Connection, func, insert, select
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
+from service.domain.discount import Discount
 from service.domain.pricing import Price
-from service.store.tables import prices
+from service.store.tables import discounts, prices
+
+AGE = (
+    select(func.count()).select_from(prices).scalar_subquery()
+    + select(func.count()).select_from(discounts).scalar_subquery()
+)
+"""How many rows there are: as none is ever changed, a new number means a new book."""
+
+_DISCOUNTS = select(*(discounts.c[field.name] for field in fields(Discount))).order_by(
+    discounts.c.number
+)
 
 
 class Prices:
-    """Effective-dated prices; only added to."""
+    """Effective-dated prices, and the discounts on them; only added to."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -21,10 +35,24 @@ class Prices:
         """Write a price down."""
         self._connection.execute(insert(prices).values(**asdict(price)))
 
+    def add_from_feed(self, price: Price) -> None:
+        """Write a price down, unless another daemon did so just now: its id says all of it."""
+        sqlite = self._connection.dialect.name == "sqlite"
+        statement = (sqlite_insert if sqlite else postgresql_insert)(prices)
+        self._connection.execute(statement.values(**asdict(price)).on_conflict_do_nothing())
+
     def all(self) -> Sequence[Price]:
         """Every price ever entered."""
         return [Price(**row) for row in self._connection.execute(select(prices)).mappings()]
 
+    def add_discount(self, discount: Discount, after: int) -> None:
+        """Write down a row about a discount; StaleVersion when there are more than `after` rows."""
+        self._connection.execute(insert(discounts).values(number=after + 1, **asdict(discount)))
+
+    def discounts(self) -> Sequence[Discount]:
+        """Every row about discounts, in the order in which they were written."""
+        return [Discount(**row) for row in self._connection.execute(_DISCOUNTS).mappings()]
+
     def count(self) -> int:
-        """How many there are: as none is ever changed, a new count means a new book."""
-        return self._connection.execute(select(func.count()).select_from(prices)).scalar_one()
+        """How many rows there are of both; see `AGE`."""
+        return int(self._connection.execute(select(AGE)).scalar_one())

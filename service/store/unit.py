@@ -8,23 +8,33 @@ from contextlib import contextmanager
 from sqlalchemy import Connection, Engine
 
 from service.domain.lease import Lease
+from service.store.attributions import Attributions
+from service.store.beliefs import Beliefs
+from service.store.bills import Bills
+from service.store.budgets import Budgets
 from service.store.capacity import Capacity
+from service.store.charges import Charges
 from service.store.costs import Costs
 from service.store.engine import reading
 from service.store.events import Events
 from service.store.fleet import Fleet
+from service.store.forecasts import Forecasts
+from service.store.holds import Holds
 from service.store.idempotency import IdempotencyKeys
 from service.store.leases import Leases
 from service.store.ledger import Ledger
 from service.store.listing import Listing
 from service.store.nodes import Nodes
+from service.store.notifications import Alerts, Notifications
 from service.store.observations import Observations
 from service.store.orphans import Orphans
 from service.store.placements import Placements
 from service.store.prices import Prices
 from service.store.quotas import Quotas
+from service.store.statements import Statements
 from service.store.trouble import told_apart
 from service.store.usage import Usages
+from service.store.witnesses import Witnesses
 
 
 class Unit:
@@ -33,19 +43,30 @@ class Unit:
     def __init__(self, connection: Connection) -> None:
         self.placements = Placements(connection)
         self.capacity = Capacity(connection)
-        self.nodes = Nodes(connection, self.placements)
+        self.attributions = Attributions(connection)
+        self.nodes = Nodes(connection, self.placements, self.attributions)
         self.fleet = Fleet(connection)
         self.listing = Listing(connection)
         self.observations = Observations(connection)
+        self.beliefs = Beliefs(connection)
         self.usage = Usages(connection)
         self.ledger = Ledger(connection)
+        self.charges = Charges(connection)
         self.costs = Costs(connection)
+        self.forecasts = Forecasts(connection)
+        self.statements = Statements(connection)
         self.prices = Prices(connection)
         self.events = Events(connection)
         self.idempotency_keys = IdempotencyKeys(connection)
         self.leases = Leases(connection)
         self.orphans = Orphans(connection)
         self.quotas = Quotas(connection)
+        self.bills = Bills(connection)
+        self.witnesses = Witnesses(connection)
+        self.budgets = Budgets(connection)
+        self.holds = Holds(connection)
+        self.alerts = Alerts(connection)
+        self.notifications = Notifications(connection)
 
 
 class Units:

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, bindparam, insert, or_, select, update
 
 from service.domain.metering import WHOLE, Evidence, Usage
 from service.domain.pricing import Sku
+from service.domain.window import Window
 from service.store.tables import usage
 
 _OF_NODE = select(usage).where(usage.c.node_id == bindparam("node")).order_by(usage.c.start_at)
@@ -45,9 +46,9 @@ class Usages:
         )
         return after
 
-    def running(self, node_id: str, slice: int = WHOLE) -> Usage | None:  # noqa: A002
-        """The open interval of a node, or of one of its slices."""
-        row = self._connection.execute(_RUNNING, {"node": node_id, "slice": slice}).one_or_none()
+    def running(self, node_id: str, number: int = WHOLE) -> Usage | None:
+        """The open interval of a node, or of the slice of that number."""
+        row = self._connection.execute(_RUNNING, {"node": node_id, "slice": number}).one_or_none()
         return None if row is None else _read(row)
 
     def running_of(self, node_id: str) -> Sequence[Usage]:
@@ -90,10 +91,34 @@ class Usages:
         statement = select(usage).where(usage.c.end_at.is_(None))
         return [_read(row) for row in self._connection.execute(statement)]
 
-    def unpriced(self, start: int, end: int) -> Sequence[Usage]:
-        """Ended intervals with seconds in [start, end) of which some have no price."""
+    def doubtful(self, start: int, end: int) -> Iterator[Usage]:
+        """Intervals with seconds in [start, end) of which some have no price, or are uncertain."""
+        columns = usage.c
+        doubts = (
+            columns.unpriced_seconds > 0,
+            or_(columns.start_hi > columns.start_at, columns.end_lo < columns.end_at),
+        )
+        for doubt in doubts:  # an index each, which one question for both would not use
+            statement = select(usage).where(
+                doubt,
+                columns.start_at < end,
+                or_(columns.end_at.is_(None), columns.end_at > start),
+            )
+            for row in self._connection.execute(statement):
+                yield _read(row)
+
+    def ended_in_doubt(self, project: str, windows: Sequence[Window]) -> Sequence[Usage]:
+        """Intervals that ended within these, of which two looks are all that is known of the end.
+        What a look found out about at last, and nobody saw, is not among them."""
+        columns = usage.c
         statement = select(usage).where(
-            usage.c.unpriced_seconds > 0, usage.c.start_at < end, usage.c.end_at > start
+            columns.project == project,
+            or_(
+                *((columns.end_at >= one.start) & (columns.end_at < one.end) for one in windows),
+            ),
+            columns.end_lo < columns.end_at,
+            columns.end_evidence == Evidence.OBSERVED,
+            columns.start_evidence != Evidence.UNSEEN,
         )
         return [_read(row) for row in self._connection.execute(statement)]
 
@@ -111,8 +136,6 @@ def _row(interval: Usage) -> dict[str, Any]:
         "id": interval.id,
         "node_id": interval.node_id,
         "project": interval.project,
-        "owner": interval.owner,
-        "team": interval.team,
         "zone": interval.zone,
         "region": interval.sku.region,
         "generation": interval.sku.generation,
@@ -139,8 +162,6 @@ def _read(row: Any) -> Usage:
         id=row.id,
         node_id=row.node_id,
         project=row.project,
-        owner=row.owner,
-        team=row.team,
         zone=row.zone,
         accelerator_type=row.accelerator_type,
         chips=row.chips,

@@ -12,15 +12,22 @@ from fastapi.testclient import TestClient
 from sqlalchemy import Engine
 
 from service.api.app import create_app
+from service.application.budgets import BudgetService
 from service.application.capacity import CapacityService
 from service.application.costs import CostService
 from service.application.estimates import EstimateService
+from service.application.explanations import ExplanationService
+from service.application.exports import ExportService
+from service.application.forecasts import ForecastService
 from service.application.health import HealthService
 from service.application.nodes import NodeService
 from service.application.orphans import OrphanService
 from service.application.prices import PriceService
 from service.application.quotas import QuotaService
+from service.application.reconciliations import ReconciliationService
 from service.application.services import Services
+from service.application.statements import StatementService
+from service.domain.focus import Account
 from service.store.engine import make_engine
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
@@ -49,10 +56,16 @@ def services(units: Units, clock: HandClock) -> Services:
     return Services(
         nodes=NodeService(*shared, projects),
         costs=CostService(*shared),
+        explanations=ExplanationService(units, shared[1]),
+        statements=StatementService(units, clock),
         estimates=EstimateService(*shared),
+        exports=ExportService(*shared, Account.of("", "steward")),
+        forecasts=ForecastService(*shared, CostService(*shared)),
         prices=PriceService(*shared),
+        budgets=BudgetService(*shared, CostService(*shared)),
         capacity=CapacityService(units, clock),
         quotas=QuotaService(units, clock, projects),
+        reconciliations=ReconciliationService(units, clock, projects),
         orphans=OrphanService(*shared, projects),
         health=HealthService(*shared, projects),
     )

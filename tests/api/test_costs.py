@@ -18,7 +18,7 @@ def two_hours(units, clock):
         for team in ("vision", "nlp"):
             node = factories.node(state=NodeState.READY, team=team, labels={"run": team[0]})
             unit.nodes.add(node)
-            unit.usage.save(factories.usage(node_id=node.id, team=team))
+            unit.usage.save(factories.usage(node_id=node.id))
     clock.pass_(7_200)
 
 
@@ -41,10 +41,17 @@ def test_costs_are_of_the_last_seven_days_by_default(client):
                 "start": "2026-11-05T00:00:00Z",
                 "end": "2026-11-05T14:00:00Z",
                 "cost": "38.400000000",
+                "list_cost": "38.400000000",
                 "chip_seconds": 115_200,
+                "chip_hours": "32.000000000",
             }
         ],
         "total": "38.400000000",
+        "list_total": "38.400000000",
+        "savings": "0.000000000",
+        "uncertainty": "0.000000000",
+        "chip_hours": "32.000000000",
+        "unpriced_seconds": 0,
         "chip_seconds": 115_200,
         "currency": "USD",
         "as_of": "2026-11-05T14:00:00Z",

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pytest
 
+from service.application.estimates import Caller, EstimateService, Share
+from service.application.shares import BudgetShares
+from service.domain.node import ProvisioningModel
+from service.domain.wish import Wish
+from service.store.pricebook import PriceShelf
 from tests.hands import NOON
 
 
@@ -95,3 +103,63 @@ def test_flex_start_is_offered_for_no_longer_than_it_may_run(client):
     refused = estimate(client, **body, duration_seconds=week + 1)
     assert refused.status_code == 422
     assert "at most 604800 seconds (7 days)" in refused.json()["detail"]
+
+
+class OneBudget:
+    """A budget of a hundred dollars, of which thirty are spent."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Caller, int]] = []
+
+    def share(self, caller: Caller, cost: int) -> Sequence[Share]:
+        self.asked.append((caller, cost))
+        return [Share("b-1", "vision", 100 * 10**9, 30 * 10**9, cost)]
+
+
+@pytest.mark.parametrize(
+    ("hours", "percent", "left", "fits"),
+    [(1, 10, "60.400000000", True), (8, 77, "-6.800000000", False)],
+)
+def test_an_estimate_says_what_the_cheapest_offer_takes_of_the_callers_budgets(
+    client, services, units, clock, hours, percent, left, fits
+):
+    budgets = OneBudget()
+    estimates = EstimateService(units, PriceShelf(), clock, budgets)
+    client.app.state.services = replace(services, estimates=estimates)
+    body = {"accelerator_type": "v5litepod-8", "zone": "us-west4-a", "team": "vision"}
+    asked = {"provisioning_model": "on_demand", "duration_seconds": hours * 3_600}
+    (share,) = estimate(client, **body, **asked, labels={"run": "17"}).json()["budgets"]
+    assert (share["percent"], share["left"], share["fits"]) == (percent, left, fits)
+    assert budgets.asked == [
+        (Caller(team="vision", labels={"run": "17"}), hours * 9_600_000_000),
+    ]
+
+
+def test_where_no_price_is_known_no_share_is(units, clock):
+    budgets = OneBudget()
+    service = EstimateService(units, PriceShelf(), clock, budgets)
+    wish = Wish(accelerator_type="v2-8")
+    found = service.estimate(wish, ProvisioningModel.RESERVED, caller=Caller(team="vision"))
+    assert {offer.cost for offer in found.offers} == {None}
+    assert (found.shares, budgets.asked) == ((), [])
+
+
+def test_what_the_budgets_say_is_of_the_one_with_the_least_left(client, services):
+    shares = BudgetShares(services.budgets)
+    assert shares.share(Caller(team="vision"), 10) == ()
+    for name, amount in (("wide", "500"), ("tight", "20")):
+        body = {"name": name, "amount": amount, "period": "month", "scope": {"team": "vision"}}
+        answer = client.post("/v1/budgets", json=body)
+        assert answer.status_code == 201, answer.text
+    (found,) = shares.share(Caller(team="vision"), 10**9)
+    assert (found.name, found.amount, found.used, found.left) == (
+        "tight",
+        20 * 10**9,
+        0,
+        19 * 10**9,
+    )
+    assert shares.share(Caller(team="nlp"), 10) == ()
+
+
+def test_without_budgets_no_shares_are_told(client):
+    assert estimate(client, zone="us-west4-a", team="vision").json()["budgets"] == []

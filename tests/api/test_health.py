@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
@@ -9,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from service.api.app import create_app
 from service.domain.node import NodeState
 from tests import factories
+from tests.hands import NOON
 
 
 def gauges(client):
@@ -59,6 +62,17 @@ def test_the_fleet_is_shown_in_aggregated_gauges(client, ask, units, clock):
     assert found["steward_burn_dollars_per_hour",] == 9.6
     assert found["steward_unpriced_nodes",] == 0
     assert node.id not in client.get("/metrics").text
+
+
+def test_deletions_that_do_not_end_are_counted(client, ask, units):
+    assert gauges(client)["steward_deletions_overdue",] == 0
+    for node in (ask(), ask()):
+        client.delete(f"/v1/nodes/{node['id']}")
+    with units() as unit:
+        unit.nodes.save(replace(unit.nodes.get(node["id"]), alarmed_at=NOON))
+    assert gauges(client)["steward_deletions_overdue",] == 1
+    document = client.get(f"/v1/nodes/{node['id']}").json()
+    assert document["delete_requested_at"] == document["overdue_since"] == "2026-11-05T12:00:00Z"
 
 
 def test_the_age_of_the_inventory_is_infinite_until_there_is_one(client, units, clock):

@@ -69,7 +69,7 @@ def test_a_reimage_is_a_wish_that_is_stored(client, units, ask):
     stale = client.post(path, json={"runtime_version": "2.16.1"}, headers={"If-Match": '"1"'})
     assert stale.status_code == 412
     story = client.get(f"/v1/nodes/{document['id']}/events").json()["events"]
-    assert [one["message"] for one in story][1:] == ["reimage asked for: 2.15.0, was 2.12.0"]
+    assert [one["message"] for one in story][2:] == ["reimage asked for: 2.15.0, was 2.12.0"]
 
 
 @pytest.mark.parametrize(

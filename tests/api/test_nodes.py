@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from service.api.nodeviews import NodePage, NodeView, RequestedView
-from service.domain.metering import Entry
 from service.domain.node import NodeState
 from tests import factories
 from tests.api.conftest import WISH
 from tests.hands import NOON
+from tests.store import given
 
 
 def running(units, **changes):
@@ -159,7 +159,7 @@ def test_a_deletion_is_accepted_and_told(client, ask):
     assert (answer.json()["asked"], answer.headers["etag"]) == ("absent", '"1"')
     assert client.delete(f"/v1/nodes/{node['id']}").status_code == 202
     story = client.get(f"/v1/nodes/{node['id']}/events").json()["events"]
-    assert [event["message"] for event in story][1:] == ["deletion asked for"]
+    assert [event["message"] for event in story][2:] == ["deletion asked for"]
 
 
 @pytest.mark.parametrize(
@@ -238,10 +238,11 @@ def test_the_ledger_is_shown_as_it_was_posted(client, units, clock):
     with units() as unit:
         interval = unit.usage.running(node.id)
         entries = [
-            Entry(interval.id, NOON + h * 3_600, "p", 0, NOON, NOON + 9, 72, 1_200_000_000, 24)
-            for h in range(3)
+            given.entry(interval, hour=NOON + hour * 3_600, price_id="p", amount=24)
+            for hour in range(3)
         ]
-        unit.ledger.post(entries, interval, clock())
+        whose = {0: factories.attribution(node_id=node.id)}
+        unit.ledger.post(entries, interval, whose, clock())
     path = f"/v1/nodes/{node.id}/ledger"
     first = client.get(path, params={"page_size": 2}).json()
     entry = first["entries"][0]
@@ -250,6 +251,23 @@ def test_the_ledger_is_shown_as_it_was_posted(client, units, clock):
     assert (entry["start"], entry["kind"]) == ("2026-11-05T12:00:00Z", "usage")
     rest = client.get(path, params={"page_token": first["next_page_token"]}).json()
     assert (len(rest["entries"]), rest["next_page_token"]) == (1, "")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "chose v2-alpha-tpuv5-lite for JAX, as no framework was named: Google's "),
+        ({"framework": {"name": "pytorch"}}, "chose v2-alpha-tpuv5-lite for PyTorch: Google's "),
+        (
+            {"runtime_version": "v2-alpha-tpuv5-lite"},
+            "took v2-alpha-tpuv5-lite, which was asked for by name: it fits one host of v5e",
+        ),
+    ],
+)
+def test_the_story_says_why_a_node_gets_its_runtime_version(client, ask, changes, said):
+    _, why = client.get(f"/v1/nodes/{ask(**changes)['id']}/events").json()["events"]
+    assert (why["kind"], why["actor"]) == ("runtime", "steward")
+    assert why["message"].startswith(said)
 
 
 def test_the_story_of_a_node_is_told_in_pages(client, ask):
@@ -264,5 +282,54 @@ def test_the_story_of_a_node_is_told_in_pages(client, ask):
         "2026-11-05T12:00:00Z",
     )
     rest = client.get(path, params={"page_token": first["next_page_token"]}).json()
-    assert [e["message"] for e in rest["events"]] == ["stop asked for"]
+    assert [e["message"] for e in rest["events"]][1:] == ["stop asked for"]
     assert rest["next_page_token"] == ""
+
+
+def test_another_team_and_other_labels_are_charged_from_now_on(client, units, clock):
+    node = running(units, team="vision", labels={"run": "1", "draft": "yes"})
+    clock.pass_(3_600)
+    body = {"team": "nlp", "labels": {"run": "2", "draft": None}}
+    answer = client.patch(f"/v1/nodes/{node.id}", json=body)
+    assert answer.status_code == 200, answer.text
+    assert (answer.json()["team"], answer.json()["labels"]) == ("nlp", {"run": "2"})
+    assert names(client, label="run:2") == names(client, team="nlp") == [node.name]
+    assert names(client, label="draft:yes") == []
+    clock.pass_(1_800)
+    spent = client.get("/v1/costs", params={"aggregate": "team"}).json()["rows"]
+    assert [(row["team"], row["cost"]) for row in spent] == [
+        ("nlp", "4.800000000"),
+        ("vision", "9.600000000"),
+    ]
+    story = client.get(f"/v1/nodes/{node.id}/events").json()["events"]
+    assert story[-1]["message"] == (
+        "charged from now on to: team nlp, was vision; labels run=2, was draft=yes, run=1"
+    )
+
+
+def test_saying_again_who_is_charged_changes_nothing(client, units):
+    node = running(units, team="vision")
+    before = client.get(f"/v1/nodes/{node.id}")
+    answer = client.patch(f"/v1/nodes/{node.id}", json={"team": "vision"})
+    assert answer.headers["ETag"] == before.headers["ETag"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"labels": {"steward-id": "mine"}}, 422),
+        ({"labels": {"UPPER": "x"}}, 422),
+        ({"state": "READY"}, 422),
+        ({"team": "two\nlines"}, 422),
+    ],
+)
+def test_what_cannot_be_charged_is_refused(client, units, body, status):
+    node = running(units)
+    assert client.patch(f"/v1/nodes/{node.id}", json=body).status_code == status
+
+
+def test_who_is_charged_for_what_is_no_more_is_not_changed(client, units):
+    node = factories.node(state=NodeState.DELETED, ended_at=NOON)
+    with units() as unit:
+        unit.nodes.add(node)
+    assert client.patch(f"/v1/nodes/{node.id}", json={"team": "nlp"}).status_code == 409

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from service.application.orphans import Sum, summed
 from service.domain.node import Place
 from service.domain.orphan import STEWARD, Kind, Verdict
 from tests import factories
@@ -280,6 +281,21 @@ def test_an_alarm_can_be_set_on_what_is_not_in_our_books(client, there):
     assert found["steward_orphans", "leftover"] == 0
     assert found["steward_orphans_hourly_usd",] == 19.2
     assert found["steward_orphans_unpriced",] == 1
+
+
+def test_counted_they_are_what_they_are_one_by_one(services, there):
+    there(
+        *(stranger(f"n{number}") for number in range(3)),
+        stranger("odd", accelerator_type="v99-8"),
+        stranger("spot", provisioning_model="spot"),
+        orphan(shown=shown("queue", queued=True, state="SUSPENDED"), kind=Kind.ZOMBIE),
+        orphan(),
+    )
+    totals = services.orphans.totals()
+    assert list(totals) == list(Kind)
+    for kind, total in totals.items():
+        assert total == summed(services.orphans.all(kind=kind))
+    assert sum(totals.values(), Sum()) == summed(services.orphans.all())
 
 
 def test_hostile_labels_are_shown_as_what_they_are(client, there):

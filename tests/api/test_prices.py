@@ -59,6 +59,27 @@ def test_a_price_that_is_entered_counts_from_now_on(client, clock):
     assert prices(client, **OURS, at="2026-11-05T11:59:59Z")[0]["usd"] == "1.200000000"
 
 
+def test_a_price_says_in_which_currency_it_is(client):
+    assert client.post("/v1/prices", json=PRICE | {"currency": "USD"}).status_code == 201
+
+
+def test_a_gap_is_filled_in_months_that_are_not_closed(client):
+    gap = PRICE | {"generation": "v6e", "region": "asia-east1"}
+    closed = client.post("/v1/prices", json=gap | {"effective_from": "2026-10-31T23:59:59Z"})
+    assert closed.status_code == 422
+    assert closed.json()["field"] == "effective_from"
+    assert "2026-10 is closed" in closed.json()["detail"]
+    assert "is 2026-11" in closed.json()["detail"]
+    filled = client.post("/v1/prices", json=gap | {"effective_from": "2026-11-01"})
+    assert filled.status_code == 201
+
+
+def test_a_month_that_was_over_for_less_than_three_days_still_takes_a_price(client, clock):
+    clock.pass_(-(36 + 48) * 3_600)
+    gap = PRICE | {"generation": "v6e", "region": "asia-east1", "effective_from": "2026-10-31"}
+    assert client.post("/v1/prices", json=gap).status_code == 201
+
+
 def test_a_price_may_begin_later(client, clock):
     entered = client.post("/v1/prices", json=PRICE | {"effective_from": "2026-12-01"}).json()
     assert prices(client, **OURS)[0]["usd"] == "1.200000000"
@@ -88,7 +109,11 @@ def test_a_price_may_begin_later(client, clock):
         ({"effective_from": "2026-11-09T12:00:00"}, "write it as 2026-11-01T00:00:00Z"),
         ({"effective_from": "9999-12-31T23:59:59-23:59"}, "between 1970 and 2100"),
         ({"effective_from": 1_793_880_000}, "string"),
-        ({"currency": "EUR"}, "known fields are confidence, effective_from"),
+        ({"effective_from": "2026-10-31"}, "2026-10 is closed"),
+        ({"currency": "EUR"}, "prices are kept in USD"),
+        ({"currency": "usd"}, "prices are kept in USD"),
+        ({"currency": 7}, "string"),
+        ({"curency": "USD"}, "known fields are confidence, currency, effective_from"),
     ],
 )
 def test_a_price_that_cannot_be_is_refused(client, changes, said):

@@ -101,7 +101,7 @@ def test_what_is_nowhere_is_a_problem_too(client):
     ("path", "allowed"),
     [
         ("/v1/nodes", "GET, POST"),
-        ("/v1/nodes/x", "DELETE, GET"),
+        ("/v1/nodes/x", "DELETE, GET, PATCH"),
         ("/v1/prices", "GET, POST"),
         ("/v1/costs", "GET"),
         ("/v1/runtimes:resolve", "POST"),

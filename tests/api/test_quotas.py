@@ -129,7 +129,7 @@ def test_a_place_that_is_too_small_is_warned_of_where_another_is_left(client, le
     assert answer.status_code == 201
     node = answer.json()
     assert node["warnings"][0].startswith("not tried in us-west4-a until 2026-11-06T11:59:00Z")
-    (event,) = client.get(f"/v1/nodes/{node['id']}/events").json()["events"]
+    event, _ = client.get(f"/v1/nodes/{node['id']}/events").json()["events"]
     assert event["message"].startswith("asked for")
 
 

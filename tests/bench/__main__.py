@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 
-from tests.bench import emulator, inventory, listing, spend
+from tests.bench import admission, emulator, exports, inventory, listing, spend
 from tests.bench.figure import Figure
 
 PARTS: Sequence[tuple[str, Callable[[], list[Figure]]]] = (
     ("inventory", inventory.measure),
     ("spend", spend.measure),
+    ("admission", admission.measure),
+    ("exports", exports.measure),
     ("emulator", emulator.measure),
     ("listing", listing.measure),
 )

@@ -142,7 +142,9 @@ def node(**overrides: Any) -> dict[str, Any]:
         "ready_at": "2026-11-05T11:58:00Z",
         "ended_at": None,
         "deletes_at": "2026-11-05T13:58:00Z",
+        "delete_requested_at": None,
         "delete_reason": "",
+        "overdue_since": None,
         "placements": [
             {
                 "attempt": 1,

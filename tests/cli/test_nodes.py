@@ -102,6 +102,17 @@ def test_a_name_that_is_not_clear_is_one_clear_line(api, nodes, line):
     assert (result.exit_code, result.stderr) == (1, f"{line}\n")
 
 
+def test_a_deletion_that_does_not_end_is_said(api):
+    late = {"asked": "absent", "overdue_since": "2026-11-05T11:30:00Z"}
+    api.when(
+        "GET",
+        f"/v1/nodes/{ID}",
+        node(**late, delete_requested_at="2026-11-05T11:00:00Z"),
+    )
+    said = "its deletion was asked for 1h00m ago and is not over; it is tried again for ever"
+    assert said in steward("nodes", "show", ID).stdout
+
+
 def test_a_type_that_is_said_again_is_one_of_several(api):
     document = node(
         accelerator_type="v6e-16", accelerator_types=["v6e-16", "v5litepod-16"], warnings=[]

@@ -217,3 +217,137 @@ def test_capacity_says_what_was_to_be_had_and_what_is_left_alone(api):
     assert api.calls[0].query["provisioning_model"] == ["spot"]
     api.when("GET", "/v1/catalog/capacity", {"capacity": [], "next_page_token": ""})
     assert steward("catalog", "capacity").stdout == "nothing was tried in that time\n"
+
+
+def test_a_forecast_is_a_sum_with_its_band_and_what_it_is_made_of(api):
+    document = {
+        "end": "2026-12-01T00:00:00Z",
+        "spent": "1000.000000000",
+        "committed": "500.000000000",
+        "committed_without_ttl": "20.000000000",
+        "without_ttl": {"low": "1.00", "mid": "5.00", "high": "20.00"},
+        "new_launches": {"low": "50.00", "mid": "100.00", "high": "175.50"},
+        "total": {"low": "1550.00", "mid": "1600.00", "high": "1675.50"},
+        "explanation": "What is spent, and so on.",
+        "unpriced_nodes": 1,
+        "last_error": {
+            "forecast": {"low": "1", "mid": "900.00", "high": "3"},
+            "actual": "1000.00",
+            "error_percent": "-10.0",
+        },
+    }
+    api.when("GET", "/v1/forecasts", document)
+    asked = ("costs", "forecast", "--tz", "Europe/Berlin", "--filter", "team=vision")
+    assert steward(*asked).stdout.splitlines() == [
+        "$1,600.00 by 2026-12-01 00:00:00 UTC ($1,550.00 to $1,675.50)",
+        "",
+        "  Spent               $1,000.00",
+        "  Runs until its TTL  $480.00",
+        "  Runs without one    $5.00 ($1.00 to $20.00), $20.00 at most",
+        "  New launches        $100.00 ($50.00 to $175.50)",
+        "  Last month          $1,000.00, forecast at half time as $900.00, off by -10.0 %",
+        "",
+        "What is spent, and so on.",
+        "1 node at a price nobody knows: in no figure.",
+    ]
+    assert api.calls[0].query == {
+        "period": ["month"],
+        "tz": ["Europe/Berlin"],
+        "filter": ["team:vision"],
+    }
+
+
+def test_a_forecast_without_a_band_says_so(api):
+    same = dict.fromkeys(("low", "mid", "high"), "0.00")
+    document = {
+        "end": "2026-12-01T00:00:00Z",
+        "spent": "0.00",
+        "committed": "0.00",
+        "committed_without_ttl": "0.00",
+        "without_ttl": same,
+        "new_launches": same,
+        "total": same,
+        "explanation": "A run-rate only.",
+        "unpriced_nodes": 0,
+        "last_error": None,
+    }
+    api.when("GET", "/v1/forecasts", document)
+    shown = steward("costs", "forecast").stdout
+    assert shown.startswith("$0.00 by 2026-12-01 00:00:00 UTC (no band)\n")
+    assert "Last month" not in shown
+
+
+PLANNED = {
+    "accelerator_type": "v5litepod-8",
+    "chips": 8,
+    "provisioning_model": "spot",
+    "zone": "us-west4-a",
+    "hourly_cost": "4.623200000",
+    "duration_seconds": 7_200,
+    "cost": "9.246400000",
+    "affords_seconds": None,
+    "meets_deadline": None,
+    "meets_max_spend": None,
+    "accumulation_steps": None,
+    "divides_evenly": None,
+}
+LATE = {"meets_deadline": False, "meets_max_spend": False}
+UNEVEN = {"accumulation_steps": 5, "divides_evenly": False}
+
+
+def test_a_plan_is_a_line_for_each_type_and_model(api):
+    endless = {"duration_seconds": None, "cost": None, "affords_seconds": 5_400}
+    plans = [
+        {**PLANNED, "accumulation_steps": 4, "divides_evenly": True},
+        {**PLANNED, **LATE, **UNEVEN},
+        {**PLANNED, "hourly_cost": None, "cost": None},
+        {**PLANNED, **endless, "meets_max_spend": True},
+    ]
+    api.when("POST", "/v1/estimates:plan", {"plans": plans, "as_of": "2026-11-05T12:00:00Z"})
+    asked = ("--hbm", "100", "--flops", "1.8e18", "--within", "2h", "--max-spend", "20", "--spot")
+    assert steward("plan", *asked).stdout.splitlines() == [
+        "TYPE         CHIPS  MODEL  ZONE        PER HOUR  TAKES      COST      STEPS  FITS",
+        "v5litepod-8      8  spot   us-west4-a     $4.62     2h     $9.25          4  yes",
+        (
+            "v5litepod-8      8  spot   us-west4-a     $4.62     2h     $9.25  5, uneven"
+            "  too late, too dear"
+        ),
+        (
+            "v5litepod-8      8  spot   us-west4-a  unpriced     2h  unpriced          -"
+            "  price not known"
+        ),
+        (
+            "v5litepod-8      8  spot   us-west4-a     $4.62      -         -          -"
+            "  yes, the money does for 1h30m"
+        ),
+        "",
+        "prices as of 2026-11-05 12:00:00 UTC",
+    ]
+    assert api.calls[0].body == {
+        "hbm_gib": 100,
+        "flops": "1.8e18",
+        "deadline_seconds": 7_200,
+        "max_spend": "20",
+        "provisioning_model": "spot",
+    }
+
+
+def test_an_estimate_says_what_it_would_take_of_the_budgets(api):
+    budget = {"name": "vision", "budget_id": "b-1", "amount": "100.00", "percent": 9}
+    document = {
+        "accelerator_type": "v5litepod-8",
+        "chips": 8,
+        "duration_seconds": 7_200,
+        "estimates": [{**OFFER, "hourly_cost": "4.623200000", "cost": "9.246400000"}],
+        "budgets": [
+            {**budget, "left": "12.50", "fits": True},
+            {**budget, "name": "", "left": "-2.50", "fits": False},
+        ],
+    }
+    api.when("POST", "/v1/estimates", document)
+    asked = ("--accelerator-type", "v5litepod-8", "--team", "vision", "--label", "run=17")
+    assert steward("estimate", *asked).stdout.splitlines()[-2:] == [
+        "vision: the cheapest takes 9 % of $100.00; $12.50 left after it",
+        "b-1: the cheapest takes 9 % of $100.00; -$2.50 and so it does not fit",
+    ]
+    assert api.calls[0].body["labels"] == {"run": "17"}

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from service.application.costs import Question
+from service.domain.attribution import Reattribution
 from service.domain.clock import DAY, HOUR
 from service.domain.money import half_even
 from service.domain.node import NodeState
+from service.domain.period import GRACE, period_of
+from service.domain.window import Granularity
 from tests.controllers.conftest import Lab
 
 RATE = 8 * 1_200_000_000
@@ -120,3 +123,65 @@ def test_every_time_zone_comes_to_the_same_total(lab: Lab) -> None:
         for tz in ("UTC", "Europe/Berlin", "Asia/Kolkata", "America/New_York", "Pacific/Apia")
     }
     assert len(totals) == 1
+
+
+def test_another_team_is_charged_from_the_second_on_in_which_that_was_said(lab: Lab) -> None:
+    node = lab.up(team="vision", labels={"run": "1"})
+    lab.tick(HOUR)
+    before = lab.costs.report(Question(aggregate=("team", "label:run"))).rows
+    lab.nodes.reattribute(node.id, Reattribution(team="nlp", labels={"run": "2"}))
+    now = lab.clock()
+    lab.tick(HOUR)
+    lab.tick(1)
+    lab.nodes.delete(node.id)
+    lab.tick()
+    lab.tick()
+    report = lab.costs.report(Question(aggregate=("team", "label:run")))
+    assert [(row.group, row.cost) for row in before] == [(("vision", "1"), before[0].cost)]
+    charged = {row.group: row.cost for row in report.rows}
+    assert charged["vision", "1"] == before[0].cost, "the past is as it was"
+    assert report.total == lab.cost(node) == lab.posted(node)
+    assert set(charged) == {("vision", "1"), ("nlp", "2")}
+    again = lab.costs.report(Question(aggregate=("team", "label:run"), step=Granularity.HOUR))
+    sums: dict[tuple[str, ...], int] = {}
+    for row in again.rows:
+        sums[row.group] = sums.get(row.group, 0) + row.cost
+    assert sums == charged, "the rollup and the usage itself agree"
+    assert now > lab.node(node).created_at
+
+
+def test_what_becomes_known_after_a_month_was_closed_is_billed_in_the_present_one(
+    lab: Lab,
+) -> None:
+    """A node whose end nobody could see for weeks: its month was closed with what was known."""
+    node = lab.up()
+    lab.tick(HOUR)
+    november = period_of(lab.clock())
+    lab.clock.now = november.end - 600
+    lab.tick(0)
+    with lab.units.reading() as unit:
+        open_sum, _ = unit.statements.total(november)
+    lab.clock.now = november.end + GRACE + DAY
+    lab.metering.tick(lab.lease)
+    with lab.units.reading() as unit:
+        after, _ = unit.statements.total(november)
+        december, _ = unit.statements.total(period_of(november.end))
+    assert after == open_sum, "a closed month never changes"
+    assert after + december == lab.posted(node)
+    late = [line for line in lab.nodes.ledger(node.id, 0, 10_000) if line.period is not None]
+    assert {line.period for line in late} == {november.end}
+    assert min(line.charge_start for line in late) < november.end
+
+
+def test_every_version_of_what_was_believed_of_usage_is_kept(lab: Lab) -> None:
+    node = lab.up()
+    lab.tick(HOUR)
+    lab.nodes.delete(node.id)
+    lab.tick()
+    lab.tick()
+    with lab.units.reading() as unit:
+        (usage,) = unit.usage.of(node.id)
+        versions = unit.beliefs.of(usage.id)
+    assert [version.end_at for version in versions] == [None, usage.end]
+    assert versions[-1].start_evidence == usage.start_evidence
+    assert versions[0].recorded_at < versions[1].recorded_at

@@ -10,18 +10,25 @@ from fastapi import FastAPI
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from service.application.budgets import BudgetService
 from service.application.capacity import CapacityService
 from service.application.costs import CostService
 from service.application.estimates import EstimateService
+from service.application.explanations import ExplanationService
+from service.application.exports import ExportService
+from service.application.forecasts import ForecastService
 from service.application.health import HealthService
 from service.application.nodes import NodeService
 from service.application.orphans import OrphanService
 from service.application.prices import PriceService
 from service.application.quotas import QuotaService
+from service.application.reconciliations import ReconciliationService
 from service.application.services import Services
+from service.application.statements import StatementService
 from service.controllers.posting import post
 from service.dashboard.pages import add_dashboard
 from service.domain.event import Event
+from service.domain.focus import Account
 from service.domain.node import Node, NodeState
 from service.domain.orphan import Orphan
 from service.domain.placement import Outcome, Placement
@@ -66,10 +73,16 @@ class Lab:
         self.services = Services(
             nodes=NodeService(*shared, projects),
             costs=CostService(*shared),
+            explanations=ExplanationService(units, shared[1]),
+            statements=StatementService(units, clock),
             estimates=EstimateService(*shared),
+            exports=ExportService(*shared, Account.of("", "steward")),
+            forecasts=ForecastService(*shared, CostService(*shared)),
             prices=PriceService(*shared),
+            budgets=BudgetService(*shared, CostService(*shared)),
             capacity=CapacityService(units, clock),
             quotas=QuotaService(units, clock, projects),
+            reconciliations=ReconciliationService(units, clock, projects),
             orphans=OrphanService(*shared, projects),
             health=HealthService(*shared, projects),
         )
@@ -149,8 +162,6 @@ class Lab:
             unit.events.add(Event(node.id, start, "state", "the node is READY", "steward"))
             usage = factories.usage(
                 node_id=node.id,
-                team=node.team,
-                owner=node.owner,
                 zone=node.zone,
                 accelerator_type=node.spec.accelerator_type,
                 chips=node.spec.chips,

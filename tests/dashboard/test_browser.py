@@ -15,8 +15,10 @@ import uvicorn
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from service.dashboard.figures import money
+from service.domain.budgets import Threshold
 from service.domain.orphan import Kind
 from service.domain.placement import Outcome
+from tests import factories
 from tests.dashboard.lab import Lab
 from tests.garbage import orphan, shown
 from tests.hands import NOON
@@ -96,12 +98,16 @@ def _page(chromium: Browser, scheme: str = "light", width: int = 1_280) -> Itera
     assert watch.complaints == []
 
 
+_HALF = (Threshold(50),)
+
+
 def _filled(lab: Lab) -> str:
     """A lab with nodes of all sorts; answers the id of one with much to tell."""
     lab.ran(NOON - 90_000, NOON - 9_000, name="gone")
     lab.ran(NOON - 900, name="priceless", zone="asia-nowhere1-a", last_error=HOSTILE)
     lab.found(orphan(), orphan(kind=Kind.STRANGER, shown=shown("a-name-that-goes-on" * 4)))
     lab.tried(lab.asked_for(name="nowhere"), (60, Outcome.STOCK_OUT, None))
+    lab.services.budgets.create(factories.budget(name="a-name-that-goes-on" * 4, thresholds=_HALF))
     lab.asked_for(name="a-name-that-goes-on-for-forty-nine-characters-yes", owner="x" * 80)
     return lab.ran(NOON - 9_000, name="train", labels={"stage": HOSTILE}).id
 
@@ -112,7 +118,14 @@ def test_pages_load_without_a_complaint_and_fit(
 ) -> None:
     node = _filled(lab)
     with _page(chromium, scheme, width) as page:
-        for path in ("/", "/?window=90d&group=team", f"/nodes/{node}", "/orphans", "/capacity"):
+        for path in (
+            "/",
+            "/?window=90d&group=team",
+            f"/nodes/{node}",
+            "/budgets",
+            "/orphans",
+            "/capacity",
+        ):
             page.goto(f"{address}{path}")
             expect(page.get_by_role("status")).to_have_text("live")
             assert page.evaluate("document.documentElement.scrollWidth") <= width

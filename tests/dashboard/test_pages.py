@@ -11,11 +11,13 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.application.costs import Question
+from service.application.forecasts import month_before, month_of
 from service.dashboard.figures import exact, money
 from service.dashboard.overview import NODES
 from service.domain.clock import DAY, HOUR, floor_to
 from service.domain.errors import StoreUnavailable
 from service.domain.event import Event
+from service.domain.forecast import Band, Method, Snapshot
 from service.domain.node import Architecture, NodeState, ProvisioningModel
 from service.domain.placement import Outcome
 from tests.dashboard.lab import Lab
@@ -299,9 +301,38 @@ def test_what_a_legacy_node_costs_elsewhere_is_told_on_its_page(
     assert told not in browser.get(f"/nodes/{lab.asked_for().id}").text
 
 
-@pytest.mark.parametrize("path", ["/", "/capacity", "/orphans"])
+@pytest.mark.parametrize("path", ["/", "/budgets", "/capacity", "/orphans", "/reconcile"])
 def test_every_page_says_where_one_is_among_the_others(browser: TestClient, path: str) -> None:
     ways = re.search(r'<nav class="ways".*?</nav>', browser.get(path).text, re.DOTALL)
     assert ways is not None
     assert re.findall(r'href="([^"]*)" aria-current="page"', ways[0]) == [path]
-    assert re.findall(r'href="([^"]*)"', ways[0]) == ["/", "/capacity", "/orphans"]
+    assert re.findall(r'href="([^"]*)"', ways[0]) == [
+        "/",
+        "/budgets",
+        "/capacity",
+        "/orphans",
+        "/reconcile",
+    ]
+
+
+def test_the_forecast_stands_beside_the_month_with_its_band_and_its_method(
+    lab: Lab, browser: TestClient
+) -> None:
+    _month_of_use(lab)
+    found = lab.services.forecasts.forecast({})
+    page = browser.get("/").text
+    said = text_of(browser.get("/"))
+    band = f"{money(found.total.low)} to {money(found.total.high)}"
+    assert f"Forecast for the month {money(found.total.mid)} {band}" in said
+    assert f'title="{found.said}"' in page
+
+
+def test_the_forecast_says_how_wrong_it_was_last_month(lab: Lab, browser: TestClient) -> None:
+    last = month_before(month_of(NOON))
+    band = Band(1, 90, 95)
+    one = Snapshot("", last, last.start, last.start, band, Method.RUN_RATE, 100, NOON)
+    with lab.units() as unit:
+        unit.forecasts.add([one])
+    said = text_of(browser.get("/"))
+    assert "Forecast for the month $0.00 no band yet" in said
+    assert "Last month's, at half time, was 10.0 % too low." in said.replace("&#39;", "'")

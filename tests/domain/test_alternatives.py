@@ -12,6 +12,7 @@ from service.domain.placing import candidates
 from tests import factories
 
 CATALOG = load()
+LITE = "v2-alpha-tpuv5-lite"
 BOTH = ("v5litepod-16", "v6e-16")
 PRICES = {
     ("v5litepod-16", "us-west4-a"): 30,
@@ -156,3 +157,12 @@ def test_what_is_wrong_with_the_wish_and_not_with_the_types_is_said_once():
 def test_nothing_at_all_is_refused_with_every_way_to_say_it():
     with pytest.raises(Rejected, match="accelerator_types"):
         settle()
+
+
+def test_why_each_type_gets_its_runtime_version_is_said_once():
+    each = settle(accelerator_types=BOTH, framework=Framework.TENSORFLOW)
+    chose = f"chose {each.spec.runtime_version} for TensorFlow: TensorFlow "
+    assert [why.startswith(chose) for why in each.reasons] == [True, True]
+    assert all(f"{name} has 4 hosts" in why for name, why in zip(BOTH, each.reasons, strict=True))
+    named = settle(accelerator_types=("v5litepod-8", "v5litepod-4"), runtime_version=LITE)
+    assert named.reasons == (f"took {LITE}, which was asked for by name: it fits one host of v5e",)

@@ -265,3 +265,17 @@ def test_a_node_has_ended_when_it_failed_or_was_verified_gone(state):
 def test_the_state_is_as_old_as_its_last_change():
     node = factories.node().moved(NodeState.READY, NOON + 10).moved(NodeState.READY, NOON + 20)
     assert (node.state_since, node.seen_at) == (NOON + 10, NOON + 20)
+
+
+@pytest.mark.parametrize(
+    ("changes", "since"),
+    [
+        ({}, None),
+        ({"delete_requested_at": NOON}, None),
+        ({"delete_requested_at": NOON, "alarmed_at": SOON}, SOON),
+        ({"delete_requested_at": NOON, "alarmed_at": SOON, "ended_at": LATER}, None),
+        ({"state": NodeState.UNKNOWN, "alarmed_at": SOON}, None),
+    ],
+)
+def test_a_deletion_is_overdue_from_the_alarm_to_its_end(changes, since):
+    assert factories.node(**changes).overdue_since == since

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
 from itertools import pairwise
 from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain.clock import DAY, HOUR, floor_to, parse_rfc3339
+from service.domain.clock import DAY, HOUR, parse_rfc3339
 from service.domain.metering import (
     CLOCK_TOLERANCE,
     FREE_IF_PREEMPTED_WITHIN,
-    Entry,
     Evidence,
     Meter,
-    Posted,
     begin,
     closed,
-    desired_entries,
-    entries_to_post,
     finish,
     forgiven,
     is_billable,
@@ -31,50 +26,10 @@ from service.domain.node import NodeState
 from service.domain.pricing import PriceBook
 from service.domain.window import Granularity, Window, buckets
 from tests import factories
+from tests.domain.drawn import BOOKS, NANOS, exact, moderate, ran
 from tests.hands import NOON
 
 OPERATION, OBSERVED = Evidence.OPERATION, Evidence.OBSERVED
-moderate = settings(max_examples=60, deadline=None)
-
-# ---- what is drawn
-
-STARTS = st.integers(NOON, NOON + 3 * DAY)
-SPANS = st.integers(0, 5 * DAY)
-CHIPS = st.sampled_from([1, 4, 8, 16, 256, 8_960])
-NANOS = st.integers(1, 12_000_000_000)
-CHANGES = st.dictionaries(st.integers(NOON - DAY, NOON + 8 * DAY), NANOS, max_size=5)
-
-
-def book_of(own, groups):
-    """Prices by the instant from which they hold, of the region itself and of its group."""
-    rows = [factories.price(nanos, at, id=f"own/{at}") for at, nanos in own.items()]
-    rows += [
-        factories.price(nanos, at, id=f"group/{at}", region="us") for at, nanos in groups.items()
-    ]
-    return PriceBook(rows)
-
-
-BOOKS = st.builds(book_of, CHANGES, CHANGES)
-
-
-@st.composite
-def ran(draw):
-    start = draw(STARTS)
-    return factories.usage(chips=draw(CHIPS), start=start, end=start + draw(SPANS))
-
-
-def exact(usage, book, start, end):
-    """The cost as it would be written on paper: chips x hours x price, with no rounding at all."""
-    start, end = max(start, usage.start), min(end, usage.end)
-    edges = {start, end, *(p.effective_from for p in book.prices)}
-    total = Fraction(0)
-    for left, right in pairwise(sorted(edge for edge in edges if start <= edge <= end)):
-        rows = [p for p in book.prices if p.effective_from <= left]
-        best = max(rows, key=lambda p: (p.region != "us", p.effective_from), default=None)
-        if best is not None:
-            total += Fraction(usage.chips * (right - left) * best.nanos, HOUR)
-    return total
-
 
 # ---- one rounding
 
@@ -122,19 +77,6 @@ def test_days_that_are_short_long_or_missing_lose_no_nano(zone, around, step):
 
 
 @moderate
-@given(ran(), BOOKS)
-def test_the_hours_of_the_ledger_sum_to_the_total(usage, book):
-    meter = Meter(usage, book, NOON + 9 * DAY)
-    entries = desired_entries(meter, usage.start, meter.end).values()
-    assert sum(entry.amount for entry in entries) == meter.total()
-    priced = usage.end - usage.start - meter.unpriced_seconds()
-    assert sum(entry.chip_seconds for entry in entries) == usage.chips * priced
-    for entry in entries:
-        assert floor_to(entry.charge_start, HOUR) == entry.hour
-        assert entry.charge_start < entry.charge_end <= entry.hour + HOUR
-
-
-@moderate
 @given(ran(), NANOS, NANOS, st.integers(0, 5 * DAY))
 def test_a_price_cut_leaves_the_seconds_before_it_as_they_were(usage, before, after, lasted):
     at = min(usage.start + lasted, usage.end)
@@ -173,7 +115,7 @@ def test_more_time_more_chips_or_a_higher_price_never_cost_less(usage, book, lon
 
 def test_no_time_costs_nothing():
     meter = Meter(factories.usage(end=NOON), factories.book(), NOON + DAY)
-    assert (meter.total(), meter.unpriced_seconds(), list(meter.slots(NOON, NOON))) == (0, 0, [])
+    assert (meter.total(), meter.unpriced_seconds(), list(meter.pieces(NOON, NOON))) == (0, 0, [])
 
 
 def test_a_month_of_the_largest_pod_fits_into_the_ledger():
@@ -329,158 +271,3 @@ def test_a_preemption_that_was_seen_too_late_to_tell_is_charged_and_wholly_uncer
 )
 def test_nothing_is_forgiven_on_a_guess(usage, created_at):
     assert forgiven(usage, created_at) == usage
-
-
-# ---- the ledger
-
-
-class Account:
-    """A ledger in memory, which refuses the same key twice as the database does."""
-
-    def __init__(self):
-        self.entries: dict[str, Entry] = {}
-
-    def post(self, usage, book, now):
-        until = max(floor_to(now, HOUR), usage.start) if usage.end is None else usage.end
-        meter = Meter(usage, book, until)
-        wanted = desired_entries(meter, usage.start, meter.end)
-        added = list(entries_to_post(usage.id, wanted, self.posted()))
-        for entry in added:
-            assert entry.key not in self.entries
-            self.entries[entry.key] = entry
-        return added
-
-    def posted(self):
-        slots: dict[tuple[int, str], list[Entry]] = {}
-        for entry in self.entries.values():
-            slots.setdefault((entry.hour, entry.price_id), []).append(entry)
-        return {
-            slot: Posted(
-                count=len(lines),
-                chip_seconds=sum(line.chip_seconds for line in lines),
-                amount=sum(line.amount for line in lines),
-                price=lines[0].price,
-                charge_start=min(line.charge_start for line in lines),
-                charge_end=max(line.charge_end for line in lines),
-            )
-            for slot, lines in slots.items()
-        }
-
-    def sums(self):
-        """What each slot comes to; slots that were taken back altogether do not count."""
-        return {
-            slot: (posted.amount, posted.chip_seconds)
-            for slot, posted in self.posted().items()
-            if posted.amount or posted.chip_seconds
-        }
-
-
-def known_at_once(usage, book, now):
-    account = Account()
-    account.post(usage, book, now)
-    return account.sums()
-
-
-NOW = NOON + 20 * DAY
-
-
-@moderate
-@given(ran(), BOOKS)
-def test_posting_twice_posts_nothing(usage, book):
-    account = Account()
-    account.post(usage, book, NOW)
-    assert account.post(usage, book, NOW) == []
-
-
-@moderate
-@given(ran(), BOOKS, st.lists(st.integers(NOON, NOON + 9 * DAY), max_size=8))
-def test_ticks_at_any_times_in_any_order_come_to_the_same_sums(usage, book, ticks):
-    account = Account()
-    running = replace(usage, end=None)
-    for now in ticks:
-        account.post(running, book, min(now, usage.end))
-        total = sum(amount for amount, _ in account.sums().values())
-        assert total == Meter(running, book, floor_to(min(now, usage.end), HOUR)).total()
-    account.post(usage, book, NOW)
-    assert account.sums() == known_at_once(usage, book, NOW)
-
-
-BELIEFS = st.lists(
-    st.tuples(
-        st.integers(-2 * HOUR, 2 * HOUR),
-        st.none() | st.integers(0, 2 * DAY),
-        st.sampled_from(["", "", "preempted in its first minute"]),
-    ),
-    min_size=1,
-    max_size=5,
-)
-
-
-@moderate
-@given(BELIEFS, st.lists(BOOKS, min_size=1, max_size=3), CHIPS)
-def test_however_a_belief_changed_the_ledger_says_what_is_believed_now(beliefs, books, chips):
-    account, base = Account(), factories.usage(chips=chips)
-    for number, (moved, lasted, free) in enumerate(beliefs):
-        start = NOON + moved
-        end = None if lasted is None else start + lasted
-        usage = replace(base, start=start, start_hi=start, end=end, free=free)
-        book = books[number % len(books)]
-        account.post(usage, book, NOON + 3 * DAY)
-        assert account.sums() == known_at_once(usage, book, NOON + 3 * DAY)
-        assert all(amount >= 0 for amount, _ in account.sums().values())
-        assert account.post(usage, book, NOON + 3 * DAY) == []
-
-
-def test_a_late_end_is_an_adjustment_that_names_the_slot_it_corrects():
-    account, usage = Account(), factories.usage()
-    first = account.post(usage, factories.book(), NOON + 2 * HOUR)
-    assert [entry.number for entry in first] == [0, 0]
-    after = account.post(replace(usage, end=NOON + 90), factories.book(), NOON + 3 * HOUR)
-    assert [(e.hour, e.number, e.chip_seconds, e.amount) for e in after] == [
-        (NOON, 1, -8 * (HOUR - 90), -(9_600_000_000 - 240_000_000)),
-        (NOON + HOUR, 1, -8 * HOUR, -9_600_000_000),
-    ]
-    assert account.sums() == {(NOON, "test/0"): (240_000_000, 8 * 90)}
-
-
-def test_a_preemption_in_the_first_minute_takes_back_what_was_posted():
-    account, usage = Account(), factories.usage(end=NOON + 50, end_lo=NOON + 50)
-    account.post(usage, factories.book(), NOON + HOUR)
-    account.post(forgiven(usage, NOON), factories.book(), NOON + HOUR)
-    assert account.sums() == {}
-    assert sum(entry.amount for entry in account.entries.values()) == 0
-
-
-def test_seconds_without_a_price_are_said_and_posted_once_a_price_is_known():
-    account, usage = Account(), factories.usage(end=NOON + 2 * HOUR)
-    half = factories.book(factories.price(effective_from=NOON + HOUR))
-    meter = Meter(usage, half, NOW)
-    assert meter.unpriced_seconds() == HOUR
-    assert meter.total() == 9_600_000_000
-    assert [entry.hour for entry in account.post(usage, half, NOW)] == [NOON + HOUR]
-    whole = PriceBook([*half.prices, factories.price(1_000_000_000, 0, id="late")])
-    assert [(e.hour, e.amount) for e in account.post(usage, whole, NOW)] == [(NOON, 8_000_000_000)]
-    assert Meter(usage, whole, NOW).unpriced_seconds() == 0
-
-
-@moderate
-@given(ran(), BOOKS)
-def test_a_second_is_either_priced_or_said_to_be_unpriced(usage, book):
-    meter = Meter(usage, book, NOW)
-    priced = sum(part.end - part.start for _, part in meter.slots(usage.start, usage.end))
-    assert priced + meter.unpriced_seconds() == usage.end - usage.start
-    cuts = book.cuts(usage.sku, usage.start, usage.end)
-    prices = [(cut.end - cut.start, cut.price) for cut in cuts if cut.price is not None]
-    worth = usage.chips * sum(seconds * price.per_chip_hour for seconds, price in prices)
-    assert meter.total() > 0 or worth <= HOUR // 2, "half a nano-dollar is rounded away"
-
-
-def test_a_retroactive_price_moves_the_amount_from_the_old_price_to_the_new():
-    account, usage = Account(), factories.usage(end=NOON + HOUR)
-    account.post(usage, factories.book(), NOW)
-    corrected = PriceBook([factories.price(), factories.price(1_000_000_000, NOON, id="new")])
-    after = account.post(usage, corrected, NOW)
-    assert [(e.price_id, e.number, e.amount) for e in after] == [
-        ("new", 0, 8_000_000_000),
-        ("test/0", 1, -9_600_000_000),
-    ]

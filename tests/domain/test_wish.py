@@ -181,3 +181,10 @@ def test_scripts_and_labels_up_to_the_limit_are_granted():
         startup_script="x" * MAX_SCRIPT_BYTES, labels={f"k{n}": "v" for n in range(MAX_LABELS)}
     ).spec
     assert len(spec.startup_script) == MAX_SCRIPT_BYTES
+
+
+def test_the_reasons_for_a_runtime_version_become_one_line():
+    (why,) = understand(accelerator_type="v5litepod-16", framework=Framework.TENSORFLOW).reasons
+    assert why.startswith("chose tpu-vm-tf-")
+    assert ". v5litepod-16 has 4 hosts, so the name says -pod. " in why
+    assert not why.endswith(".")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import grpc
 from google.api_core import operation
@@ -13,6 +14,7 @@ from google.api_core.retry import Retry, if_exception_type
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import tpu_v2
 from google.cloud.tpu_v2.services.tpu.transports.grpc import TpuGrpcTransport
+from googleapiclient import discovery
 
 from service.emulator.app import Emulator
 
@@ -34,6 +36,29 @@ def rest_client(emulator: Emulator) -> Iterator[tpu_v2.TpuClient]:
         client_options=ClientOptions(api_endpoint=emulator.rest_url),
     ) as client:
         yield client
+
+
+def packaged(url: str, api: str, version: str) -> Any:
+    """The client that builds itself from the discovery document which it brings along."""
+    return discovery.build(
+        api,
+        version,
+        static_discovery=True,
+        credentials=AnonymousCredentials(),
+        client_options={"api_endpoint": f"{url}/"},
+    )
+
+
+def fetched(url: str, api: str, version: str, path: str) -> Any:
+    """The same client, built from the document that the emulator has at `path`."""
+    return discovery.build(
+        api,
+        version,
+        static_discovery=False,
+        cache_discovery=False,
+        discoveryServiceUrl=url + path,
+        credentials=AnonymousCredentials(),
+    )
 
 
 def finish(future: operation.Operation) -> object:

@@ -12,12 +12,12 @@ from google.api_core import exceptions
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import billing_v1
 from google.cloud.billing_v1.services.cloud_catalog.transports import CloudCatalogGrpcTransport
-from googleapiclient import discovery
 
 from service.emulator.errors import ApiError, Code
 from service.emulator.surfaces import control
 from service.emulator.telemetry.settings import Prices
 from service.emulator.telemetry.skus import COMPUTE, listed
+from tests.emulator.clients import packaged
 from tests.emulator.factories import Cloud, configured
 
 SERVICE, LEGACY = f"services/{COMPUTE}", "services/E000-3F24-B8AA"
@@ -265,13 +265,7 @@ def test_googles_client_reads_the_list(emulator, connect):
 
 def test_the_discovery_client_finds_the_zeros_of_a_price(emulator, web):
     web.ask("PATCH", "/_emulator/config", {"prices": {"listed": {"TPU-v2 Accelerator USA": 0}}})
-    with discovery.build(
-        "cloudbilling",
-        "v1",
-        static_discovery=True,
-        credentials=AnonymousCredentials(),
-        client_options={"api_endpoint": f"{emulator.rest_url}/"},
-    ) as service:
+    with packaged(emulator.rest_url, "cloudbilling", "v1") as service:
         answer = service.services().skus().list(parent=LEGACY, pageSize=5000).execute()
     (sku,) = (each for each in answer["skus"] if each["skuId"] == "3B3D-4CB4-AECC")
     (rate,) = sku["pricingInfo"][-1]["pricingExpression"]["tieredRates"]

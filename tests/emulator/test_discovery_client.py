@@ -7,19 +7,14 @@ from google.auth.credentials import AnonymousCredentials
 from googleapiclient import discovery
 from googleapiclient.errors import HttpError
 
+from tests.emulator.clients import packaged
 from tests.emulator.factories import PARENT, name_of
 
 BODY = {"acceleratorType": "v4-8", "runtimeVersion": "tpu-ubuntu2204-base"}
 
 
-def packaged(web):
-    return discovery.build(
-        "tpu",
-        "v2",
-        static_discovery=True,
-        credentials=AnonymousCredentials(),
-        client_options={"api_endpoint": f"{web.url}/"},
-    )
+def brought_along(web):
+    return packaged(web.url, "tpu", "v2")
 
 
 def served(web):
@@ -27,7 +22,7 @@ def served(web):
     return discovery.build_from_document(document, credentials=AnonymousCredentials())
 
 
-@pytest.fixture(params=[packaged, served])
+@pytest.fixture(params=[brought_along, served])
 def locations(request, web):
     with request.param(web) as service:
         yield service.projects().locations()

@@ -68,6 +68,51 @@ def test_a_preemption_is_one_entry_for_the_node_and_one_for_each_machine(cloud):
     assert "/instances/t1v-n-" in audit(machines[0]).resource_name
 
 
+TERMINATED = 'protoPayload.methodName="tpu.nodes.terminate"'
+
+
+def test_the_end_of_a_preemptible_life_is_in_the_log_with_its_reason_and_its_instant(cloud):
+    name = cloud.ready("p", scheduling_config={"preemptible": True})
+    cloud.wait(24 * 3600)
+    (ended,) = found(cloud, TERMINATED)
+    assert (audit(ended).service_name, audit(ended).resource_name) == ("tpu.googleapis.com", name)
+    assert dict(audit(ended).metadata) == {"terminateReason": "MAX_LIFETIME_REACHED"}
+    assert ended.timestamp.seconds == cloud.bill()[0]["end"]
+
+
+def test_an_entry_may_arrive_late_and_says_when_it_happened_and_when_it_came():
+    cloud = configured(telemetry={"log_delay_seconds": 300})
+    control.preempt(cloud.world, {"name": cloud.ready("s", scheduling_config={"spot": True})})
+    preempted = int(cloud.now)
+    cloud.wait(299)
+    assert found(cloud, TERMINATED) == []
+    cloud.wait(1)
+    (ended,) = found(cloud, TERMINATED)
+    assert ended.timestamp.seconds == preempted
+    assert ended.receive_timestamp.seconds == preempted + 300
+
+
+@pytest.mark.parametrize(("mishap", "entries"), [("log_lost_share", 0), ("log_twice_share", 2)])
+def test_an_entry_may_be_missing_or_there_twice(mishap, entries):
+    cloud = configured(telemetry={mishap: 1})
+    control.preempt(cloud.world, {"name": cloud.ready("s", scheduling_config={"spot": True})})
+    ended = found(cloud, TERMINATED)
+    assert len(ended) == len({entry.insert_id for entry in ended}) == entries
+    assert len({entry.timestamp.seconds for entry in ended}) <= 1
+
+
+def test_mishaps_by_lot_strike_some_and_the_same_at_each_run():
+    def lost():
+        cloud = configured(telemetry={"log_lost_share": 0.5})
+        names = [cloud.ready(f"s{n}", scheduling_config={"spot": True}) for n in range(20)]
+        for name in names:
+            control.preempt(cloud.world, {"name": name})
+        return {audit(entry).resource_name for entry in found(cloud, TERMINATED)}
+
+    assert 0 < len(lost()) < 20
+    assert lost() == lost()
+
+
 def test_a_node_preempted_before_it_was_up_has_no_machines_to_lose(cloud):
     cloud.ask("CreateNode", parent=name_of("x").partition("/nodes")[0], node_id="s", node=spot())
     control.preempt(cloud.world, {"name": name_of("s")})

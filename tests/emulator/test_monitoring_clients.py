@@ -9,16 +9,15 @@ from types import SimpleNamespace
 import grpc
 import pytest
 from google.api_core import exceptions
-from google.auth.credentials import AnonymousCredentials
 from google.cloud import monitoring_v3
 from google.cloud.monitoring_v3.services.metric_service.transports import (
     MetricServiceGrpcAsyncIOTransport,
     MetricServiceGrpcTransport,
 )
-from googleapiclient import discovery
 
 from service.emulator.app import build_world, running
 from service.emulator.telemetry.metrics import METRICS
+from tests.emulator.clients import packaged
 from tests.emulator.factories import PARENT, START, Web, name_of
 from tests.emulator.series import DUTY, filter_of
 
@@ -80,13 +79,7 @@ def test_googles_asynchronous_client_reads_series(lab):
 
 
 def test_the_discovery_client_reads_series_over_rest(lab):
-    with discovery.build(
-        "monitoring",
-        "v3",
-        static_discovery=True,
-        credentials=AnonymousCredentials(),
-        client_options={"api_endpoint": f"{lab.emulator.rest_url}/"},
-    ) as service:
+    with packaged(lab.emulator.rest_url, "monitoring", "v3") as service:
         listing = service.projects().timeSeries()
         answer = listing.list(
             name="projects/lab",

@@ -8,13 +8,11 @@ import grpc
 import pytest
 from google.api_core import exceptions
 from google.api_core.retry import AsyncRetry
-from google.auth.credentials import AnonymousCredentials
 from google.cloud import tpu_v2
 from google.cloud.tpu_v2.services.tpu.transports.grpc_asyncio import TpuGrpcAsyncIOTransport
 from google.protobuf import empty_pb2
-from googleapiclient import discovery
 
-from tests.emulator.clients import finish, grpc_client, rest_client
+from tests.emulator.clients import finish, grpc_client, packaged, rest_client
 from tests.emulator.factories import PARENT, name_of
 from tests.emulator.queued import queued_name
 
@@ -123,14 +121,7 @@ async def _finished(operation):
 
 
 def test_the_client_made_from_the_discovery_document_sends_a_bare_object(web):
-    options = {"api_endpoint": f"{web.url}/"}
-    with discovery.build(
-        "tpu",
-        "v2",
-        static_discovery=True,
-        credentials=AnonymousCredentials(),
-        client_options=options,
-    ) as service:
+    with packaged(web.url, "tpu", "v2") as service:
         queued = service.projects().locations().queuedResources()
         queued.create(parent=PARENT, queuedResourceId="q", body=BODY).execute()
         web.ask("POST", "/_emulator/settle")

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import grpc
 import grpc.aio
 import pytest
 from google.api_core import exceptions
-from google.auth.credentials import AnonymousCredentials
 from google.cloud import tpu_v1
 from google.cloud.tpu_v1.services.tpu.transports.grpc import TpuGrpcTransport
 from google.cloud.tpu_v1.services.tpu.transports.grpc_asyncio import TpuGrpcAsyncIOTransport
-from googleapiclient import discovery
 
-from tests.emulator.clients import finish
+from tests.emulator.clients import fetched, finish, packaged
 from tests.emulator.factories import name_of
 
 PARENT = "projects/lab/locations/us-central1-a"
@@ -79,30 +78,12 @@ def test_the_asynchronous_client_creates_and_deletes(emulator, web):
     assert asyncio.run(talk()) is State.READY
 
 
-def packaged(url):
-    return discovery.build(
-        "tpu",
-        "v1",
-        static_discovery=True,
-        credentials=AnonymousCredentials(),
-        client_options={"api_endpoint": f"{url}/"},
-    )
+SERVED = partial(fetched, path="/$discovery/rest?version={apiVersion}")
 
 
-def fetched(url):
-    return discovery.build(
-        "tpu",
-        "v1",
-        static_discovery=False,
-        cache_discovery=False,
-        discoveryServiceUrl=url + "/$discovery/rest?version={apiVersion}",
-        credentials=AnonymousCredentials(),
-    )
-
-
-@pytest.mark.parametrize("build", [packaged, fetched])
+@pytest.mark.parametrize("build", [packaged, SERVED], ids=["packaged", "served"])
 def test_the_client_from_the_discovery_document_does_the_same(web, build):
-    with build(web.url) as service:
+    with build(web.url, "tpu", "v1") as service:
         nodes = service.projects().locations().nodes()
         body = {"acceleratorType": "v2-8", "tensorflowVersion": "2.12.0"}
         nodes.create(parent=PARENT, nodeId="old", body=body).execute()

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import grpc
 import grpc.aio
 import pytest
 from google.api_core import exceptions
-from google.auth.credentials import AnonymousCredentials
 from google.cloud import tpu_v2alpha1
 from google.cloud.tpu_v2alpha1.services.tpu.transports.grpc import TpuGrpcTransport
 from google.cloud.tpu_v2alpha1.services.tpu.transports.grpc_asyncio import TpuGrpcAsyncIOTransport
-from googleapiclient import discovery
 
-from tests.emulator.clients import finish, grpc_client
+from tests.emulator.clients import fetched, finish, grpc_client, packaged
 from tests.emulator.factories import PARENT, name_of
 
 NAME = name_of("a")
@@ -124,30 +123,12 @@ def test_the_asynchronous_client_does_the_same(emulator, web):
     assert asyncio.run(talk()) == [State.READY] * 50
 
 
-def packaged(url):
-    return discovery.build(
-        "tpu",
-        "v2alpha1",
-        static_discovery=True,
-        credentials=AnonymousCredentials(),
-        client_options={"api_endpoint": f"{url}/"},
-    )
+SERVED = partial(fetched, path="/discovery/v1/apis/{api}/{apiVersion}/rest")
 
 
-def fetched(url):
-    return discovery.build(
-        "tpu",
-        "v2alpha1",
-        static_discovery=False,
-        cache_discovery=False,
-        discoveryServiceUrl=url + "/discovery/v1/apis/{api}/{apiVersion}/rest",
-        credentials=AnonymousCredentials(),
-    )
-
-
-@pytest.fixture(params=[packaged, fetched])
+@pytest.fixture(params=[packaged, SERVED], ids=["packaged", "served"])
 def locations(request, web):
-    with request.param(web.url) as service:
+    with request.param(web.url, "tpu", "v2alpha1") as service:
         yield service.projects().locations()
 
 

@@ -40,7 +40,7 @@ def alike(text: str) -> list[str]:
 
 
 _PROGRESS = re.compile(r"# [A-Z]+ [a-z]")
-"""What `--wait` prints of a state while it lasts: one that is over between two looks is not told."""
+"""What `--wait` prints of a state while it lasts; one that is over between two looks is not."""
 
 
 def is_alike(found: str, shown: str) -> bool:

@@ -28,6 +28,14 @@ class Fortune:
     """Chips of v5e in each zone; 0 for any."""
     queued: float
     """The share of the wishes that go through the queue."""
+    squalls_per_hour: float
+    """Zones in which creates are lost and done later, or refused, each for some minutes."""
+    legacy: float
+    """The share of the wishes that are for legacy TPU Nodes."""
+    castaways: int
+    """Nodes that bear our labels and have no record, as after a database was restored."""
+    prices_per_hour: float
+    """How often a price changes; where any does, nodes change hands as well."""
 
     def as_text(self) -> str:
         return ", ".join(f"{key} {value:g}" for key, value in asdict(self).items())
@@ -53,4 +61,9 @@ def drawn(luck: Random) -> Fortune:
         meddling_per_hour=rate(1.0),
         capacity=luck.choice([0, 0, 16, 32]),
         queued=luck.choice([0.0, 0.5, 1.0]),
+        # What is drawn later comes last, so that the rest of a seed stays what it was.
+        squalls_per_hour=luck.choice([0, 0, 10, 30]),
+        legacy=luck.choice([0.0, 0.0, 0.0, 0.5]),
+        castaways=luck.choice([0, 0, 0, 1, 2]),
+        prices_per_hour=luck.choice([0, 0, 2, 20]),
     )

@@ -23,8 +23,9 @@ from service.controllers.placing import Placing
 from service.domain import garbage, landing, observation, queueing
 from service.domain.errors import CloudUnavailable
 from service.domain.lease import Lease
+from service.domain.ledger import Entry
 from service.domain.lifecycle import next_step
-from service.domain.metering import Entry, Usage
+from service.domain.metering import Usage
 from service.domain.names import cloud_id_for
 from service.domain.node import Asked, Node
 from service.domain.observation import Looking
@@ -35,6 +36,7 @@ from service.domain.step import Look, Step
 from service.store.leases import Leases
 from service.store.ledger import Ledger
 from service.store.orphans import Orphans
+from tests.simulation.planted_money import MONEY_BUGS
 
 Planting = Callable[[], Any]
 
@@ -88,6 +90,11 @@ def deletion_given_up() -> Any:
 def lease_not_checked() -> Any:
     """A daemon that slept through the end of its lease writes on."""
     return patch.object(Leases, "check", lambda *_: None)
+
+
+def unanswered_create_forgotten() -> Any:
+    """The end of one create is taken for the end of all that were sent under the name."""
+    return _both(placing_controller, landing, "may_yet_land", lambda *_: False)
 
 
 def asked_before_it_was_written_down() -> Any:
@@ -264,6 +271,7 @@ BUGS: Mapping[str, Planting] = {
         list_trusted_without_a_get,
         deletion_given_up,
         lease_not_checked,
+        unanswered_create_forgotten,
         asked_before_it_was_written_down,
         end_taken_as_exact,
         name_taken_read_as_failure,
@@ -275,5 +283,6 @@ BUGS: Mapping[str, Planting] = {
         deletion_of_a_ticket_believed,
         group_billed_as_its_first_slice,
         strangers_swept,
+        *MONEY_BUGS,
     )
 }

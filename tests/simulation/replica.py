@@ -8,7 +8,8 @@ from random import Random
 
 from sqlalchemy import Engine
 
-from service.cloud.google.channel import tpu_client
+from service.cloud.google.channel import legacy_client, tpu_client
+from service.cloud.google.legacy import LegacyTpus
 from service.cloud.google.retries import ONCE
 from service.cloud.google.tpus import GoogleTpus
 from service.cloud.pace import Pace
@@ -50,7 +51,9 @@ class Replica:
     def begin(self) -> None:
         """Start with nothing in memory, as a process does."""
         channel = LocalChannel(self.world, self.agenda.pass_)
-        real = GoogleTpus(tpu_client(channel), Pace(lambda: self.agenda.now), ONCE)
+        legacy = LegacyTpus(legacy_client(channel), ONCE)
+        pace = Pace(lambda: self.agenda.now)
+        real = GoogleTpus(tpu_client(channel), pace, ONCE, legacy=legacy)
         cloud = SeamedCloud(real, self.seams, self.engine)
         units = SeamedUnits(self.engine, self.seams, self.saved)
         shared = units, cloud, PriceShelf(), self.agenda.seconds

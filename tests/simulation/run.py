@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -18,22 +18,27 @@ from sqlalchemy import Engine, event
 from structlog.testing import capture_logs
 
 from service.application.nodes import NodeService
+from service.application.orphans import OrphanService
 from service.cloud.google import pages
 from service.domain import names
 from service.domain.errors import Conflict, QuotaTooSmall, Rejected
-from service.domain.node import Node, ProvisioningModel
-from service.domain.wish import Wish
+from service.domain.node import Architecture, Node
+from service.domain.reimaging import Software
 from service.emulator.app import build_world
 from service.store.engine import make_engine
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 from tests.databases import fresh_database
+from tests.simulation.castaways import Castaways
 from tests.simulation.clock import Agenda
 from tests.simulation.fortune import Fortune, drawn
+from tests.simulation.purse import Purse
 from tests.simulation.replica import PROJECT, Replica
 from tests.simulation.seams import Seams
+from tests.simulation.squalls import Squalls
 from tests.simulation.truth import Truth, Violation
-from tests.simulation.weather import ZONES, Weather
+from tests.simulation.weather import Weather
+from tests.simulation.wishes import LEGACY_VERSIONS, direct, legacy, otherwise
 
 REST_HOURS = 3
 """How long it may take to come to rest: the longest storm, back-off and horizon together."""
@@ -56,13 +61,28 @@ class Run:
         self.world = build_world(seed=self.seed, clock=lambda: self.agenda.now)
         self.truth = Truth(self.world)
         self.weather = Weather(self.agenda, self.world, self._luck("weather"), self.fortune)
+        rate = self.fortune.squalls_per_hour
+        luck, zones = self._luck("squalls"), self.weather.zones
+        self.squalls = Squalls(self.agenda, self.world, luck, zones, rate)
         self.units = Units(self.engine)
         self.service = NodeService(self.units, PriceShelf(), self.agenda.seconds, [PROJECT])
+        self.castaways = Castaways(
+            self.agenda,
+            self.weather,
+            self.truth,
+            OrphanService(self.units, PriceShelf(), self.agenda.seconds, [PROJECT]),
+            self._luck("castaways"),
+        )
+        rate, luck = self.fortune.prices_per_hour, self._luck("purse")
+        self.purse = Purse(self.agenda, self.units, self.service, luck, rate)
         self.replicas = [self._replica(f"r{number}") for number in range(self.fortune.replicas)]
 
     def live(self) -> None:
         """Raises Violation with what went wrong."""
         self.weather.begin()
+        self.squalls.begin()
+        self.castaways.begin()
+        self.purse.begin(self.fortune.hours)
         for replica in self.replicas:
             replica.begin()
         self._callers()
@@ -70,11 +90,15 @@ class Run:
         self._come_to_rest()
         self.deaths = sum(replica.deaths for replica in self.replicas)
         self.truth.at_rest(self.units, self.nodes, lying=self.weather.lying)
+        self.purse.check(self.nodes)
 
     def _come_to_rest(self) -> None:
         self.weather.clear_up()
+        self.squalls.clear_up()
         for replica in self.replicas:
             replica.seams.calm = True
+        self.castaways.let_go()
+        self.nodes += self.castaways.adopted
         for node in self.nodes:
             self.service.delete(node.id)
         self.agenda.pass_(600)
@@ -91,23 +115,10 @@ class Run:
 
     def _ask(self, luck: Random, number: int) -> None:
         """Ask for a node, now and then twice with the same key, and decide what will be wanted."""
-        queued = self._luck(f"queue {number}")
-        zones = luck.sample(ZONES, luck.randint(1, len(ZONES)))
-        model = luck.choice([ProvisioningModel.ON_DEMAND, ProvisioningModel.SPOT])
-        wanted = Wish(
-            project=PROJECT,
-            accelerator_type=luck.choice(["v5litepod-4", "v5litepod-8", "v5litepod-16"]),
-            zones=tuple(zones),
-            provisioning_model=model,
-            recreate_on_preemption=luck.random() < 0.5,
-            ttl_seconds=luck.choice([None, None, 900, 3600]),
-            max_wait_seconds=luck.choice([None, None, 1800]),
-        )
-        if queued.random() < self.fortune.queued:
-            wanted = replace(wanted, queued=True, slices=queued.choice([1, 1, 2, 3]))
-        if queued.random() < 0.25:
-            any_of = queued.sample(["v5litepod-4", "v5litepod-8", "v5litepod-16"], 2)
-            wanted = replace(wanted, accelerator_type=None, accelerator_types=tuple(any_of))
+        wanted = otherwise(direct(luck), self._luck(f"queue {number}"), self.fortune.queued)
+        own = self._luck(f"legacy {number}")
+        if own.random() < self.fortune.legacy:
+            wanted = legacy(wanted, own)
         try:
             asked = self.service.request(wanted, key=f"key-{number}", body_digest=str(number))
         except QuotaTooSmall:
@@ -117,7 +128,10 @@ class Run:
             if again.node.id != asked.node.id:
                 raise Violation("the same key made two nodes")
         self.nodes.append(asked.node)
+        self.purse.mind(asked.node, self.fortune.hours)
         self._change_minds(luck, asked.node)
+        if wanted.architecture is Architecture.NODE:
+            self._change_software(own, asked.node)
 
     def _change_minds(self, luck: Random, node: Node) -> None:
         for _ in range(luck.choice([0, 0, 1, 2, 4])):
@@ -125,14 +139,21 @@ class Run:
             when = luck.uniform(0, self.fortune.hours * 3600)
             self.agenda.after(when, lambda verb=verb: self._tell(node, verb))
 
-    def _tell(self, node: Node, verb: str) -> None:
+    def _change_software(self, luck: Random, node: Node) -> None:
+        for _ in range(luck.choice([0, 1, 2])):
+            software = Software(runtime_version=luck.choice(LEGACY_VERSIONS))
+            when = luck.uniform(0, self.fortune.hours * 1800)
+            self.agenda.after(when, lambda wanted=software: self._tell(node, "reimage", wanted))
+
+    def _tell(self, node: Node, verb: str, *more: object) -> None:
         try:
-            getattr(self.service, verb)(node.id)
+            getattr(self.service, verb)(node.id, *more)
         except (Conflict, Rejected):
             """Too late for that, or never possible; the caller is told so."""
 
     def _replica(self, name: str) -> Replica:
-        seams = Seams(self.agenda, self._luck(f"seams {name}"), self.fortune)
+        luck = self._luck(f"seams {name}")
+        seams = Seams(self.agenda, luck, self.fortune, squalls=self.squalls)
         return Replica(
             name,
             self.agenda,

@@ -14,6 +14,7 @@ from typing import Any
 
 from sqlalchemy import Engine
 
+from service.cloud.ports import Order
 from service.domain.errors import CloudError, CloudUnavailable
 from service.domain.lease import Lease
 from service.domain.node import Node
@@ -21,9 +22,10 @@ from service.store.unit import Unit, Units
 from tests.fakes import Killed
 from tests.simulation.clock import Agenda
 from tests.simulation.fortune import Fortune
+from tests.simulation.squalls import Squalls
 
 DEADLINE_SECONDS = 60
-MUTATIONS = {"create", "delete", "dequeue", "start", "stop"}
+MUTATIONS = {"create", "delete", "dequeue", "start", "stop", "reimage"}
 Saved = Callable[[list[Node], Lease | None], None]
 
 
@@ -35,13 +37,14 @@ class Seams:
     luck: Random
     fortune: Fortune
     calm: bool = False
+    squalls: Squalls | None = None
     _held: list[Callable[[], None]] = field(default_factory=list)
     """What was sent and lands, at the latest, when the same is sent again."""
     _late_creates: int = 0
 
-    def call(self, verb: str, work: Callable[[], Any]) -> Any:
+    def call(self, verb: str, work: Callable[[], Any], order: Order | None = None) -> Any:
         """Cross a cloud call: it may be the last thing this daemon does, before or after it took
-        effect, or while it is still under way."""
+        effect, or while it is still under way. A create comes with its `order`."""
         if self.calm:
             return work()
         if self._happens(self.fortune.kill):
@@ -54,8 +57,10 @@ class Seams:
         # Mostly quick; but now and then slow enough for something else to come in between.
         slowest = 8.0 if self._happens(self.fortune.late) else 0.3
         self.agenda.pass_(self.luck.random() * slowest)
-        if verb == "create":
+        if order is not None:
             self._land_what_is_held()
+            if self.squalls is not None:
+                self.squalls.meet(order, work)
         answer = work()
         self._pause()
         if self._happens(self.fortune.kill):
@@ -128,7 +133,8 @@ class SeamedCloud:
         def crossing(*arguments: Any, **named: Any) -> Any:
             pool: Any = self._engine.pool
             assert pool.checkedout() == 0, f"{verb} was called inside a transaction"
-            return self._seams.call(verb, lambda: method(*arguments, **named))
+            order = arguments[0] if verb == "create" else None
+            return self._seams.call(verb, lambda: method(*arguments, **named), order)
 
         return crossing
 

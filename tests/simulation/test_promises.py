@@ -14,6 +14,7 @@ from sqlalchemy import event
 
 from service.application.nodes import NodeService
 from service.application.orphans import OrphanService
+from service.cloud.ports import Order
 from service.domain.node import Node, NodeState, ProvisioningModel
 from service.domain.wish import Wish
 from service.emulator.api.call import answer
@@ -46,9 +47,9 @@ class CountedSeams(Seams):
 
     calls: list[str] = field(default_factory=list)
 
-    def call(self, verb: str, work: Callable[[], Any]) -> Any:
+    def call(self, verb: str, work: Callable[[], Any], order: Order | None = None) -> Any:
         self.calls.append(verb)
-        return super().call(verb, work)
+        return super().call(verb, work, order)
 
 
 @dataclass

@@ -31,6 +31,10 @@ class Truth:
     strangers: set[str] = field(default_factory=set)
     owners: dict[int, str] = field(default_factory=dict)
     """By the uid of a cloud node: the id of ours that asked for it."""
+    ended: set[str] = field(default_factory=set)
+    """The ids of ours that were called ended."""
+    since: dict[int, int] = field(default_factory=dict)
+    """By the uid of a cloud node that was adopted: from when on it is ours to pay for."""
     epoch: int = 0
     blinks: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     """Chip-seconds of restarts, by the id of ours: down for half a minute, and READY again."""
@@ -43,7 +47,10 @@ class Truth:
         self.world.queue.observers.append(self.observe_queue)
 
     def observe_queue(self, transition: QueuedTransition) -> None:
-        """No stranger's place in the queue is ever touched."""
+        """No stranger's place in the queue is ever touched, and none of ours is taken too late."""
+        record = self.world.queue.records.get(transition.name)
+        if not transition.before and record is not None:
+            self._not_too_late(transition.name, record.slices[0].asked.labels.get(LABEL, ""))
         stranger = transition.name.rpartition("/")[2].startswith("stranger")
         if stranger and transition.after in {"DELETING", "SUSPENDING"}:
             self.violations.append(f"a stranger's queued resource was deleted: {transition.name}")
@@ -58,6 +65,7 @@ class Truth:
                 return
             self.owners[transition.uid] = owner
             self._only_one(owner)
+            self._not_too_late(transition.name, owner)
         if transition.after == "RESTARTING":
             self._down_since[transition.uid] = transition.at
         if transition.before == "RESTARTING" and transition.uid in self.owners:
@@ -75,6 +83,12 @@ class Truth:
         for node in nodes:
             if node.state in ENDED and (left := self._ours(node.id)):
                 raise Violation(f"{node.name} is called {node.state}, and there is {sorted(left)}")
+            if node.state in ENDED:
+                self.ended.add(node.id)
+
+    def adopted(self, uid: int, owner: str, at: int) -> None:
+        """A node that was there is charged to that one of ours from now on."""
+        self.owners[uid], self.since[uid] = owner, at
 
     def at_rest(self, units: Units, nodes: list[Node], *, lying: bool) -> None:
         """When all is asked to go and nothing goes wrong any more: nothing is left, and the books
@@ -103,7 +117,9 @@ class Truth:
         found: dict[str, int] = defaultdict(int)
         for entry in self.world.bill.entries(self.world.settle()):
             if entry["uid"] in self.owners:
-                found[self.owners[entry["uid"]]] += entry["seconds"] * entry["chips"]
+                start = max(entry["start"], self.since.get(entry["uid"], 0))
+                seconds = max(0, entry["end"] - start) if entry["seconds"] else 0
+                found[self.owners[entry["uid"]]] += seconds * entry["chips"]
         return found
 
     def _only_one(self, owner: str) -> None:
@@ -114,6 +130,10 @@ class Truth:
         }
         if len(living) > 1:
             self.violations.append(f"two nodes for one wish: {sorted(living)}")
+
+    def _not_too_late(self, name: str, owner: str) -> None:
+        if owner in self.ended:
+            self.violations.append(f"{name} came to be after its end was told")
 
     def _ours(self, owner: str = "") -> set[str]:
         """Nodes and queued resources of ours, of one wish or of all."""

@@ -18,6 +18,7 @@ from tests.simulation.clock import Agenda
 from tests.simulation.fortune import Fortune
 
 ZONES = ("us-west4-a", "us-east5-a", "europe-west4-b")
+LEGACY_ZONES = ("us-central1-b", "us-central1-c")
 PARENT = "projects/lab/locations/{zone}"
 METHODS = {
     method.name: method
@@ -63,6 +64,12 @@ STORMS: tuple[dict[str, Any], ...] = (
     {"rpc": "ListQueuedResources", "action": "empty_list"},
     {"rpc": "ListQueuedResources", "action": "stale", "delay_seconds": 45},
 )
+LEGACY_STORMS: tuple[dict[str, Any], ...] = (
+    {"rpc": "ReimageNode", "action": "lose_response"},
+    {"rpc": "ReimageNode", "action": "fail_operation", "code": "INTERNAL"},
+    {"rpc": "ReimageNode", "action": "lose_operation"},
+    {"rpc": "ReimageNode", "action": "slow_operation", "delay_seconds": 300},
+)
 
 
 @dataclass
@@ -77,6 +84,10 @@ class Weather:
     lying: bool = False
     """Whether lists ever lied: then what we last saw of a node may not have been so."""
 
+    def __post_init__(self) -> None:
+        self.zones = ZONES + (LEGACY_ZONES if self.fortune.legacy else ())
+        self.storms = STORMS + (LEGACY_STORMS if self.fortune.legacy else ())
+
     def begin(self) -> None:
         config: dict[str, Any] = {
             "telemetry": {"log_entries": 0},
@@ -88,6 +99,7 @@ class Weather:
         }
         if self.fortune.capacity:
             config["capacity"] = {f"{zone}/v5e": self.fortune.capacity for zone in ZONES}
+            config["capacity"] |= {f"{zone}/v2": 8 for zone in LEGACY_ZONES}
         control.change_config(self.world, config)
         for number in range(self.fortune.strangers):
             self._make_stranger(number)
@@ -122,7 +134,7 @@ class Weather:
         self.agenda.after(self.luck.expovariate(per_hour / 3600), turn)
 
     def _storm(self) -> None:
-        storm = dict(self.luck.choice(STORMS))
+        storm = dict(self.luck.choice(self.storms))
         lies = storm["action"] in {"stale", "short_list", "empty_list"}
         self.lying = self.lying or (lies and storm["rpc"] == "ListNodes")
         seconds = self.luck.choice([30, 120, 600, 1200])

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from service.controllers.posting import post
-from service.domain.metering import Entry, Usage
+from service.domain.ledger import Entry, Slot
+from service.domain.metering import Usage
 from service.domain.node import Node
 from service.domain.pricing import PriceBook
 from service.store.listing import Filter
@@ -39,18 +40,23 @@ def metered(units: Units, usage: Usage, book: PriceBook, now: int) -> Usage:
         return post(unit, usage, book, now)
 
 
-def entry(usage: Usage, hour: int = NOON, **changes: Any) -> Entry:
+def slot(hour: int = NOON, price_id: str = "test/0") -> Slot:
+    """An hour at 1.20 dollars per chip-hour, on demand."""
+    return Slot(hour, price_id, 0, 1_200_000_000)
+
+
+def entry(usage: Usage, hour: int = NOON, price_id: str = "test/0", **changes: Any) -> Entry:
     """A line of the ledger for a whole hour of that usage."""
     values: dict[str, Any] = {
         "usage_id": usage.id,
-        "hour": hour,
-        "price_id": "test/0",
+        "slot": slot(hour, price_id),
         "number": 0,
         "charge_start": hour,
         "charge_end": hour + 3_600,
         "chip_seconds": usage.chips * 3_600,
         "price": 1_200_000_000,
         "amount": 9_600_000_000,
+        "list_amount": 9_600_000_000,
     }
     return Entry(**(values | changes))
 
@@ -58,8 +64,9 @@ def entry(usage: Usage, hour: int = NOON, **changes: Any) -> Entry:
 def posted(units: Units, usage: Usage, entries: Sequence[Entry]) -> None:
     """These lines in the ledger, and in the rollup."""
     with units() as unit:
-        unit.ledger.post(entries, usage, NOON)
-        unit.costs.add(entries, usage)
+        whose = {one.since: one for one in unit.attributions.of(usage.node_id)}
+        unit.ledger.post(entries, usage, whose, NOON)
+        unit.costs.add(entries, usage, whose)
 
 
 class Shelf(PriceShelf):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from service.domain.clock import DAY, HOUR
 from service.domain.pricing import Sku
-from service.store.costs import DIMENSIONS
+from service.store.costs import DIMENSIONS, FINE
 from tests.hands import NOON
 from tests.store.given import entry, posted, ran, stored
 
@@ -34,6 +34,9 @@ WHO = st.tuples(
 )
 
 
+BY_NODE = (*FINE, *DIMENSIONS)
+
+
 def everything(units, dimensions=DIMENSIONS, only=None):
     with units.reading() as unit:
         return unit.costs.by_day(0, 2 * NOON, dimensions, only or {})
@@ -48,7 +51,7 @@ def everything(units, dimensions=DIMENSIONS, only=None):
 def test_the_rollup_that_was_added_to_is_the_one_that_is_made_anew(units, posts):
     for (team, owner, generation, model), lines in posts:
         sku = Sku(generation, model, "us-west4")
-        usage = ran(units, stored(units), team=team, owner=owner, sku=sku)
+        usage = ran(units, stored(units, team=team, owner=owner), sku=sku)
         entries = [
             entry(
                 usage,
@@ -56,17 +59,27 @@ def test_the_rollup_that_was_added_to_is_the_one_that_is_made_anew(units, posts)
                 number=next(NUMBERS),
                 amount=amount,
                 chip_seconds=chip_seconds,
+                list_amount=None if amount % 3 == 0 else 2 * amount,
             )
             for hour, amount, chip_seconds in lines
         ]
         posted(units, usage, entries[:1])
         posted(units, usage, entries[1:])
-    added = everything(units)
+    added, by_node = everything(units), everything(units, BY_NODE)
     with units() as unit:
         unit.costs.rebuild()
     assert everything(units) == added
+    assert everything(units, BY_NODE) == by_node
     total = [sum(row[2] for row in added), sum(row[3] for row in added)]
-    for dimensions in [(), ("team",), ("owner", "generation"), ("zone", "project")]:
+    for dimensions in [
+        (),
+        ("team",),
+        ("owner", "generation"),
+        ("zone", "project"),
+        ("node_id",),
+        ("node_id", "team"),
+        FINE,
+    ]:
         grouped = everything(units, dimensions)
         assert [sum(row[2] for row in grouped), sum(row[3] for row in grouped)] == total
 
@@ -96,6 +109,6 @@ def test_days_are_half_open_and_in_order(units, start, end, days):
 )
 def test_only_what_is_asked_for_counts(units, only, teams):
     for team, owner in (("vision", "ada"), ("nlp", "grace")):
-        usage = ran(units, stored(units), team=team, owner=owner)
+        usage = ran(units, stored(units, team=team, owner=owner))
         posted(units, usage, [entry(usage)])
     assert [row[1] for row in everything(units, ("team",), only)] == teams

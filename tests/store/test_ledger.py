@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from service.domain.clock import HOUR
+from service.domain.clock import DAY, HOUR
 from service.domain.errors import StaleVersion
-from service.domain.metering import Posted
+from service.domain.ledger import Posted
+from service.domain.period import GRACE, period_of
+from tests import factories
 from tests.hands import NOON
-from tests.store.given import entry, posted, ran, stored
+from tests.store.given import entry, posted, ran, slot, stored
 
 LINE = 9_600_000_000
 
@@ -40,7 +44,7 @@ def test_the_largest_amounts_keep_every_nano(units):
     posted(units, usage, [entry(usage, amount=huge)])
     with units.reading() as unit:
         assert unit.ledger.of(usage.node_id, 0, 10)[0].amount_nanos == huge
-        assert unit.ledger.posted(usage.id, 0)[NOON, "test/0"].amount == huge
+        assert unit.ledger.posted(usage.id, 0)[slot()].amount == huge
 
 
 def test_what_is_posted_is_summed_by_hour_and_price(units):
@@ -51,7 +55,7 @@ def test_what_is_posted_is_summed_by_hour_and_price(units):
         usage,
         [
             entry(usage),
-            entry(usage, number=1, chip_seconds=-8, amount=-5),
+            entry(usage, number=1, chip_seconds=-8, amount=-5, list_amount=-5),
             entry(usage, price_id="new", amount=7, price=3),
             entry(usage, hour=NOON + HOUR),
         ],
@@ -59,12 +63,12 @@ def test_what_is_posted_is_summed_by_hour_and_price(units):
     with units.reading() as unit:
         found = unit.ledger.posted(usage.id, NOON)
         later = unit.ledger.posted(usage.id, NOON + HOUR)
-    assert found[NOON, "test/0"] == Posted(
-        2, 8 * HOUR - 8, LINE - 5, 1_200_000_000, NOON, NOON + HOUR
+    assert found[slot()] == Posted(
+        2, 8 * HOUR - 8, LINE - 5, LINE - 5, 1_200_000_000, NOON, NOON + HOUR, first_id=2
     )
-    assert found[NOON, "new"].amount == 7
-    assert set(found) == {(NOON, "test/0"), (NOON, "new"), (NOON + HOUR, "test/0")}
-    assert set(later) == {(NOON + HOUR, "test/0")}
+    assert found[slot(NOON, "new")].amount == 7
+    assert set(found) == {slot(), slot(NOON, "new"), slot(NOON + HOUR)}
+    assert set(later) == {slot(NOON + HOUR)}
 
 
 def test_lines_are_read_in_pages_in_the_order_in_which_they_were_posted(units):
@@ -81,15 +85,32 @@ def test_lines_are_read_in_pages_in_the_order_in_which_they_were_posted(units):
 
 def test_a_line_remembers_who_was_charged_then(units):
     """Naming a team anew today does not rename what it spent yesterday."""
-    usage = ran(units, stored(units), team="vision")
+    usage = ran(units, stored(units, team="vision"))
     posted(units, usage, [entry(usage)])
-    renamed = ran(units, stored(units), team="perception")
-    posted(units, renamed, [entry(renamed)])
+    renamed = factories.attribution(node_id=usage.node_id, since=NOON + HOUR, team="perception")
+    with units() as unit:
+        unit.attributions.add(renamed, NOON + HOUR)
+    later = entry(usage, hour=NOON + HOUR)
+    posted(units, usage, [replace(later, slot=later.slot._replace(since=NOON + HOUR))])
     with units.reading() as unit:
         assert [row[1:3] for row in unit.costs.by_day(0, 2 * NOON, ("team",), {})] == [
             (("perception",), LINE),
             (("vision",), LINE),
         ]
+
+
+def test_what_is_late_for_its_month_is_billed_in_the_present_one(units):
+    usage = ran(units, stored(units))
+    october = period_of(NOON - 10 * DAY)
+    whose = {0: factories.attribution(node_id=usage.node_id)}
+    lines = [entry(usage, hour=october.end - HOUR, number=number) for number in range(3)]
+    closing = october.end + GRACE
+    for line, now in zip(lines, (closing - 1, closing, closing + 40 * DAY), strict=True):
+        with units() as unit:
+            unit.ledger.post([line], usage, whose, now)
+    with units.reading() as unit:
+        found = [line.period for line in unit.ledger.of(usage.node_id, 0, 10)]
+    assert found == [None, period_of(closing).start, period_of(closing + 40 * DAY).start]
 
 
 def test_nothing_to_post_is_no_trouble(units):

@@ -8,8 +8,8 @@ import pytest
 
 from service.domain.errors import NotFound, StaleVersion
 from service.domain.garbage import Attempt
-from service.domain.node import NodeState
-from service.domain.orphan import Kind, Verdict
+from service.domain.node import NodeState, Place
+from service.domain.orphan import ADOPTED, Kind, Verdict
 from service.domain.placement import Placement
 from tests.factories import PROJECT, ZONE
 from tests.garbage import orphan, shown
@@ -166,3 +166,26 @@ def test_a_thousand_names_can_be_asked_about(units):
     node = stored(units, attempt=1, cloud_id="n-999", sent_at=NOON)
     found = attempts(units, *(f"n-{number}" for number in range(1_200)))
     assert {one.node_id for one in found} == {node.id}
+
+
+def test_those_that_cost_the_same_are_counted_without_being_read_one_by_one(units):
+    kept(
+        units,
+        *(orphan(shown=shown(f"run-{number}", labels={"n": str(number)})) for number in range(3)),
+        orphan(shown=shown("elsewhere", place=Place(PROJECT, "us-east5-a", "elsewhere"))),
+        orphan(shown=shown("theirs"), kind=Kind.STRANGER),
+        orphan(shown=shown("spot", provisioning_model="spot")),
+        orphan(shown=shown("gone"), gone_at=NOON),
+        orphan(shown=shown("adopted"), wanted=ADOPTED),
+        orphan(shown=shown("not-here", place=Place("theirs", ZONE, "not-here"))),
+    )
+    with units.reading() as unit:
+        found = unit.orphans.alike([PROJECT])
+    keys = {(one.kind, one.shown.place.zone, one.shown.provisioning_model) for one in found}
+    assert keys == {
+        (Kind.OURS, ZONE, "on_demand"),
+        (Kind.OURS, "us-east5-a", "on_demand"),
+        (Kind.STRANGER, ZONE, "on_demand"),
+        (Kind.OURS, ZONE, "spot"),
+    }
+    assert sorted(one.number for one in found) == [1, 1, 1, 3]

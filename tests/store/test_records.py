@@ -247,10 +247,12 @@ def test_deletions_that_do_not_end_come_oldest_first_with_how_many_there_are(uni
     with units.reading() as unit:
         number, (first,) = unit.fleet.overdue(1)
         assert [one.node_id for one in unit.fleet.overdue(5)[1]] == [older.id, newer.id]
-    assert (number, first.node_id, first.asked_at) == (2, older.id, NOON - 20)
+        assert unit.fleet.overdue_number() == number == 2
+    assert (first.node_id, first.asked_at) == (older.id, NOON - 20)
 
 
 def test_no_deletion_is_overdue_where_none_is(units):
     stored(units)
     with units.reading() as unit:
         assert unit.fleet.overdue(5) == (0, [])
+        assert unit.fleet.overdue_number() == 0

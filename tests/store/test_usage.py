@@ -10,6 +10,7 @@ from service.domain.clock import HOUR
 from service.domain.errors import StaleVersion
 from service.domain.metering import Evidence
 from service.domain.pricing import Sku
+from service.domain.window import Window
 from tests import factories
 from tests.hands import NOON
 from tests.store.given import ran, stored
@@ -125,8 +126,41 @@ def test_a_sku_survives_the_database(units):
     ("start", "end", "found"),
     [(NOON, NOON + 1, True), (NOON - 10, NOON, False), (NOON + 100, NOON + 200, False)],
 )
-def test_what_ended_with_seconds_that_have_no_price_is_found_again(units, start, end, found):
-    usage = ran(units, stored(units), **ENDED, unpriced_seconds=5)
-    ran(units, stored(units), **ENDED)
+def test_what_has_seconds_without_a_price_is_found_again(units, start, end, found):
+    exact = ENDED | {"end_lo": ENDED["end"]}
+    usage = ran(units, stored(units), **exact, unpriced_seconds=5)
+    ran(units, stored(units), **exact)
     with units.reading() as unit:
-        assert unit.usage.unpriced(start, end) == ([usage] if found else [])
+        assert list(unit.usage.doubtful(start, end)) == ([usage] if found else [])
+
+
+@pytest.mark.parametrize(
+    ("moved", "found"), [({"start_hi": NOON + 3}, 1), ({"end_lo": NOON}, 1), ({}, 0)]
+)
+def test_what_is_uncertain_at_either_end_is_found_again(units, moved, found):
+    exact = ENDED | {"end_lo": ENDED["end"]}
+    ran(units, stored(units), **exact)
+    usage = ran(units, stored(units), **(exact | moved))
+    with units.reading() as unit:
+        assert list(unit.usage.doubtful(NOON, NOON + 10)) == [usage][:found]
+
+
+def test_usage_that_ended_in_doubt_is_found_by_when_it_ended(units):
+    mine, other = stored(units), stored(units, project="other")
+    doubtful = ran(units, mine, **ENDED)
+    ran(units, other, **ENDED, project="other")
+    for changes in (
+        {"end": NOON + 100, "end_lo": NOON + 100},
+        {"end_evidence": Evidence.OPERATION},
+        {"start_evidence": Evidence.UNSEEN},
+    ):
+        ran(units, mine, **(ENDED | changes))
+    ran(units, mine)
+
+    def found(*windows):
+        with units.reading() as unit:
+            return unit.usage.ended_in_doubt("lab", [Window(*one) for one in windows])
+
+    assert found((NOON, NOON + 101)) == [doubtful]
+    assert found((NOON + 500, NOON + 600), (NOON + 100, NOON + 101)) == [doubtful]
+    assert found((NOON, NOON + 100), (NOON + 101, NOON + 500)) == []

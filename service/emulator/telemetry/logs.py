@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 from service.emulator.nodes import NodeRecord, instance_id
@@ -56,20 +57,43 @@ def put(
     at: float,
     severity: str = "DEFAULT",
 ) -> None:
-    """Write one entry about a node, unless none are to be kept."""
-    if not world.config.telemetry.log_entries:
+    """Write one entry about a node, unless none are to be kept: now, or late, or never, or twice,
+    as the configuration says."""
+    settings = world.config.telemetry
+    if not settings.log_entries or _strikes(settings.log_lost_share, "lost", record, at):
         return
     nanos = nanoseconds(at)
     plain = {
         "logName": f"projects/{record.place.project}/logs/{sender.log}",
         "resource": sender.resource,
         "timestamp": moment_text(nanos),
-        # What is found out late did not happen late: the clock has no part in it.
-        "receiveTimestamp": moment_text(nanos),
         "severity": severity,
         **payload,
     }
-    world.logs.add(plain, nanos, world.config.telemetry.log_entries)
+    copies = 2 if _strikes(settings.log_twice_share, "twice", record, at) else 1
+
+    def arrive(received: float) -> None:
+        # What is found out late did not happen late: the clock has no part in it.
+        arrived = {**plain, "receiveTimestamp": moment_text(nanoseconds(received))}
+        for _ in range(copies):
+            world.logs.add(dict(arrived), nanos, world.config.telemetry.log_entries)
+
+    if settings.log_delay_seconds:
+        due = at + settings.log_delay_seconds
+        world.timeline.schedule(due, record.name, "log entry", arrive, fate=True)
+    else:
+        arrive(at)
+
+
+def _strikes(share: float, what: str, record: NodeRecord, at: float) -> bool:
+    """Say whether a mishap strikes: by lot, but the same at each run and with nobody else's luck.
+
+    What is written of one node at one moment shares its fate.
+    """
+    if not share:
+        return False
+    lot = Random(f"{what}/{record.message.id}/{at}")  # noqa: S311 - repeatable on purpose
+    return lot.random() < share
 
 
 def worker_resource(record: NodeRecord, worker: int) -> dict[str, Any]:

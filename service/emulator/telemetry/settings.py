@@ -29,6 +29,12 @@ class Telemetry:
     """How many cores of each host have a series; the real ones have up to 240."""
     log_entries: int = 20_000
     """How many log entries are kept, the newest; 0 keeps none and costs nothing."""
+    log_delay_seconds: float = 0.0
+    """Until what the cloud itself writes can be found in the log."""
+    log_lost_share: float = 0.0
+    """The share of moments of which the cloud writes nothing, though they should be in the log."""
+    log_twice_share: float = 0.0
+    """The share of moments that are in the log twice, by two ids."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +115,9 @@ READERS: Mapping[str, Callable[[str, object], Any]] = {
     "missing": lambda key, raw: texts(raw, key),
     "cores": _count(1, 256),
     "log_entries": _count(0, 10_000_000),
+    "log_delay_seconds": _number(MAX_SECONDS),
+    "log_lost_share": _number(1),
+    "log_twice_share": _number(1),
     "spot_price_changes": _spot_changes,
     "listed": _listed,
 }

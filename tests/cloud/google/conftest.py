@@ -1,7 +1,9 @@
-"""Google's client as a mock that knows the real signatures, and our adapter over it."""
+"""Google's client as a mock that knows the real signatures, with our adapter over it; and an
+emulator for what mocks cannot show."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 from unittest.mock import create_autospec
 
@@ -10,6 +12,8 @@ from google.cloud import tpu_v2
 
 from service.cloud.google.tpus import GoogleTpus
 from service.cloud.pace import Pace
+from service.emulator.app import Emulator, running
+from tests.cloud.google.emulated import Cloud
 
 
 @pytest.fixture
@@ -20,3 +24,16 @@ def client() -> Any:
 @pytest.fixture
 def tpus(client: Any) -> GoogleTpus:
     return GoogleTpus(client, Pace(lambda: 0.0))
+
+
+@pytest.fixture(scope="session")
+def served() -> Iterator[Emulator]:
+    with running() as emulator:
+        yield emulator
+
+
+@pytest.fixture
+def cloud(served: Emulator) -> Cloud:
+    cloud = Cloud(served)
+    cloud.tell("reset")
+    return cloud

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
-import requests
 
 from service.cloud.google import pages
 from service.cloud.google.channel import connect, tpu_client
-from service.cloud.google.retries import ONCE, PATIENT, Allowance, Patience
+from service.cloud.google.retries import ONCE, PATIENT, Allowance
 from service.cloud.google.tpus import GoogleTpus
 from service.cloud.pace import Pace
 from service.cloud.ports import Order
@@ -26,57 +24,12 @@ from service.domain.errors import (
 )
 from service.domain.node import NodeState, Place, ProvisioningModel
 from service.domain.quota import Tier, learned
-from service.emulator.app import Emulator, running
 from tests.cloud.google import given
+from tests.cloud.google.emulated import Cloud
 from tests.cloud.google.given import PLACE
 from tests.hands import NOON
 
 ZONE = PLACE.zone
-
-
-@dataclass(frozen=True)
-class Cloud:
-    """An emulator that this file alone uses, and the hands to make things happen in it."""
-
-    emulator: Emulator
-
-    def tell(self, path: str, body: Any = None) -> None:
-        """Post to a control route."""
-        answer = requests.post(
-            f"{self.emulator.rest_url}/_emulator/{path}", json=body or {}, timeout=10
-        )
-        answer.raise_for_status()
-
-    def fault(self, rpc: str, action: str, **more: Any) -> None:
-        """Put a fault in force, for one call if nothing else is said."""
-        self.tell("faults", {"rpc": rpc, "action": action, **more})
-
-    def set(self, **config: Any) -> None:
-        """Change the configuration."""
-        url = f"{self.emulator.rest_url}/_emulator/config"
-        requests.patch(url, json=config, timeout=10).raise_for_status()
-
-    def settle(self) -> None:
-        """All that is pending happens now."""
-        self.tell("settle")
-
-    def tpus(self, patience: Patience = PATIENT) -> GoogleTpus:
-        """Our adapter, over a channel of its own."""
-        channel = connect(self.emulator.grpc_address)
-        return GoogleTpus(tpu_client(channel), Pace(lambda: 0.0, burst=1_000), patience)
-
-
-@pytest.fixture(scope="module")
-def emulator() -> Iterator[Emulator]:
-    with running() as emulator:
-        yield emulator
-
-
-@pytest.fixture
-def cloud(emulator: Emulator) -> Cloud:
-    cloud = Cloud(emulator)
-    cloud.tell("reset")
-    return cloud
 
 
 @pytest.fixture

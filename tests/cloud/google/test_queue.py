@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -25,25 +24,12 @@ from service.domain.errors import (
 )
 from service.domain.node import NodeState, ProvisioningModel
 from service.domain.queue import QueuedResource, QueueState
-from service.emulator.app import Emulator, build_world, running
+from service.emulator.app import build_world
 from service.emulator.surfaces.channel import LocalChannel
 from tests.cloud.google import given
+from tests.cloud.google.emulated import Cloud
 from tests.cloud.google.given import PLACE
-from tests.cloud.google.test_against_emulator import Cloud
 from tests.hands import NOON
-
-
-@pytest.fixture(scope="module")
-def emulator() -> Iterator[Emulator]:
-    with running() as emulator:
-        yield emulator
-
-
-@pytest.fixture
-def cloud(emulator: Emulator) -> Cloud:
-    cloud = Cloud(emulator)
-    cloud.tell("reset")
-    return cloud
 
 
 @pytest.fixture

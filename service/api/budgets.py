@@ -1,0 +1,264 @@
+"""Budgets over HTTP: to set them, and to see how they stand."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Query, Response
+from pydantic import Field, field_validator
+
+from service.api.budgetviews import BudgetDetail, BudgetPage, BudgetView
+from service.api.deps import BudgetsDep, VersionDep
+from service.api.problems import may_answer
+from service.api.schemas import Body, Line, Name, PageQuery
+from service.domain.budgets import (
+    Budget,
+    Measure,
+    OnExceeded,
+    Period,
+    Scope,
+    Threshold,
+    check_currency,
+    instant_of,
+)
+from service.domain.errors import Rejected
+from service.domain.money import parse_usd
+
+router = APIRouter(prefix="/v1/budgets", tags=["costs"])
+
+_ETAG: dict[str, Any] = {
+    "ETag": {"description": 'Its version, for If-Match: `"3"`.', "schema": {"type": "string"}}
+}
+_CREATED: dict[int | str, dict[str, Any]] = {
+    201: {
+        "model": BudgetView,
+        "headers": {**_ETAG, "Location": {"schema": {"type": "string"}}},
+    }
+}
+Count = Annotated[int, Field(strict=True)]
+Said = Annotated[Line, Field(min_length=1)]
+
+
+class ScopeBody(Body):
+    """Whose spend counts: all that is said has to be so; nothing said is everything."""
+
+    project: Said | None = Field(default=None, examples=[None])
+    team: Said | None = Field(default=None, examples=["vision"])
+    owner: Said | None = Field(default=None, examples=[None])
+    job: Said | None = Field(default=None, examples=[None])
+    label: Said | None = Field(default=None, description="`key:value`.", examples=[None])
+
+    def to_scope(self) -> Scope:
+        """The same in the words of the domain; raises Rejected."""
+        label = None
+        if self.label is not None:
+            key, colon, value = self.label.partition(":")
+            if not colon:
+                raise Rejected(
+                    f"{self.label[:80]!r} is no label; write key:value", field="scope.label"
+                )
+            label = key, value
+        return Scope(self.project, self.team, self.owner, self.job, label)
+
+
+class ThresholdBody(Body):
+    """A share of the amount at which somebody is told."""
+
+    percent: Count = Field(description="Whole percent, 1 to 1000.", examples=[80])
+    of: Measure = Field(
+        default=Measure.ACTUAL, description="Of what was spent, or of what is expected."
+    )
+
+
+class _Changes(Body):
+    """What a new budget and a change of one have in common."""
+
+    scope: ScopeBody | None = Field(default=None, description="Everything by default.")
+    currency: Name = Field(default="USD", description="USD alone.", examples=["USD"])
+    tz: Name | None = Field(
+        default=None,
+        description="The IANA time zone of its calendar; UTC by default.",
+        examples=["Europe/Berlin"],
+    )
+    start: Name | None = Field(
+        default=None, description="It counts from this instant or date on.", examples=[None]
+    )
+    end: Name | None = Field(
+        default=None,
+        description="It counts until then; a custom period needs it.",
+        examples=[None],
+    )
+    thresholds: tuple[Count | ThresholdBody, ...] | None = Field(
+        default=None,
+        description="Percent of what was spent, or with `of` of what is expected.",
+        examples=[[50, 80, 100, {"percent": 100, "of": "forecast"}]],
+    )
+    on_exceeded: OnExceeded | None = Field(
+        default=None,
+        description="`refuse` grants no node that might jump it; `delete` also has nodes deleted"
+        " once more was spent. `notify` by default.",
+        examples=["refuse"],
+    )
+    burn_rate: Count | None = Field(
+        default=None,
+        description="Tell when it is spent so many times as fast as it lasts.",
+        examples=[4],
+    )
+    grace_seconds: Count | None = Field(
+        default=None,
+        description="Between the word and the deletion; 900 by default.",
+        examples=[900],
+    )
+    webhook: Annotated[str, Field(max_length=2_000)] | None = Field(
+        default=None,
+        description="An address that messages are sent to.",
+        examples=["https://hooks.example.com/budgets"],
+    )
+    webhook_secret: Annotated[str, Field(min_length=16, max_length=200)] | None = Field(
+        default=None,
+        description="Signs what the webhook gets. Never shown again.",
+        examples=["a long random text"],
+    )
+    emails: Annotated[tuple[Line, ...], Field(max_length=20)] | None = Field(
+        default=None, examples=[["ada@example.com"]]
+    )
+
+    @field_validator("amount", check_fields=False)
+    @classmethod
+    def _is_an_amount(cls, text: str | None) -> str | None:
+        if text is not None:
+            parse_usd(text)
+        return text
+
+    def to_changes(self, before: Budget) -> dict[str, Any]:
+        """The fields of the domain that are said, as they are to be; raises Rejected."""
+        check_currency(self.currency)
+        said = self.model_dump(exclude_unset=True, exclude={"currency", "webhook_secret"})
+        tz = said.get("tz") or before.tz
+        read: dict[str, Callable[[], object]] = {
+            "amount": lambda: parse_usd(said["amount"]),
+            "scope": lambda: self.scope.to_scope() if self.scope else None,
+            "start": lambda: instant_of(said["start"], tz, "start"),
+            "end": lambda: instant_of(said["end"], tz, "end"),
+            "thresholds": lambda: tuple(map(_threshold, self.thresholds or ())),
+        }
+        for name, value in said.items():
+            if value is None:
+                said[name] = _default_of(name)
+            elif name in read:
+                said[name] = read[name]()
+        if "webhook_secret" in self.model_fields_set or said.get("webhook") == "":
+            said["secret"] = self.webhook_secret or ""
+        return said
+
+
+class BudgetRequest(_Changes):
+    """A budget."""
+
+    name: Annotated[Name, Field(min_length=1)] = Field(examples=["vision in November"])
+    amount: str = Field(max_length=40, description="Dollars of each period.", examples=["5000"])
+    period: Period = Field(examples=["month"])
+
+    def to_budget(self) -> Budget:
+        """The same in the words of the domain; raises Rejected."""
+        plain = Budget("", self.name, Scope(), 1, self.period, "UTC", 0)
+        fields = {name: getattr(plain, name) for name in Budget.__dataclass_fields__}
+        return Budget(**(fields | self.to_changes(plain)))
+
+
+class BudgetChange(_Changes):
+    """What is to be otherwise; what is left out stays, null is the default."""
+
+    name: Annotated[Name, Field(min_length=1)] | None = Field(default=None, examples=[None])
+    amount: Annotated[str, Field(max_length=40)] | None = Field(default=None, examples=["8000"])
+    period: Period | None = Field(default=None, examples=[None])
+
+
+_NEEDED = frozenset({"name", "amount", "period"})
+
+
+def _default_of(name: str) -> object:
+    if name in _NEEDED:
+        raise Rejected(f"{name} cannot be null; leave it out to keep it", field=name)
+    plain = Budget("", "", Scope(), 1, Period.MONTH, "UTC", 0)
+    return getattr(plain, name)
+
+
+def _threshold(one: int | ThresholdBody) -> Threshold:
+    return Threshold(one) if isinstance(one, int) else Threshold(one.percent, one.of)
+
+
+@router.get("", operation_id="list_budgets", responses=may_answer(422, 503))
+def list_budgets(budgets: BudgetsDep, query: Annotated[PageQuery, Query()]) -> BudgetPage:
+    """Every budget by name, and how it stands."""
+    page, token = query.cut(budgets.all())
+    shown = budgets.shown(page)
+    return BudgetPage(budgets=tuple(map(BudgetView.of, shown)), next_page_token=token)
+
+
+@router.post(
+    "",
+    status_code=201,
+    operation_id="create_budget",
+    responses=_CREATED | may_answer(400, 409, 413, 415, 422),
+)
+def create_budget(
+    body: BudgetRequest,
+    budgets: BudgetsDep,
+    response: Response,
+    idempotency_key: Annotated[
+        str | None,
+        Header(
+            min_length=1,
+            max_length=255,
+            pattern=r"^[!-~]+$",
+            description="The same wish with the same key is one budget, however often it is told.",
+        ),
+    ] = None,
+) -> BudgetView:
+    """Set a budget; it counts at once, for what runs already as well."""
+    digest = hashlib.sha256(body.model_dump_json().encode()).hexdigest()
+    made = budgets.create(body.to_budget(), key=idempotency_key, digest=digest)
+    response.headers["Location"] = f"/v1/budgets/{made.shown.budget.id}"
+    response.headers["ETag"] = f'"{made.shown.budget.version}"'
+    if not made.created:
+        response.headers["Idempotency-Hit"] = "true"
+    return BudgetView.of(made.shown)
+
+
+@router.get("/{budget_id}", operation_id="get_budget", responses=may_answer(404, 422))
+def get_budget(budget_id: str, budgets: BudgetsDep, response: Response) -> BudgetDetail:
+    """One budget, with what it refused and what was told of it last."""
+    found = budgets.get(budget_id)
+    response.headers["ETag"] = f'"{found.shown.budget.version}"'
+    return BudgetDetail.of_detail(found)
+
+
+@router.patch(
+    "/{budget_id}",
+    operation_id="change_budget",
+    responses=may_answer(400, 404, 409, 412, 413, 415, 422),
+)
+def change_budget(
+    budget_id: str,
+    body: BudgetChange,
+    budgets: BudgetsDep,
+    version: VersionDep,
+    response: Response,
+) -> BudgetView:
+    """Set some of its fields anew; it counts at once."""
+    before = budgets.get(budget_id).shown.budget
+    changes = body.to_changes(before)
+    shown = budgets.change(budget_id, changes, version=version)
+    response.headers["ETag"] = f'"{shown.budget.version}"'
+    return BudgetView.of(shown)
+
+
+@router.delete(
+    "/{budget_id}", operation_id="delete_budget", responses=may_answer(404, 409, 412, 422)
+)
+def delete_budget(budget_id: str, budgets: BudgetsDep, version: VersionDep) -> BudgetView:
+    """Take it away; answers it as it was. What was spent stays in the costs."""
+    return BudgetView.of(budgets.remove(budget_id, version=version))

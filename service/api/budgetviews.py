@@ -1,0 +1,207 @@
+"""Budgets as callers are shown them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from service.api.schemas import Page, Time, Usd, View
+from service.application.budgets import Detail, Shown
+from service.domain.alerts import Alert
+from service.domain.budgets import Budget, Measure, OnExceeded, Period, Scope
+from service.domain.clock import rfc3339
+from service.domain.money import usd
+from service.domain.notification import Channel, Notification, origin_of
+from service.store.budgets import Refusal
+
+
+class ScopeView(View):
+    """Whose spend counts; what is null does not matter."""
+
+    project: str | None
+    team: str | None = Field(examples=["vision"])
+    owner: str | None
+    job: str | None
+    label: str | None = Field(description="`key:value`.", examples=["run:17"])
+
+    @classmethod
+    def of(cls, scope: Scope) -> ScopeView:
+        """The view of a scope."""
+        label = None if scope.label is None else ":".join(scope.label)
+        return cls(
+            project=scope.project, team=scope.team, owner=scope.owner, job=scope.job, label=label
+        )
+
+
+class ThresholdView(View):
+    """A share of the amount at which somebody is told."""
+
+    percent: int = Field(examples=[80])
+    of: Measure
+
+
+class AlertView(View):
+    """Something that was told of in this period."""
+
+    kind: str = Field(
+        description="`exceeded`, `burn_rate`, or a threshold.", examples=["actual:80"]
+    )
+    fired_at: Time
+
+    @classmethod
+    def of(cls, alert: Alert) -> AlertView:
+        """The view of an alert that has fired."""
+        return cls(kind=alert.kind, fired_at=rfc3339(alert.fired_at or 0))
+
+
+class BudgetView(View):
+    """A budget; what stands from `starts_at` on is null while it does not count."""
+
+    id: str = Field(examples=["01a2b3c4-0000-7000-8000-000000000000"])
+    name: str = Field(examples=["vision in November"])
+    scope: ScopeView
+    amount: Usd
+    currency: str = Field(examples=["USD"])
+    period: Period
+    tz: str = Field(examples=["Europe/Berlin"])
+    start: Time | None
+    end: Time | None
+    thresholds: tuple[ThresholdView, ...]
+    on_exceeded: OnExceeded
+    burn_rate: int | None
+    grace_seconds: int
+    webhook: str = Field(
+        description="Its host; the rest may be secret.", examples=["https://hooks.example.com/..."]
+    )
+    emails: tuple[str, ...]
+    created_at: Time
+    version: int
+    starts_at: Time | None = Field(description="Of the present period.")
+    ends_at: Time | None
+    spent: Usd | None = Field(description="In the present period up to now, exactly.")
+    held: Usd | None = Field(
+        description="What its nodes may still cost in it; null where a price is not known."
+    )
+    left: Usd | None = Field(description="What is neither spent nor held; may be below 0.")
+    percent: int | None = Field(description="Of the amount that is spent.", examples=[64])
+    forecast: Usd | None = Field(
+        description="What is expected at the end of the period; null where nothing forecasts."
+    )
+    alerts: tuple[AlertView, ...]
+    deletes_at: Time | None = Field(description="When its nodes are deleted, if they are.")
+    as_of: Time | None
+
+    @classmethod
+    def of(cls, shown: Shown) -> BudgetView:
+        """The view of a budget."""
+        return cls(**_settings(shown.budget), **_standing(shown))
+
+
+class BudgetPage(Page):
+    """A page of budgets, by name."""
+
+    budgets: tuple[BudgetView, ...]
+
+
+class RefusalView(View):
+    """A node that it had no room for."""
+
+    at: Time
+    message: str
+
+    @classmethod
+    def of(cls, refusal: Refusal) -> RefusalView:
+        """The view of a refusal."""
+        return cls(at=rfc3339(refusal.at), message=refusal.message)
+
+
+class NotificationView(View):
+    """A message, and what became of it."""
+
+    id: str
+    channel: Channel
+    subject: str
+    created_at: Time
+    tries: int
+    sent_at: Time | None
+    next_try_at: Time | None = Field(description="Null once it was sent or given up.")
+    last_error: str
+
+    @classmethod
+    def of(cls, one: Notification) -> NotificationView:
+        """The view of a message."""
+        return cls(
+            id=one.id,
+            channel=one.channel,
+            subject=one.subject,
+            created_at=rfc3339(one.created_at),
+            tries=one.tries,
+            sent_at=_moment(one.sent_at),
+            next_try_at=_moment(one.next_try_at),
+            last_error=one.last_error,
+        )
+
+
+class BudgetDetail(BudgetView):
+    """A budget in full, the latest refusals and messages first."""
+
+    refusals: tuple[RefusalView, ...]
+    notifications: tuple[NotificationView, ...]
+
+    @classmethod
+    def of_detail(cls, detail: Detail) -> BudgetDetail:
+        """The view of a budget in full."""
+        return cls(
+            **_settings(detail.shown.budget),
+            **_standing(detail.shown),
+            refusals=tuple(map(RefusalView.of, detail.refusals)),
+            notifications=tuple(map(NotificationView.of, detail.notifications)),
+        )
+
+
+def _settings(budget: Budget) -> dict[str, Any]:
+    return {
+        "id": budget.id,
+        "name": budget.name,
+        "scope": ScopeView.of(budget.scope),
+        "amount": usd(budget.amount),
+        "currency": "USD",
+        "period": budget.period,
+        "tz": budget.tz,
+        "start": _moment(budget.start),
+        "end": _moment(budget.end),
+        "thresholds": tuple(ThresholdView(percent=t.percent, of=t.of) for t in budget.thresholds),
+        "on_exceeded": budget.on_exceeded,
+        "burn_rate": budget.burn_rate,
+        "grace_seconds": budget.grace_seconds,
+        "webhook": origin_of(budget.webhook),
+        "emails": budget.emails,
+        "created_at": rfc3339(budget.created_at),
+        "version": budget.version,
+    }
+
+
+def _standing(shown: Shown) -> dict[str, Any]:
+    standing, amount = shown.standing, shown.budget.amount
+    alerts = tuple(map(AlertView.of, shown.alerts))
+    if standing is None:
+        names = ("starts_at", "ends_at", "spent", "held", "left", "percent", "forecast", "as_of")
+        return {**dict.fromkeys(names), "alerts": alerts, "deletes_at": None}
+    held = standing.held
+    return {
+        "starts_at": rfc3339(standing.window.start),
+        "ends_at": rfc3339(standing.window.end),
+        "spent": usd(standing.spent),
+        "held": None if held is None else usd(held),
+        "left": None if held is None else usd(amount - standing.spent - held),
+        "percent": standing.spent * 100 // amount,
+        "forecast": None if standing.forecast is None else usd(standing.forecast),
+        "alerts": alerts,
+        "deletes_at": _moment(shown.deletes_at),
+        "as_of": rfc3339(standing.as_of),
+    }
+
+
+def _moment(seconds: int | None) -> str | None:
+    return None if seconds is None else rfc3339(seconds)

@@ -1,0 +1,163 @@
+"""Negotiated discounts over HTTP: which there are, a new one, an early end."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+from pydantic import Field, field_validator
+
+from service.api.deps import PricesDep
+from service.api.problems import may_answer
+from service.api.schemas import Body, Instant, Line, Name, Page, PageQuery, Time, View, instant
+from service.domain.clock import rfc3339
+from service.domain.discount import Discount, parse_percent
+from service.domain.node import ProvisioningModel
+
+router = APIRouter(prefix="/v1/prices/discounts", tags=["costs"])
+
+DiscountId = Annotated[
+    str, Path(pattern=r"^[0-9a-f-]{36}$", description="Its id, from the list of discounts.")
+]
+
+
+class DiscountsQuery(PageQuery):
+    """Which discounts to list."""
+
+    at: Instant | None = Field(
+        default=None,
+        description="Only those in force at this instant, or at the first one of this date; all by"
+        " default, also those that are over and those to come.",
+        examples=["2026-11-01"],
+    )
+
+
+class DiscountRequest(Body):
+    """A discount that was negotiated."""
+
+    percent: str = Field(
+        max_length=20,
+        description="What is taken off the list price, as a decimal string with at most four"
+        " places: more than 0, less than 100.",
+        examples=["12.5"],
+    )
+    generation: Name = Field(default="", description="Empty is any.", examples=["v5e"])
+    provisioning_model: ProvisioningModel | None = Field(
+        default=None,
+        description="Null is any; spot and preemptible are the same.",
+        examples=["on_demand"],
+    )
+    effective_from: Instant | None = Field(
+        default=None, description="Now by default, never earlier.", examples=["2026-12-01"]
+    )
+    effective_until: Instant | None = Field(
+        default=None,
+        description="The first instant without it; until further notice by default.",
+        examples=["2027-12-01"],
+    )
+    source: Annotated[Line, Field(min_length=1)] = Field(
+        default="entered by hand", description="Where it is known from.", examples=["our contract"]
+    )
+
+    @field_validator("percent")
+    @classmethod
+    def _is_a_share(cls, text: str) -> str:
+        parse_percent(text)
+        return text
+
+    def to_discount(self) -> Discount:
+        """The same in the words of the domain; `effective_from` 0 is now."""
+        return Discount(
+            id="",
+            generation=self.generation,
+            model=self.provisioning_model or "",
+            ppm=parse_percent(self.percent),
+            effective_from=0 if self.effective_from is None else instant(self.effective_from),
+            effective_until=_seconds(self.effective_until),
+            source=self.source,
+        )
+
+
+class EndRequest(Body):
+    """When a discount is to end."""
+
+    effective_until: Instant | None = Field(
+        default=None, description="Now by default, never earlier.", examples=["2026-12-01"]
+    )
+
+
+class DiscountView(View):
+    """A discount: what it is for, how much it is, and from when until when."""
+
+    id: str
+    percent: str = Field(examples=["12.5"])
+    generation: str = Field(description="Empty is any.", examples=["v5e"])
+    provisioning_model: str = Field(
+        description="Empty is any; spot covers preemptible.", examples=["on_demand"]
+    )
+    effective_from: Time
+    effective_until: Time | None = Field(
+        description="The first instant without it; null is until further notice."
+    )
+    source: str = Field(description="Where it is known from.")
+    recorded_at: Time
+
+    @classmethod
+    def of(cls, discount: Discount) -> DiscountView:
+        """The view of a discount."""
+        until = discount.effective_until
+        return cls(
+            id=discount.id,
+            percent=discount.percent,
+            generation=discount.generation,
+            provisioning_model=discount.model,
+            effective_from=rfc3339(discount.effective_from),
+            effective_until=None if until is None else rfc3339(until),
+            source=discount.source,
+            recorded_at=rfc3339(discount.recorded_at),
+        )
+
+
+class DiscountPage(Page):
+    """A page of discounts, the latest to begin first."""
+
+    discounts: tuple[DiscountView, ...]
+
+
+@router.get("", operation_id="list_discounts", responses=may_answer(422))
+def list_discounts(prices: PricesDep, query: Annotated[DiscountsQuery, Query()]) -> DiscountPage:
+    """The negotiated discounts: all of them, or those in force at an instant."""
+    found, token = query.cut(prices.discounts.all(_seconds(query.at)))
+    return DiscountPage(discounts=tuple(map(DiscountView.of, found)), next_page_token=token)
+
+
+@router.post(
+    "",
+    status_code=201,
+    operation_id="add_discount",
+    responses=may_answer(400, 409, 413, 415, 422),
+)
+def add_discount(body: DiscountRequest, prices: PricesDep) -> DiscountView:
+    """Enter a discount for the time to come; it never rewrites the past.
+
+    Two never apply to the same price at the same second, also not a general and a special one: the
+    second is refused with 409, and names the first.
+    """
+    return DiscountView.of(prices.discounts.add(body.to_discount()))
+
+
+@router.post(
+    "/{discount_id}:end",
+    operation_id="end_discount",
+    responses=may_answer(400, 404, 409, 413, 415, 422),
+)
+def end_discount(
+    discount_id: DiscountId, prices: PricesDep, body: EndRequest | None = None
+) -> DiscountView:
+    """End a discount sooner than it would; what was charged with it stays as it was charged."""
+    until = None if body is None else _seconds(body.effective_until)
+    return DiscountView.of(prices.discounts.end(discount_id, until))
+
+
+def _seconds(text: str | None) -> int | None:
+    return None if text is None else instant(text)

@@ -1,0 +1,89 @@
+"""One line of the ledger explained, as callers are shown it."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from service.api.nodeviews import EntryView
+from service.api.prices import PriceView
+from service.api.schemas import Time, View
+from service.application.explanations import Explanation
+from service.domain.attribution import Attribution
+from service.domain.clock import rfc3339
+from service.store.beliefs import Belief
+
+
+class BeliefView(View):
+    """One version of what was believed of the interval; the last one is what counts."""
+
+    start: Time = Field(description="Charged from here on.")
+    start_at_latest: Time = Field(description="It began no later than this.")
+    start_evidence: str = Field(examples=["operation"])
+    end: Time | None = Field(description="Charged until here; null while it runs.")
+    end_at_earliest: Time | None = Field(description="It ended no sooner than this.")
+    end_evidence: str | None = Field(examples=["observed"])
+    free: str = Field(description="Why it costs nothing; empty where it does.")
+    recorded_at: Time
+
+    @classmethod
+    def of(cls, belief: Belief) -> BeliefView:
+        """The view of a version."""
+        return cls(
+            start=rfc3339(belief.start_at),
+            start_at_latest=rfc3339(belief.start_hi),
+            start_evidence=belief.start_evidence,
+            end=None if belief.end_at is None else rfc3339(belief.end_at),
+            end_at_earliest=None if belief.end_lo is None else rfc3339(belief.end_lo),
+            end_evidence=belief.end_evidence,
+            free=belief.free,
+            recorded_at=rfc3339(belief.recorded_at),
+        )
+
+
+class WhoseView(View):
+    """Who is charged for it."""
+
+    since: Time = Field(description="From when on it is they; 1970 where from the beginning.")
+    team: str
+    owner: str
+    job: str
+    labels: dict[str, str]
+
+    @classmethod
+    def of(cls, whose: Attribution) -> WhoseView:
+        """The view of an attribution."""
+        return cls(
+            since=rfc3339(whose.since),
+            team=whose.team,
+            owner=whose.owner,
+            job=whose.job,
+            labels=dict(whose.labels),
+        )
+
+
+class ExplanationView(View):
+    """A line of the ledger and everything that it follows from."""
+
+    entry: EntryView
+    explanation: tuple[str, ...] = Field(
+        description="In words: the sum, the price and its source, how both ends of the interval are"
+        " known, and who is charged."
+    )
+    price: PriceView | None
+    charged_to: WhoseView
+    accelerator_type: str
+    chips: int
+    beliefs: tuple[BeliefView, ...]
+
+    @classmethod
+    def of(cls, found: Explanation) -> ExplanationView:
+        """The view of an explanation."""
+        return cls(
+            entry=EntryView.of(found.line),
+            explanation=found.sentences,
+            price=None if found.price is None else PriceView.of(found.price),
+            charged_to=WhoseView.of(found.whose),
+            accelerator_type=found.usage.accelerator_type,
+            chips=found.usage.chips,
+            beliefs=tuple(map(BeliefView.of, found.beliefs)),
+        )

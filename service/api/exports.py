@@ -1,0 +1,71 @@
+"""The ledger as a file, over HTTP: streamed, whatever its length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from fastapi.responses import StreamingResponse
+from pydantic import Field
+
+from service.api.deps import ExportsDep
+from service.api.problems import may_answer
+from service.api.schemas import Body
+from service.domain.clock import rfc3339
+from service.domain.focus import Version
+from service.domain.window import Window
+
+router = APIRouter(prefix="/v1/exports", tags=["costs"])
+
+_CSV: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "One row for each entry of the ledger",
+        "content": {"text/csv": {"schema": {"type": "string"}}},
+    }
+}
+
+
+class FocusQuery(Body):
+    """Which charges are asked for, and in which edition of FOCUS."""
+
+    version: Version = Field(
+        default=Version.V1_2, description="The edition of FOCUS.", examples=["1.4"]
+    )
+    window: str = Field(
+        default="mtd",
+        max_length=100,
+        description="`7d`, `24h`, `today`, `mtd`, or two instants or dates: `A,B`; in UTC. What"
+        " corrects a closed month is billed at the beginning of the month in which it was found.",
+        examples=["2026-10-01,2026-11-01"],
+    )
+
+
+@router.get(
+    "/focus",
+    operation_id="export_focus",
+    response_class=StreamingResponse,
+    responses={**_CSV, **may_answer(422)},
+)
+def export_focus(exports: ExportsDep, query: Annotated[FocusQuery, Query()]) -> StreamingResponse:
+    """What was billed, as FOCUS cost and usage rows in CSV; only what is posted, never a guess."""
+    export = exports.focus(query.version, query.window)
+    name = f"focus-{query.version}-{_stamp(export.window)}.csv"
+    return StreamingResponse(
+        _begun(export.pieces),
+        media_type="text/csv; charset=utf-8; header=present",
+        headers={"Content-Disposition": f'attachment; filename="{name}"'},
+    )
+
+
+def _begun(pieces: Iterator[str]) -> Iterator[str]:
+    """The same with its first piece at hand: a database that cannot be read is still a problem that
+    can be told with a status of its own."""
+    return chain([next(pieces)], pieces)
+
+
+def _stamp(window: Window) -> str:
+    return "-".join(
+        rfc3339(instant).replace("-", "").replace(":", "") for instant in (window.start, window.end)
+    )

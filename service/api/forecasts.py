@@ -1,0 +1,154 @@
+"""What a period will have cost at its end, over HTTP, and how that was found."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query
+from pydantic import Field
+
+from service.api.costs import CostQuery, Words
+from service.api.deps import ForecastsDep
+from service.api.problems import may_answer
+from service.api.schemas import Body, Time, Usd, View
+from service.application.forecasts import Outlook
+from service.domain.budgets import Period
+from service.domain.clock import rfc3339
+from service.domain.forecast import Band, Method, Snapshot
+from service.domain.money import usd
+
+router = APIRouter(prefix="/v1/forecasts", tags=["costs"])
+
+
+class ForecastQuery(Body):
+    """Which forecast is asked for."""
+
+    period: Literal["day", "week", "month", "quarter", "year"] = Field(
+        default="month", description="The present one, by the calendar of the time zone."
+    )
+    tz: str = Field(default="UTC", max_length=80, description="The IANA time zone of the calendar.")
+    filter: Words = Field(
+        default=(),
+        description="Only what matches, as in GET /v1/costs.",
+        examples=[["team:vision"]],
+    )
+
+
+class BandView(View):
+    """What is exceeded nine times, five times and once in ten."""
+
+    low: Usd
+    mid: Usd
+    high: Usd
+
+    @classmethod
+    def of(cls, band: Band) -> BandView:
+        """The view of a band."""
+        return cls(low=usd(band.low), mid=usd(band.mid), high=usd(band.high))
+
+
+class LastErrorView(View):
+    """How wrong the forecast of half time was, for the last UTC month that is over."""
+
+    start: Time
+    end: Time
+    made_at: Time
+    forecast: BandView
+    actual: Usd = Field(description="What it came to.")
+    error: Usd = Field(description="Forecast less actual: above zero where it was too high.")
+    error_percent: str | None = Field(
+        description="The same in percent of what it came to; null where that was nothing.",
+        examples=["-3.2"],
+    )
+    within_band: bool
+
+    @classmethod
+    def of(cls, last: Snapshot | None) -> LastErrorView | None:
+        """The view of a forecast that can be judged; None of any other."""
+        if last is None or last.actual is None or last.error is None:
+            return None
+        return cls(
+            start=rfc3339(last.window.start),
+            end=rfc3339(last.window.end),
+            made_at=rfc3339(last.made_at),
+            forecast=BandView.of(last.band),
+            actual=usd(last.actual),
+            error=usd(last.error),
+            error_percent=_percent(last.permille),
+            within_band=last.band.low <= last.actual <= last.band.high,
+        )
+
+
+class ForecastView(View):
+    """What the period will have cost: `total` is drawn together for all that nobody knows, which is
+    `without_ttl` and `new_launches`, on top of `spent` and of what is committed until a TTL."""
+
+    period: str = Field(examples=["month"])
+    tz: str = Field(examples=["UTC"])
+    start: Time
+    end: Time
+    spent: Usd = Field(description="So far.")
+    committed: Usd = Field(
+        description="What runs now, until its TTL or else the end of the period, at known prices."
+    )
+    committed_without_ttl: Usd = Field(
+        description="The part of it that is of nodes without a TTL, if nobody ends them."
+    )
+    without_ttl: BandView = Field(
+        description="What these will cost if they go on for as long as earlier nodes did that had"
+        " got as old; `total` counts this and not the part above."
+    )
+    new_launches: BandView = Field(description="What is launched from now on, by the end.")
+    total: BandView
+    currency: str = Field(examples=["USD"])
+    method: Method
+    explanation: str = Field(description="The method in a sentence.")
+    history_days: int = Field(description="Full days of history that it stands on.", examples=[28])
+    unpriced_nodes: int = Field(
+        description="Nodes that run at a price nobody knows: they are in no figure.", examples=[0]
+    )
+    last_error: LastErrorView | None = Field(
+        description="Null where nothing was forecast then, or what was asked for is neither"
+        " everything nor one team."
+    )
+    as_of: Time
+
+    @classmethod
+    def of(cls, outlook: Outlook, query: ForecastQuery) -> ForecastView:
+        """The view of a forecast."""
+        found = outlook.forecast
+        basis = found.basis
+        return cls(
+            period=query.period,
+            tz=query.tz,
+            start=rfc3339(basis.window.start),
+            end=rfc3339(basis.window.end),
+            spent=usd(basis.spent),
+            committed=usd(basis.committed),
+            committed_without_ttl=usd(basis.endless),
+            without_ttl=BandView.of(found.lasting),
+            new_launches=BandView.of(found.launches),
+            total=BandView.of(found.total),
+            currency="USD",
+            method=found.method,
+            explanation=found.said,
+            history_days=basis.history.days,
+            unpriced_nodes=basis.unpriced,
+            last_error=LastErrorView.of(outlook.last),
+            as_of=rfc3339(basis.now),
+        )
+
+
+def _percent(permille: int | None) -> str | None:
+    """`-32` thousandths as `-3.2`."""
+    if permille is None:
+        return None
+    whole, rest = divmod(abs(permille), 10)
+    return f"{'-' if permille < 0 else ''}{whole}.{rest}"
+
+
+@router.get("", operation_id="get_forecast", responses=may_answer(422))
+def get_forecast(forecasts: ForecastsDep, query: Annotated[ForecastQuery, Query()]) -> ForecastView:
+    """What the present period will have cost at its end, with a band and the method."""
+    only = CostQuery(filter=query.filter).to_question().only
+    return ForecastView.of(forecasts.outlook(only, Period(query.period), query.tz), query)

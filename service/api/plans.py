@@ -1,0 +1,208 @@
+"""Which hardware fits a need, over HTTP: how large, how long, how dear."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Annotated
+
+from fastapi import APIRouter
+from pydantic import BeforeValidator, Field, field_validator
+
+from service.api.deps import EstimatesDep
+from service.api.noderequest import Places
+from service.api.problems import may_answer
+from service.api.schemas import Body, Instant, Name, Seconds, Time, Usd, View, instant
+from service.application.estimates import Plan, Terms
+from service.domain.clock import rfc3339
+from service.domain.errors import Rejected
+from service.domain.money import parse_usd, usd
+from service.domain.node import ProvisioningModel
+from service.domain.plan import Need, Option
+from service.domain.zones import region_of
+
+router = APIRouter(tags=["costs"])
+
+_LARGE = re.compile(r"\d{1,40}(\.\d{1,40})?([eE]\+?\d{1,2})?")
+
+
+def _exact(value: object) -> object:
+    """`1.8e18`, as text or as a number, is 1800000000000000000: by decimals, not by a float."""
+    text = "" if isinstance(value, bool) else str(value)
+    if not isinstance(value, str | int | float) or not _LARGE.fullmatch(text):
+        raise ValueError('write a whole number, as in "1.8e18"')
+    number = Decimal(text)
+    if number != number.to_integral_value() or number <= 0:
+        raise ValueError("write a whole number of at least 1")
+    return int(number)
+
+
+Count = Annotated[int, Field(strict=True, ge=1, le=10**9)]
+Large = Annotated[
+    int, BeforeValidator(_exact, json_schema_input_type=str | int), Field(ge=1, le=10**60)
+]
+
+
+class PlanRequest(Body):
+    """What is needed, by when, and for how much. At least one of chips, hbm_gib, flops_per_second,
+    or flops with a deadline."""
+
+    chips: Count | None = Field(default=None, description="At least so many.", examples=[None])
+    hbm_gib: Count | None = Field(
+        default=None, description="Memory of all chips together, in GiB.", examples=[512]
+    )
+    flops_per_second: Large | None = Field(
+        default=None,
+        description="Peak speed of all chips in bfloat16, exact as text or as a number.",
+        examples=[None],
+    )
+    flops: Large | None = Field(
+        default=None,
+        description="The whole work; with it the duration is computed.",
+        examples=["1.8e20"],
+    )
+    utilisation_percent: Annotated[int, Field(strict=True, ge=1, le=100)] = Field(
+        default=40, description="How much of the peak the work gets.", examples=[40]
+    )
+    duration_seconds: Seconds | None = Field(
+        default=None, description="Instead of flops: how long it runs.", examples=[None]
+    )
+    deadline: Instant | None = Field(
+        default=None, description="When it has to be over.", examples=[None]
+    )
+    deadline_seconds: Seconds | None = Field(
+        default=None, description="Instead: in how many seconds from now.", examples=[86_400]
+    )
+    max_spend: Annotated[str, Field(max_length=40)] | None = Field(
+        default=None, description="Dollars, as a decimal string.", examples=["500"]
+    )
+    global_batch: Count | None = Field(
+        default=None, description="Examples in one step of training.", examples=[1024]
+    )
+    per_chip_batch: Count | None = Field(
+        default=None, description="Examples that fit on one chip at a time.", examples=[8]
+    )
+    generation: Name | None = Field(
+        default=None, description="Only this generation.", examples=[None]
+    )
+    provisioning_model: ProvisioningModel | None = Field(
+        default=None, description="Every one but preemptible by default.", examples=[None]
+    )
+    regions: Places | None = Field(default=None, description="Only there.", examples=[None])
+
+    @field_validator("max_spend")
+    @classmethod
+    def _is_an_amount(cls, text: str | None) -> str | None:
+        if text is not None and parse_usd(text) <= 0:
+            raise ValueError("an amount to spend is more than zero")
+        return text
+
+    def to_need(self) -> Need:
+        """The same in the words of the domain."""
+        if self.deadline is not None and self.deadline_seconds is not None:
+            raise Rejected("say either deadline or deadline_seconds", field="deadline")
+        return Need(
+            chips=self.chips or 0,
+            hbm_gib=self.hbm_gib or 0,
+            flops_per_second=self.flops_per_second or 0,
+            flops=self.flops or 0,
+            utilisation=self.utilisation_percent,
+            seconds=self.duration_seconds,
+            available=self.deadline_seconds,
+            spend=None if self.max_spend is None else parse_usd(self.max_spend),
+            global_batch=self.global_batch,
+            per_chip_batch=self.per_chip_batch,
+        )
+
+    def to_terms(self) -> Terms:
+        """Of what it may be made, in the words of the application."""
+        return Terms(
+            self.generation,
+            self.provisioning_model,
+            tuple(self.regions or ()),
+            None if self.deadline is None else instant(self.deadline),
+        )
+
+
+class OptionView(View):
+    """One accelerator type bought one way, at the cheapest place where it is sold that way."""
+
+    accelerator_type: str = Field(examples=["v5litepod-32"])
+    generation: str = Field(examples=["v5e"])
+    chips: int = Field(examples=[32])
+    hosts: int = Field(examples=[8])
+    hbm_gib: int = Field(description="Memory of all chips, in GiB.", examples=[512])
+    flops_per_second: str = Field(
+        description="Peak of all chips in bfloat16, in digits.", examples=["6304000000000000"]
+    )
+    provisioning_model: ProvisioningModel
+    zone: str = Field(examples=["us-west4-a"])
+    region: str = Field(examples=["us-west4"])
+    hourly_cost: Usd | None = Field(description="Null where no price is known, which is not free.")
+    duration_seconds: int | None = Field(
+        description="From the work and the speed, or as it was given; null where neither was.",
+        examples=[71_384],
+    )
+    cost: Usd | None = Field(description="For the whole duration.")
+    affords_seconds: int | None = Field(
+        description="For how long max_spend would do.", examples=[None]
+    )
+    meets_deadline: bool | None = Field(description="Null where there is none.", examples=[True])
+    meets_max_spend: bool | None = Field(
+        description="Null where there is none, or nobody knows.", examples=[True]
+    )
+    meets_everything: bool = Field(description="As far as is known.", examples=[True])
+    accumulation_steps: int | None = Field(
+        description="How often each chip works before the weights change once.", examples=[4]
+    )
+    divides_evenly: bool | None = Field(
+        description="Whether the last of these steps is full as well.", examples=[True]
+    )
+    note: str = Field(description="What to mind.", examples=[""])
+
+    @classmethod
+    def of(cls, one: Option) -> OptionView:
+        """The view of an option."""
+        fit, offer, hardware = one.fit, one.offer, one.fit.accelerator
+        return cls(
+            accelerator_type=hardware.name,
+            generation=hardware.generation,
+            chips=hardware.chips,
+            hosts=hardware.hosts,
+            hbm_gib=fit.hbm_gib,
+            flops_per_second=str(fit.flops_per_second),
+            provisioning_model=ProvisioningModel(offer.model),
+            zone=offer.zone,
+            region=region_of(offer.zone),
+            hourly_cost=None if offer.hourly is None else usd(offer.hourly),
+            duration_seconds=fit.seconds,
+            cost=None if one.cost is None else usd(one.cost),
+            affords_seconds=one.lasts,
+            meets_deadline=fit.in_time,
+            meets_max_spend=one.within,
+            meets_everything=one.is_all_right,
+            accumulation_steps=None if fit.batch is None else fit.batch.steps,
+            divides_evenly=None if fit.batch is None else fit.batch.even,
+            note="no price is known, which is not free" if offer.hourly is None else "",
+        )
+
+
+class PlanView(View):
+    """What fits: what meets everything first and the cheapest of it before the others, what has
+    no known price last."""
+
+    plans: tuple[OptionView, ...]
+    as_of: Time
+
+    @classmethod
+    def of(cls, found: Plan) -> PlanView:
+        """The view of a plan."""
+        return cls(plans=tuple(map(OptionView.of, found.options)), as_of=rfc3339(found.as_of))
+
+
+@router.post(
+    "/v1/estimates:plan", operation_id="plan_hardware", responses=may_answer(400, 413, 415, 422)
+)
+def plan_hardware(body: PlanRequest, estimates: EstimatesDep) -> PlanView:
+    """Say which hardware fits a need, what it would cost, and whether it meets the limits."""
+    return PlanView.of(estimates.plan(body.to_need(), body.to_terms()))

@@ -1,0 +1,149 @@
+"""Months over HTTP: what each comes to, line by line, and whether that may still change."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Response
+from pydantic import Field
+
+from service.api.deps import StatementsDep
+from service.api.problems import may_answer
+from service.api.schemas import Body, Page, PageQuery, Time, Usd, View
+from service.application.statements import Month, Statement
+from service.domain.clock import rfc3339
+from service.domain.money import hours, usd
+from service.domain.period import PeriodState
+from service.store.statements import StatementLine
+
+router = APIRouter(prefix="/v1/statements", tags=["costs"])
+
+
+class MonthView(View):
+    """What is billed in a month; of one that is open, what is posted so far."""
+
+    period: str = Field(examples=["2026-11"])
+    start: Time
+    end: Time
+    state: PeriodState = Field(
+        description="`open` until it ends, `provisional` for 72 hours, then `closed` for ever:"
+        " corrections of a closed month are lines of the month in which they are made."
+    )
+    amount: Usd
+    chip_seconds: int
+    chip_hours: Usd
+    currency: str = Field(default="USD", examples=["USD"])
+
+    @classmethod
+    def of(cls, month: Month) -> MonthView:
+        """The view of a month."""
+        return cls(
+            period=month.period.name,
+            start=rfc3339(month.period.start),
+            end=rfc3339(month.period.end),
+            state=month.state,
+            amount=usd(month.amount),
+            chip_seconds=month.chip_seconds,
+            chip_hours=hours(month.chip_seconds),
+        )
+
+
+class MonthPage(Page):
+    """A page of months, the latest first."""
+
+    statements: tuple[MonthView, ...]
+
+
+class StatementLineView(View):
+    """One line: what one owner used of one type in one zone at one price."""
+
+    project: str
+    team: str
+    owner: str
+    generation: str
+    accelerator_type: str
+    provisioning_model: str
+    zone: str
+    corrects: str = Field(description="The closed month that it corrects; empty elsewhere.")
+    usd_per_chip_hour: Usd
+    list_usd_per_chip_hour: Usd | None
+    chip_seconds: int
+    chip_hours: Usd
+    amount: Usd
+    list_amount: Usd | None
+
+    @classmethod
+    def of(cls, line: StatementLine) -> StatementLineView:
+        """The view of a line."""
+        return cls(
+            project=line.project,
+            team=line.team,
+            owner=line.owner,
+            generation=line.generation,
+            accelerator_type=line.accelerator_type,
+            provisioning_model=line.model,
+            zone=line.zone,
+            corrects=line.corrects,
+            usd_per_chip_hour=usd(line.price),
+            list_usd_per_chip_hour=None if line.list_price is None else usd(line.list_price),
+            chip_seconds=line.chip_seconds,
+            chip_hours=hours(line.chip_seconds),
+            amount=usd(line.amount),
+            list_amount=None if line.list_amount is None else usd(line.list_amount),
+        )
+
+
+class StatementView(MonthView):
+    """A month with its lines; they sum to its amount, exactly."""
+
+    lines: tuple[StatementLineView, ...]
+
+
+class StatementQuery(Body):
+    """How it is written."""
+
+    format: Literal["json", "csv"] = Field(
+        default="json", description="`csv` is the lines alone: the same bytes for the same month."
+    )
+
+
+_ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {"model": StatementView, "content": {"text/csv": {"schema": {"type": "string"}}}},
+    **may_answer(422),
+}
+
+
+@router.get("", operation_id="list_statements", responses=may_answer(422))
+def list_statements(statements: StatementsDep, query: Annotated[PageQuery, Query()]) -> MonthPage:
+    """Every month since the first charge, the latest first, with what is billed in it."""
+    found, token = query.cut(statements.months())
+    return MonthPage(statements=tuple(map(MonthView.of, found)), next_page_token=token)
+
+
+@router.get("/{period}", operation_id="get_statement", responses=_ANSWERS)
+def get_statement(
+    period: str, statements: StatementsDep, query: Annotated[StatementQuery, Query()]
+) -> Response:
+    """One month, line by line."""
+    found = statements.statement(period)
+    if query.format == "csv":
+        name = f'attachment; filename="statement-{found.month.period.name}.csv"'
+        return Response(_csv(found), media_type="text/csv", headers={"Content-Disposition": name})
+    view = StatementView(
+        **MonthView.of(found.month).model_dump(),
+        lines=tuple(map(StatementLineView.of, found.lines)),
+    )
+    return Response(view.model_dump_json(), media_type="application/json")
+
+
+def _csv(found: Statement) -> str:
+    """The lines, with a line of headings; nothing in it depends on when it is asked for."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(StatementLineView.model_fields)
+    for line in found.lines:
+        values = StatementLineView.of(line).model_dump().values()
+        writer.writerow("" if value is None else value for value in values)
+    return text.getvalue()

@@ -1,0 +1,226 @@
+"""What callers may ask of budgets: to set them, and to see how they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from service.application.costs import CostService, Question
+from service.application.holds import held, rooms_of
+from service.domain.alerts import EXCEEDED, Alert, deletes_at
+from service.domain.budgets import Budget, Forecast, Scope, Standing, Who, check
+from service.domain.clock import Clock, rfc3339
+from service.domain.errors import Conflict, StaleVersion
+from service.domain.names import check_labels, new_id
+from service.domain.notification import Notification, check_emails, check_webhook
+from service.domain.window import Granularity, Window
+from service.store.budgets import Refusal
+from service.store.pricebook import PriceShelf
+from service.store.unit import Unit, Units
+
+__all__ = ["BudgetService", "Created", "Detail", "Share", "Shown"]
+
+T = TypeVar("T")
+
+ATTEMPTS = 5
+"""How often a unit of work is done over when someone else wrote the same row first."""
+
+LATEST = 20
+"""Refusals and messages that are shown of one budget."""
+
+_HARMLESS = frozenset({"name", "webhook", "secret", "emails"})
+"""What can be changed without anything having to be told anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A budget and how it stands; None while it does not count. `alerts` are those that have fired
+    in its period, `deletes_at` is when its nodes go."""
+
+    budget: Budget
+    standing: Standing | None
+    alerts: tuple[Alert, ...] = ()
+    deletes_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """One budget with what it refused and what was told of it last, the latest first."""
+
+    shown: Shown
+    refusals: Sequence[Refusal]
+    notifications: Sequence[Notification]
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A new budget; `created` is False when the same key had asked for it before."""
+
+    shown: Shown
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The budget that has the least left for somebody: nano-dollars."""
+
+    budget: Budget
+    window: Window
+    left: int | None
+
+
+class BudgetService:
+    """What was spent is what the costs say; what is held is what may be added to that."""
+
+    def __init__(
+        self,
+        units: Units,
+        prices: PriceShelf,
+        clock: Clock,
+        costs: CostService,
+        forecast: Forecast | None = None,
+    ) -> None:
+        self._units = units
+        self._prices = prices
+        self._clock = clock
+        self._costs = costs
+        self._forecast = forecast
+
+    def create(self, wanted: Budget, *, key: str | None = None, digest: str = "") -> Created:
+        """Set a new budget; its id and the time are given here. With a `key`, the same wish told
+        twice is one budget. Raises Rejected where it makes no sense or the name is taken."""
+        budget = replace(wanted, id=new_id(), created_at=self._clock(), version=1)
+        _check(budget)
+
+        def write(unit: Unit) -> tuple[Budget, bool]:
+            if key is not None and (known := unit.budgets.asked_before(key, digest)) is not None:
+                return known, False
+            unit.budgets.add(budget, key, digest)
+            return budget, True
+
+        written, created = self._again(write)
+        return Created(self._show(written), created)
+
+    def change(
+        self, budget_id: str, changes: Mapping[str, Any], *, version: int | None = None
+    ) -> Shown:
+        """Set some fields anew; what was told before is told again where it is still so. Raises
+        NotFound, Rejected, or StaleVersion where `version` is not the present one."""
+
+        def write(unit: Unit) -> Budget:
+            before = unit.budgets.get(budget_id, locked=True)
+            _check_version(before, version)
+            after = replace(before, **changes)
+            if after == before:
+                return before
+            _check(after)
+            if not changes.keys() <= _HARMLESS:
+                unit.alerts.forget(budget_id)
+            return unit.budgets.save(after)
+
+        return self._show(self._again(write, once=version is not None))
+
+    def remove(self, budget_id: str, *, version: int | None = None) -> Shown:
+        """Take a budget away, and answer it as it was. Raises NotFound, or StaleVersion."""
+        shown = self._show(self._get(budget_id))
+
+        def write(unit: Unit) -> None:
+            budget = unit.budgets.get(budget_id, locked=True)
+            _check_version(budget, version)
+            unit.budgets.remove(budget)
+
+        self._again(write, once=version is not None)
+        return shown
+
+    def all(self) -> Sequence[Budget]:
+        """Every budget, by name."""
+        with self._units.reading() as unit:
+            return unit.budgets.all()
+
+    def shown(self, some: Sequence[Budget]) -> Sequence[Shown]:
+        """How each of them stands."""
+        return [self._show(one) for one in some]
+
+    def get(self, budget_id: str) -> Detail:
+        """One budget in full; raises NotFound."""
+        budget = self._get(budget_id)
+        with self._units.reading() as unit:
+            refusals = unit.budgets.refusals(budget_id, LATEST)
+            notifications = unit.notifications.of(budget_id, LATEST)
+        return Detail(self._show(budget), refusals, notifications)
+
+    def spent(self, scope: Scope, window: Window) -> int:
+        """Nano-dollars that were spent in a window up to now."""
+        question = Question(
+            window=f"{rfc3339(window.start)},{rfc3339(window.end)}",
+            step=Granularity.ALL,
+            only=scope.only,
+        )
+        return self._costs.report(question).total
+
+    def standing(self, budget: Budget) -> Standing | None:
+        """How a budget stands now; None while it does not count."""
+        now = self._clock()
+        window = budget.window(now)
+        if window is None:
+            return None
+        with self._units.reading() as unit:
+            ahead = held(unit, budget, window, self._prices.book(unit), now)
+        spent = self.spent(budget.scope, window)
+        forecast = None if self._forecast is None else self._forecast(budget, window, now)
+        return Standing(window, spent, ahead, forecast, now)
+
+    def share(self, who: Who) -> Share | None:
+        """What is left of the budgets that somebody spends from: that of the one with the least.
+
+        None where none covers him. Its `left` is None where a price of one of its nodes is not
+        known, and may be below 0.
+        """
+        now = self._clock()
+        with self._units.reading() as unit:
+            covering = [one for one in unit.budgets.all() if one.scope.covers(who)]
+            rooms = rooms_of(unit, covering, self._prices.book(unit), now)
+        if not rooms:
+            return None
+        least = min(rooms, key=lambda room: (room.left is not None, room.left or 0))
+        return Share(least.budget, least.window, least.left)
+
+    def _get(self, budget_id: str) -> Budget:
+        with self._units.reading() as unit:
+            return unit.budgets.get(budget_id)
+
+    def _show(self, budget: Budget) -> Shown:
+        standing = self.standing(budget)
+        with self._units.reading() as unit:
+            alerts = unit.alerts.of(budget.id)
+        if standing is None:
+            return Shown(budget, None)
+        here = {k: one for k, one in alerts.items() if one.period == standing.window.start}
+        fired = tuple(one for one in here.values() if one.fired_at is not None)
+        return Shown(budget, standing, fired, deletes_at(budget, here.get(EXCEEDED)))
+
+    def _again(self, work: Callable[[Unit], T], *, once: bool = False) -> T:
+        for _ in range(ATTEMPTS):
+            try:
+                with self._units() as unit:
+                    return work(unit)
+            except StaleVersion:
+                if once:
+                    raise
+        raise Conflict("it is being changed over and over; try once more")
+
+
+def _check(budget: Budget) -> None:
+    check(budget)
+    check_webhook(budget.webhook, budget.secret)
+    check_emails(budget.emails)
+    if budget.scope.label is not None:
+        check_labels(dict([budget.scope.label]))
+
+
+def _check_version(budget: Budget, version: int | None) -> None:
+    if version is not None and version != budget.version:
+        raise StaleVersion(
+            f"budget {budget.name!r} has changed since you looked at it", version=budget.version
+        )

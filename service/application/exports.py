@@ -1,0 +1,53 @@
+"""What was billed, handed out as a file: streamed, and as exact as the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from zoneinfo import ZoneInfo
+
+from service.domain.clock import Clock
+from service.domain.focus import Account, Version, header, lines
+from service.domain.window import Window, parse_window
+from service.store.pricebook import PriceShelf
+from service.store.unit import Units
+
+CHUNK = 1_000
+"""Rows of one piece of the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """A file in pieces of text; they are to be taken to the end, as a transaction is open."""
+
+    window: Window
+    pieces: Iterator[str]
+
+
+class ExportService:
+    """Writes the ledger down for other people's tools."""
+
+    def __init__(self, units: Units, prices: PriceShelf, clock: Clock, account: Account) -> None:
+        self._units = units
+        self._prices = prices
+        self._clock = clock
+        self._account = account
+
+    def focus(self, version: Version, window: str = "mtd") -> Export:
+        """What was billed in a window, in UTC. What runs and is not posted yet is not in it.
+
+        Raises Rejected where the window makes no sense.
+        """
+        asked = parse_window(window, ZoneInfo("UTC"), self._clock())
+        return Export(asked, self._focus(version, asked))
+
+    def _focus(self, version: Version, window: Window) -> Iterator[str]:
+        with self._units.reading() as unit:
+            price_of = lru_cache(CHUNK)(self._prices.book(unit).with_id)
+            charges = unit.charges.billed(window.start, window.end, price_of)
+            written = lines(self._account, charges)
+            yield header(version)
+            while piece := "".join(islice(written, CHUNK)):
+                yield piece

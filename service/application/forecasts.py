@@ -1,0 +1,244 @@
+"""What a period will have cost at its end, asked of the books; and how wrong that was last time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from itertools import accumulate
+from zoneinfo import ZoneInfo
+
+from service.application.costs import CostReport, CostService, Question
+from service.domain.attribution import Attribution
+from service.domain.budgets import Period, calendar
+from service.domain.clock import DAY, HOUR, Clock, floor_to, rfc3339
+from service.domain.dimension import value_of
+from service.domain.forecast import (
+    DAYS,
+    Ahead,
+    Basis,
+    Forecast,
+    History,
+    Lasting,
+    Snapshot,
+    forecast,
+    middle,
+    nearest,
+)
+from service.domain.metering import Meter, Usage
+from service.domain.node import Node
+from service.domain.window import Granularity, Window, buckets, midnight, zone_of
+from service.store.pricebook import PriceShelf
+from service.store.unit import Unit, Units
+
+Only = Mapping[str, Sequence[str]]
+"""A dimension, and the values of it that count; as costs are filtered."""
+
+_KEPT = 256
+_TEAM = "team"
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """A forecast, and the last month's as it was at half time, once that is over."""
+
+    forecast: Forecast
+    last: Snapshot | None
+
+
+@dataclass(slots=True)
+class _Running:
+    """What runs will cost from now on."""
+
+    committed: int = 0
+    lasting: list[Lasting] = field(default_factory=list)
+    unpriced: set[str] = field(default_factory=set)
+    names: set[str] = field(default_factory=set)
+
+
+class ForecastService:
+    """Puts together what the costs, the nodes and the prices say."""
+
+    def __init__(self, units: Units, prices: PriceShelf, clock: Clock, costs: CostService) -> None:
+        self._units = units
+        self._prices = prices
+        self._clock = clock
+        self._costs = costs
+        self._histories: dict[object, History] = {}
+
+    def of(
+        self, only: Only, period: Period = Period.MONTH, tz: str = "UTC"
+    ) -> tuple[int, int, int]:
+        """(low, mid, high) nano-dollars for the whole of the present period."""
+        total = self.forecast(only, period, tz).total
+        return total.low, total.mid, total.high
+
+    def forecast(self, only: Only, period: Period = Period.MONTH, tz: str = "UTC") -> Forecast:
+        """The forecast for the present period of a zone's calendar."""
+        return self.within(only, calendar(period, zone_of(tz), self._clock()), tz)
+
+    def outlook(self, only: Only, period: Period, tz: str) -> Outlook:
+        """The same, with how the last month's was; of everything and of one team alone."""
+        found = self.forecast(only, period, tz)
+        scope = _scope_of(only)
+        if scope is None:
+            return Outlook(found, None)
+        last = month_before(month_of(found.basis.now))
+        with self._units.reading() as unit:
+            said = unit.forecasts.of(last, scope)
+        return Outlook(
+            found, nearest([one for one in said if one.actual is not None], middle(last))
+        )
+
+    def within(self, only: Only, window: Window, tz: str = "UTC") -> Forecast:
+        """The forecast for any window that is not over, by the days of a time zone."""
+        zone = zone_of(tz)
+        spent = self._costs.report(_spent_in(window, only))
+        now = spent.as_of
+        ahead = _ahead(now, window.end, zone)
+        running = self._running(only, now, window.end, ahead)
+        return forecast(
+            Basis(
+                window=window,
+                now=now,
+                spent=spent.total,
+                committed=running.committed,
+                unpriced=len(running.unpriced),
+                history=self._history(only, zone, now),
+                ahead=ahead,
+                lasting=tuple(running.lasting),
+                running=frozenset(running.names),
+            )
+        )
+
+    def snapshots(self, now: int) -> list[Snapshot]:
+        """The forecasts of this month to write down: of everything, and of each team."""
+        window = month_of(now)
+        since = f"{rfc3339(min(window.start, floor_to(now, DAY) - DAYS * DAY))},{rfc3339(now + 1)}"
+        report = self._costs.report(Question(since, (_TEAM,), Granularity.ALL))
+        teams = [f"{_TEAM}:{row.group[0]}" for row in report.rows]
+        found = []
+        for scope in ("", *teams):
+            seen = self.within(_only_of(scope), window)
+            day = floor_to(now, DAY)
+            found.append(Snapshot(scope, window, day, now, seen.total, seen.method))
+        return found
+
+    def actual(self, scope: str, window: Window) -> int:
+        """Nano-dollars that a period came to, as far as is known."""
+        return self._costs.report(_spent_in(window, _only_of(scope))).total
+
+    def _running(self, only: Only, now: int, end: int, ahead: Sequence[Ahead]) -> _Running:
+        found = _Running()
+        with self._units.reading() as unit:
+            book = self._prices.book(unit)
+            usages = _counted(unit, only, now)
+            nodes = unit.nodes.many({usage.node_id for usage in usages})
+        edges = [now + left for left in accumulate(day.left for day in ahead)]
+        for usage in usages:
+            node = nodes.get(usage.node_id)
+            until = max(now, min(end, _ends_at(node, now, end)))
+            meter = Meter(usage, book, until)
+            found.committed += meter.charge(now, until)
+            found.names.add(usage.node_id)
+            if node is not None and node.deletes_at is None and until > now:
+                costs = tuple(meter.charge(now, edge) for edge in edges)
+                found.lasting.append(Lasting(usage.node_id, costs))
+            if meter.seconds(now, until, priced=False):
+                found.unpriced.add(usage.node_id)
+        return found
+
+    def _history(self, only: Only, zone: ZoneInfo, now: int) -> History:
+        """What was spent by day and node; asked once an hour, as it is the largest question."""
+        key = zone.key, now // HOUR, tuple(sorted((name, *some) for name, some in only.items()))
+        if key not in self._histories:
+            if len(self._histories) >= _KEPT:
+                self._histories.clear()
+            self._histories[key] = self._read_history(only, zone, now)
+        return self._histories[key]
+
+    def _read_history(self, only: Only, zone: ZoneInfo, now: int) -> History:
+        today = datetime.fromtimestamp(now, zone).date()
+        whole = Window(midnight(today - timedelta(days=DAYS + 1), zone), midnight(today, zone))
+        starts = [part.start for part in buckets(whole, Granularity.DAY, zone)]
+        asked = f"{rfc3339(whole.start)},{rfc3339(now + 1)}"
+        question = Question(asked, ("node",), Granularity.DAY, zone.key, only)
+        return _told(self._costs.report(question), (*starts, whole.end), zone)
+
+
+def month_of(instant: int) -> Window:
+    """The UTC month that an instant lies in."""
+    return calendar(Period.MONTH, zone_of("UTC"), instant)
+
+
+def month_before(window: Window) -> Window:
+    """The month that ends where another begins."""
+    return month_of(window.start - 1)
+
+
+def _told(report: CostReport, starts: tuple[int, ...], zone: ZoneInfo) -> History:
+    number = {start: place for place, start in enumerate(starts)}
+    today = len(starts) - 1
+    rows = [(number[row.bucket.start], row.group[0], row.cost) for row in report.rows]
+    return History(
+        starts=starts,
+        weekdays=tuple(_date(start, zone).weekday() for start in starts[:-1]),
+        costs=tuple(row for row in rows if row[0] < today),
+        today=sum(nanos for day, _, nanos in rows if day == today),
+    )
+
+
+def _ahead(now: int, end: int, zone: ZoneInfo) -> tuple[Ahead, ...]:
+    """The days from now until the end, the first and the last perhaps in part."""
+    if now >= end:
+        return ()
+    first = midnight(_date(now, zone), zone)
+    last = midnight(_date(end - 1, zone) + timedelta(days=1), zone)
+    return tuple(
+        Ahead(_date(day.start, zone).weekday(), left, day.end - day.start)
+        for day in buckets(Window(first, last), Granularity.DAY, zone)
+        if (left := min(day.end, end) - max(day.start, now)) > 0
+    )
+
+
+def _date(instant: int, zone: ZoneInfo) -> date:
+    return datetime.fromtimestamp(instant, zone).date()
+
+
+def _spent_in(window: Window, only: Only) -> Question:
+    said = f"{rfc3339(window.start)},{rfc3339(window.end)}"
+    return Question(said, step=Granularity.ALL, only=only)
+
+
+def _counted(unit: Unit, only: Only, now: int) -> list[Usage]:
+    """What runs now and counts, by whose it is now."""
+    whose = unit.attributions.used_in(now, now + 1)
+    found = []
+    for usage in unit.usage.open():
+        latest = whose.get(usage.node_id, (Attribution(usage.node_id),))[-1]
+        if all(value_of(name, usage, latest) in some for name, some in only.items()):
+            found.append(usage)
+    return found
+
+
+def _ends_at(node: Node | None, now: int, end: int) -> int:
+    """When a node will be gone: now, where its deletion was asked for; at its TTL; or not before
+    the end."""
+    if node is None:
+        return end
+    if node.delete_requested_at is not None:
+        return now
+    return end if node.deletes_at is None else node.deletes_at
+
+
+def _scope_of(only: Only) -> str | None:
+    """Under what its forecasts are recorded; None where they are not."""
+    if not only:
+        return ""
+    values = only.get(_TEAM, ())
+    return f"{_TEAM}:{values[0]}" if len(only) == 1 and len(values) == 1 else None
+
+
+def _only_of(scope: str) -> Only:
+    name, colon, value = scope.partition(":")
+    return {name: (value,)} if colon else {}

@@ -1,0 +1,210 @@
+"""Reconciliations: a bill of the cloud is read, held against the ledger, and its outcome kept."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import BinaryIO
+
+from service.domain.bill import Bill, Counter, Counts, Headline, headline, in_chunks
+from service.domain.billfile import Read, read_bill
+from service.domain.clock import HOUR, Clock
+from service.domain.comparison import Billed, Charged, Rules, Sight, Verdict
+from service.domain.errors import Rejected
+from service.domain.money import NANOS
+from service.domain.names import new_id
+from service.domain.reconcile import reconcile
+from service.store.bills import Kept, Staged
+from service.store.unit import Unit, Units
+from service.store.witnesses import orphan_key
+
+__all__ = ["DEFAULT_TOLERANCE", "Kept", "Outcome", "ReconciliationService"]
+
+DEFAULT_TOLERANCE = NANOS // 100
+"""A cent for each node and hour: less is told, and nobody has to look at it."""
+
+MEGABYTE = 1_000_000
+BATCH = 2_000
+"""Rows that are written at once: few enough that no other writer has to wait long."""
+
+CHUNK = 20_000
+"""Rows that are compared at once, in whole hours: what is held in memory grows with it."""
+
+_READ_BYTES = 256 * 1024
+_ABANDONED_SECONDS = 6 * HOUR
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A bill and its headline; `known` says that the very same file had been imported before."""
+
+    bill: Bill
+    headline: Headline
+    known: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A file to be imported: what it is called, what it is, and what is of no interest."""
+
+    name: str
+    digest: str
+    tolerance: int
+
+
+class ReconciliationService:
+    """Reads a file twice, once for its digest and once for its rows, and holds none of it."""
+
+    def __init__(
+        self, units: Units, clock: Clock, projects: Sequence[str], max_bytes: int = 2_000 * MEGABYTE
+    ) -> None:
+        self._units = units
+        self._clock = clock
+        self._projects = tuple(projects)
+        self.max_bytes = max_bytes
+        """What a file may have at most."""
+
+    def reconcile(
+        self, file: BinaryIO, *, name: str = "", tolerance: int = DEFAULT_TOLERANCE
+    ) -> Outcome:
+        """Hold a billing export against the ledger. The very same file changes nothing.
+
+        Raises Rejected for a file that cannot be one; nothing of it is kept then.
+        """
+        digest = hashlib.sha256()
+        for chunk in _pieces(file):
+            digest.update(chunk)
+        file.seek(0)
+        return self._reconcile(file, Wish(name, digest.hexdigest(), tolerance))
+
+    def _reconcile(self, file: BinaryIO, wish: Wish) -> Outcome:
+        with self._units() as unit:
+            before = unit.bills.same(wish.digest, wish.tolerance)
+            for abandoned in unit.bills.abandoned(self._clock() - _ABANDONED_SECONDS):
+                unit.bills.drop(abandoned)
+        if before is not None:
+            return replace(self.outcome(before.id), known=True)
+        shape, reads = read_bill(_pieces(file), self._projects)
+        bill = Bill(new_id(), wish.name, wish.digest, shape, wish.tolerance, self._clock())
+        with self._units() as unit:
+            unit.bills.add(bill)
+        try:
+            counter = Counter()
+            self._stage(bill.id, counter.passing(reads))
+            self._compare(self._measured(bill, counter.counts))
+        except BaseException:
+            with self._units() as unit:
+                unit.bills.drop(bill.id)
+            raise
+        return self.outcome(bill.id)
+
+    def outcome(self, bill_id: str) -> Outcome:
+        """What came of one. Raises NotFound."""
+        with self._units.reading() as unit:
+            return _outcome(unit.bills.get(bill_id))
+
+    def all(self, limit: int, offset: int = 0) -> Sequence[Outcome]:
+        """What came of each, the newest first."""
+        with self._units.reading() as unit:
+            return [_outcome(bill) for bill in unit.bills.all(limit, offset)]
+
+    def lines(
+        self, bill_id: str, verdicts: Sequence[Verdict], after: int, limit: int
+    ) -> Sequence[Kept]:
+        """Its comparisons with these verdicts, by their numbers. Raises NotFound."""
+        with self._units.reading() as unit:
+            unit.bills.get(bill_id)
+            return unit.bills.lines(bill_id, verdicts or tuple(Verdict), after, limit)
+
+    def largest(self, bill_id: str, verdicts: Sequence[Verdict], limit: int) -> Sequence[Kept]:
+        """Those that make the most of the variance."""
+        with self._units.reading() as unit:
+            return unit.bills.largest(bill_id, verdicts, limit)
+
+    def _stage(self, bill_id: str, reads: Iterator[Read]) -> None:
+        while batch := list(islice(reads, BATCH)):
+            with self._units() as unit:
+                unit.bills.stage(bill_id, batch)
+
+    def _measured(self, bill: Bill, counts: Counts) -> Bill:
+        """The bill, now that all of its rows are known."""
+        if not counts.rows:
+            raise Rejected("the file has a header and no rows; nothing was kept", field="body")
+        with self._units.reading() as unit:
+            different, apart = unit.bills.staged(bill.id), unit.bills.apart(bill.id)
+        if counts.newest is None:
+            counts = replace(counts, newest=counts.end)
+        return replace(bill, counts=counts, duplicates=counts.kept - different, apart=apart)
+
+    def _compare(self, bill: Bill) -> None:
+        """Compare some hours at a time, each in a unit of its own, and finish."""
+        counts = bill.counts
+        start, end = counts.start or 0, counts.end or 0
+        rules = Rules(counts.newest or end, bill.tolerance)
+        with self._units.reading() as unit:
+            strangers = unit.witnesses.of_orphans(self._projects)
+            rows = dict(unit.bills.hours(bill.id))
+            for hour, number in unit.witnesses.charged_hours(self._projects, start, end):
+                rows[hour] = rows.get(hour, 0) + number
+        for first, last in in_chunks(sorted(rows.items()), CHUNK):
+            with self._units() as unit:
+                charged: Sequence[Charged] = ()
+                if first < end and last > start:
+                    low, high = max(first, start), min(last, end)
+                    charged = unit.witnesses.charged(self._projects, low, high)
+                billed = _billed(unit, unit.bills.summed(bill.id, first, last))
+                sights = _sights(unit, billed, charged, (first, last), strangers)
+                lines = reconcile(billed, charged, rules, sights)
+                unit.bills.compare(bill.id, first, last, lines)
+        with self._units() as unit:
+            groups = tuple(unit.bills.groups(bill.id))
+            unit.bills.save(replace(bill, groups=groups, finished_at=self._clock()))
+
+
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    return iter(lambda: file.read(_READ_BYTES), b"")
+
+
+def _outcome(bill: Bill) -> Outcome:
+    return Outcome(bill, headline(bill.groups))
+
+
+def _billed(unit: Unit, staged: Sequence[Staged]) -> list[Billed]:
+    """What the bill says, with the nodes that it speaks of."""
+    whose = unit.witnesses.whose(staged)
+    return [
+        Billed(
+            project=one.project,
+            resource=one.resource,
+            node_id=whose.get((one.project, one.resource, one.label), ""),
+            sku_id=one.sku_id,
+            description=one.description,
+            generation=one.generation,
+            model=one.model,
+            hour=one.hour,
+            rows=one.rows,
+            cost=one.cost,
+            credits=one.credits,
+            at_list=one.at_list,
+            chip_seconds=one.chip_seconds,
+        )
+        for one in staged
+    ]
+
+
+def _sights(
+    unit: Unit,
+    billed: Sequence[Billed],
+    charged: Sequence[Charged],
+    hours: tuple[int, int],
+    strangers: Mapping[tuple[str, str], Sight],
+) -> Mapping[str, Sight]:
+    """What the inventory saw of everything that is compared, by node id or by the bill's name."""
+    nodes = {one.node_id for one in billed if one.node_id} | {one.node_id for one in charged}
+    sights = dict(unit.witnesses.of_nodes(nodes, *hours))
+    for one in billed:
+        if not one.node_id and (sight := strangers.get(orphan_key(one.project, one.resource))):
+            sights[one.resource] = sight
+    return sights

@@ -1,0 +1,61 @@
+"""Months: what each comes to, and whether that may still change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from service.domain.clock import Clock
+from service.domain.period import Period, PeriodState, period_named, period_of
+from service.store.statements import StatementLine
+from service.store.unit import Units
+
+MOST_MONTHS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Month:
+    """What is billed in a month so far: nano-dollars and chip-seconds of what is posted."""
+
+    period: Period
+    state: PeriodState
+    amount: int
+    chip_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A month and the lines that it is the sum of."""
+
+    month: Month
+    lines: Sequence[StatementLine]
+
+
+class StatementService:
+    """Reads the ledger by the month that its lines are billed in."""
+
+    def __init__(self, units: Units, clock: Clock) -> None:
+        self._units = units
+        self._clock = clock
+
+    def months(self) -> Sequence[Month]:
+        """Every month since the first charge, the latest first."""
+        now, found = self._clock(), list[Month]()
+        with self._units.reading() as unit:
+            first = unit.statements.first_hour()
+            period = period_of(now)
+            while first is not None and period.end > first and len(found) < MOST_MONTHS:
+                found.append(Month(period, period.state(now), *unit.statements.total(period)))
+                period = period_of(period.start - 1)
+        return found
+
+    def statement(self, name: str) -> Statement:
+        """The month of that name, `2026-11`, line by line. Raises Rejected when it is none."""
+        period, now = period_named(name), self._clock()
+        with self._units.reading() as unit:
+            lines = unit.statements.lines(period)
+        amount, chip_seconds = (sum(getattr(line, of) for line in lines) for of in _FIGURES)
+        return Statement(Month(period, period.state(now), amount, chip_seconds), lines)
+
+
+_FIGURES = ("amount", "chip_seconds")

@@ -1,0 +1,166 @@
+"""Sums of what was spent, by calendar bucket and by what is grouped by."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from service.domain.attribution import Attribution
+from service.domain.dimension import ACTIVITY, label_key, value_of
+from service.domain.metering import Meter, Usage
+from service.domain.window import Window
+from service.domain.zones import region_of
+from service.store.costs import FINE
+from service.store.unit import Unit
+
+Group = tuple[str, ...]
+"""The value of each dimension that is grouped by."""
+
+Only = Mapping[str, Sequence[str]]
+"""The values that count, by dimension."""
+
+
+@dataclass(frozen=True, slots=True)
+class CostRow:
+    """One bucket of one group: nano-dollars, the same on demand at list price, and chip-seconds."""
+
+    bucket: Window
+    group: Group
+    cost: int
+    list_cost: int
+    chip_seconds: int
+
+
+class Tally:
+    """Adds what the rollups hold and what usage comes to; `parts` are the buckets in order."""
+
+    def __init__(self, aggregate: Group, only: Only, parts: Sequence[Window]) -> None:
+        self._aggregate = aggregate
+        self._only = only
+        self._parts = parts
+        self._cells: dict[tuple[int, Group], list[int]] = defaultdict(lambda: [0, 0, 0])
+        self.unpriced_seconds = 0
+        self.uncertainty = 0
+        self.estimated = False
+
+    def add_posted(self, unit: Unit) -> None:
+        """Add what the daily rollups hold."""
+        if not self._parts:
+            return
+        reader = _Reader(unit, (*self._aggregate, *self._only))
+        in_sql = {_COLUMN[name]: values for name, values in self._only.items() if name in _COLUMN}
+        checks = [
+            (reader.of(name), frozenset(values))
+            for name, values in self._only.items()
+            if name not in _COLUMN
+        ]
+        group_of = reader.group(self._aggregate)
+        rows = unit.costs.by_day(self._parts[0].start, self._parts[-1].end, reader.columns, in_sql)
+        position = 0
+        for day, values, amount, chip_seconds, listed in rows:
+            if any(value(values) not in wanted for value, wanted in checks):
+                continue
+            while day >= self._parts[position].end:
+                position += 1
+            cell = self._cells[position, group_of(values)]
+            cell[0] += amount
+            cell[1] += listed
+            cell[2] += chip_seconds
+
+    def add_usage(self, meter: Meter, *, since: int) -> None:
+        """Add what one interval cost in each bucket, from the instant `since` on."""
+        usage, counted = meter.usage, False
+        for left, right, whose in meter.pieces(since, meter.end):
+            if not self._counts(usage, whose):
+                continue
+            counted = True
+            group = tuple(value_of(name, usage, whose) for name in self._aggregate)
+            for position, part in enumerate(self._parts):
+                start, end = max(left, part.start), min(right, part.end)
+                if start < end:
+                    cell = self._cells[position, group]
+                    cell[0] += meter.charge(start, end)
+                    cell[1] += meter.list_charge(start, end)
+                    cell[2] += usage.chips * meter.seconds(start, end, priced=True)
+                    self.unpriced_seconds += meter.seconds(start, end, priced=False)
+        self.estimated = self.estimated or (counted and usage.end is None)
+
+    def add_doubts(self, meter: Meter, *, posted_only: bool) -> None:
+        """Add what is uncertain of an interval, and, of what is posted, what has no price: that was
+        left out of the ledger and so is in no rollup."""
+        usage = meter.usage
+        for left, right, whose in meter.pieces(usage.start, meter.end):
+            if not self._counts(usage, whose) or not self._parts:
+                continue
+            start, end = max(left, self._parts[0].start), min(right, self._parts[-1].end)
+            self.uncertainty += meter.uncertainty_in(start, end)
+            if posted_only and start < end:
+                until = max(start, min(end, usage.posted_until))
+                self.unpriced_seconds += meter.seconds(start, until, priced=False)
+
+    def rows(self) -> tuple[CostRow, ...]:
+        """All there is, by bucket and group."""
+        return tuple(
+            CostRow(self._parts[position], group, *figures)
+            for (position, group), figures in sorted(self._cells.items())
+        )
+
+    def _counts(self, usage: Usage, whose: Attribution) -> bool:
+        return all(value_of(name, usage, whose) in values for name, values in self._only.items())
+
+
+_COLUMN = {
+    "project": "project",
+    "team": "team",
+    "owner": "owner",
+    "job": "job",
+    "node": "node_id",
+    "generation": "generation",
+    "accelerator_type": "accelerator_type",
+    "provisioning_model": "model",
+    "zone": "zone",
+}
+"""Dimensions that a rollup has a column for; the others are told from one."""
+
+Values = tuple[Any, ...]
+
+
+class _Reader:
+    """Tells the dimensions from the columns of a rollup that it asks for."""
+
+    def __init__(self, unit: Unit, names: Group) -> None:
+        wanted: list[str] = []
+        for name in names:
+            wanted += _columns_of(name)
+        self.columns = tuple(dict.fromkeys(wanted))
+        keys = [label_key(name) for name in names if label_key(name)]
+        self._labels = unit.attributions.labelled(keys) if keys else {}
+
+    def group(self, names: Group) -> Callable[[Values], Group]:
+        """How the group is made of a row."""
+        if tuple(_COLUMN.get(name) for name in names) == self.columns:
+            return lambda values: values
+        tellers = [self.of(name) for name in names]
+        return lambda values: tuple(teller(values) for teller in tellers)
+
+    def of(self, name: str) -> Callable[[Values], str]:
+        """How one dimension is told from a row."""
+        if name == "activity":
+            return lambda _: ACTIVITY
+        at = [self.columns.index(column) for column in _columns_of(name)]
+        if name == "region":
+            return lambda values: region_of(values[at[0]])
+        if key := label_key(name):
+            labels = self._labels
+            return lambda values: labels.get((values[at[0]], values[at[1]]), {}).get(key, "")
+        return lambda values: str(values[at[0]])
+
+
+def _columns_of(name: str) -> tuple[str, ...]:
+    if label_key(name):
+        return FINE
+    if name == "region":
+        return ("zone",)
+    return (_COLUMN[name],) if name in _COLUMN else ()

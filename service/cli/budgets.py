@@ -1,0 +1,254 @@
+"""`budgets`: what may be spent, by whom, and how that stands."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from service.cli import options
+from service.cli.client import Client, connected
+from service.cli.failure import Failure
+from service.cli.render import Cell, as_json, cleaned, echo, facts, table
+from service.cli.wording import NOTHING, moment, money, span
+
+app = typer.Typer(
+    help="What may be spent, by whom, and how that stands.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+GRACE: Any = "15m"
+"""The grace unless told otherwise, as it would be typed."""
+
+_THRESHOLD = re.compile(r"(forecast:)?(\d{1,4})%?")
+
+BudgetName = Annotated[str, typer.Argument(metavar="BUDGET", help="Its name, or its id.")]
+
+
+@app.command("list")
+def list_budgets(json: options.Json = False) -> None:
+    """List the budgets and how they stand."""
+    with connected() as client:
+        answer = client.pages("/v1/budgets", "budgets")
+    if json:
+        as_json(answer)
+    elif not answer.value["budgets"]:
+        echo("there is no budget; set one with: tpu-steward budgets create NAME --amount USD")
+    else:
+        table(
+            ["NAME", "SCOPE", "PERIOD", ">AMOUNT", ">SPENT", ">", ">HELD", ">LEFT", "AT THE CAP"],
+            map(_row, answer.value["budgets"]),
+        )
+
+
+@app.command()
+def show(budget: BudgetName, json: options.Json = False) -> None:
+    """Show one budget, with what it refused and what was told of it last."""
+    with connected() as client:
+        found = find_budget(client, budget)
+        answer = client.get(f"/v1/budgets/{found}")
+    if json:
+        as_json(answer)
+        return
+    facts(_facts(answer.value))
+    for title, lines in (
+        ("Refused", [f"{moment(one['at'])}  {one['message']}" for one in answer.value["refusals"]]),
+        ("Told", [_told(one) for one in answer.value["notifications"]]),
+    ):
+        if lines:
+            echo("", f"{title} lately:", *(f"  {line}" for line in lines))
+
+
+@app.command()
+def create(  # noqa: PLR0913, PLR0917 - options are no arguments that anybody counts
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What to call it.")],
+    amount: Annotated[str, typer.Option(metavar="USD", help="Dollars of each period.")],
+    period: Annotated[
+        str, typer.Option(metavar="PERIOD", help="day, week, month, quarter, year or custom.")
+    ] = "month",
+    tz: Annotated[
+        str, typer.Option(metavar="ZONE", help="Whose calendar, as in Europe/Berlin.")
+    ] = "UTC",
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="Whose spend: project, team, owner, job or label:KEY; may be said again.",
+        ),
+    ] = None,
+    threshold: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PERCENT", help="Tell at 80, or at forecast:100; may be said again."),
+    ] = None,
+    on_exceeded: Annotated[
+        str, typer.Option(metavar="ACTION", help="notify, refuse or delete.")
+    ] = "notify",
+    grace: Annotated[
+        int,
+        typer.Option(
+            "--grace",
+            parser=options.seconds,
+            metavar="DURATION",
+            help="With delete: between the word and the deletion.",
+        ),
+    ] = GRACE,
+    burn_rate: Annotated[
+        int | None, typer.Option(metavar="TIMES", help="Tell when it goes so many times too fast.")
+    ] = None,
+    start: Annotated[
+        str | None, typer.Option(metavar="INSTANT", help="It counts from then on.")
+    ] = None,
+    end: Annotated[
+        str | None, typer.Option(metavar="INSTANT", help="It counts until then.")
+    ] = None,
+    webhook: Annotated[str | None, typer.Option(metavar="URL", help="Tell this address.")] = None,
+    webhook_secret: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            envvar="STEWARD_WEBHOOK_SECRET",
+            help="What signs it; made up and shown once when left out.",
+        ),
+    ] = None,
+    email: Annotated[
+        list[str] | None, typer.Option(metavar="ADDRESS", help="Tell them; may be said again.")
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Set a budget."""
+    made_up = secrets.token_urlsafe(32) if webhook and not webhook_secret else None
+    said = {
+        "name": name,
+        "amount": amount,
+        "period": period,
+        "tz": tz,
+        "scope": _scope(scope),
+        "thresholds": [_threshold(one) for one in threshold or ()],
+        "on_exceeded": on_exceeded,
+        "grace_seconds": grace,
+        "burn_rate": burn_rate,
+        "start": start,
+        "end": end,
+        "webhook": webhook,
+        "webhook_secret": webhook_secret or made_up,
+        "emails": email,
+    }
+    with connected() as client:
+        body = {key: value for key, value in said.items() if value not in (None, [])}
+        answer = client.ask("POST", "/v1/budgets", body=body)
+    if json:
+        as_json(answer)
+    else:
+        facts(_facts(answer.value))
+    if made_up:
+        typer.echo(f"the webhook's secret, which is not shown again: {made_up}", err=True)
+
+
+@app.command()
+def delete(budget: BudgetName, json: options.Json = False) -> None:
+    """Take a budget away; nodes and costs stay as they are."""
+    with connected() as client:
+        found = find_budget(client, budget)
+        answer = client.ask("DELETE", f"/v1/budgets/{found}")
+    if json:
+        as_json(answer)
+    else:
+        echo(f"the budget {answer.value['name']} is gone")
+
+
+def find_budget(client: Client, said: str) -> str:
+    """The id of the one that is meant. Raises Failure when there is none."""
+    known = client.pages("/v1/budgets", "budgets").value["budgets"]
+    for one in known:
+        if said in (one["id"], one["name"]):
+            return str(one["id"])
+    raise Failure(f"no budget is named {said!r}; see: tpu-steward budgets list")
+
+
+def _scope(texts: Sequence[str] | None) -> dict[str, str]:
+    """`["team=vision", "label:run=17"]` as the API takes it."""
+    found: dict[str, str] = {}
+    for key, value in options.pairs(texts, "--scope"):
+        name, colon, label = key.partition(":")
+        if name in found:
+            raise typer.BadParameter(f"{name} was given twice", param_hint="--scope")
+        found[name] = f"{label}:{value}" if colon else value
+    return found
+
+
+def _threshold(text: str) -> dict[str, object]:
+    match = _THRESHOLD.fullmatch(text.strip())
+    if match is None:
+        raise typer.BadParameter(
+            f"{text!r} is no threshold; write 80, or forecast:100", param_hint="--threshold"
+        )
+    return {"percent": int(match[2]), "of": "forecast" if match[1] else "actual"}
+
+
+def _row(budget: Mapping[str, Any]) -> list[Cell]:
+    counts = budget["spent"] is not None
+    percent = f"{budget['percent']}%" if counts else NOTHING
+    return [
+        budget["name"],
+        _words(budget["scope"]),
+        budget["period"],
+        money(budget["amount"]),
+        money(budget["spent"]) if counts else NOTHING,
+        percent,
+        money(budget["held"]) if counts else NOTHING,
+        money(budget["left"]) if counts else NOTHING,
+        _action(budget),
+    ]
+
+
+def _facts(budget: Mapping[str, Any]) -> Iterator[tuple[str, Cell]]:
+    yield "Name", budget["name"]
+    yield "Id", budget["id"]
+    yield "Scope", _words(budget["scope"])
+    yield "Amount", f"{money(budget['amount'])} a {budget['period']} ({budget['tz']})"
+    if budget["spent"] is None:
+        yield "Now", "it does not count now"
+    else:
+        yield "Period", f"{moment(budget['starts_at'])} to {moment(budget['ends_at'])} UTC"
+        yield "Spent", f"{money(budget['spent'])}, {budget['percent']}%"
+        yield "Held", f"{money(budget['held'])} for what runs or is asked for"
+        yield "Left", money(budget["left"])
+        forecast = budget["forecast"]
+        yield "Forecast", "no forecast" if forecast is None else money(forecast)
+    yield "Thresholds", ", ".join(_threshold_words(one) for one in budget["thresholds"])
+    yield "Burn rate", "" if budget["burn_rate"] is None else f"{budget['burn_rate']} times"
+    yield "At the cap", _action(budget)
+    yield "Fired", ", ".join(f"{a['kind']} ({moment(a['fired_at'])})" for a in budget["alerts"])
+    yield "Tells", ", ".join(filter(None, [budget["webhook"], *budget["emails"]]))
+
+
+def _words(scope: Mapping[str, Any]) -> str:
+    said = [f"{name} {value}" for name, value in scope.items() if value is not None]
+    return cleaned(", ".join(said)) or "everything"
+
+
+def _threshold_words(one: Mapping[str, Any]) -> str:
+    return f"{one['percent']}%" + (" forecast" if one["of"] == "forecast" else "")
+
+
+def _action(budget: Mapping[str, Any]) -> str:
+    if budget["deletes_at"] is not None:
+        return f"deletes at {moment(budget['deletes_at'])}"
+    if budget["on_exceeded"] == "delete":
+        return f"delete after {span(budget['grace_seconds'])}"
+    return str(budget["on_exceeded"])
+
+
+def _told(one: Mapping[str, Any]) -> str:
+    if one["sent_at"] is not None:
+        what = "sent"
+    elif one["next_try_at"] is not None:
+        what = f"tried again at {moment(one['next_try_at'])}"
+    else:
+        what = "given up"
+    why = f": {one['last_error']}" if one["last_error"] else ""
+    return f"{moment(one['created_at'])}  {one['subject']}, {one['channel']}, {what}{why}"

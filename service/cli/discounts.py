@@ -1,0 +1,118 @@
+"""`prices discount`: what was negotiated, from when until when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from service.cli import options
+from service.cli.client import connected
+from service.cli.render import as_json, echo, table
+from service.cli.wording import NOTHING, moment
+
+app = typer.Typer(help="Negotiated discounts.", no_args_is_help=True, rich_markup_mode=None)
+
+DiscountId = Annotated[str, typer.Argument(metavar="DISCOUNT", help="Its id, from the list.")]
+From = Annotated[
+    str | None,
+    typer.Option("--from", parser=options.instant, metavar="INSTANT", help="Now if left out."),
+]
+Until = Annotated[
+    str | None,
+    typer.Option("--until", parser=options.instant, metavar="INSTANT", help="The first without."),
+]
+
+
+@app.command("list")
+def list_discounts(
+    at: Annotated[
+        str | None, typer.Option(metavar="INSTANT", help="Only those in force then.")
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """List the discounts, the latest to begin first: also those that are over or to come."""
+    with connected() as client:
+        answer = client.pages("/v1/prices/discounts", "discounts", {"at": at})
+    if json:
+        as_json(answer)
+    elif not answer.value["discounts"]:
+        echo("no discount is known")
+    else:
+        table(
+            [">PERCENT", "GENERATION", "MODEL", "FROM (UTC)", "UNTIL (UTC)", "SOURCE", "ID"],
+            (
+                [
+                    one["percent"],
+                    one["generation"] or "any",
+                    one["provisioning_model"] or "any",
+                    moment(one["effective_from"]),
+                    moment(one["effective_until"]),
+                    one["source"] or NOTHING,
+                    one["id"],
+                ]
+                for one in answer.value["discounts"]
+            ),
+        )
+
+
+@app.command()
+def add(  # noqa: PLR0913, PLR0917 - each is an option of the command line
+    percent: Annotated[str, typer.Argument(metavar="PERCENT", help="Off the list price: 12.5.")],
+    generation: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only this generation, as in v5e.")
+    ] = None,
+    model: options.Model = None,
+    begin: From = None,
+    until: Until = None,
+    source: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Where it is known from.")
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Enter a discount for the time to come. Of two on one price the second is refused."""
+    said = {
+        "percent": percent,
+        "generation": generation,
+        "provisioning_model": options.model(model),
+        "effective_from": begin,
+        "effective_until": until,
+        "source": source,
+    }
+    body = {key: value for key, value in said.items() if value is not None}
+    with connected() as client:
+        answer = client.ask("POST", "/v1/prices/discounts", body=body)
+    if json:
+        as_json(answer)
+    else:
+        echo(_told(answer.value), f"id {answer.value['id']}")
+
+
+@app.command()
+def end(
+    discount: DiscountId,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at", parser=options.instant, metavar="INSTANT", help="When; now if left out."
+        ),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """End a discount sooner than it would. What was charged with it stays as it was charged."""
+    body = {} if at is None else {"effective_until": at}
+    with connected() as client:
+        answer = client.ask("POST", f"/v1/prices/discounts/{discount}:end", body=body)
+    if json:
+        as_json(answer)
+    else:
+        echo(_told(answer.value))
+
+
+def _told(one: Mapping[str, Any]) -> str:
+    what = " ".join(word for word in (one["generation"], one["provisioning_model"]) if word)
+    until = one["effective_until"]
+    ends = "" if until is None else f" until {moment(until)}"
+    begins = moment(one["effective_from"])
+    return f"{one['percent']} % off {what or 'everything'} from {begins}{ends} (UTC)"

@@ -1,0 +1,77 @@
+"""`costs forecast`: what a period will have cost at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Annotated, Any
+
+import typer
+
+from service.cli import options
+from service.cli.client import connected
+from service.cli.render import as_json, echo, facts
+from service.cli.wording import counted, moment, money
+
+
+def forecast(
+    period: Annotated[
+        str, typer.Option(metavar="PERIOD", help="day, week, month, quarter or year.")
+    ] = "month",
+    tz: Annotated[
+        str, typer.Option(metavar="ZONE", help="Whose calendar, as in Europe/Berlin.")
+    ] = "UTC",
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--filter", metavar="DIMENSION=VALUE", help="Only these; may be said again."),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Say what the present period will have cost at its end."""
+    asked = {
+        "period": period,
+        "tz": tz,
+        "filter": [f"{key}:{value}" for key, value in options.pairs(only, "--filter")],
+    }
+    with connected() as client:
+        answer = client.get("/v1/forecasts", asked)
+    if json:
+        as_json(answer)
+    else:
+        show(answer.value)
+
+
+def show(found: Mapping[str, Any]) -> None:
+    """The sum with its band, and of what it is made."""
+    total, launches = found["total"], found["new_launches"]
+    echo(f"{money(total['mid'])} by {moment(found['end'])} UTC ({_band(total)})", "")
+    sure = Decimal(found["committed"]) - Decimal(found["committed_without_ttl"])
+    lasting, most = found["without_ttl"], money(found["committed_without_ttl"])
+    facts(
+        [
+            ("  Spent", money(found["spent"])),
+            ("  Runs until its TTL", money(str(sure))),
+            ("  Runs without one", f"{money(lasting['mid'])} ({_band(lasting)}), {most} at most"),
+            ("  New launches", f"{money(launches['mid'])} ({_band(launches)})"),
+            ("  Last month", _last(found["last_error"])),
+        ]
+    )
+    echo("", found["explanation"])
+    if found["unpriced_nodes"]:
+        nodes = counted(found["unpriced_nodes"], "node")
+        echo(f"{nodes} at a price nobody knows: in no figure.")
+
+
+def _band(band: Mapping[str, str]) -> str:
+    if band["low"] == band["high"]:
+        return "no band"
+    return f"{money(band['low'])} to {money(band['high'])}"
+
+
+def _last(error: Mapping[str, Any] | None) -> str:
+    """By how much the forecast of half time was wrong."""
+    if error is None:
+        return ""
+    percent = "" if error["error_percent"] is None else f", off by {error['error_percent']} %"
+    mid = money(error["forecast"]["mid"])
+    return f"{money(error['actual'])}, forecast at half time as {mid}{percent}"

@@ -1,0 +1,117 @@
+"""`costs reconcile`: Google's bill held against our ledger, and where they disagree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from service.cli import options
+from service.cli.client import Client, connected
+from service.cli.render import as_json, echo, table
+from service.cli.wording import NOTHING, counted, moment, money
+
+SHOWN = 20
+"""Disagreements on the screen; --json and the dashboard have them all."""
+
+DISAGREEING = ("bill_without_node", "node_without_bill", "amount_differs")
+_WORDS = {
+    "matched": "matched",
+    "tolerated": "within the tolerance",
+    "pending": "pending, under 48 h old",
+    "bill_without_node": "on the bill, no node",
+    "node_without_bill": "a node, not on the bill",
+    "amount_differs": "amounts differ",
+}
+
+
+def reconcile(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            readable=True,
+            help="The detailed billing export as CSV or JSON lines, or a FOCUS export.",
+        ),
+    ],
+    tolerance: Annotated[
+        str | None,
+        typer.Option(metavar="USD", help="What an hour of a node may differ by; 0.01."),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Hold Google's bill against the ledger. The same file twice changes nothing."""
+    asked = {"name": file.name[:200], "tolerance": tolerance}
+    with connected() as client, file.open("rb") as content:
+        answer = client.send("/v1/reconciliations", content, asked)
+        if json:
+            as_json(answer)
+            return
+        _show(answer.value)
+        _show_lines(client, answer.value)
+
+
+def _show(found: Mapping[str, Any]) -> None:
+    """What became of the rows, each verdict, and the headline."""
+    rows, total = found["rows"], found["total"]
+    known = " (sent before; nothing has changed)" if found["known"] else ""
+    echo(
+        f"{counted(rows['read'], 'row')}{known}: {rows['duplicates']:,} written twice,"
+        f" {rows['other_projects']:,} of other projects, {rows['not_tpu']:,} of other things",
+        f"from {moment(found['start'])} to {moment(found['end'])} UTC",
+        "",
+    )
+    verdicts = [(name, one) for name, one in found["verdicts"].items() if one["lines"]]
+    table(
+        ["WHAT CAME OF IT", ">HOURS", ">BILLED", ">CHARGED", ">VARIANCE"],
+        (
+            [
+                _WORDS.get(name, name),
+                f"{one['lines']:,}",
+                money(one["billed"]),
+                money(one["charged"]),
+                money(one["variance"]),
+            ]
+            for name, one in verdicts
+        ),
+    )
+    for kind, one in found["apart"].items():
+        echo(f"apart from that, {kind}: {counted(one['rows'], 'row')}, {money(one['cost'])}")
+    percent = total["variance_percent"]
+    share = f", {percent} % of what matched" if percent is not None else ""
+    echo(
+        "",
+        f"the bill differs from the ledger by {money(total['variance'])}{share}:"
+        f" {money(total['more'])} more, {money(total['less'])} less",
+        f"id {found['id']}",
+    )
+
+
+def _show_lines(client: Client, found: Mapping[str, Any]) -> None:
+    number = sum(found["verdicts"][name]["lines"] for name in DISAGREEING)
+    if not number:
+        return
+    asked = {"verdict": list(DISAGREEING), "page_size": SHOWN}
+    answer = client.get(f"/v1/reconciliations/{found['id']}/lines", asked)
+    echo("")
+    table(
+        ["HOUR (UTC)", "WHAT", "RESOURCE", "PROJECT", ">BILLED", ">CHARGED", "WHY"],
+        (
+            [
+                moment(line["hour"]),
+                _WORDS.get(line["verdict"], line["verdict"]),
+                line["resource"].rpartition("/")[2] or line["node_id"] or NOTHING,
+                line["project"],
+                money(line["billed"]),
+                money(line["charged"]),
+                line["reason"],
+            ]
+            for line in answer.value["lines"]
+        ),
+    )
+    if number > SHOWN:
+        echo(f"and {number - SHOWN:,} more; the page Reconcile of the dashboard has the largest")

@@ -1,0 +1,65 @@
+"""`costs statement`: what a month comes to, line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from service.cli import options
+from service.cli.client import connected
+from service.cli.render import as_json, echo, table
+from service.cli.wording import NOTHING, chip_hours, money
+
+
+def statement(
+    month: Annotated[str | None, typer.Argument(metavar="[MONTH]", help="As in 2026-11.")] = None,
+    json: options.Json = False,
+) -> None:
+    """Say what a month comes to, line by line; or what each month does."""
+    with connected() as client:
+        answer = client.get(f"/v1/statements/{month}" if month else "/v1/statements")
+    if json:
+        as_json(answer)
+    elif month:
+        _show(answer.value)
+    else:
+        _list(answer.value["statements"])
+
+
+def _list(months: list[Mapping[str, Any]]) -> None:
+    rows = [
+        [one["period"], one["state"], chip_hours(one["chip_seconds"]), money(one["amount"])]
+        for one in months
+    ]
+    if rows:
+        table(["MONTH", "STATE", ">CHIP-HOURS", ">AMOUNT"], rows)
+    else:
+        echo("nothing was charged yet")
+
+
+def _show(found: Mapping[str, Any]) -> None:
+    if found["lines"]:
+        table(
+            ["TEAM", "OWNER", "TYPE", "MODEL", "ZONE", ">PER CHIP-HOUR", ">CHIP-HOURS", ">AMOUNT"],
+            (
+                [
+                    line["team"] or NOTHING,
+                    line["owner"] or NOTHING,
+                    line["accelerator_type"],
+                    line["provisioning_model"],
+                    line["zone"],
+                    money(line["usd_per_chip_hour"]),
+                    chip_hours(line["chip_seconds"]),
+                    money(line["amount"]) + _note(line["corrects"]),
+                ]
+                for line in found["lines"]
+            ),
+        )
+        echo("")
+    echo(f"{found['period']} comes to {money(found['amount'])} and is {found['state']}")
+
+
+def _note(month: str) -> str:
+    return f" (corrects {month})" if month else ""

@@ -1,0 +1,83 @@
+"""Google's audit log in our words: which nodes Google itself took away, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import grpc
+from google.cloud.audit import audit_log_pb2
+from google.cloud.logging_v2.services.logging_service_v2 import LoggingServiceV2Client
+from google.cloud.logging_v2.services.logging_service_v2.transports import (
+    LoggingServiceV2GrpcTransport,
+)
+from google.cloud.logging_v2.types import ListLogEntriesRequest
+from google.protobuf.message import DecodeError
+
+from service.cloud.google import pages
+from service.cloud.google.calls import ask
+from service.cloud.google.errors import translated
+from service.cloud.google.retries import PATIENT, Patience
+from service.domain.clock import rfc3339
+from service.domain.evidence import Termination
+
+LOGGING_HOST = "logging.googleapis.com"
+PAGE_SIZE = 1_000
+"""The most that a page may have."""
+
+_WANTED = (
+    'logName="projects/{project}/logs/cloudaudit.googleapis.com%2Fsystem_event"'
+    ' AND protoPayload.serviceName="tpu.googleapis.com"'
+    ' AND protoPayload.methodName="tpu.nodes.terminate"'
+    ' AND timestamp>="{since}" AND timestamp<"{until}"'
+)
+"""One such entry is written for each node that is preempted or terminated (seen in the field:
+reference/cloud-tpu-api.md section 3.1)."""
+
+
+def logging_client(channel: grpc.Channel) -> LoggingServiceV2Client:
+    """Google's client over a channel; its `api_endpoint` names Google even on the emulator's."""
+    return LoggingServiceV2Client(transport=LoggingServiceV2GrpcTransport(channel=channel))
+
+
+class GoogleHistory:
+    """`service.cloud.ports.History` over Google's own client."""
+
+    def __init__(self, client: LoggingServiceV2Client, patience: Patience = PATIENT) -> None:
+        self._client = client
+        self._patience = patience
+
+    def terminations(self, project: str, since: int, until: int) -> Sequence[Termination]:
+        """Every entry of that time, page by page. One page that fails fails the whole."""
+        request = ListLogEntriesRequest(
+            resource_names=[f"projects/{project}"],
+            filter=_WANTED.format(project=project, since=rfc3339(since), until=rfc3339(until)),
+            order_by="timestamp asc",
+            page_size=PAGE_SIZE,
+        )
+        with translated():
+            pager = ask(self._client.list_log_entries, request, self._patience.listing)
+            found = [
+                decoded(project, entry)
+                for page in pages.all_of(pages.raw(pager.pages))
+                for entry in page.entries
+            ]
+        return [one for one in found if one is not None]
+
+
+def decoded(project: str, entry: Any) -> Termination | None:
+    """What an entry (the raw message) says; None where it names no node. Never an exception.
+
+    The log is asked for by its project, so a name that calls the project by its number is read as
+    that project's all the same.
+    """
+    audit = audit_log_pb2.AuditLog()
+    try:
+        is_audit = entry.proto_payload.Unpack(audit)
+    except DecodeError:
+        return None
+    _, found, rest = audit.resource_name.partition("/locations/")
+    if not is_audit or not found or not entry.HasField("timestamp"):
+        return None
+    reason = audit.metadata.fields["terminateReason"].string_value
+    return Termination(f"projects/{project}/locations/{rest}", entry.timestamp.seconds, reason)

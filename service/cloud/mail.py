@@ -1,0 +1,99 @@
+"""Sends messages as e-mail by SMTP."""
+
+from __future__ import annotations
+
+import smtplib
+import ssl
+from dataclasses import dataclass
+from email.message import EmailMessage
+from urllib.parse import unquote, urlsplit
+
+from service.domain.budgets import Budget
+from service.domain.clock import rfc3339
+from service.domain.errors import CloudUnavailable, InvalidRequest, Rejected
+from service.domain.notification import Notification, text_of
+
+TIMEOUT_SECONDS = 10.0
+_PORTS = {"smtp": 25, "smtp+starttls": 587, "smtps": 465}
+
+
+@dataclass(frozen=True, slots=True)
+class Relay:
+    """The server that takes our mail, and who we are there."""
+
+    scheme: str
+    host: str
+    port: int
+    user: str = ""
+    password: str = ""
+
+
+def relay_of(url: str) -> Relay:
+    """`smtp://host`, `smtp+starttls://user:password@host:587` or `smtps://...`; raises Rejected,
+    without repeating what it was told: there may be a password in it."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or _PORTS.get(parts.scheme, 0)
+    except ValueError:
+        parts, port = urlsplit(""), 0
+    if not port or not parts.hostname:
+        raise Rejected(
+            "STEWARD_SMTP_URL is no address of a mail server; write smtp://host:25,"
+            " smtp+starttls://user:password@host:587 or smtps://user:password@host:465"
+        )
+    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    return Relay(parts.scheme, parts.hostname, port, user, password)
+
+
+class MailMessenger:
+    """One message to all addresses of a budget; its id makes a second sending recognisable."""
+
+    def __init__(self, relay: Relay, sender: str, timeout: float = TIMEOUT_SECONDS) -> None:
+        self._relay = relay
+        self._sender = sender
+        self._timeout = timeout
+
+    def send(self, one: Notification, budget: Budget, now: int) -> None:
+        """Hand it to the relay. An address that it refuses keeps no other from its message."""
+        if not budget.emails:
+            raise InvalidRequest("the budget has no address that can be written to")
+        message = self._message(one, budget, now)
+        try:
+            with self._connected() as server:
+                if self._relay.user:
+                    server.login(self._relay.user, self._relay.password)
+                server.send_message(message, self._sender, budget.emails)
+        except (OSError, smtplib.SMTPException) as error:
+            raise CloudUnavailable(
+                f"the mail server {self._relay.host} does not take it: {type(error).__name__}"
+            ) from None
+
+    def _message(self, one: Notification, budget: Budget, now: int) -> EmailMessage:
+        message = EmailMessage()
+        try:
+            message["From"] = self._sender
+            message["To"] = ", ".join(budget.emails)
+            message["Subject"] = one.subject
+            message["Message-ID"] = f"<{one.id}@tpu-steward>"
+            message["X-Steward-Delivery"] = one.id
+            message["X-Steward-Timestamp"] = rfc3339(now)
+            message["Auto-Submitted"] = "auto-generated"
+        except ValueError as error:
+            raise InvalidRequest(f"the message has a header that cannot be: {error}") from None
+        message.set_content(text_of(one.body))
+        return message
+
+    def _connected(self) -> smtplib.SMTP:
+        relay = self._relay
+        if relay.scheme == "smtps":
+            return smtplib.SMTP_SSL(
+                relay.host, relay.port, timeout=self._timeout, context=ssl.create_default_context()
+            )
+        server = smtplib.SMTP(relay.host, relay.port, timeout=self._timeout)
+        if relay.scheme == "smtp+starttls":
+            try:
+                server.starttls(context=ssl.create_default_context())
+            except BaseException:
+                server.close()
+                raise
+        return server

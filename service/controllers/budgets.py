@@ -1,0 +1,202 @@
+"""Looks at every budget, has people told once of what it comes to, and has nodes deleted that
+nobody may pay for any more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import structlog
+
+from service.domain.alerts import EXCEEDED, PACES, Alert, changes, deletes_at
+from service.domain.budgets import Books, Budget, OnExceeded, Standing
+from service.domain.clock import Clock, rfc3339
+from service.domain.errors import NotFound, StaleVersion
+from service.domain.event import Event
+from service.domain.holds import rate_of
+from service.domain.lease import Lease
+from service.domain.money import usd
+from service.domain.names import new_id
+from service.domain.node import Asked, Node
+from service.domain.notification import Channel, Notification, body_of
+from service.domain.window import Window
+from service.store.pricebook import PriceShelf
+from service.store.unit import Unit, Units
+
+log = structlog.get_logger()
+
+PERIOD_SECONDS = 30
+"""A budget is of no project: of all daemons that see it, one looks at it in so many seconds."""
+
+NAME = "the budget controller"
+
+
+class BudgetController:
+    """Running twice tells nobody twice: that something was told is written with the message."""
+
+    name = "budgets"
+
+    def __init__(self, units: Units, prices: PriceShelf, clock: Clock, books: Books) -> None:
+        self._units = units
+        self._prices = prices
+        self._clock = clock
+        self._books = books
+        self._priced: dict[str, int] = {}
+
+    def tick(self, lease: Lease) -> None:
+        """Look at those that nobody has looked at, then delete what is due in the project."""
+        self._raise_holds(lease)
+        with self._units.reading() as unit:
+            budgets = unit.budgets.all()
+        for budget in budgets:
+            with self._units(lease) as unit:
+                mine = unit.budgets.claim(budget.id, self._clock(), PERIOD_SECONDS)
+            if mine:
+                self._look(budget, lease)
+        for budget in budgets:
+            if budget.on_exceeded is OnExceeded.DELETE:
+                self._delete_due(budget, lease)
+
+    def _look(self, budget: Budget, lease: Lease) -> None:
+        standing = self._books.standing(budget)
+        if standing is None:
+            return
+        paces = (0, 0) if budget.burn_rate is None else self._paces(budget, standing.as_of)
+        with self._units(lease) as unit:
+            if not _is_as_it_was(unit, budget):
+                return
+            for alert, message in changes(budget, standing, paces, unit.alerts.of(budget.id)):
+                unit.alerts.keep(budget.id, alert)
+                if message:
+                    log.warning("budget.alert", budget=budget.name, kind=alert.kind, told=message)
+                    self._tell(unit, budget, standing, alert, message)
+
+    def _paces(self, budget: Budget, now: int) -> tuple[int, int]:
+        short, long = (
+            self._books.spent(budget.scope, Window(now - seconds, now)) for seconds in PACES
+        )
+        return short, long
+
+    def _tell(
+        self, unit: Unit, budget: Budget, standing: Standing, alert: Alert, message: str
+    ) -> None:
+        """Put the messages into the outbox, and warn on every node that is to go."""
+        now = standing.as_of
+        goes_at = deletes_at(budget, alert) if alert.kind == EXCEEDED else None
+        channels = {Channel.WEBHOOK: budget.webhook, Channel.MAIL: budget.emails}
+        for channel, told in channels.items():
+            if told:
+                message_id = new_id()
+                facts = _facts(budget, standing, alert, goes_at)
+                body = body_of({"id": message_id, "message": message, **facts})
+                subject = f"[TPU Steward] {budget.name}: {alert.kind.replace('_', ' ')}"
+                unit.notifications.add(
+                    Notification(message_id, budget.id, channel, subject, body, now, now)
+                )
+        if goes_at is not None:
+            for node in _deletable(unit, budget):
+                told_of = f"to be deleted at {rfc3339(goes_at)}: {message}"
+                unit.events.add(Event(node.id, now, "budget", told_of, NAME))
+
+    def _delete_due(self, budget: Budget, lease: Lease) -> None:
+        """Ask for the end of its nodes once the grace is over and it is still so."""
+        now = self._clock()
+        window = budget.window(now)
+        with self._units.reading() as unit:
+            alert = unit.alerts.of(budget.id).get(EXCEEDED)
+        at = deletes_at(budget, alert)
+        if window is None or alert is None or at is None:
+            return
+        if now < at or alert.period != window.start:
+            return
+        spent = self._books.spent(budget.scope, window)
+        if spent <= budget.amount:
+            return
+        with self._units.reading() as unit:
+            due = [one for one in _deletable(unit, budget) if one.spec.project == lease.project]
+        reason = (
+            f"the budget {budget.name!r} is exceeded: ${usd(spent)} of ${usd(budget.amount)} spent,"
+            f" told at {rfc3339(at - budget.grace_seconds)}"
+        )
+        for node in due:
+            self._ask_for_end(budget, node, reason, lease)
+
+    def _ask_for_end(self, budget: Budget, node: Node, reason: str, lease: Lease) -> None:
+        """The same wish as anybody's: the lifecycle does the deleting."""
+        now = self._clock()
+        try:
+            with self._units(lease) as unit:
+                if not _is_as_it_was(unit, budget):
+                    return
+                message = f"deletion asked for: {reason}"
+                facts = {"budget_id": budget.id}
+                unit.events.add(Event(node.id, now, "asked", message, NAME, facts))
+                unit.nodes.save(
+                    replace(
+                        node,
+                        asked=Asked.ABSENT,
+                        delete_requested_at=now,
+                        delete_reason=reason,
+                        alarmed_at=None,
+                        tries=0,
+                        next_try_at=now,
+                    )
+                )
+        except StaleVersion as error:
+            log.info("budget.overtaken", node_id=node.id, reason=str(error))
+
+    def _raise_holds(self, lease: Lease) -> None:
+        """A price that has risen since makes what is set aside more; never less, as part of what
+        was used at the old one may not be posted yet."""
+        with self._units.reading() as unit:
+            count, book = unit.prices.count(), self._prices.book(unit)
+            if self._priced.get(lease.project) == count:
+                return
+            found = {hold.node_id: hold for hold in unit.holds.placed(lease.project)}
+            nodes = unit.nodes.many(found)
+        now = self._clock()
+        for node_id, hold in found.items():
+            rate = rate_of(nodes[node_id].spec, book, now).hourly
+            if rate is not None and rate > (hold.rate or 0):
+                with self._units(lease) as unit:
+                    unit.holds.place(replace(hold, rate=rate), now)
+        self._priced[lease.project] = count
+
+
+def _is_as_it_was(unit: Unit, budget: Budget) -> bool:
+    """Whether nobody has changed it or taken it away; it is held until the commit."""
+    try:
+        return unit.budgets.get(budget.id, locked=True).version == budget.version
+    except NotFound:
+        return False
+
+
+def _deletable(unit: Unit, budget: Budget) -> Sequence[Node]:
+    """Its nodes that cost money or will; what is stopped costs nothing and keeps its disk."""
+    costly = [hold.node_id for hold, _, _ in unit.holds.open([budget.scope]) if not hold.stopped]
+    return [one for one in unit.nodes.many(costly).values() if one.asked is not Asked.ABSENT]
+
+
+def _facts(
+    budget: Budget, standing: Standing, alert: Alert, goes_at: int | None
+) -> dict[str, object]:
+    return {
+        "kind": f"budget.{alert.kind.partition(':')[0]}",
+        "alert": alert.kind,
+        "at": rfc3339(standing.as_of),
+        "budget": {
+            "id": budget.id,
+            "name": budget.name,
+            "scope": budget.scope.words,
+            "amount": usd(budget.amount),
+            "currency": "USD",
+            "period": budget.period,
+            "starts_at": rfc3339(standing.window.start),
+            "ends_at": rfc3339(standing.window.end),
+            "on_exceeded": budget.on_exceeded,
+        },
+        "spent": usd(standing.spent),
+        "held": None if standing.held is None else usd(standing.held),
+        "forecast": None if standing.forecast is None else usd(standing.forecast),
+        "deletes_at": None if goes_at is None else rfc3339(goes_at),
+    }

@@ -1,0 +1,193 @@
+"""Asks the cloud's log when usage really ended, and takes back what was charged beyond that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import structlog
+
+from service.cloud.ports import History, TpuCloud
+from service.controllers.beliefs import of_slice, write_usage
+from service.controllers.records import Records
+from service.domain.clock import MINUTE, Clock
+from service.domain.errors import CloudError, NotAllowed
+from service.domain.event import Event
+from service.domain.evidence import (
+    Termination,
+    asked_of,
+    corrected,
+    is_open,
+    latest_beginning,
+    may_have_ended,
+    needs_birth,
+    sentence,
+    told,
+    turns,
+)
+from service.domain.lease import Lease
+from service.domain.metering import Meter, Usage
+from service.domain.node import Place
+from service.domain.pricing import PriceBook
+from service.domain.slices import part
+from service.store.pricebook import PriceShelf
+from service.store.unit import Unit, Units
+
+log = structlog.get_logger()
+
+BATCH = 200
+"""Corrections written in one transaction: few enough that no other writer waits for long."""
+
+PAUSE = MINUTE
+"""Seconds for which a log that gave no answer is left alone."""
+
+PAUSE_WHEN_DENIED = 10 * MINUTE
+"""The same for one that may not be read: only a human can change that."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The entry that ended a usage; `began` is the latest that this may have begun, and
+    `created_at` when its node was created, where that matters and is known."""
+
+    usage: Usage
+    entry: Termination
+    began: int
+    created_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Trouble:
+    """Why the log gave no answer, and until when it is left alone."""
+
+    kind: type[CloudError]
+    until: int
+
+
+class EvidenceController:
+    """Level-triggered: whose turn it is follows from when it ended, so a correction that is lost
+    on the way is made at the next turn, and one that is made is not made again.
+
+    It acts on nothing but our own books. Where the log cannot be read, usage stays as uncertain as
+    it is, and nothing else stops.
+    """
+
+    name = "evidence"
+
+    def __init__(
+        self, units: Units, cloud: TpuCloud, history: History, prices: PriceShelf, clock: Clock
+    ) -> None:
+        self._units = units
+        self._cloud = cloud
+        self._history = history
+        self._prices = prices
+        self._clock = clock
+        self._asked: dict[str, tuple[Lease, int]] = {}
+        self._trouble: dict[str, _Trouble] = {}
+
+    def tick(self, lease: Lease) -> None:
+        """One question for all whose turn it is; none where it is nobody's."""
+        now = self._clock()
+        trouble = self._trouble.get(lease.project)
+        if trouble is not None and now < trouble.until:
+            return
+        held, asked = self._asked.get(lease.project, (None, None))
+        with self._units.reading() as unit:
+            windows = turns(asked if held == lease else None, now)
+            in_doubt = unit.usage.ended_in_doubt(lease.project, windows) if windows else ()
+        if in_doubt:
+            entries = self._entries(lease.project, in_doubt, now)
+            if entries is None:
+                return
+            self._correct(in_doubt, entries, lease)
+        self._asked[lease.project] = lease, now
+
+    def _entries(
+        self, project: str, in_doubt: Sequence[Usage], now: int
+    ) -> Sequence[Termination] | None:
+        """What the log says of the time in which all these ended; None when it does not answer,
+        which is told once, and once more when it is over."""
+        window = asked_of(in_doubt)
+        before = self._trouble.get(project)
+        try:
+            entries = self._history.terminations(project, window.start, window.end)
+        except CloudError as error:
+            kind = type(error)
+            pause = PAUSE_WHEN_DENIED if kind is NotAllowed else PAUSE
+            self._trouble[project] = _Trouble(kind, now + pause)
+            if before is None or before.kind is not kind:
+                log.warning("evidence.no_log", project=project, reason=str(error))
+            return None
+        if self._trouble.pop(project, None) is not None:
+            log.info("evidence.log_is_back", project=project)
+        return entries
+
+    def _correct(
+        self, in_doubt: Sequence[Usage], entries: Sequence[Termination], lease: Lease
+    ) -> None:
+        with self._units.reading() as unit:
+            found = list(_found(unit, in_doubt, entries))
+        records = Records(self._cloud)
+        known = [born for one in found if (born := _with_birth(one, records)) is not None]
+        for start in range(0, len(known), BATCH):
+            with self._units(lease) as unit:
+                book, now = self._prices.book(unit), self._clock()
+                for one in known[start : start + BATCH]:
+                    _write(unit, one, book, now)
+
+
+def _with_birth(found: _Found, records: Records) -> _Found | None:
+    """The same with the instant at which the node was created, where that matters; None when the
+    cloud cannot say so now: it will be this one's turn again."""
+    if not needs_birth(found.usage, found.began, found.entry):
+        return found
+    try:
+        return replace(found, created_at=records.birth(Place.of(found.entry.path)))
+    except CloudError:
+        return None
+
+
+def _found(
+    unit: Unit, in_doubt: Sequence[Usage], entries: Sequence[Termination]
+) -> Iterator[_Found]:
+    """The usage that an entry ended, with it. Names are looked up only where times agree."""
+    for usage in in_doubt:
+        near = [one for one in entries if may_have_ended(usage, one.at)]
+        path = _path_of(unit, usage) if near else ""
+        entry = told(usage, [one for one in near if one.path == path])
+        if entry is not None:
+            versions = unit.beliefs.of(usage.id)
+            first = versions[0].start_hi if versions else usage.start_hi
+            yield _Found(usage, entry, latest_beginning(usage, first))
+
+
+def _path_of(unit: Unit, usage: Usage) -> str:
+    """The cloud's full name of what was used: of the attempt that was not over before its end."""
+    node = unit.nodes.get(usage.node_id)
+    assert usage.end_lo is not None
+    for one in unit.placements.of(node.id):
+        if one.ended_at is None or one.ended_at >= usage.end_lo:
+            node = replace(node, zone=one.zone, cloud_id=one.cloud_id)
+            break
+    return part(node, usage.slice).place.path
+
+
+def _write(unit: Unit, found: _Found, book: PriceBook, now: int) -> None:
+    """Write the correction down, unless somebody else has done so or knows better."""
+    current = (one for one in unit.usage.of(found.usage.node_id) if one.id == found.usage.id)
+    before = next(current, None)
+    if before is None or not is_open(before):
+        return
+    after = corrected(before, found.entry, found.began, found.created_at)
+    taken_back = Meter(before, book, now).total() - Meter(after, book, now).total()
+    write_usage(unit, after, book, now)
+    facts: Mapping[str, object] = {
+        "usage": after.id,
+        "was": before.end,
+        "end": after.end,
+        "reason": found.entry.reason,
+    }
+    message = sentence(before, after, found.entry, taken_back)
+    unit.events.add(
+        of_slice(Event(after.node_id, now, "evidence", message, facts=facts), after.slice)
+    )

@@ -1,0 +1,217 @@
+"""The page of bills that were held against the ledger: a headline, and where they disagree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from service.application.reconciliations import Kept, Outcome
+from service.application.services import Services
+from service.dashboard.figures import Moment, count, duration, moment, money
+from service.dashboard.story import sentence
+from service.domain.bill import Tally
+from service.domain.comparison import DISAGREEING, Line, Seen, Verdict
+
+SHOWN = 100
+"""Comparisons on the page, those that make the most of the variance first."""
+
+BILLS = 12
+"""Bills that can be chosen."""
+
+VERDICTS: Mapping[Verdict, str] = {
+    Verdict.BILL_WITHOUT_NODE: "On the bill, no node of ours",
+    Verdict.NODE_WITHOUT_BILL: "A node of ours, not on the bill",
+    Verdict.AMOUNT_DIFFERS: "Both know it, the amounts differ",
+    Verdict.TOLERATED: "Within the tolerance",
+    Verdict.PENDING: "Pending, less than 48 h old",
+    Verdict.MATCHED: "Matched",
+}
+_TONES = {
+    Verdict.BILL_WITHOUT_NODE: "trouble",
+    Verdict.NODE_WITHOUT_BILL: "trouble",
+    Verdict.AMOUNT_DIFFERS: "going",
+    Verdict.TOLERATED: "still",
+    Verdict.PENDING: "coming",
+    Verdict.MATCHED: "up",
+}
+_SEEN = {
+    Seen.OBSERVED: "the inventory saw it",
+    Seen.RECORDED: "on record, never seen",
+    Seen.ORPHAN: "seen, and no node of ours",
+    Seen.NEVER: "never seen",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One bill that can be looked at."""
+
+    id: str
+    name: str
+    at: Moment
+
+
+@dataclass(frozen=True, slots=True)
+class SumRow:
+    """Comparisons that have something in common, in words; `key` names it in the address."""
+
+    key: str
+    name: str
+    tone: str
+    hours: str
+    billed: str
+    charged: str
+    variance: str
+
+
+@dataclass(frozen=True, slots=True)
+class LineRow:
+    """One comparison in words. `node_id` is empty where there is no node to look at."""
+
+    hour: Moment
+    verdict: str
+    tone: str
+    resource: str
+    node_id: str
+    what: str
+    project: str
+    billed: str
+    charged: str
+    variance: str
+    seen: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The bill that is looked at."""
+
+    id: str
+    name: str
+    start: Moment | None
+    end: Moment | None
+    rows: str
+    apart: str
+    variance: str
+    percent: str
+    more: str
+    less: str
+    matched: str
+    net: str
+    verdicts: tuple[SumRow, ...]
+    skus: tuple[SumRow, ...]
+    projects: tuple[SumRow, ...]
+    shown: str
+    lines: tuple[LineRow, ...]
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcilePage:
+    """Everything on the page; `found` is None where no bill was ever sent."""
+
+    as_of: Moment
+    choices: tuple[Choice, ...]
+    found: Found | None
+
+
+def reconcile_of(services: Services, bill_id: str = "", verdict: str = "") -> ReconcilePage:
+    """The page of one bill, the newest by default. Raises NotFound for one that is not there."""
+    service = services.reconciliations
+    outcomes = service.all(BILLS)
+    chosen = service.outcome(bill_id) if bill_id else next(iter(outcomes), None)
+    known = verdict in set(Verdict)
+    verdicts = (Verdict(verdict),) if known else DISAGREEING
+    lines = service.largest(chosen.bill.id, verdicts, SHOWN) if chosen else ()
+    return ReconcilePage(
+        as_of=moment(services.health.fleet().as_of),
+        choices=tuple(
+            Choice(one.bill.id, one.bill.name or "unnamed", moment(one.bill.created_at))
+            for one in outcomes
+        ),
+        found=_found(chosen, verdicts, lines, verdict if known else "") if chosen else None,
+    )
+
+
+def _found(
+    outcome: Outcome, verdicts: Sequence[Verdict], lines: Sequence[Kept], shown: str
+) -> Found:
+    bill, total = outcome.bill, outcome.headline.total
+    counts, number = bill.counts, sum(outcome.headline.verdicts[one].lines for one in verdicts)
+    return Found(
+        id=bill.id,
+        name=bill.name or "unnamed",
+        start=None if counts.start is None else moment(counts.start),
+        end=None if counts.end is None else moment(counts.end),
+        rows=_rows(outcome),
+        apart="; ".join(
+            f"{kind.replace('_', ' ')} {money(one.cost)}" for kind, one in bill.apart.items()
+        ),
+        variance=_signed(total.variance),
+        percent="" if total.percent is None else f"{total.percent} % of what matched",
+        more=_signed(total.more),
+        less=_signed(total.less),
+        matched=money(total.matched),
+        net=money(total.net),
+        verdicts=tuple(
+            _sum(verdict, name, outcome.headline.verdicts[verdict], _TONES[verdict])
+            for verdict, name in VERDICTS.items()
+        ),
+        skus=tuple(
+            _sum("", " ".join((*filter(None, (key[1], key[2].replace("_", " "))), key[0])), one)
+            for key, one in outcome.headline.skus.items()
+        ),
+        projects=tuple(_sum("", key, one) for key, one in outcome.headline.projects.items()),
+        shown=shown,
+        lines=tuple(_line(kept.line) for kept in lines),
+        left_out=max(0, number - len(lines)),
+    )
+
+
+def _rows(outcome: Outcome) -> str:
+    bill = outcome.bill
+    ignored = bill.counts.other_projects + bill.counts.not_tpu
+    return (
+        f"{count(bill.counts.rows, 'row')}, {bill.duplicates:,} of them written twice and"
+        f" {ignored:,} not of our TPUs"
+    )
+
+
+def _sum(key: str, name: str, tally: Tally, tone: str = "") -> SumRow:
+    return SumRow(
+        key=key,
+        name=name,
+        tone=tone,
+        hours=f"{tally.lines:,}",
+        billed=money(tally.billed),
+        charged=money(tally.charged),
+        variance=_signed(tally.variance),
+    )
+
+
+def _line(line: Line) -> LineRow:
+    words = " ".join(one for one in (line.generation, line.model.replace("_", " ")) if one)
+    seconds = line.billed_chip_seconds
+    apart = None if seconds is None else seconds - line.charged_chip_seconds
+    longer = (
+        f"; {duration(abs(apart))} of one chip {'more' if apart > 0 else 'less'}" if apart else ""
+    )
+    return LineRow(
+        hour=moment(line.hour),
+        verdict=VERDICTS[line.verdict],
+        tone=_TONES[line.verdict],
+        resource=line.resource.rstrip("/").rpartition("/")[2] or line.node_id,
+        node_id=line.node_id,
+        what=line.description or words,
+        project=line.project,
+        billed=money(line.billed),
+        charged=money(line.charged),
+        variance=_signed(line.variance),
+        seen=_SEEN[line.seen],
+        reason=sentence(line.reason + longer) if line.reason else "",
+    )
+
+
+def _signed(nanos: int) -> str:
+    """An amount with its sign, as differences are told."""
+    return f"+{money(nanos)}" if nanos > 0 else money(nanos)

@@ -1,0 +1,282 @@
+"""A bill as a stream of bytes: which export it is, and its rows one after the other."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import hashlib
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from itertools import chain
+
+from service.domain.billrow import (
+    REGULAR,
+    BillRow,
+    Cells,
+    Skip,
+    Span,
+    read_row,
+    read_span,
+    refused,
+    text,
+)
+from service.domain.billsku import CLOUD_TPU, COMPUTE
+from service.domain.errors import Rejected
+
+LONGEST_LINE = 1024 * 1024
+"""Characters of a line: a longer one is no row of a bill, and would be held in memory whole."""
+
+_REQUIRED = (
+    "cost_type",
+    "service_id",
+    "sku_id",
+    "sku_description",
+    "usage_start_time",
+    "usage_end_time",
+    "project_id",
+    "cost",
+    "currency",
+)
+_RESOURCE = ("resource_global_name", "resource_name")
+_IN_EVERY_ROW = ("cost_type", "usage_start_time", "usage_end_time", "cost", "currency")
+"""What no row leaves out; JSON lines leave out what is null."""
+
+_FOCUS = {
+    "cost_type": "ChargeCategory",
+    "service_id": "x_ServiceId",
+    "sku_id": "SkuId",
+    "sku_description": "ChargeDescription",
+    "usage_start_time": "ChargePeriodStart",
+    "usage_end_time": "ChargePeriodEnd",
+    "project_id": "SubAccountId",
+    "cost": "BilledCost",
+    "currency": "BillingCurrency",
+    "resource_global_name": "ResourceId",
+    "cost_at_list": "ListCost",
+    "usage_amount": "ConsumedQuantity",
+    "usage_unit": "ConsumedUnit",
+    "usage_amount_in_pricing_units": "PricingQuantity",
+    "usage_pricing_unit": "PricingUnit",
+    "labels": "Tags",
+    "export_time": "x_ExportTime",
+}
+_FOCUS_REQUIRED = (
+    "BilledCost",
+    "BillingCurrency",
+    "ChargeCategory",
+    "ChargeDescription",
+    "ChargePeriodEnd",
+    "ChargePeriodStart",
+    "ResourceId",
+    "ServiceName",
+    "SkuId",
+    "SubAccountId",
+)
+_DECODER = json.JSONDecoder(parse_float=str)
+"""Numbers as they are written: no float ever comes of them."""
+
+_SORTED = json.JSONEncoder(sort_keys=True)
+_FOCUS_MARK = "ChargePeriodStart"
+_SERVICES = {"Cloud TPU": CLOUD_TPU, "Compute Engine": COMPUTE}
+
+
+class Shape(StrEnum):
+    """Which export a file is."""
+
+    CSV = "detailed_csv"
+    JSON_LINES = "detailed_json_lines"
+    FOCUS_CSV = "focus_csv"
+    FOCUS_JSON_LINES = "focus_json_lines"
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One row: its window, and what it is to us. `digest` is of the row in full, whatever the order
+    of its columns: two rows with the same one are the same row, written twice. A row that differs
+    in anything, were it only `export_time`, is another one and adds up, as corrections do."""
+
+    span: Span
+    row: BillRow | Skip
+    digest: bytes
+
+
+def read_bill(chunks: Iterable[bytes], projects: Collection[str]) -> tuple[Shape, Iterator[Read]]:
+    """Which export this is, and its rows; nothing of it is held but the row at hand.
+
+    Raises Rejected, also while the rows are read: for columns that are missing, all of them named,
+    and for a row that cannot be, named by its number. The header is row 1 of a CSV file.
+    """
+    lines = _lines(chunks)
+    first = next((line for line in lines if line.strip()), None)
+    if first is None:
+        raise Rejected("the file is empty; send the billing export itself", field="body")
+    whole = chain([first], lines)
+    if first.lstrip().startswith("["):
+        raise Rejected(
+            "this is one JSON array; send JSON lines, one row to a line, as BigQuery exports them",
+            field="body",
+        )
+    if first.lstrip().startswith("{"):
+        is_focus = _FOCUS_MARK in _document(first, 1)
+        shape = Shape.FOCUS_JSON_LINES if is_focus else Shape.JSON_LINES
+        return shape, _read_json(whole, projects, is_focus=is_focus)
+    return _csv(whole, projects)
+
+
+def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
+    """The lines of UTF-8 text, with their ends."""
+    decode: Callable[..., str] = codecs.getincrementaldecoder("utf-8-sig")().decode
+    rest = ""
+    try:
+        for chunk in chunks:
+            *whole, rest = (rest + decode(chunk)).split("\n")
+            for line in whole:
+                yield line + "\n"
+            if len(rest) > LONGEST_LINE:
+                raise Rejected(
+                    f"a line has more than {LONGEST_LINE:,} characters; a bill has one row to a"
+                    " line",
+                    field="body",
+                )
+        rest += decode(b"", True)  # noqa: FBT003 - the last one
+    except UnicodeDecodeError:
+        raise Rejected("the file is no text in UTF-8; send it unpacked", field="body") from None
+    if rest:
+        yield rest
+
+
+def _csv(lines: Iterator[str], projects: Collection[str]) -> tuple[Shape, Iterator[Read]]:
+    reader = csv.reader(lines, strict=True)
+    try:
+        header = [name.strip() for name in next(reader)]
+    except csv.Error as error:
+        raise Rejected(f"the header cannot be read: {error}", field="body") from None
+    is_focus = _FOCUS_MARK in header
+    names = header if is_focus else [name.replace(".", "_").lower() for name in header]
+    if len(set(names)) < len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise Rejected(f"columns come twice: {', '.join(twice)[:200]}", field="body", columns=twice)
+    _check_columns(names, is_focus=is_focus)
+    shape = Shape.FOCUS_CSV if is_focus else Shape.CSV
+    return shape, _read_csv(reader, names, projects, is_focus=is_focus)
+
+
+def _check_columns(names: Collection[str], *, is_focus: bool) -> None:
+    missing = [one for one in (_FOCUS_REQUIRED if is_focus else _REQUIRED) if one not in names]
+    if not is_focus and not any(one in names for one in _RESOURCE):
+        missing.append("resource_global_name")
+    if missing:
+        which = "a FOCUS export" if is_focus else "the detailed billing export"
+        raise Rejected(
+            f"columns are missing: {', '.join(missing)}; send {which} with all of its columns",
+            field="body",
+            missing=missing,
+        )
+
+
+def _read_csv(
+    reader: Iterator[list[str]], names: Sequence[str], projects: Collection[str], *, is_focus: bool
+) -> Iterator[Read]:
+    order = sorted(range(len(names)), key=names.__getitem__)
+    number = 1
+    try:
+        for values in reader:
+            number += 1
+            if not values:
+                continue
+            if len(values) != len(names):
+                raise refused(number, f"it has {len(values)} fields, the header has {len(names)}")
+            cells: Cells = dict(zip(names, values, strict=True))
+            yield _read(
+                _canonical(cells) if is_focus else cells,
+                number,
+                projects,
+                lambda found=values: "\x1f".join([found[index] for index in order]),
+            )
+    except csv.Error as error:
+        raise refused(number + 1, f"it cannot be read: {error}") from None
+
+
+def _read_json(
+    lines: Iterable[str], projects: Collection[str], *, is_focus: bool
+) -> Iterator[Read]:
+    unseen, used = {*_REQUIRED, _RESOURCE[0]}, 0
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        document = _document(line, number)
+        cells = _canonical(document) if is_focus else _flat(document)
+        _check_present([name for name in _IN_EVERY_ROW if not text(cells, name)], number)
+        if unseen:
+            unseen -= {name for name in _REQUIRED if cells.get(name) is not None}
+            unseen -= {_RESOURCE[0]} if any(text(cells, name) for name in _RESOURCE) else set()
+        read = _read(cells, number, projects, lambda found=document: _SORTED.encode(found))
+        used += isinstance(read.row, BillRow) and read.row.kind == REGULAR
+        yield read
+    _check_present(sorted(unseen - (set() if used else {_RESOURCE[0]})))
+
+
+def _check_present(missing: Sequence[str], number: int = 0) -> None:
+    if missing:
+        where = f"row {number}: columns" if number else "columns"
+        raise Rejected(
+            f"{where} are missing: {', '.join(missing)}; send the detailed billing export with all"
+            " of its columns; nothing was kept",
+            field="body",
+            missing=list(missing),
+            **({"row": number} if number else {}),
+        )
+
+
+def _document(line: str, number: int) -> Mapping[str, object]:
+    try:
+        found = _DECODER.decode(line)
+    except (ValueError, RecursionError) as error:
+        raise refused(number, f"it is no JSON: {str(error)[:80]}") from None
+    if not isinstance(found, dict):
+        raise refused(number, "it is no JSON object")
+    return found
+
+
+def _flat(document: Mapping[str, object]) -> Cells:
+    """`{"service": {"id": …}}` as `service_id`; lists stay as they are."""
+    cells: dict[str, object] = {}
+    for name, value in document.items():
+        if isinstance(value, dict):
+            for key, one in value.items():
+                cells[_joined(name, key)] = one
+        else:
+            cells[_joined(name)] = value
+    return cells
+
+
+@lru_cache(4_096)
+def _joined(*names: str) -> str:
+    return "_".join(names).replace(".", "_").lower()
+
+
+def _canonical(focus: Mapping[str, object]) -> Cells:
+    """A row of FOCUS in the names of the detailed export. What it calls billed is net of credits;
+    contracted is the cost before them."""
+    cells = {name: focus.get(column) for name, column in _FOCUS.items()}
+    if not text(cells, "service_id"):
+        name = text(focus, "ServiceName")
+        cells["service_id"] = _SERVICES.get(name, name)
+    category = text(focus, "ChargeCategory").lower()
+    cells["cost_type"] = "regular" if category == "usage" else category
+    if text(focus, "ContractedCost"):
+        cells["cost"] = focus["ContractedCost"]
+        cells["net_cost"] = focus.get("BilledCost")
+    return cells
+
+
+def _read(cells: Cells, number: int, projects: Collection[str], whole: Callable[..., str]) -> Read:
+    span = read_span(cells, number)
+    row = read_row(cells, number, span, projects)
+    if isinstance(row, Skip):
+        return Read(span, row, b"")
+    text_of_all = whole().encode("utf-8", "surrogatepass")
+    return Read(span, row, hashlib.blake2b(text_of_all, digest_size=16).digest())

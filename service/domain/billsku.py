@@ -1,0 +1,59 @@
+"""What Google's bill calls TPUs: a SKU's description as generation and provisioning model."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+COMPUTE, CLOUD_TPU = "6F81-5844-456A", "E000-3F24-B8AA"
+"""Compute Engine, which sells v5e and later, and the older Cloud TPU service (`pricing.md` 4)."""
+
+COMMITMENT = "commitment"
+"""A fee for a term, used or not: it has no resource, and is no usage."""
+
+_DEVICE_CHIPS = 4
+_FAMILY = r"(?:T[Pp][Uu]-?)?[Vv]?(\d[a-z]{0,2})"
+_TPU_FAMILY = r"T[Pp][Uu]-?[Vv]?(\d[a-z]{0,2})"
+_FORMS = [
+    (re.compile(rf"(?:Capacity Optimized )?{_TPU_FAMILY} running in "), "on_demand"),
+    (re.compile(rf"{_TPU_FAMILY} attached to Spot Preemptible VMs"), "spot"),
+    (re.compile(rf"DWS Defined Duration {_FAMILY} running in "), "flex_start"),
+    (re.compile(rf"Reserved {_FAMILY}(?: TPU)? in .+ in Calendar Mode"), "reserved"),
+    (re.compile(rf"Commitment v\d: {_TPU_FAMILY}(?: Pod)?\b"), COMMITMENT),
+]
+_LEGACY = re.compile(r"(?:Preemptible )?T[Pp][Uu]-v(\d)\b.*\bAccelerator")
+_TPU = re.compile(r"\bT[Pp][Uu](?=[^a-z]|v|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class BillSku:
+    """A TPU as the bill knows it. `generation` and `model` are empty where the description has a
+    form that nobody knows; `chips` are those of one unit of its price."""
+
+    generation: str
+    model: str
+    chips: int = 1
+
+
+@lru_cache(4_096)
+def tpu_sku(service: str, description: str) -> BillSku | None:
+    """The TPU that a SKU of this service sells; None when it sells something else.
+
+    The patterns begin where the description begins: five other SKUs share chip and region.
+    """
+    if service not in (COMPUTE, CLOUD_TPU):
+        return None
+    for form, model in _FORMS:
+        if found := form.match(description):
+            return BillSku(_generation(found[1]), model)
+    if service == COMPUTE:
+        return BillSku("", "") if _TPU.search(description) else None
+    if found := _LEGACY.match(description):
+        model = "preemptible" if "Preemptible" in description else "on_demand"
+        return BillSku(_generation(found[1]), model, _DEVICE_CHIPS)
+    return BillSku("", COMMITMENT if description.startswith("Commitment") else "")
+
+
+def _generation(family: str) -> str:
+    return "v7" if family == "7x" else f"v{family}"

@@ -1,0 +1,155 @@
+"""What is compared when our ledger is held against a bill, and what can come of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from service.domain.clock import HOUR
+
+PENDING_SECONDS = 48 * HOUR
+"""Google may deliver what was used up to so long after it (`metering-idle-dashboard.md` 1.1)."""
+
+
+class Verdict(StrEnum):
+    """What became of one comparison."""
+
+    MATCHED = "matched"
+    """The same, to a nano-dollar for each row on either side."""
+
+    TOLERATED = "tolerated"
+    """Not the same, but within what was said to be of no interest."""
+
+    PENDING = "pending"
+    """So young that the bill may still change: it is not held against anybody yet."""
+
+    BILL_WITHOUT_NODE = "bill_without_node"
+    """Google bills a TPU that is in none of our records: a leak that was made outside."""
+
+    NODE_WITHOUT_BILL = "node_without_bill"
+    """We charge for a node that Google does not bill: a phantom."""
+
+    AMOUNT_DIFFERS = "amount_differs"
+    """Both know of it, and they disagree about the price, the seconds, or both."""
+
+
+DISAGREEING = (Verdict.BILL_WITHOUT_NODE, Verdict.NODE_WITHOUT_BILL, Verdict.AMOUNT_DIFFERS)
+"""What somebody has to look at, and what the variance is made of, beside what is tolerated."""
+
+
+class Difference(StrEnum):
+    """What two amounts differ by."""
+
+    NONE = ""
+    PRICE = "price"
+    SECONDS = "seconds"
+    BOTH = "price and seconds"
+    LIST_PRICE = "list price"
+    UNKNOWN = "not known"
+    """The bill does not say how long it was used."""
+
+
+class Seen(StrEnum):
+    """What our inventory ever saw of a resource."""
+
+    OBSERVED = "observed"
+    """The cloud showed it to us as a node of ours."""
+
+    RECORDED = "recorded"
+    """We have a record of it; the cloud never showed it to us."""
+
+    ORPHAN = "orphan"
+    """The cloud showed it to us, and it was no node of ours."""
+
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class Billed:
+    """What the bill says of one resource, one SKU and one hour, rows that are corrections of each
+    other added up. `node_id` is ours, empty where it is no node of ours. `at_list` and
+    `chip_seconds` are None where a row did not say. Amounts in nano-dollars."""
+
+    project: str
+    resource: str
+    node_id: str
+    sku_id: str
+    description: str
+    generation: str
+    model: str
+    hour: int
+    rows: int
+    cost: int
+    credits: int
+    at_list: int | None
+    chip_seconds: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Charged:
+    """What the ledger says of one node, one provisioning model and one hour. `at_list` is what the
+    same costs on demand, None where that is not known."""
+
+    project: str
+    node_id: str
+    generation: str
+    model: str
+    hour: int
+    rows: int
+    amount: int
+    at_list: int | None
+    chip_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What the inventory says of a resource, and in which words."""
+
+    seen: Seen
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """`newest` is the instant of the export's newest row, `tolerance` nano-dollars an hour of a
+    node may differ by without being of interest."""
+
+    newest: int
+    tolerance: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One comparison. `variance` is the bill less the ledger, of which `by_seconds` is due to the
+    seconds, at our price, and the rest to the price; None where the bill does not say."""
+
+    verdict: Verdict
+    project: str
+    resource: str
+    node_id: str
+    sku_id: str
+    description: str
+    generation: str
+    model: str
+    hour: int
+    billed: int
+    credits: int
+    billed_at_list: int | None
+    billed_chip_seconds: int | None
+    charged: int
+    charged_at_list: int | None
+    charged_chip_seconds: int
+    variance: int
+    by_seconds: int | None
+    difference: Difference
+    seen: Seen
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Both sides of one comparison; either may be empty, and not both."""
+
+    billed: Sequence[Billed]
+    charged: Sequence[Charged]

@@ -1,0 +1,317 @@
+"""Charges in the words of FOCUS (FinOps Open Cost and Usage Specification), 1.2 and 1.4.
+
+The columns and what may be in them: https://focus.finops.org/focus-specification/.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from itertools import groupby
+
+from service.domain.charge import Charge, Resource, flat_json
+from service.domain.clock import DAY, rfc3339
+from service.domain.money import half_even, usd
+from service.domain.node import ProvisioningModel
+from service.domain.period import period_of
+from service.domain.pricing import DEVICE_HOUR, DiscountedPrice, Price, series_of
+from service.domain.regions import region_name
+
+Row = tuple[str, ...]
+
+PROVIDER = "Google Cloud"
+QUANTITY_PLACES = 12
+"""Decimal places of a number of chip-hours: one second of one chip is 1/3600."""
+
+_BILLIONTH = 10**9
+"""A cost has to be price times quantity to a billionth of itself."""
+
+_SKU = re.compile(r"(?<![0-9A-F-])[0-9A-F]{4}-[0-9A-F]{4}-[0-9A-F]{4}(?![0-9A-F-])")
+_SERVICES = frozenset({"6F81-5844-456A", "E000-3F24-B8AA"})
+"""Compute Engine and Cloud TPU in the Cloud Billing Catalog: spelled like SKUs, but none."""
+
+_KEPT = 10_000
+"""How many texts are kept at most: memory stays the same however long an export is."""
+
+
+class Version(StrEnum):
+    """The editions of FOCUS that can be written."""
+
+    V1_2 = "1.2"
+    V1_4 = "1.4"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Who is billed."""
+
+    id: str
+    type: str
+
+    @classmethod
+    def of(cls, billing_account: str, install: str) -> Account:
+        """The Cloud Billing account that is set, or else this installation by its name: FOCUS
+        allows no row that says neither."""
+        if billing_account:
+            return cls(billing_account, "Cloud Billing Account")
+        return cls(f"tpu-steward/{install}", "TPU Steward Installation")
+
+
+_ACCOUNT = ("BillingAccountId", "BillingAccountName", "BillingAccountType")
+_TIMES = ("BillingPeriodStart", "BillingPeriodEnd", "ChargePeriodStart", "ChargePeriodEnd")
+_KIND = ("ChargeClass", "ChargeDescription", "x_Revision", "x_ListPriceKnown")
+_MONEY = (
+    "BillingCurrency",
+    "BilledCost",
+    "EffectiveCost",
+    "ContractedCost",
+    "ContractedUnitPrice",
+    "ListCost",
+    "ListUnitPrice",
+    "PricingCurrency",
+    "PricingCurrencyEffectiveCost",
+    "PricingCurrencyContractedUnitPrice",
+    "PricingCurrencyListUnitPrice",
+    "PricingQuantity",
+    "ConsumedQuantity",
+)
+_OF_SKU = ("SkuId", "SkuMeter", "SkuPriceId", "SkuPriceDetails")
+_OF_RESOURCE = (
+    "ResourceId",
+    "ResourceName",
+    "ResourceType",
+    "SubAccountId",
+    "SubAccountName",
+    "SubAccountType",
+    "RegionId",
+    "RegionName",
+    "AvailabilityZone",
+    "PricingCategory",
+    "CapacityReservationId",
+    "CapacityReservationStatus",
+    "x_AcceleratorType",
+    "x_ProvisioningModel",
+)
+_ORIGIN: Mapping[Version, tuple[str, str]] = {
+    Version.V1_2: ("ProviderName", "PublisherName"),
+    Version.V1_4: ("ServiceProviderName", "HostProviderName"),
+}
+_ALWAYS = {
+    "InvoiceIssuerName": PROVIDER,
+    "InvoiceId": "",
+    "ServiceName": "Cloud TPU",
+    "ServiceCategory": "AI and Machine Learning",
+    "ServiceSubcategory": "Machine Learning",
+    "ChargeCategory": "Usage",
+    "ChargeFrequency": "Usage-Based",
+    "PricingUnit": "Chip-Hours",
+    "ConsumedUnit": "Chip-Seconds",
+    "CommitmentDiscountId": "",
+    "CommitmentDiscountName": "",
+    "CommitmentDiscountCategory": "",
+    "CommitmentDiscountType": "",
+    "CommitmentDiscountStatus": "",
+    "CommitmentDiscountQuantity": "",
+    "CommitmentDiscountUnit": "",
+    "x_Estimated": "false",
+}
+
+
+def columns(version: Version) -> Row:
+    """The header: every column of 1.2, as its rules speak of columns that may well be empty; in 1.4
+    two of them bear other names, and of the newer ones we have nothing to say."""
+    ours = (*_ACCOUNT, *_TIMES, *_KIND, *_MONEY, *_OF_SKU, *_OF_RESOURCE, "Tags")
+    return (*ours, *_ORIGIN[version], *_ALWAYS)
+
+
+def header(version: Version) -> str:
+    """The first line."""
+    return f"{_cells(*columns(version))}\r\n"
+
+
+def lines(account: Account, charges: Iterable[Charge]) -> Iterator[str]:
+    """Charges as lines of RFC 4180, cells in the order of `columns`; the editions differ in the
+    header alone.
+
+    The charges come by start and node. Those of a node that start together are put in the order of
+    what the lines say, which is the same wherever the ledger is.
+    """
+    payer = _cells(account.id, "", account.type)
+    for _, together in groupby(charges, _start_and_resource):
+        found = [_line(charge, payer) for charge in together]
+        yield from found if len(found) == 1 else sorted(found)
+
+
+def sku_of(price: Price) -> str:
+    """Google's id of the SKU where the source of the price names it, else a stable one of ours: the
+    generation, the model and the region, and the unit where that is not the chip."""
+    listed = price.listed if isinstance(price, DiscountedPrice) else price
+    for found in _SKU.findall(listed.source):
+        if found not in _SERVICES:
+            return str(found)
+    ours = f"{price.generation}/{series_of(price.model)}/{price.region}"
+    return f"{ours}/device" if price.unit == DEVICE_HOUR else ours
+
+
+def _start_and_resource(charge: Charge) -> tuple[int, str]:
+    return charge.start, charge.resource.name
+
+
+def _line(charge: Charge, payer: str) -> str:
+    """The cells of a charge; what many charges share is spelled once, quotes and all."""
+    resource, price = charge.resource, charge.price
+    billed = charge.start if charge.period is None else charge.period
+    return ",".join(
+        (
+            payer,
+            _month(billed // DAY),
+            _instant(charge.start),
+            _instant(charge.end),
+            # A correction, in the words of FOCUS, is only what corrects a month that was closed.
+            "" if charge.period is None else "Correction",
+            _description(resource, adjusted=charge.number > 0),
+            str(charge.number),
+            "false" if charge.list_price is None or charge.list_amount is None else "true",
+            *_money(charge),
+            _unknown_sku(resource, charge.price_id) if price is None else _sku(price),
+            _resource(resource),
+            _shared_cell(charge.tags),
+            _REST,
+        )
+    )
+
+
+def _cells(*texts: str) -> str:
+    """A part of a line: what holds a quote, a comma or a line break is quoted."""
+    written = io.StringIO()
+    csv.writer(written, lineterminator="").writerow(texts)
+    return written.getvalue()
+
+
+_REST = _cells(PROVIDER, PROVIDER, *_ALWAYS.values()) + "\r\n"
+_instant = lru_cache(_KEPT)(rfc3339)
+_price = lru_cache(_KEPT)(usd)
+
+
+@lru_cache(_KEPT)
+def _shared_cell(text: str) -> str:
+    """One cell. The writer quotes a line of nothing, which a cell between others must not be."""
+    return _cells(text) if text else ""
+
+
+@lru_cache(_KEPT)
+def _month(day: int) -> str:
+    month = period_of(day * DAY)
+    return _cells(rfc3339(month.start), rfc3339(month.end))
+
+
+def _money(charge: Charge) -> Row:
+    """The cells from the currency on; no number needs a quote."""
+    quantity = half_even(charge.chip_seconds * 10**QUANTITY_PLACES, 3_600)
+    billed, paid = usd(charge.amount), _price(charge.unit_price)
+    contracted = _cost(charge.unit_price, quantity, charge.amount)
+    if charge.list_price is None or charge.list_amount is None:
+        list_cost, list_price = contracted, paid
+    else:
+        list_cost = _cost(charge.list_price, quantity, charge.list_amount)
+        list_price = _price(charge.list_price)
+    return (
+        charge.currency,
+        billed,
+        billed,
+        contracted,
+        paid,
+        list_cost,
+        list_price,
+        charge.currency,
+        billed,
+        paid,
+        list_price,
+        _decimal(quantity, QUANTITY_PLACES),
+        f"{charge.chip_seconds}.0",
+    )
+
+
+def _cost(price: int, quantity: int, amount: int) -> str:
+    """The amount as it is in the ledger where it is price times quantity, to a billionth; the
+    product itself where the nano-dollar that the amount was rounded to is more than that."""
+    product, exact = price * quantity, amount * 10**QUANTITY_PLACES
+    if abs(product - exact) * _BILLIONTH <= abs(exact):
+        return usd(amount)
+    whole, _, places = _decimal(product, 9 + QUANTITY_PLACES).partition(".")
+    return f"{whole}.{places.rstrip('0') or '0'}"
+
+
+def _decimal(value: int, places: int) -> str:
+    """`value / 10**places` in full; always with a point, never with an exponent."""
+    if value < 0:
+        return "-" + _decimal(-value, places)
+    whole, rest = divmod(value, 10**places)
+    return f"{whole}.{rest:0{places}d}"
+
+
+@lru_cache(_KEPT)
+def _sku(price: Price) -> str:
+    details = {
+        "x_EffectiveFrom": rfc3339(price.effective_from),
+        "x_Generation": price.generation,
+        "x_PriceRegion": price.region,
+        "x_PriceSource": price.source,
+        "x_ProvisioningModel": price.model,
+    }
+    return _cells(sku_of(price), _meter(price.generation), price.id, flat_json(details))
+
+
+@lru_cache(_KEPT)
+def _unknown_sku(of: Resource, price_id: str) -> str:
+    """A price that no book knows is one of the SKU that was charged, and of no other."""
+    model = series_of(of.model)
+    sku = f"{of.generation}/{model}/{of.region}"
+    details = {"x_Generation": of.generation, "x_ProvisioningModel": model}
+    return _cells(sku, _meter(of.generation), f"{sku}/{price_id}", flat_json(details))
+
+
+def _meter(generation: str) -> str:
+    return f"Chip time of TPU {generation}"
+
+
+@lru_cache(_KEPT)
+def _resource(of: Resource) -> str:
+    return _cells(
+        of.path,
+        of.name,
+        "TPU Node" if of.legacy else "TPU VM",
+        of.project,
+        of.project,
+        "Project",
+        of.region,
+        region_name(of.region),
+        of.zone,
+        _category(of.model),
+        of.reservation,
+        "Used" if of.reservation else "",
+        of.accelerator_type,
+        of.model,
+    )
+
+
+@lru_cache(_KEPT)
+def _description(of: Resource, *, adjusted: bool) -> str:
+    about = f"{of.accelerator_type}, {of.model.replace('_', ' ')}, in {of.zone}"
+    return _shared_cell(f"Adjustment of {about}" if adjusted else about)
+
+
+def _category(model: str) -> str:
+    """How its price comes about: listed, floating, or for a term that was agreed on."""
+    match ProvisioningModel(model):
+        case ProvisioningModel.ON_DEMAND | ProvisioningModel.FLEX_START:
+            return "Standard"
+        case ProvisioningModel.SPOT | ProvisioningModel.PREEMPTIBLE:
+            return "Dynamic"
+        case ProvisioningModel.RESERVED:
+            return "Committed"

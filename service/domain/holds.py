@@ -1,0 +1,188 @@
+"""Holds: what a node may still cost at worst, and whether a budget has room for one more. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from service.domain import catalog
+from service.domain.budgets import Budget
+from service.domain.clock import DAY, HOUR, rfc3339
+from service.domain.errors import BudgetExceeded
+from service.domain.estimate import sku_of
+from service.domain.money import usd
+from service.domain.node import Asked, NodeSpec, NodeState
+from service.domain.pricing import PriceBook
+from service.domain.window import Window
+
+_FAR = 10 * 366 * DAY
+"""Prices are looked at so far ahead: one that rises within the period is the worst case."""
+
+
+ROUNDING = 1
+"""Nano-dollars by which the rest of a usage may come to more than its own seconds: half of one that
+was rounded off what was posted, and half of one that is rounded up at its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """What is set aside for one node that has not ended.
+
+    `rate` is the worst case in nano-dollars an hour, None where a price is not known. `ttl` is its
+    time to live in seconds from its first READY, None where it has none. `unposted_since` is where
+    the part of its usage begins that the ledger does not hold yet; None where there is none.
+    """
+
+    node_id: str
+    rate: int | None
+    ttl: int | None
+    asked: Asked = Asked.PRESENT
+    state: str = NodeState.REQUESTED
+    ready_at: int | None = None
+    unposted_since: int | None = None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it stands still and is to stay so; then it costs nothing, and is asked anew
+        before it starts."""
+        return self.asked is Asked.STOPPED and self.state == NodeState.STOPPED
+
+    def left(self, window: Window, now: int) -> int | None:
+        """Nano-dollars that it may add to what the ledger holds for the window, at worst and
+        rounded up; None where a price is not known.
+
+        It shrinks as usage is posted, and ends with the node. The time to live counts from READY,
+        so while it is not that the whole of it lies ahead.
+        """
+        begin = now if self.unposted_since is None else min(now, self.unposted_since)
+        seconds = min(self._end(window, now), window.end) - max(begin, window.start)
+        if seconds <= 0:
+            return 0
+        if self.rate is None:
+            return None
+        return worst(self.rate, seconds) + (0 if self.unposted_since is None else ROUNDING)
+
+    def _end(self, window: Window, now: int) -> int:
+        if self.stopped:
+            return now
+        if self.ttl is None:
+            return window.end
+        return now + self.ttl if self.ready_at is None else max(now, self.ready_at + self.ttl)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A budget in its present window: what the ledger holds, and what is set aside for its nodes
+    (None where a price of one of them is not known)."""
+
+    budget: Budget
+    window: Window
+    spent: int
+    held: int | None
+
+    @property
+    def left(self) -> int | None:
+        """Nano-dollars that are neither spent nor set aside."""
+        return None if self.held is None else self.budget.amount - self.spent - self.held
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """The worst price of a wish in nano-dollars an hour, None where one is not known; `unpriced`
+    are the places without a price."""
+
+    hourly: int | None
+    unpriced: tuple[str, ...] = ()
+
+
+def worst(rate: int, seconds: int) -> int:
+    """Nano-dollars for seconds at an hourly rate, rounded up."""
+    return -(-rate * seconds // HOUR)
+
+
+def rate_of(spec: NodeSpec, book: PriceBook, now: int) -> Rate:
+    """The dearest of all that a node may be made of, wherever it may be, at every price that is
+    known for the time to come."""
+    rates: list[int] = []
+    unpriced: dict[str, None] = {}
+    for hardware in spec.possible:
+        accelerator = catalog.load().accelerators.get(hardware.accelerator_type)
+        for zone in hardware.zones:
+            prices = (
+                [None]
+                if accelerator is None
+                else [
+                    cut.price
+                    for cut in book.cuts(
+                        sku_of(accelerator, spec.provisioning_model, zone), now, now + _FAR
+                    )
+                ]
+            )
+            known = [one.per_chip_hour for one in prices if one is not None]
+            rates += [hardware.chips * one for one in known]
+            if len(known) < len(prices):
+                unpriced[f"{hardware.accelerator_type} in {zone}"] = None
+    return Rate(None if unpriced or not rates else max(rates), tuple(unpriced))
+
+
+def refusal(asked: Hold, rate: Rate, rooms: Sequence[Room], now: int) -> BudgetExceeded | None:
+    """Why a node cannot be had, by the budget that has the least room for it; None when it can.
+
+    With it, posted + held + this one would be more than an amount, or nobody could tell.
+    """
+    tight: tuple[int, BudgetExceeded] | None = None
+    for room in rooms:
+        wanted, left = asked.left(room.window, now), room.left
+        if wanted is None:
+            return _unpriced(room, rate)
+        if left is None:
+            return _unknown(room)
+        if wanted > left and (tight is None or left < tight[0]):
+            tight = left, _exceeded(room, asked, wanted, left)
+    return None if tight is None else tight[1]
+
+
+def _exceeded(room: Room, asked: Hold, wanted: int, left: int) -> BudgetExceeded:
+    budget, rate = room.budget, asked.rate or 1
+    longest = max(0, left) * HOUR // rate
+    resets = rfc3339(room.window.end)
+    fits = f"a ttl_seconds of at most {longest} would fit" if longest else "nothing fits"
+    return BudgetExceeded(
+        f"the budget {budget.name!r} has ${usd(max(0, left))} left until {resets}, and this node"
+        f" may cost ${usd(wanted)} by then; {fits}",
+        **_facts(room),
+        asked=usd(wanted),
+        left=usd(max(0, left)),
+        longest_ttl_seconds=longest,
+    )
+
+
+def _unpriced(room: Room, rate: Rate) -> BudgetExceeded:
+    places = list(rate.unpriced)[:20]
+    return BudgetExceeded(
+        f"the budget {room.budget.name!r} cannot tell what this node may cost: no price is known"
+        f" for {', '.join(places[:3]) or 'it'}; ask for places with a price, or add one",
+        **_facts(room),
+        asked=None,
+        unpriced=places,
+    )
+
+
+def _unknown(room: Room) -> BudgetExceeded:
+    return BudgetExceeded(
+        f"the budget {room.budget.name!r} cannot tell what is left of it: no price is known for one"
+        " of its nodes; add that price first",
+        **_facts(room),
+    )
+
+
+def _facts(room: Room) -> dict[str, object]:
+    budget = room.budget
+    return {
+        "budget": budget.name,
+        "budget_id": budget.id,
+        "amount": usd(budget.amount),
+        "spent": usd(room.spent),
+        "held": None if room.held is None else usd(room.held),
+        "resets_at": rfc3339(room.window.end),
+    }

@@ -1,0 +1,129 @@
+"""Messages to people outside: what they say, how they are signed, and when they are tried again."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from urllib.parse import urlsplit
+
+from service.domain.clock import DAY, HOUR
+from service.domain.errors import Rejected
+
+GIVE_UP_SECONDS = DAY
+"""How long a message is tried for."""
+
+FIRST_RETRY_SECONDS = 10
+MAX_URL = 2_000
+MAX_EMAILS = 20
+
+_EMAIL = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*")
+
+
+class Channel(StrEnum):
+    """How somebody is told."""
+
+    WEBHOOK = "webhook"
+    MAIL = "mail"
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """One message by one channel. It is due at `next_try_at`; None when it was sent or given up.
+    The id stays the same however often it is sent, so that a receiver can tell."""
+
+    id: str
+    budget_id: str
+    channel: Channel
+    subject: str
+    body: str
+    created_at: int
+    next_try_at: int | None
+    tries: int = 0
+    sent_at: int | None = None
+    last_error: str = ""
+
+
+def body_of(facts: Mapping[str, object]) -> str:
+    """The JSON that a webhook is sent."""
+    return json.dumps(facts, separators=(",", ":"), sort_keys=True)
+
+
+def text_of(body: str) -> str:
+    """The same for people."""
+    facts = json.loads(body)
+    budget = facts["budget"]
+    lines = [
+        f"{facts['message']}.",
+        "",
+        f"Budget:   {budget['name']} ({budget['scope']})",
+        f"Period:   {budget['period']}, {budget['starts_at']} to {budget['ends_at']}",
+        f"Amount:   ${budget['amount']}",
+        f"Spent:    ${facts['spent']}",
+        f"Held:     {'not known' if facts['held'] is None else '$' + facts['held']}",
+    ]
+    if facts["deletes_at"] is not None:
+        lines += ["", f"Nodes of this budget are deleted at {facts['deletes_at']}."]
+    return "\n".join([*lines, "", f"Message {facts['id']}, {facts['at']}", ""])
+
+
+def sign(secret: str, timestamp: int, body: bytes) -> str:
+    """`sha256=` and the HMAC of `timestamp.body`: what the receiver computes as well."""
+    message = f"{timestamp}.".encode() + body
+    return f"sha256={hmac.new(secret.encode(), message, hashlib.sha256).hexdigest()}"
+
+
+def retry_at(one: Notification, now: int) -> int | None:
+    """When it is tried again after a failure, ever later; None when its day is over."""
+    delay = min(HOUR, FIRST_RETRY_SECONDS * 2 ** min(one.tries, 10))
+    return now + delay if now + delay < one.created_at + GIVE_UP_SECONDS else None
+
+
+def check_webhook(url: str, secret: str) -> None:
+    """Raise Rejected for what is no address to send to. Where it leads is looked at when it is
+    sent."""
+    if not url:
+        if secret:
+            raise Rejected("a webhook_secret needs a webhook", field="webhook_secret")
+        return
+    try:
+        parts = urlsplit(url)
+        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        named = parts.username is None and parts.password is None
+    except ValueError:
+        fine = named = False
+    plain = url.isascii() and url.isprintable() and " " not in url and len(url) <= MAX_URL
+    if not (fine and named and plain):
+        raise Rejected(
+            "the webhook has to be an address as in https://hooks.example.com/budgets: http or"
+            " https, and no user or password in it",
+            field="webhook",
+        )
+    if not secret:
+        raise Rejected(
+            "a webhook needs a webhook_secret of at least 16 characters, which signs what it gets",
+            field="webhook_secret",
+        )
+
+
+def check_emails(emails: tuple[str, ...]) -> None:
+    """Raise Rejected for what is no plain address."""
+    if len(emails) > MAX_EMAILS:
+        raise Rejected(f"at most {MAX_EMAILS} addresses", field="emails")
+    for one in emails:
+        if len(one) > 254 or not _EMAIL.fullmatch(one):
+            raise Rejected(
+                f"{one[:80]!r} is no e-mail address; write it as ada@example.com", field="emails"
+            )
+
+
+def origin_of(url: str) -> str:
+    """Scheme and host of an address: its path may hold a secret, and is never shown again."""
+    if not url:
+        return ""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}{'/...' if parts.path.strip('/') else ''}"

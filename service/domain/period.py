@@ -1,0 +1,72 @@
+"""Billing periods: calendar months in UTC that are open, then provisional, then closed for ever."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from service.domain.clock import HOUR
+from service.domain.errors import Rejected
+
+GRACE = 72 * HOUR
+"""Seconds after its end in which a month still takes what becomes known late about it."""
+
+
+class PeriodState(StrEnum):
+    """What may still become of a month's sum."""
+
+    OPEN = "open"
+    """It is not over."""
+
+    PROVISIONAL = "provisional"
+    """It is over; what becomes known late still goes into it."""
+
+    CLOSED = "closed"
+    """Its sum never changes again: corrections of it go into the month in which they are made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """One month: the half-open seconds [start, end)."""
+
+    start: int
+    end: int
+
+    @property
+    def name(self) -> str:
+        """As in `2026-11`."""
+        return datetime.fromtimestamp(self.start, UTC).strftime("%Y-%m")
+
+    def state(self, now: int) -> PeriodState:
+        """What it is at that instant; it follows from the clock alone."""
+        if now < self.end:
+            return PeriodState.OPEN
+        return PeriodState.PROVISIONAL if now < self.end + GRACE else PeriodState.CLOSED
+
+
+def period_of(instant: int) -> Period:
+    """The month that an instant lies in."""
+    first = datetime.fromtimestamp(instant, UTC).replace(
+        day=1, hour=0, minute=0, second=0, microsecond=0
+    )
+    following = first.replace(year=first.year + first.month // 12, month=first.month % 12 + 1)
+    return Period(int(first.timestamp()), int(following.timestamp()))
+
+
+def period_named(name: str) -> Period:
+    """The month of that name, `2026-11`; Rejected when it is none."""
+    match = re.fullmatch(r"([0-9]{4})-(0[1-9]|1[0-2])", name)
+    if match is None or not 1970 <= int(match[1]) <= 8999:
+        raise Rejected(f"{name[:80]!r} is not a month; write it as 2026-11", field="period")
+    return period_of(int(datetime(int(match[1]), int(match[2]), 1, tzinfo=UTC).timestamp()))
+
+
+def billed_in(charged: int, now: int) -> int | None:
+    """The first second of the month that a charge of the instant `charged` goes into when it is
+    posted `now`; None where that is the month of the charge itself, which is the rule."""
+    own = period_of(charged)
+    if own.state(now) is not PeriodState.CLOSED:
+        return None
+    return period_of(now).start

@@ -1,0 +1,74 @@
+"""Who is charged for each node, from when on; only added to."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, bindparam, insert, or_, select
+
+from service.domain.attribution import Attribution
+from service.store.rows import dumps, loads
+from service.store.tables import attributions, usage
+
+_FIELDS = ("node_id", "since", "owner", "team", "job", "labels")
+_COLUMNS = [attributions.c[name] for name in _FIELDS]
+_OF_NODE = (
+    select(*_COLUMNS)
+    .where(attributions.c.node_id == bindparam("node"))
+    .order_by(attributions.c.since)
+)
+
+
+class Attributions:
+    """Segments by node. The first begins with the node, so that none is ever without one."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, one: Attribution, now: int) -> None:
+        """Write down whose a node is from `one.since` on."""
+        values = {name: getattr(one, name) for name in _FIELDS}
+        values |= {"labels": dumps(dict(one.labels)), "recorded_at": now}
+        self._connection.execute(insert(attributions).values(**values))
+
+    def of(self, node_id: str) -> tuple[Attribution, ...]:
+        """All of a node, first to last."""
+        return tuple(map(_read, self._connection.execute(_OF_NODE, {"node": node_id})))
+
+    def of_each(self, node_ids: Sequence[str]) -> Mapping[str, tuple[Attribution, ...]]:
+        """The same for a few nodes at once."""
+        statement = select(*_COLUMNS).where(attributions.c.node_id.in_(node_ids))
+        return self._by_node(statement)
+
+    def used_in(self, start: int, end: int) -> Mapping[str, tuple[Attribution, ...]]:
+        """Those of every node that was billed in [start, end)."""
+        used = (
+            select(usage.c.node_id)
+            .where(usage.c.start_at < end)
+            .where(or_(usage.c.end_at.is_(None), usage.c.end_at > start))
+        )
+        return self._by_node(select(*_COLUMNS).where(attributions.c.node_id.in_(used)))
+
+    def labelled(self, keys: Sequence[str]) -> Mapping[tuple[str, int], Mapping[str, str]]:
+        """The labels of each segment that has one of these, by node and beginning."""
+        columns = attributions.c
+        mentions = or_(*(columns.labels.contains(dumps(key), autoescape=True) for key in keys))
+        statement = select(columns.node_id, columns.since, columns.labels).where(mentions)
+        return {
+            (row.node_id, row.since): loads(row.labels, dict[str, str])
+            for row in self._connection.execute(statement)
+        }
+
+    def _by_node(self, statement: Select[Any]) -> Mapping[str, tuple[Attribution, ...]]:
+        found: dict[str, list[Attribution]] = defaultdict(list)
+        ordered = statement.order_by(attributions.c.node_id, attributions.c.since)
+        for row in self._connection.execute(ordered):
+            found[row.node_id].append(_read(row))
+        return {node_id: tuple(ones) for node_id, ones in found.items()}
+
+
+def _read(row: Row[Any]) -> Attribution:
+    values = dict(zip(_FIELDS, row, strict=True))
+    return Attribution(**{**values, "labels": loads(values["labels"], dict[str, str])})

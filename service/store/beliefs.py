@@ -1,0 +1,58 @@
+"""What was believed of usage, and when: each version is kept, the newest is what counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, insert, select
+
+from service.domain.metering import Usage
+from service.store.tables import beliefs
+
+_OF_USAGE = {
+    "start_at": "start",
+    "start_hi": "start_hi",
+    "start_evidence": "start_evidence",
+    "end_at": "end",
+    "end_lo": "end_lo",
+    "end_evidence": "end_evidence",
+    "free": "free",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """One version of what is believed of a usage; instants in whole UTC seconds."""
+
+    usage_id: str
+    start_at: int
+    start_hi: int
+    start_evidence: str
+    end_at: int | None
+    end_lo: int | None
+    end_evidence: str | None
+    free: str
+    recorded_at: int
+
+
+_COLUMNS = [beliefs.c[name] for name in Belief.__dataclass_fields__]
+
+
+class Beliefs:
+    """Versions by usage; only added to."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, usage: Usage, now: int) -> None:
+        """Write down what is believed from now on."""
+        values = {column: getattr(usage, name) for column, name in _OF_USAGE.items()}
+        self._connection.execute(
+            insert(beliefs).values(usage_id=usage.id, recorded_at=now, **values)
+        )
+
+    def of(self, usage_id: str) -> Sequence[Belief]:
+        """Every version, first to last."""
+        statement = select(*_COLUMNS).where(beliefs.c.usage_id == usage_id).order_by(beliefs.c.id)
+        return [Belief(*row) for row in self._connection.execute(statement)]

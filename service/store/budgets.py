@@ -1,0 +1,191 @@
+"""Budgets: one row each, guarded by its version, and what was refused under them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, delete, insert, select, update
+
+from service.domain.budgets import Budget, OnExceeded, Period, Scope, Threshold
+from service.domain.clock import DAY
+from service.domain.errors import Conflict, NotFound, Rejected, StaleVersion
+from service.store.rows import dumps, loads
+from service.store.tables import alerts, budgets, notifications, refusals
+
+_KEPT_SECONDS = 30 * DAY
+"""How long a refusal is remembered."""
+
+_OURS = ("checked_at", "request_key", "request_digest")
+_COLUMNS = [column for column in budgets.c if column.name not in _OURS]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A node that a budget had no room for."""
+
+    at: int
+    message: str
+
+
+class Budgets:
+    """Every budget, by id and by whether it can say no."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, budget: Budget, key: str | None = None, digest: str = "") -> None:
+        """Write a new one. Raises Rejected where the name is taken."""
+        self._check_name(budget)
+        row = _row(budget) | {"checked_at": 0, "request_key": key, "request_digest": digest}
+        self._connection.execute(insert(budgets).values(**row))
+
+    def save(self, budget: Budget) -> Budget:
+        """Write a changed one; answers it with its new version. Raises StaleVersion when someone
+        else wrote it since it was read, Rejected where the name is taken."""
+        self._check_name(budget)
+        after = replace(budget, version=budget.version + 1)
+        changed = self._connection.execute(
+            update(budgets)
+            .where(budgets.c.id == budget.id, budgets.c.version == budget.version)
+            .values(**_row(after), checked_at=0)
+        )
+        if changed.rowcount != 1:
+            raise StaleVersion(f"budget {budget.name!r} was changed by someone else just now")
+        return after
+
+    def remove(self, budget: Budget) -> None:
+        """Take it away, with all that was kept for it; what was not sent yet stays unsent."""
+        for table in (notifications, alerts, refusals):
+            self._connection.execute(delete(table).where(table.c.budget_id == budget.id))
+        self._connection.execute(delete(budgets).where(budgets.c.id == budget.id))
+
+    def get(self, budget_id: str, *, locked: bool = False) -> Budget:
+        """The budget, held until the commit where it is `locked`; raises NotFound."""
+        statement = select(*_COLUMNS).where(budgets.c.id == budget_id)
+        if locked:
+            statement = statement.with_for_update()
+        row = self._connection.execute(statement).mappings().one_or_none()
+        if row is None:
+            raise NotFound(f"there is no budget {budget_id[:80]!r}; GET /v1/budgets lists them")
+        return _read(row)
+
+    def all(self) -> Sequence[Budget]:
+        """All of them, by name."""
+        rows = self._connection.execute(select(*_COLUMNS).order_by(budgets.c.name))
+        return list(map(_read, rows.mappings()))
+
+    def capping(self) -> Sequence[Budget]:
+        """Those that can say no."""
+        statement = select(*_COLUMNS).where(budgets.c.on_exceeded != OnExceeded.NOTIFY)
+        return list(map(_read, self._connection.execute(statement).mappings()))
+
+    def locked(self, ids: Sequence[str]) -> Sequence[Budget]:
+        """Those, held until the commit, so that only one at a time finds out whether there is room.
+        Always in the same order, so that no two wait for each other."""
+        statement = select(*_COLUMNS).where(budgets.c.id.in_(ids)).order_by(budgets.c.id)
+        rows = self._connection.execute(statement.with_for_update())
+        return list(map(_read, rows.mappings()))
+
+    def asked_before(self, key: str, digest: str) -> Budget | None:
+        """The budget that this key has led to. Raises Conflict when that was for something else."""
+        statement = select(*_COLUMNS, budgets.c.request_digest).where(budgets.c.request_key == key)
+        row = self._connection.execute(statement).mappings().one_or_none()
+        if row is None:
+            return None
+        if row["request_digest"] != digest:
+            raise Conflict("this Idempotency-Key was used for another request; take a new one")
+        return _read(row)
+
+    def claim(self, budget_id: str, now: int, period: int) -> bool:
+        """Whether the caller is to look at it now: nobody else did within the period."""
+        claimed = self._connection.execute(
+            update(budgets)
+            .where(budgets.c.id == budget_id, budgets.c.checked_at <= now - period)
+            .values(checked_at=now)
+        )
+        return claimed.rowcount == 1
+
+    def refuse(self, budget_id: str, refusal: Refusal) -> None:
+        """Remember that it said no."""
+        old = refusals.c.at < refusal.at - _KEPT_SECONDS
+        self._connection.execute(delete(refusals).where(refusals.c.budget_id == budget_id, old))
+        self._connection.execute(
+            insert(refusals).values(budget_id=budget_id, at=refusal.at, message=refusal.message)
+        )
+
+    def refusals(self, budget_id: str, limit: int) -> Sequence[Refusal]:
+        """What it refused last, the latest first."""
+        statement = (
+            select(refusals.c.at, refusals.c.message)
+            .where(refusals.c.budget_id == budget_id)
+            .order_by(refusals.c.id.desc())
+            .limit(limit)
+        )
+        return [Refusal(*row) for row in self._connection.execute(statement)]
+
+    def _check_name(self, budget: Budget) -> None:
+        statement = select(budgets.c.id).where(
+            budgets.c.name == budget.name, budgets.c.id != budget.id
+        )
+        other = self._connection.execute(statement).scalar_one_or_none()
+        if other is not None:
+            raise Rejected(
+                f"a budget named {budget.name!r} is there already; take another name, or change"
+                " that one",
+                field="name",
+                budget_id=other,
+            )
+
+
+def _row(budget: Budget) -> dict[str, Any]:
+    scope = budget.scope
+    key, value = scope.label or (None, None)
+    return {
+        "id": budget.id,
+        "name": budget.name,
+        "project": scope.project,
+        "team": scope.team,
+        "owner": scope.owner,
+        "job": scope.job,
+        "label_key": key,
+        "label_value": value,
+        "amount": budget.amount,
+        "period": budget.period,
+        "tz": budget.tz,
+        "created_at": budget.created_at,
+        "thresholds": dumps(budget.thresholds),
+        "on_exceeded": budget.on_exceeded,
+        "start": budget.start,
+        "end": budget.end,
+        "burn_rate": budget.burn_rate,
+        "grace_seconds": budget.grace_seconds,
+        "webhook": budget.webhook,
+        "secret": budget.secret,
+        "emails": dumps(budget.emails),
+        "version": budget.version,
+    }
+
+
+def _read(row: RowMapping) -> Budget:
+    label = None if row["label_key"] is None else (row["label_key"], row["label_value"])
+    return Budget(
+        id=row["id"],
+        name=row["name"],
+        scope=Scope(row["project"], row["team"], row["owner"], row["job"], label),
+        amount=row["amount"],
+        period=Period(row["period"]),
+        tz=row["tz"],
+        created_at=row["created_at"],
+        thresholds=loads(row["thresholds"], tuple[Threshold, ...]),
+        on_exceeded=OnExceeded(row["on_exceeded"]),
+        start=row["start"],
+        end=row["end"],
+        burn_rate=row["burn_rate"],
+        grace_seconds=row["grace_seconds"],
+        webhook=row["webhook"],
+        secret=row["secret"],
+        emails=loads(row["emails"], tuple[str, ...]),
+        version=row["version"],
+    )

@@ -1,0 +1,173 @@
+"""Charges: the ledger beside what it is about, read as a stream however long it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, select
+
+from service.domain.charge import Charge, Resource, tags_of
+from service.domain.clock import HOUR, floor_to
+from service.domain.metering import WHOLE
+from service.domain.node import Architecture, NodeSpec, Place
+from service.domain.pricing import Price
+from service.store.attributions import Attributions
+from service.store.rows import loads
+from service.store.tables import ledger, nodes, placements, usage
+
+CHUNK = 1_000
+"""Rows that are in memory at a time."""
+
+_KEPT = 10_000
+"""Intervals whose resource is remembered at most."""
+
+_ROW = select(
+    ledger.c.usage_id,
+    ledger.c.node_id,
+    ledger.c.since,
+    ledger.c.charge_start,
+    ledger.c.charge_end,
+    ledger.c.key,
+    ledger.c.chip_seconds,
+    ledger.c.price_id,
+    ledger.c.price_nanos,
+    ledger.c.amount_nanos,
+    ledger.c.currency,
+    ledger.c.period,
+    ledger.c.list_price_nanos,
+    ledger.c.list_nanos,
+).order_by(ledger.c.hour, ledger.c.charge_start, ledger.c.node_id)
+PriceOf = Callable[[str], Price | None]
+"""Answers the price of an id; None where none is known."""
+
+_RESOURCES = (
+    select(
+        usage.c.id,
+        usage.c.node_id,
+        usage.c.project,
+        usage.c.zone,
+        usage.c.generation,
+        usage.c.accelerator_type,
+        usage.c.model,
+        usage.c.slice,
+        usage.c.start_at,
+        nodes.c.name,
+        nodes.c.cloud_id,
+        nodes.c.spec,
+    )
+    .join(nodes, nodes.c.id == usage.c.node_id)
+    .where(usage.c.id.in_(bindparam("ids", expanding=True)))
+)
+_PLACEMENTS = (
+    select(
+        placements.c.node_id,
+        placements.c.zone,
+        placements.c.cloud_id,
+        placements.c.started_at,
+    )
+    .where(placements.c.node_id.in_(bindparam("ids", expanding=True)))
+    .order_by(placements.c.node_id, placements.c.attempt)
+)
+
+
+class Charges:
+    """The entries of the ledger as a bill needs them."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._attributions = Attributions(connection)
+
+    def billed(self, start: int, end: int, price_of: PriceOf) -> Iterator[Charge]:
+        """What is billed in [start, end), by start and node: first the corrections of months that
+        were closed before they were made, which are billed with the month in which they were, then
+        the charges that begin in the window.
+
+        Only a chunk is in memory at a time; the transaction has to stay open until the end.
+        """
+        corrections = _ROW.where(ledger.c.period >= start, ledger.c.period < end)
+        charges = _ROW.where(
+            ledger.c.period.is_(None),
+            ledger.c.hour >= floor_to(start, HOUR),
+            ledger.c.hour < end,
+            ledger.c.charge_start >= start,
+            ledger.c.charge_start < end,
+        )
+        subjects = _Subjects(self._connection, self._attributions)
+        for statement in (corrections, charges):
+            streamed = self._connection.execution_options(yield_per=CHUNK).execute(statement)
+            for chunk in streamed.partitions():
+                subjects.learn(chunk)
+                for row in chunk:
+                    yield _read(row, subjects, price_of)
+
+
+class _Subjects:
+    """What the rows of the ledger are about, read a chunk at a time and remembered for a while."""
+
+    def __init__(self, connection: Connection, attributions: Attributions) -> None:
+        self._connection = connection
+        self._attributions = attributions
+        self.resources: dict[str, Resource] = {}
+        self.tags: dict[tuple[str, int], str] = {}
+
+    def learn(self, chunk: Sequence[Any]) -> None:
+        """Have the resource and the tags of every row at hand."""
+        if len(self.resources) + len(self.tags) > _KEPT:
+            self.resources.clear()
+            self.tags.clear()
+        new = {row.usage_id for row in chunk} - self.resources.keys()
+        if new:
+            self._learn_resources(sorted(new))
+        unknown = {row.node_id for row in chunk if (row.node_id, row.since) not in self.tags}
+        if unknown:
+            for node_id, whose in self._attributions.of_each(sorted(unknown)).items():
+                self.tags.update({(node_id, one.since): tags_of(one) for one in whose})
+
+    def _learn_resources(self, usage_ids: Sequence[str]) -> None:
+        found = self._connection.execute(_RESOURCES, {"ids": usage_ids}).all()
+        ids = sorted({row.node_id for row in found})
+        attempts: dict[str, list[Any]] = {}
+        for attempt in self._connection.execute(_PLACEMENTS, {"ids": ids}):
+            attempts.setdefault(attempt.node_id, []).append(attempt)
+        for row in found:
+            cloud_id = _cloud_id(row, attempts.get(row.node_id, ()))
+            self.resources[row.id] = _resource(row, cloud_id)
+
+
+def _cloud_id(interval: Any, attempts: Sequence[Any]) -> str:
+    """What the cloud called the node then: it may have been placed anew since."""
+    there = [one for one in attempts if one.zone == interval.zone]
+    before = [one for one in there if one.started_at <= interval.start_at]
+    name = (before[-1] if before else there[0]).cloud_id if there else interval.cloud_id
+    return str(name) if interval.slice == WHOLE else f"{name}-{interval.slice}"
+
+
+def _resource(row: Any, cloud_id: str) -> Resource:
+    spec = loads(row.spec, NodeSpec)
+    return Resource(
+        path=Place(row.project, row.zone, cloud_id).path,
+        name=row.name if row.slice == WHOLE else f"{row.name}-{row.slice}",
+        legacy=spec.architecture is Architecture.NODE,
+        project=row.project,
+        zone=row.zone,
+        generation=row.generation,
+        accelerator_type=row.accelerator_type,
+        model=row.model,
+        reservation=spec.reservation,
+    )
+
+
+def _read(row: Any, subjects: _Subjects, price_of: PriceOf) -> Charge:
+    usage_id, node_id, since, start, end, key, chip_seconds, price_id, *money = row
+    return Charge(
+        subjects.resources[usage_id],
+        subjects.tags[node_id, since],
+        start,
+        end,
+        int(key.rpartition("/")[2]),
+        chip_seconds,
+        price_id,
+        price_of(price_id),
+        *money,
+    )

@@ -1,0 +1,161 @@
+"""Holds: what is set aside for nodes that have not ended, and what the ledger holds beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    FromClause,
+    Select,
+    Table,
+    and_,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    true,
+    update,
+)
+
+from service.domain.budgets import Scope
+from service.domain.clock import DAY, HOUR, floor_to
+from service.domain.holds import Hold
+from service.domain.money import MAX_NANOS
+from service.domain.node import Asked
+from service.domain.window import Window
+from service.store.rows import dumps
+from service.store.tables import attributions, daily_costs, holds, ledger, node_days, nodes, usage
+
+_UNPOSTED = (
+    select(func.min(usage.c.posted_until))
+    .where(usage.c.node_id == nodes.c.id, or_(usage.c.end_at.is_(None), usage.c.dirty))
+    .scalar_subquery()
+)
+_HOLD = (
+    nodes.c.id,
+    holds.c.rate_nanos,
+    holds.c.ttl_seconds,
+    nodes.c.asked,
+    nodes.c.state,
+    nodes.c.ready_at,
+    _UNPOSTED,
+    holds.c.placed_at,
+)
+_ASKED = {one.value: one for one in Asked}
+_SAID = ("project", "team", "owner", "job")
+
+
+class Holds:
+    """One row for each node that was asked for; it counts until the node has ended."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def place(self, hold: Hold, now: int) -> None:
+        """Set aside what a node may cost, in place of what was set aside for it before."""
+        rate = None if hold.rate is None else min(hold.rate, MAX_NANOS)
+        values = {"rate_nanos": rate, "ttl_seconds": hold.ttl, "placed_at": now}
+        changed = update(holds).where(holds.c.node_id == hold.node_id).values(**values)
+        if self._connection.execute(changed).rowcount == 0:
+            self._connection.execute(insert(holds).values(node_id=hold.node_id, **values))
+
+    def open(self, scopes: Sequence[Scope]) -> Sequence[tuple[Hold, tuple[bool, ...], bool]]:
+        """Those that count in any of the scopes: the hold, whether it does in each, and whether it
+        was ever placed; for one that was not, rate and time to live are not known here."""
+        conditions = [_of_node(scope) for scope in scopes]
+        statement = (
+            select(*_HOLD, *conditions)
+            .select_from(nodes.outerjoin(holds, holds.c.node_id == nodes.c.id))
+            .where(nodes.c.ended_at.is_(None), or_(*conditions))
+        )
+        return [
+            (
+                Hold(row[0], row[1], row[2], _ASKED[row[3]], row[4], row[5], row[6]),
+                tuple(row[8:]),
+                row[7] is not None,
+            )
+            for row in self._connection.execute(statement)
+        ]
+
+    def placed(self, project: str) -> Sequence[Hold]:
+        """Those of a project that were placed and count."""
+        return [hold for hold, _, placed in self.open([Scope(project=project)]) if placed]
+
+    def posted(self, scope: Scope, window: Window) -> int:
+        """Nano-dollars that the ledger holds for a window. The hour in which it begins counts as a
+        whole where a time zone cuts it: that can only say too much."""
+        first, last = -(-window.start // DAY) * DAY, floor_to(window.end, DAY)
+        if first >= last:
+            return self._sum(_hours(scope, floor_to(window.start, HOUR), window.end))
+        parts = [_days(scope, first, last)]
+        if window.start < first:
+            parts.append(_hours(scope, floor_to(window.start, HOUR), first))
+        if last < window.end:
+            parts.append(_hours(scope, last, window.end))
+        return sum(map(self._sum, parts))
+
+    def _sum(self, statement: Select[Any]) -> int:
+        return int(self._connection.execute(statement).scalar_one() or 0)
+
+
+def _of_node(scope: Scope) -> ColumnElement[bool]:
+    """Whether a node counts, as it is charged now."""
+    pairs = ((nodes.c[name], getattr(scope, name)) for name in ("project", "team", "owner"))
+    found = [column == value for column, value in pairs if value is not None]
+    if scope.label is not None:
+        found.append(_mentions(nodes, scope.label))
+    if scope.job is not None:
+        job = (
+            select(attributions.c.job)
+            .where(attributions.c.node_id == nodes.c.id)
+            .order_by(attributions.c.since.desc())
+            .limit(1)
+            .scalar_subquery()
+        )
+        found.append(job == scope.job)
+    return and_(literal(value=True), *found)
+
+
+def _days(scope: Scope, start: int, end: int) -> Select[Any]:
+    """By the rollup; the finer one where a label has to be looked at."""
+    if scope.label is None:
+        table, source, who = daily_costs, daily_costs, daily_costs
+        return _summed(scope, table, source, who).where(table.c.day >= start, table.c.day < end)
+    return _summed(scope, node_days, _with_labels(node_days), attributions).where(
+        node_days.c.day >= start, node_days.c.day < end
+    )
+
+
+def _hours(scope: Scope, start: int, end: int) -> Select[Any]:
+    source: FromClause = ledger if scope.label is None else _with_labels(ledger)
+    return _summed(scope, ledger, source, ledger).where(ledger.c.hour >= start, ledger.c.hour < end)
+
+
+def _summed(scope: Scope, table: Table, source: FromClause, who: Table) -> Select[Any]:
+    statement = select(func.sum(table.c.amount_nanos)).select_from(source)
+    for name in _SAID:
+        value = getattr(scope, name)
+        if value is not None:
+            of = table if name == "project" else who
+            statement = statement.where(of.c[name] == value)
+    return statement.where(true() if scope.label is None else _mentions(attributions, scope.label))
+
+
+def _with_labels(table: Table) -> FromClause:
+    return table.join(
+        attributions,
+        and_(
+            attributions.c.node_id == table.c.node_id,
+            attributions.c.since == table.c.since,
+        ),
+    )
+
+
+def _mentions(table: Table, label: tuple[str, str]) -> ColumnElement[bool]:
+    """Labels are kept as one JSON text in which a pair is always spelled the same."""
+    key, value = label
+    return table.c.labels.contains(f"{dumps(key)}:{dumps(value)}", autoescape=True)

@@ -1,0 +1,256 @@
+"""Budgets over HTTP: set, seen, changed, kept to, and taken away."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from service.domain.budgets import Who
+from service.domain.clock import HOUR
+from tests import factories
+from tests.hands import NOON
+
+BODY = {
+    "name": "vision monthly",
+    "scope": {"team": "vision"},
+    "amount": "100",
+    "period": "month",
+    "thresholds": [50, {"percent": 100, "of": "forecast"}],
+    "on_exceeded": "refuse",
+}
+HOOK = {
+    "webhook": "https://hooks.example.com/private-path",
+    "webhook_secret": "geheim-geheim-geheim",
+}
+
+
+@pytest.fixture
+def put(client):
+    """Set a budget; answers its document."""
+
+    def request(**changes):
+        body = {key: one for key, one in (BODY | changes).items() if one is not ...}
+        answer = client.post("/v1/budgets", json=body)
+        assert answer.status_code == 201, answer.text
+        return answer.json()
+
+    return request
+
+
+def test_a_budget_is_answered_with_how_it_stands(client, put):
+    made = put()
+    assert made["scope"] == {
+        "project": None,
+        "team": "vision",
+        "owner": None,
+        "job": None,
+        "label": None,
+    }
+    assert (made["amount"], made["currency"]) == ("100.000000000", "USD")
+    assert made["thresholds"] == [
+        {"percent": 50, "of": "actual"},
+        {"percent": 100, "of": "forecast"},
+    ]
+    assert (made["starts_at"], made["ends_at"]) == ("2026-11-01T00:00:00Z", "2026-12-01T00:00:00Z")
+    assert (made["spent"], made["held"], made["left"]) == (
+        "0.000000000",
+        "0.000000000",
+        "100.000000000",
+    )
+    assert (made["percent"], made["forecast"], made["version"]) == (0, None, 1)
+    detail = client.get(f"/v1/budgets/{made['id']}").json()
+    assert detail == made | {"refusals": [], "notifications": []}
+    assert client.get("/v1/budgets").json() == {"budgets": [made], "next_page_token": ""}
+
+
+def test_a_node_over_the_cap_is_refused_with_what_would_fit(client, put, ask):
+    made = put()
+    ask(ttl_seconds=10 * HOUR)
+    answer = client.post(
+        "/v1/nodes",
+        json={
+            "accelerator_type": "v5litepod-8",
+            "zone": "us-west4-a",
+            "team": "vision",
+            "ttl_seconds": HOUR,
+        },
+    )
+    assert answer.status_code == 403
+    problem = answer.json()
+    assert problem["type"].endswith(":budget-exceeded")
+    assert problem["budget_id"] == made["id"]
+    assert (problem["asked"], problem["held"], problem["left"]) == (
+        "9.600000000",
+        "96.000000000",
+        "4.000000000",
+    )
+    assert problem["longest_ttl_seconds"] == 1_500
+    detail = client.get(f"/v1/budgets/{made['id']}").json()
+    assert detail["held"] == "96.000000000"
+    assert [one["message"] for one in detail["refusals"]] == [problem["detail"]]
+    ask(ttl_seconds=1_500)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "said"),
+    [
+        ({"amount": "0"}, "amount", "more than 0"),
+        ({"amount": "-5"}, "amount", "more than 0"),
+        ({"amount": "much"}, "amount", "not an amount"),
+        ({"amount": "1.0000000001"}, "amount", "more than nine"),
+        ({"amount": "99999999999"}, "amount", "more than an amount can hold"),
+        ({"amount": 5}, "amount", "string"),
+        ({"currency": "EUR"}, "currency", "say USD"),
+        ({"period": "fortnight"}, "period", "should be"),
+        ({"period": "custom"}, "end", "needs an end"),
+        ({"start": "2026-11-05", "end": "2026-11-04"}, "end", "before it starts"),
+        ({"end": "soon"}, "end", "no instant"),
+        ({"tz": "Mars/Olympus"}, "tz", "not a time zone"),
+        ({"scope": {"planet": "mars"}}, "scope.planet", "known fields are"),
+        ({"scope": {"label": "run"}}, "scope.label", "key:value"),
+        ({"scope": {"label": "RUN:17"}}, "labels", "not allowed"),
+        ({"scope": {"team": ""}}, "scope.team", "at least 1"),
+        ({"thresholds": [0]}, "thresholds", "out of range"),
+        ({"thresholds": [1_001]}, "thresholds", "out of range"),
+        ({"thresholds": [80, 80]}, "thresholds", "twice"),
+        ({"on_exceeded": "panic"}, "on_exceeded", "should be"),
+        ({"burn_rate": 1}, "burn_rate", "between 2 and 100"),
+        ({"grace_seconds": -1}, "grace_seconds", "between 0 and"),
+        ({"webhook": "https://hooks.example.com"}, "webhook_secret", "16 characters"),
+        ({**HOOK, "webhook": "ftp://x"}, "webhook", "http"),
+        ({**HOOK, "webhook_secret": "short"}, "webhook_secret", "at least 16"),
+        ({"emails": ["ada"]}, "emails", "no e-mail address"),
+        ({"name": ""}, "name", "at least 1"),
+        ({"color": "red"}, "color", "unknown field"),
+    ],
+)
+def test_a_budget_that_makes_no_sense_is_refused_with_its_field(client, changes, field, said):
+    answer = client.post("/v1/budgets", json=BODY | changes)
+    assert answer.status_code == 422
+    problem = answer.json()
+    named = problem.get("field") or problem["errors"][0]["field"]
+    assert named.startswith(field)
+    assert said in problem["detail"]
+    assert client.get("/v1/budgets").json()["budgets"] == []
+
+
+def test_a_name_is_taken_once(client, put):
+    made = put()
+    answer = client.post("/v1/budgets", json=BODY)
+    assert answer.status_code == 422
+    assert (answer.json()["field"], answer.json()["budget_id"]) == ("name", made["id"])
+
+
+def test_the_same_wish_with_the_same_key_is_one_budget(client):
+    key = {"Idempotency-Key": "k-1"}
+    first = client.post("/v1/budgets", json=BODY, headers=key)
+    again = client.post("/v1/budgets", json=BODY, headers=key)
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert first.json()["id"] == again.json()["id"]
+    assert again.headers["Idempotency-Hit"] == "true"
+    assert first.headers["Location"] == f"/v1/budgets/{first.json()['id']}"
+    other = client.post("/v1/budgets", json=BODY | {"amount": "7"}, headers=key)
+    assert other.status_code == 409
+
+
+def test_secrets_are_never_shown_again(client, put):
+    made = put(**HOOK)
+    for answer in (
+        client.get("/v1/budgets"),
+        client.get(f"/v1/budgets/{made['id']}"),
+        client.patch(f"/v1/budgets/{made['id']}", json={"amount": "7"}),
+        client.delete(f"/v1/budgets/{made['id']}"),
+    ):
+        assert "geheim" not in answer.text
+        assert "private-path" not in answer.text
+        assert "https://hooks.example.com/..." in answer.text
+
+
+def test_only_what_is_said_is_changed(client, put):
+    made = put(**HOOK)
+    path = f"/v1/budgets/{made['id']}"
+    answer = client.patch(path, json={"amount": "250.5", "thresholds": [90], "tz": "Asia/Tokyo"})
+    assert answer.status_code == 200
+    after = answer.json()
+    assert (after["amount"], after["version"]) == ("250.500000000", 2)
+    assert after["thresholds"] == [{"percent": 90, "of": "actual"}]
+    assert after["starts_at"] == "2026-10-31T15:00:00Z"
+    assert (after["name"], after["scope"], after["webhook"]) == (
+        made["name"],
+        made["scope"],
+        made["webhook"],
+    )
+    cleared = client.patch(path, json={"scope": None, "webhook": None, "thresholds": None}).json()
+    assert cleared["scope"]["team"] is None
+    assert (cleared["webhook"], cleared["thresholds"]) == ("", [])
+    same = client.patch(path, json={})
+    assert same.json()["version"] == cleared["version"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({"amount": "0"}, 422),
+        ({"amount": None}, 422),
+        ({"name": "other"}, 422),
+        ({"period": "custom"}, 422),
+        ({"nonsense": 1}, 422),
+    ],
+)
+def test_a_change_that_makes_no_sense_changes_nothing(client, put, changes, status):
+    put(name="other")
+    made = put()
+    path = f"/v1/budgets/{made['id']}"
+    assert client.patch(path, json=changes).status_code == status
+    assert client.get(path).json()["version"] == 1
+
+
+def test_a_version_that_is_not_the_present_one_is_not_changed(client, put):
+    path = f"/v1/budgets/{put()['id']}"
+    tag = {"If-Match": client.get(path).headers["ETag"]}
+    assert client.patch(path, json={"amount": "7"}, headers=tag).headers["ETag"] == '"2"'
+    assert client.patch(path, json={"amount": "8"}, headers=tag).status_code == 412
+    assert client.delete(path, headers=tag).status_code == 412
+    assert client.delete(path, headers={"If-Match": '"2"'}).status_code == 200
+
+
+def test_what_is_taken_away_refuses_nobody(client, put, ask):
+    made = put(amount="1")
+    gone = client.delete(f"/v1/budgets/{made['id']}")
+    assert gone.json()["name"] == made["name"]
+    ask()
+    for method in ("get", "delete"):
+        assert getattr(client, method)(f"/v1/budgets/{made['id']}").status_code == 404
+    assert client.patch(f"/v1/budgets/{made['id']}", json={}).status_code == 404
+
+
+def test_a_budget_of_another_time_says_so(client, put):
+    made = put(start="2027-01-01")
+    for name in ("starts_at", "ends_at", "spent", "held", "left", "percent", "as_of"):
+        assert made[name] is None
+    assert made["start"] == "2027-01-01T00:00:00Z"
+
+
+def test_the_list_is_cut_into_pages(client, put):
+    for name in "cab":
+        put(name=name)
+    first = client.get("/v1/budgets?page_size=2").json()
+    second = client.get(f"/v1/budgets?page_size=2&page_token={first['next_page_token']}").json()
+    assert [one["name"] for one in (*first["budgets"], *second["budgets"])] == ["a", "b", "c"]
+
+
+def test_what_is_left_for_somebody_is_that_of_the_tightest_budget(services, put, ask):
+    put(name="wide", scope=..., amount="1000", on_exceeded="notify")
+    put()
+    ask(ttl_seconds=5 * HOUR)
+    ada = Who(factories.PROJECT, "vision", "ada", "", {})
+    share = services.budgets.share(ada)
+    assert (share.budget.name, share.left) == ("vision monthly", 52_000_000_000)
+    assert share.window.start < NOON < share.window.end
+    assert services.budgets.share(replace(ada, team="speech")).budget.name == "wide"
+
+
+def test_where_no_budget_covers_somebody_there_is_no_share(services, put):
+    put()
+    assert services.budgets.share(Who(factories.PROJECT, "speech", "ada", "", {})) is None

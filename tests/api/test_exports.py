@@ -1,0 +1,182 @@
+"""The ledger as a file over HTTP: FOCUS rows, streamed, the same from equal ledgers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from decimal import Decimal
+
+import pytest
+
+from service.application.exports import ExportService
+from service.domain.clock import HOUR
+from service.domain.focus import Account, Version, columns
+from service.domain.money import NANOS
+from service.domain.node import NodeState
+from service.store.engine import make_engine
+from service.store.pricebook import PriceShelf
+from service.store.unit import Units
+from tests import factories
+from tests.charges import read
+from tests.databases import fresh_database
+from tests.domain.focus_checks import complaints
+from tests.hands import NOON
+from tests.store.given import entry, metered, posted, ran, stored
+
+FOCUS = "/v1/exports/focus"
+WINDOW = f"{FOCUS}?window=2026-11-01,2026-12-01"
+
+
+def a_day(units):
+    """Three nodes that ran, one of them with an end that was found to be sooner than believed."""
+    for number, model in enumerate(("on_demand", "spot", "on_demand")):
+        node = stored(
+            units,
+            id=f"019a9f3e-7a40-7cc1-9e41-0b5f3d6c2a1{number}",
+            state=NodeState.READY,
+            cloud_id=f"n-{number}",
+            provisioning_model=model,
+            labels={"run": str(number)},
+        )
+        sku = factories.Sku("v5e", model, "us-west4", single_device=True)
+        start = NOON - 5 * HOUR + 17 * number
+        usage = ran(units, node, sku=sku, start=start, end=start + 3 * HOUR + 1, end_lo=start)
+        usage = metered(units, usage, book(units), NOON)
+        if number == 2:
+            sooner = factories.replace(usage, end=usage.end - 1_111, dirty=True)
+            with units() as unit:
+                unit.usage.save(sooner)
+            metered(units, sooner, book(units), NOON)
+
+
+def book(units):
+    with units.reading() as unit:
+        return PriceShelf().book(unit)
+
+
+def sum_of_ledger(engine):
+    with engine.connect() as connection:
+        return connection.exec_driver_sql("SELECT sum(amount_nanos) FROM ledger").scalar_one()
+
+
+@pytest.fixture
+def file(client, units):
+    """What the window holds, in an edition."""
+    a_day(units)
+
+    def fetch(version="1.4"):
+        answer = client.get(f"{WINDOW}&version={version}")
+        assert answer.status_code == 200, answer.text
+        return answer.text
+
+    return fetch
+
+
+@pytest.mark.parametrize("version", list(Version))
+def test_the_file_breaks_no_rule_of_its_edition(file, version):
+    text = file(version)
+    assert len(read(text)) > 10
+    assert complaints(text, version) == []
+
+
+def test_the_file_has_every_nano_dollar_of_the_ledger(file, engine):
+    billed = sum(Decimal(row["BilledCost"]) for row in read(file()))
+    assert billed * NANOS == sum_of_ledger(engine)
+    assert any(row["BilledCost"].startswith("-") for row in read(file()))
+
+
+def test_the_focus_data_toolkit_finds_nothing_wrong_with_the_file(file, tmp_path):
+    path = tmp_path / "focus.csv"
+    path.write_text(file(), encoding="utf-8", newline="")
+    supports = ("--supports", "SupportsUnitPricing", "--supports")
+    run = subprocess.run(
+        [
+            *(sys.executable, "-m", "focus_data_toolkit", "validate", str(path)),
+            *("--dataset", "cost-and-usage", *supports, "SupportsMultiplePricingCategories"),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "lint OK" in run.stdout, run.stdout + run.stderr
+    assert run.returncode == 0
+
+
+def test_it_is_offered_as_a_file_of_a_name_that_says_what_it_is(client):
+    answer = client.get(WINDOW)
+    assert answer.headers["content-type"].startswith("text/csv; charset=utf-8")
+    assert answer.headers["content-disposition"] == (
+        'attachment; filename="focus-1.2-20261101T000000Z-20261201T000000Z.csv"'
+    )
+
+
+def test_where_nothing_was_spent_there_is_a_header_alone(client):
+    assert client.get(FOCUS).text == ",".join(columns(Version.V1_2)) + "\r\n"
+
+
+def test_the_month_so_far_is_what_is_exported_by_default(client, units, clock):
+    usage = ran(units, stored(units))
+    posted(units, usage, [entry(usage)])
+    assert read(client.get(FOCUS).text) == []
+    clock.pass_(HOUR)
+    assert len(read(client.get(FOCUS).text)) == 1
+
+
+def test_what_still_runs_is_in_no_file_before_it_is_posted(client, units, clock):
+    usage = ran(units, stored(units, state=NodeState.READY))
+    clock.pass_(HOUR + 60)
+    metered(units, usage, book(units), clock())
+    (row,) = read(client.get(FOCUS).text)
+    assert (row["ChargePeriodEnd"], row["x_Estimated"]) == ("2026-11-05T13:00:00Z", "false")
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("window=yesterday", "window"),
+        ("window=2026-11-02,2026-11-01", "window"),
+        ("version=1.3", "version"),
+        ("versions=1.4", "versions"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_is_sent(client, query, field):
+    answer = client.get(f"{FOCUS}?{query}")
+    assert answer.status_code == 422
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert field in answer.text
+
+
+def service(units):
+    return ExportService(units, PriceShelf(), lambda: NOON, Account.of("", "steward"))
+
+
+def test_equal_ledgers_make_equal_files_whatever_the_order_in_which_they_came_about(tmp_path):
+    files = []
+    for name, nodes in (("one", (1, 2, 3)), ("other", (3, 1, 2))):
+        folder = tmp_path / name
+        folder.mkdir()
+        with fresh_database("sqlite", folder) as address:
+            engine = make_engine(address)
+            units = Units(engine)
+            for number in nodes:
+                node = stored(units, id=f"node-{number}", name=f"n{number}", cloud_id=f"c{number}")
+                usage = ran(units, node)
+                lines = [entry(usage), entry(usage, number=1, amount=-5, chip_seconds=-8)]
+                for line in lines if name == "one" else reversed(lines):
+                    posted(units, usage, [line])
+            files.append(
+                "".join(service(units).focus(Version.V1_4, "2026-11-01,2026-12-01").pieces)
+            )
+            engine.dispose()
+    assert files[0] == files[1]
+    assert len(read(files[0])) == 6
+
+
+def test_whoever_hangs_up_gives_the_connection_back(units, engine):
+    usage = ran(units, stored(units))
+    posted(units, usage, [entry(usage)])
+    pieces = service(units).focus(Version.V1_2, "7d").pieces
+    assert next(pieces).startswith("BillingAccountId")
+    assert engine.pool.checkedout() == 1
+    pieces.close()
+    assert engine.pool.checkedout() == 0

@@ -1,0 +1,147 @@
+"""A bill over HTTP: the file is the body, the answer is the headline."""
+
+from __future__ import annotations
+
+import pytest
+from fastapi.testclient import TestClient
+
+from service.api import guard
+from service.api.app import create_app
+from service.application.reconciliations import ReconciliationService
+from service.domain.clock import HOUR, rfc3339
+from tests import factories
+from tests.bills import detailed_csv, json_lines, row, time_of
+from tests.hands import NOON
+from tests.store.test_bills import START, hours_of, ran
+
+PATH = "/v1/reconciliations"
+
+
+@pytest.fixture
+def post(client):
+    """Send a file."""
+
+    def sent(content, status=201, **params):
+        answer = client.post(
+            PATH, content=content, params=params, headers={"content-type": "text/csv"}
+        )
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    return sent
+
+
+def test_the_answer_is_the_headline_and_can_be_asked_for_again(client, post, units):
+    ran(units)
+    content = detailed_csv([*hours_of(), *hours_of("leak", hours=1, cost=2.5)])
+    answer = client.post(PATH, content=content, params={"name": "november.csv"})
+    found = answer.json()
+    assert answer.headers["location"] == f"{PATH}/{found['id']}"
+    assert found["name"] == "november.csv"
+    assert (found["start"], found["end"]) == (rfc3339(START), rfc3339(START + 3 * HOUR))
+    assert found["newest"] == rfc3339(NOON)
+    assert found["total"]["variance"] == "2.500000000"
+    assert found["total"]["variance_percent"] == "8.6806"
+    assert found["verdicts"]["matched"]["billed"] == "28.800000000"
+    assert [one["variance"] for one in found["skus"]] == ["2.500000000"]
+    assert [one["project"] for one in found["projects"]] == [factories.PROJECT]
+    assert client.get(f"{PATH}/{found['id']}").json() == found
+    assert client.get(PATH).json() == {"reconciliations": [found], "next_page_token": ""}
+
+
+def test_the_lines_can_be_had_by_verdict_and_page_by_page(client, post, units):
+    node = ran(units)
+    found = post(json_lines([*hours_of(), *hours_of("leak", hours=1)]))
+    path = f"{PATH}/{found['id']}/lines"
+    (leak,) = client.get(path, params={"verdict": "bill_without_node"}).json()["lines"]
+    assert leak["resource"].endswith("/leak")
+    assert (leak["billed"], leak["charged"]) == ("9.600000000", "0.000000000")
+    assert (leak["seen"], leak["node_id"]) == ("never", "")
+    first = client.get(path, params={"page_size": 3}).json()
+    rest = client.get(path, params={"page_token": first["next_page_token"]}).json()
+    assert len(first["lines"]) == 3
+    assert rest["next_page_token"] == ""
+    both = {"verdict": ["matched", "bill_without_node"]}
+    every = client.get(path, params=both).json()["lines"]
+    assert every == first["lines"] + rest["lines"]
+    assert {one["node_id"] for one in every} == {node.id, ""}
+
+
+def test_the_same_file_again_is_told_and_changes_nothing(client, post):
+    content = json_lines(hours_of())
+    first, again = post(content), post(content)
+    assert again == first | {"known": True}
+    assert len(client.get(PATH).json()["reconciliations"]) == 1
+    assert post(content, tolerance="1.00")["id"] != first["id"]
+
+
+def test_lists_are_paged_the_newest_first(client, post, clock):
+    ids = []
+    for number in range(3):
+        clock.pass_(60)
+        ids.append(post(json_lines(hours_of(cost=number)))["id"])
+    first = client.get(PATH, params={"page_size": 2}).json()
+    token = first["next_page_token"]
+    rest = client.get(PATH, params={"page_size": 2, "page_token": token}).json()
+    told = [one["id"] for one in first["reconciliations"] + rest["reconciliations"]]
+    assert told == ids[::-1]
+    assert rest["next_page_token"] == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "told", "facts"),
+    [
+        (b"", "the file is empty", set()),
+        (b"cost,currency\n1,USD\n", "columns are missing", {"missing"}),
+        (json_lines([row(currency="XXX")]), "row 1: its currency is 'XXX'", {"row"}),
+        (
+            json_lines([row(), row(usage_end_time="2026-10-01 00:00:00 UTC")]),
+            "row 2: its usage ends",
+            {"row"},
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said(client, post, content, told, facts):
+    problem = post(content, status=422)
+    assert told in problem["detail"]
+    assert facts <= set(problem)
+    assert client.get(PATH).json()["reconciliations"] == []
+
+
+@pytest.mark.parametrize("tolerance", ["-1", "a little", "NaN", "0.0000000001"])
+def test_a_tolerance_that_is_none_is_refused(post, tolerance):
+    assert "tolerance" in post(json_lines([row()]), status=422, tolerance=tolerance)["detail"]
+
+
+def test_what_is_not_there_is_not_found(client):
+    nowhere = f"{PATH}/019a9f3e-7a40-7cc1-9e41-0b5f3d6c2a11"
+    assert client.get(nowhere).status_code == 404
+    assert client.get(f"{nowhere}/lines").status_code == 404
+    assert client.get(f"{PATH}/nonsense").status_code == 422
+
+
+def rows_as_they_come(number):
+    for at in range(number):
+        yield json_lines([row(usage_start_time=time_of(START), usage_end_time=time_of(START + at))])
+
+
+def test_a_file_larger_than_any_other_body_is_read_as_it_comes(post):
+    found = post(rows_as_they_come(2_000))
+    assert found["rows"]["read"] == 2_000
+    assert found["total"]["lines"] == 1
+
+
+@pytest.mark.parametrize("told_beforehand", [True, False])
+def test_there_is_a_limit_for_bills_and_another_one_for_all_else(
+    services, units, clock, told_beforehand, monkeypatch
+):
+    small = ReconciliationService(units, clock, ["lab"], max_bytes=3_000_000)
+    object.__setattr__(services, "reconciliations", small)
+    client = TestClient(create_app(services, None))
+    piece = json_lines([row()]) * 1_000
+    sent = piece * 4 if told_beforehand else (piece for _ in range(4))
+    answer = client.post(PATH, content=sent)
+    assert answer.status_code == 413, answer.text
+    assert answer.json()["limit_bytes"] == 3_000_000
+    other = client.post("/v1/nodes", content=piece * 2)
+    assert (other.status_code, other.json()["limit_bytes"]) == (413, guard.MAX_BODY_BYTES)

@@ -1,0 +1,86 @@
+"""What each month comes to, asked over HTTP."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+
+from service.domain.clock import DAY, HOUR
+from service.domain.period import GRACE, period_of
+from tests import factories
+from tests.hands import NOON
+from tests.store.given import entry, ran, stored
+
+OCTOBER, NOVEMBER = period_of(NOON - 10 * DAY), period_of(NOON)
+LINE = "9.600000000"
+
+
+@pytest.fixture
+def two_months(units):
+    """Two hours in October, of which one was known too late, and one in November."""
+    usage = ran(units, stored(units, team="vision", owner="ada"))
+    whose = {0: factories.attribution(node_id=usage.node_id)}
+    with units() as unit:
+        for hour, now in (
+            (OCTOBER.end - 2 * HOUR, OCTOBER.end),
+            (OCTOBER.end - HOUR, OCTOBER.end + GRACE),
+            (NOON, NOON + HOUR),
+        ):
+            unit.ledger.post([entry(usage, hour=hour)], usage, whose, now)
+
+
+def test_nothing_was_charged_yet(client):
+    assert client.get("/v1/statements").json() == {"statements": [], "next_page_token": ""}
+
+
+@pytest.mark.usefixtures("two_months")
+def test_months_are_listed_with_what_is_billed_in_them(client):
+    months = client.get("/v1/statements").json()["statements"]
+    assert [(one["period"], one["state"], one["amount"]) for one in months] == [
+        ("2026-11", "open", "19.200000000"),
+        ("2026-10", "closed", LINE),
+    ]
+
+
+@pytest.mark.usefixtures("two_months")
+def test_the_lines_of_a_month_sum_to_it_and_say_what_they_correct(client):
+    found = client.get("/v1/statements/2026-11").json()
+    assert [(line["corrects"], line["amount"]) for line in found["lines"]] == [
+        ("", LINE),
+        ("2026-10", LINE),
+    ]
+    assert found["amount"] == "19.200000000"
+    line = found["lines"][0]
+    assert (line["team"], line["owner"], line["usd_per_chip_hour"]) == (
+        "vision",
+        "ada",
+        "1.200000000",
+    )
+    assert (line["chip_seconds"], line["chip_hours"]) == (28_800, "8.000000000")
+
+
+@pytest.mark.usefixtures("two_months")
+def test_a_month_as_csv_is_the_same_bytes_whenever_it_is_asked_for(client, clock):
+    first = client.get("/v1/statements/2026-11", params={"format": "csv"})
+    assert first.headers["Content-Type"].startswith("text/csv")
+    rows = list(csv.DictReader(io.StringIO(first.text)))
+    assert [row["amount"] for row in rows] == [LINE, LINE]
+    clock.pass_(9 * DAY)
+    assert client.get("/v1/statements/2026-11?format=csv").content == first.content
+
+
+@pytest.mark.parametrize(
+    ("days", "state"), [(0, "open"), (26, "provisional"), (28, "provisional"), (29, "closed")]
+)
+def test_a_month_is_open_then_provisional_then_closed(client, clock, days, state):
+    clock.pass_(days * DAY)
+    assert client.get("/v1/statements/2026-11").json()["state"] == state
+
+
+@pytest.mark.parametrize("name", ["2026-13", "november", "2026-1", "0000-01", "2026-11-01"])
+def test_what_is_no_month_is_refused(client, name):
+    answer = client.get(f"/v1/statements/{name}")
+    assert answer.status_code == 422
+    assert "is not a month; write it as 2026-11" in answer.json()["detail"]

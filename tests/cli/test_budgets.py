@@ -1,0 +1,192 @@
+"""Budgets on the command line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.given import steward
+
+ID = "01a2b3c4-0000-7000-8000-000000000000"
+
+
+def budget(**overrides):
+    """A budget as the API shows it."""
+    return {
+        "id": ID,
+        "name": "vision monthly",
+        "scope": {"project": None, "team": "vision", "owner": None, "job": None, "label": None},
+        "amount": "100.000000000",
+        "period": "month",
+        "tz": "UTC",
+        "thresholds": [{"percent": 80, "of": "actual"}, {"percent": 100, "of": "forecast"}],
+        "on_exceeded": "refuse",
+        "burn_rate": None,
+        "grace_seconds": 900,
+        "webhook": "https://hooks.example.com/...",
+        "emails": ["ada@example.com"],
+        "starts_at": "2026-11-01T00:00:00Z",
+        "ends_at": "2026-12-01T00:00:00Z",
+        "spent": "48.000000000",
+        "held": "19.200000000",
+        "left": "32.800000000",
+        "percent": 48,
+        "forecast": None,
+        "alerts": [],
+        "deletes_at": None,
+        **overrides,
+    }
+
+
+def page(*some):
+    return {"budgets": list(some), "next_page_token": ""}
+
+
+def cells(line):
+    return [one.strip() for one in line.split("  ") if one.strip()]
+
+
+def test_the_list_says_how_each_stands(api):
+    late = dict.fromkeys(("spent", "held", "left", "percent"))
+    some = [
+        budget(),
+        budget(name="late", on_exceeded="notify", **late),
+        budget(name="over", on_exceeded="delete", held=None, left=None),
+        budget(name="going", on_exceeded="delete", deletes_at="2026-11-05T12:15:00Z"),
+    ]
+    api.when("GET", "/v1/budgets", page(*some))
+    heading, *rows = steward("budgets", "list").stdout.splitlines()
+    assert cells(heading)[0] == "NAME"
+    assert [cells(row) for row in rows] == [
+        [
+            *("vision monthly", "team vision", "month", "$100.00", "$48.00", "48%", "$19.20"),
+            *("$32.80", "refuse"),
+        ],
+        ["late", "team vision", "month", "$100.00", "-", "-", "-", "-", "notify"],
+        [
+            *("over", "team vision", "month", "$100.00", "$48.00", "48%", "unpriced", "unpriced"),
+            "delete after 15m",
+        ],
+        [
+            *("going", "team vision", "month", "$100.00", "$48.00", "48%", "$19.20", "$32.80"),
+            "deletes at 2026-11-05 12:15:00",
+        ],
+    ]
+
+
+def test_without_a_budget_it_is_said_how_to_set_one(api):
+    api.when("GET", "/v1/budgets", page())
+    assert "budgets create NAME --amount USD" in steward("budgets", "list").stdout
+
+
+def test_one_is_shown_by_its_name_with_what_it_refused_and_told(api):
+    api.when("GET", "/v1/budgets", page(budget()))
+    message = {
+        "subject": "80",
+        "channel": "webhook",
+        "created_at": "2026-11-05T12:00:00Z",
+        "sent_at": None,
+        "next_try_at": None,
+        "last_error": "answers 500",
+    }
+    detail = budget(
+        alerts=[{"kind": "actual:80", "fired_at": "2026-11-05T12:00:00Z"}],
+        refusals=[{"at": "2026-11-05T12:00:00Z", "message": "no room"}],
+        notifications=[
+            message,
+            message | {"next_try_at": "2026-11-05T12:01:00Z"},
+            message | {"sent_at": "2026-11-05T12:00:00Z", "last_error": ""},
+        ],
+    )
+    api.when("GET", f"/v1/budgets/{ID}", detail)
+    said = steward("budgets", "show", "vision monthly").stdout
+    for part in (
+        "$100.00 a month (UTC)",
+        "$48.00, 48%",
+        "no forecast",
+        "80%, 100% forecast",
+        "actual:80 (2026-11-05 12:00:00)",
+        "https://hooks.example.com/..., ada@example.com",
+        "Refused lately:",
+        "2026-11-05 12:00:00  no room",
+        "80, webhook, given up: answers 500",
+        "80, webhook, tried again at 2026-11-05 12:01:00: answers 500",
+        "80, webhook, sent",
+    ):
+        assert part in said
+    api.when("GET", f"/v1/budgets/{ID}", detail)
+    assert json.loads(steward("budgets", "show", ID, "--json").stdout) == detail
+
+
+def test_a_budget_is_set_as_it_was_said(api):
+    api.when("POST", "/v1/budgets", budget(), status=201)
+    result = steward(
+        *("budgets", "create", "vision monthly", "--amount", "100", "--scope", "team=vision"),
+        *("--scope", "label:run=17", "--threshold", "80", "--threshold", "forecast:100%"),
+        *("--on-exceeded", "delete", "--grace", "1h", "--email", "ada@example.com"),
+    )
+    assert result.exit_code == 0, result.output
+    assert api.calls[0].body == {
+        "name": "vision monthly",
+        "amount": "100",
+        "period": "month",
+        "tz": "UTC",
+        "scope": {"team": "vision", "label": "run:17"},
+        "thresholds": [{"percent": 80, "of": "actual"}, {"percent": 100, "of": "forecast"}],
+        "on_exceeded": "delete",
+        "grace_seconds": 3_600,
+        "emails": ["ada@example.com"],
+    }
+    assert "$48.00, 48%" in result.stdout
+
+
+def test_a_webhook_without_a_secret_gets_one_that_is_shown_once(api):
+    api.when("POST", "/v1/budgets", budget(), status=201)
+    arguments = ("budgets", "create", "x", "--amount", "1", "--webhook", "https://x.example.com")
+    result = steward(*arguments)
+    secret = api.calls[0].body["webhook_secret"]
+    assert len(secret) >= 32
+    assert secret in result.stderr
+    assert secret not in result.stdout
+    api.when("POST", "/v1/budgets", budget(), status=201)
+    mine = "a secret of some length"
+    result = steward(*arguments, STEWARD_WEBHOOK_SECRET=mine)
+    assert api.calls[1].body["webhook_secret"] == mine
+    assert mine not in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--scope", "vision"), "KEY=VALUE"),
+        (("--scope", "team=a", "--scope", "team=b"), "twice"),
+        (("--threshold", "most"), "no threshold"),
+        (("--grace", "soon"), "no duration"),
+    ],
+)
+def test_what_makes_no_sense_is_a_usage_error(api, arguments, said):
+    result = steward("budgets", "create", "x", "--amount", "1", *arguments)
+    assert result.exit_code == 2
+    assert said in result.output
+    assert api.calls == []
+
+
+def test_a_refusal_of_the_api_is_told(api):
+    problem = {"detail": "the amount has to be more than 0", "status": 422, "field": "amount"}
+    api.when("POST", "/v1/budgets", problem, status=422)
+    result = steward("budgets", "create", "x", "--amount", "0")
+    assert result.exit_code == 1
+    assert "the amount has to be more than 0" in result.stderr
+
+
+def test_one_is_taken_away_by_its_name(api):
+    api.when("GET", "/v1/budgets", page(budget()))
+    api.when("DELETE", f"/v1/budgets/{ID}", budget())
+    assert steward("budgets", "delete", "vision monthly").stdout == (
+        "the budget vision monthly is gone\n"
+    )
+    api.when("GET", "/v1/budgets", page())
+    result = steward("budgets", "delete", "other")
+    assert result.exit_code == 1
+    assert "no budget is named 'other'" in result.stderr

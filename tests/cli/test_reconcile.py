@@ -1,0 +1,130 @@
+"""`costs reconcile`, read as a person would."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from tests.bills import json_lines, row
+from tests.cli.given import ID, steward
+
+PATH = "/v1/reconciliations"
+
+
+def tally(lines=0, billed="0.000000000", charged="0.000000000", variance="0.000000000", **more):
+    return {
+        "lines": lines,
+        "billed": billed,
+        "charged": charged,
+        "variance": variance,
+        "more": "0.000000000",
+        "less": "0.000000000",
+        "variance_percent": None,
+        **more,
+    }
+
+
+LEAK = {
+    "verdict": "bill_without_node",
+    "hour": "2026-11-01T00:00:00Z",
+    "resource": "//tpu.googleapis.com/projects/lab/locations/us-west4-a/nodes/some\x1bbodys",
+    "node_id": "",
+    "project": "lab",
+    "billed": "9.600000000",
+    "charged": "0.000000000",
+    "reason": "made outside of this service; our inventory never saw it",
+}
+SUMMARY = (
+    "the bill differs from the ledger by $9.60, 50.0000 % of what matched: $9.60 more, $0.00 less"
+)
+FOUND = {
+    "id": ID,
+    "known": False,
+    "start": "2026-11-01T00:00:00Z",
+    "end": "2026-11-01T03:00:00Z",
+    "rows": {"read": 1_234, "duplicates": 2, "other_projects": 30, "not_tpu": 1_000},
+    "apart": {"tax": {"rows": 1, "cost": "1.230000000"}},
+    "total": tally(3, variance="9.600000000", more="9.600000000", variance_percent="50.0000"),
+    "verdicts": {
+        "matched": tally(2, "19.200000000", "19.200000000"),
+        "bill_without_node": tally(1, "9.600000000", variance="9.600000000"),
+        "node_without_bill": tally(),
+        "amount_differs": tally(),
+    },
+}
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A bill of one row."""
+    path = tmp_path / "november.jsonl"
+    path.write_bytes(json_lines([row()]))
+    return path
+
+
+def test_the_headline_and_every_disagreement_are_shown(api, file):
+    api.when("POST", PATH, FOUND, status=201)
+    api.when("GET", f"{PATH}/{ID}/lines", {"lines": [LEAK], "next_page_token": ""})
+    told = steward("costs", "reconcile", str(file))
+    assert told.exit_code == 0, told.output
+    head, lines = told.stdout.split("HOUR (UTC)")
+    assert head.splitlines() == [
+        "1,234 rows: 2 written twice, 30 of other projects, 1,000 of other things",
+        "from 2026-11-01 00:00:00 to 2026-11-01 03:00:00 UTC",
+        "",
+        "WHAT CAME OF IT       HOURS  BILLED  CHARGED  VARIANCE",
+        "matched                   2  $19.20   $19.20     $0.00",
+        "on the bill, no node      1   $9.60    $0.00     $9.60",
+        "apart from that, tax: 1 row, $1.23",
+        "",
+        SUMMARY,
+        f"id {ID}",
+        "",
+    ]
+    (line,) = lines.splitlines()[1:]
+    assert re.split(r"  +", line) == [
+        "2026-11-01 00:00:00",
+        "on the bill, no node",
+        "some bodys",
+        "lab",
+        "$9.60",
+        "$0.00",
+        LEAK["reason"],
+    ]
+    sent, asked = api.calls
+    assert sent.body == json.loads(file.read_text())
+    assert sent.query == {"name": ["november.jsonl"]}
+    assert asked.query["verdict"] == ["bill_without_node", "node_without_bill", "amount_differs"]
+
+
+def test_a_file_that_was_sent_before_is_told(api, file):
+    verdicts = {"matched": tally(2, "19.200000000", "19.200000000")}
+    nothing = {
+        "bill_without_node": tally(),
+        "node_without_bill": tally(),
+        "amount_differs": tally(),
+    }
+    api.when("POST", PATH, FOUND | {"known": True, "verdicts": verdicts | nothing, "apart": {}})
+    told = steward("costs", "reconcile", str(file), "--tolerance", "0")
+    assert told.stdout.startswith("1,234 rows (sent before; nothing has changed)")
+    assert api.calls[0].query["tolerance"] == ["0"]
+
+
+def test_json_is_what_the_api_says(api, file):
+    api.when("POST", PATH, FOUND, status=201)
+    assert json.loads(steward("costs", "reconcile", str(file), "--json").stdout) == FOUND
+
+
+def test_a_refusal_is_told_and_fails(api, file):
+    problem = {"title": "Cannot be granted", "status": 422, "detail": "row 7: its usage ends"}
+    api.when("POST", PATH, problem, status=422)
+    told = steward("costs", "reconcile", str(file))
+    assert told.exit_code == 1
+    assert "row 7: its usage ends" in told.stderr
+
+
+def test_a_file_that_is_not_there_is_a_slip_of_the_pen(api, tmp_path):
+    assert steward("costs", "reconcile", str(tmp_path / "none.csv")).exit_code == 2
+    assert api.calls == []

@@ -1,0 +1,199 @@
+"""Webhooks get what is signed, and lead nowhere that is not public."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from service.cloud import webhook
+from service.cloud.webhook import WebhookMessenger
+from service.domain.errors import CloudUnavailable, InvalidRequest
+from service.domain.notification import Channel, Notification, sign
+from tests import factories
+from tests.hands import NOON
+
+SECRET = "a secret of some length"
+MESSAGE = Notification("n-1", "b-1", Channel.WEBHOOK, "s", '{"message":"h\u00e9"}', NOON, NOON)
+
+
+class Receiver(HTTPServer):
+    """Answers what a test wants, and keeps what it got."""
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Answering)
+        self.status, self.headers, self.got = 204, {}, []
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server_port}/hook?x=1"
+
+
+class Answering(BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.got.append((self.path, dict(self.headers), body))
+        self.send_response(self.server.status)
+        for name, value in self.server.headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def receiver():
+    server = Receiver()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def send(url, *, allow_private=True, timeout=5.0):
+    budget = factories.budget(webhook=url, secret=SECRET)
+    WebhookMessenger(allow_private=allow_private, timeout=timeout).send(MESSAGE, budget, NOON)
+
+
+def test_a_message_arrives_as_it_was_signed(receiver):
+    send(receiver.url)
+    ((path, headers, body),) = receiver.got
+    assert path == "/hook?x=1"
+    assert body == MESSAGE.body.encode()
+    assert headers["X-Steward-Delivery"] == "n-1"
+    assert headers["X-Steward-Timestamp"] == str(NOON)
+    assert headers["X-Steward-Signature"] == sign(SECRET, NOON, body)
+    assert headers["Content-Type"] == "application/json"
+    assert headers["Host"] == f"127.0.0.1:{receiver.server_port}"
+    assert SECRET not in str(headers)
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 400, 404, 500, 503])
+def test_any_other_answer_is_tried_again_and_no_redirect_is_followed(receiver, status):
+    receiver.status, receiver.headers = status, {"Location": receiver.url + "&again"}
+    with pytest.raises(CloudUnavailable, match=f"answers {status}"):
+        send(receiver.url)
+    assert len(receiver.got) == 1
+
+
+def test_who_is_gone_is_not_asked_again(receiver):
+    receiver.status = 410
+    with pytest.raises(InvalidRequest, match="gone"):
+        send(receiver.url)
+
+
+def test_this_machine_is_out_of_bounds_unless_it_is_allowed(receiver):
+    for url in (receiver.url, receiver.url.replace("127.0.0.1", "localhost")):
+        with pytest.raises(InvalidRequest, match="STEWARD_WEBHOOK_ALLOW_PRIVATE"):
+            send(url, allow_private=False)
+    assert receiver.got == []
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1",
+        "10.1.2.3",
+        "172.16.0.1",
+        "192.168.1.1",
+        "169.254.169.254",
+        "100.64.0.1",
+        "0.0.0.0",
+        "224.0.0.1",
+        "255.255.255.255",
+        "::1",
+        "::",
+        "fe80::1%eth0",
+        "fd00::1",
+        "fd00:ec2::254",
+        "ff02::1",
+        "::ffff:127.0.0.1",
+        "::ffff:169.254.169.254",
+        "64:ff9b::a9fe:a9fe",
+        "2002:7f00:1::",
+    ],
+)
+def test_no_address_of_a_network_of_ones_own_is_public(address):
+    assert not webhook._is_public(address)
+
+
+@pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700:4700::1111", "64:ff9b::808:808"])
+def test_addresses_of_the_internet_are_public(address):
+    assert webhook._is_public(address)
+
+
+def test_a_name_with_one_private_address_among_others_is_out_of_bounds(monkeypatch):
+    found = [(2, 1, 6, "", ("8.8.8.8", 443)), (2, 1, 6, "", ("10.0.0.1", 443))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    with pytest.raises(InvalidRequest, match="not public"):
+        send("https://hooks.example.com/x", allow_private=False)
+
+
+def test_the_address_that_was_looked_at_is_the_one_that_is_connected_to(monkeypatch):
+    """A name that answers otherwise the second time leads nowhere else."""
+    answers = [[(2, 1, 6, "", ("127.0.0.1", 80))]]
+    monkeypatch.setattr(webhook.socket, "getaddrinfo", lambda *_, **__: answers.pop())
+    connected = []
+    monkeypatch.setattr(
+        webhook.socket,
+        "create_connection",
+        lambda address, **_: connected.append(address) or socket.socket(),
+    )
+    with pytest.raises(CloudUnavailable):
+        send("http://hooks.example.com/x")
+    assert connected == [("127.0.0.1", 80)]
+    assert answers == []
+
+
+def test_who_does_not_answer_in_time_is_cut_off():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        with pytest.raises(CloudUnavailable, match="cannot be reached"):
+            send(f"http://127.0.0.1:{port}/x", timeout=0.2)
+
+
+def test_who_drips_is_cut_off_as_well():
+    """Each byte comes in time, the answer as a whole does not."""
+    stop = threading.Event()
+
+    def drip(server):
+        connection, _ = server.accept()
+        with connection:
+            while not stop.wait(0.05):
+                try:
+                    connection.sendall(b"H")
+                except OSError:
+                    return
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=drip, args=[server])
+        thread.start()
+        try:
+            with pytest.raises(CloudUnavailable, match="cannot be reached"):
+                send(f"http://127.0.0.1:{server.getsockname()[1]}/x", timeout=0.3)
+        finally:
+            stop.set()
+            thread.join()
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/x", "http://nowhere.invalid/x"])
+def test_who_cannot_be_reached_may_be_later(url):
+    with pytest.raises(CloudUnavailable, match="cannot be reached"):
+        send(url)
+
+
+def test_encryption_that_is_none_is_told(receiver):
+    with pytest.raises(CloudUnavailable, match="cannot be reached"):
+        send(receiver.url.replace("http:", "https:"))
+
+
+@pytest.mark.parametrize("url", ["", "ftp://example.com/x", "file:///etc/passwd"])
+def test_what_is_no_webhook_is_given_up(url):
+    with pytest.raises(InvalidRequest):
+        send(url)

@@ -1,0 +1,98 @@
+"""A lab with budgets in it: the services and controllers that know of money, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from service.application.budgets import BudgetService
+from service.application.costs import CostService
+from service.application.holds import rooms_of
+from service.application.nodes import NodeService
+from service.controllers.budgets import BudgetController
+from service.controllers.metering import MeteringController
+from service.controllers.posting import post
+from service.domain.budgets import Budget, OnExceeded
+from service.domain.holds import Room
+from service.domain.node import Node, NodeState
+from service.store.pricebook import PriceShelf
+from service.store.unit import Units
+from tests import factories
+from tests.hands import HandClock
+from tests.store.given import Shelf
+
+HOURLY = 9_600_000_000
+"""What eight v5e chips cost an hour, in nano-dollars."""
+
+
+class Purse:
+    """Whoever asks for nodes here pays for them."""
+
+    def __init__(self, units: Units, clock: HandClock, prices: PriceShelf | None = None) -> None:
+        self.units = units
+        self.clock = clock
+        self.prices = Shelf() if prices is None else prices
+        shared = units, self.prices, clock
+        self.costs = CostService(*shared)
+        self.nodes = NodeService(*shared, [factories.PROJECT])
+        self.expected: int | None = None
+        self.budgets = BudgetService(*shared, self.costs, lambda *_: self.expected)
+        self.controller = BudgetController(*shared, self.budgets)
+        self.metering = MeteringController(*shared)
+        with units() as unit:
+            lease = unit.leases.take(factories.PROJECT, "daemon", 3_600)
+        assert lease is not None
+        self.lease = lease
+
+    def budget(self, **changes: Any) -> Budget:
+        """A cap on the team vision, unless something else is said."""
+        wanted = factories.budget(**({"on_exceeded": OnExceeded.REFUSE} | changes))
+        return self.budgets.create(wanted).shown.budget
+
+    def ask(self, **changes: Any) -> Node:
+        """Someone asks for a node."""
+        return self.nodes.request(factories.wish(**changes)).node
+
+    def up(self, node: Node) -> Node:
+        """The node is READY from now on, and costs money."""
+        now = self.clock()
+        with self.units() as unit:
+            node = unit.nodes.save(
+                replace(
+                    unit.nodes.get(node.id),
+                    state=NodeState.READY,
+                    ready_at=now,
+                    sent_at=now,
+                    attempt=1,
+                )
+            )
+            usage = factories.usage(node_id=node.id, start=now, chips=node.spec.chips)
+            unit.usage.save(usage)
+        return node
+
+    def down(self, node: Node, state: NodeState = NodeState.DELETED) -> None:
+        """The node costs nothing from now on; with DELETED, it has ended."""
+        now = self.clock()
+        ended = {"ended_at": now} if state is NodeState.DELETED else {}
+        with self.units() as unit:
+            book = self.prices.book(unit)
+            for usage in unit.usage.running_of(node.id):
+                closed = replace(usage, end=now, end_lo=now, dirty=True)
+                unit.usage.save(closed)
+                post(unit, closed, book, now)
+            unit.nodes.save(replace(unit.nodes.get(node.id), state=state, **ended))
+
+    def room(self, budget: Budget) -> Room:
+        """What is spent and set aside, as admission sees it."""
+        with self.units.reading() as unit:
+            return rooms_of(unit, [budget], self.prices.book(unit), self.clock())[0]
+
+    def tick(self, seconds: int = 60) -> None:
+        """Time passes, and the budgets are looked at."""
+        self.clock.pass_(seconds)
+        self.metering.tick(self.lease)
+        self.controller.tick(self.lease)
+
+    def node(self, node: Node) -> Node:
+        """It as it is now."""
+        return self.nodes.get(node.id)

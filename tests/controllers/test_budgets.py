@@ -1,0 +1,310 @@
+"""People are told once, and nodes go only after they were told, from the budget's own scope."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from service.controllers.delivery import DeliveryController
+from service.domain.budgets import Measure, OnExceeded, Period, Scope, Threshold
+from service.domain.clock import DAY, HOUR, rfc3339
+from service.domain.errors import CloudUnavailable, InvalidRequest
+from service.domain.money import NANOS
+from service.domain.node import Asked, NodeState
+from service.domain.notification import Channel
+from tests.controllers.budgeting import HOURLY, Purse
+
+HOOK = {"webhook": "https://hooks.example.com/x", "secret": "a secret of some length"}
+
+
+@pytest.fixture
+def purse(units, clock):
+    return Purse(units, clock)
+
+
+def told(purse, budget):
+    """The messages about a budget, the earliest first."""
+    with purse.units.reading() as unit:
+        found = unit.notifications.of(budget.id, 100)
+    return [json.loads(one.body) for one in reversed(found)]
+
+
+def test_each_threshold_is_told_once_however_many_daemons_look(purse, units, clock):
+    budget = purse.budget(
+        amount=10 * HOURLY,
+        on_exceeded=OnExceeded.NOTIFY,
+        thresholds=(Threshold(50), Threshold(80)),
+        **HOOK,
+    )
+    purse.up(purse.ask())
+    other = Purse(units, clock)
+    for _ in range(12):
+        purse.tick(HOUR)
+        other.controller.tick(purse.lease)
+        Purse(units, clock).controller.tick(purse.lease)
+    assert [one["alert"] for one in told(purse, budget)] == ["actual:50", "actual:80", "exceeded"]
+    first = told(purse, budget)[0]
+    assert first["kind"] == "budget.actual"
+    assert first["spent"] == "48.000000000"
+    assert first["budget"]["name"] == "vision monthly"
+    assert first["at"] == rfc3339(clock.now - 7 * HOUR)
+    alerts = purse.budgets.get(budget.id).shown.alerts
+    assert [one.kind for one in alerts] == ["actual:50", "actual:80", "exceeded"]
+
+
+def test_two_looks_at_once_are_one(purse):
+    budget = purse.budget(amount=1, on_exceeded=OnExceeded.NOTIFY, **HOOK)
+    purse.up(purse.ask())
+    purse.clock.pass_(HOUR)
+    seen = purse.budgets.get(budget.id).shown.budget
+    for _ in range(3):
+        purse.controller._look(seen, purse.lease)
+    assert len(told(purse, budget)) == 1
+
+
+def test_each_channel_gets_its_own_message(purse):
+    emails = ("ada@example.com", "bob@example.com")
+    budget = purse.budget(amount=1, on_exceeded=OnExceeded.NOTIFY, emails=emails, **HOOK)
+    purse.up(purse.ask())
+    purse.tick(HOUR)
+    with purse.units.reading() as unit:
+        found = unit.notifications.of(budget.id, 9)
+    assert {one.channel for one in found} == {Channel.WEBHOOK, Channel.MAIL}
+    assert {json.loads(one.body)["id"] for one in found} == {one.id for one in found}
+
+
+def test_without_anybody_to_tell_the_alert_is_kept_all_the_same(purse):
+    budget = purse.budget(amount=1, on_exceeded=OnExceeded.NOTIFY)
+    purse.up(purse.ask())
+    purse.tick(HOUR)
+    assert told(purse, budget) == []
+    assert [one.kind for one in purse.budgets.get(budget.id).shown.alerts] == ["exceeded"]
+
+
+def test_a_forecast_is_told_of_where_there_is_one(purse):
+    budget = purse.budget(
+        amount=100 * HOURLY,
+        thresholds=(Threshold(100, Measure.FORECAST),),
+        **HOOK,
+    )
+    purse.tick()
+    assert told(purse, budget) == []
+    purse.expected = 100 * HOURLY
+    purse.tick()
+    purse.tick()
+    (message,) = told(purse, budget)
+    assert (message["alert"], message["forecast"]) == ("forecast:100", "960.000000000")
+
+
+def test_a_burn_rate_is_told_of_when_it_lasts(purse):
+    budget = purse.budget(
+        amount=100 * HOURLY, period=Period.YEAR, burn_rate=10, on_exceeded=OnExceeded.NOTIFY, **HOOK
+    )
+    purse.up(purse.ask())
+    found = []
+    for minutes in range(0, 120, 2):
+        purse.tick(120)
+        if told(purse, budget):
+            found.append(minutes)
+            break
+    assert [one["alert"] for one in told(purse, budget)] == ["burn_rate"]
+    assert found
+
+
+def deleting(purse, **changes):
+    fields = {"amount": 2 * HOURLY, "on_exceeded": OnExceeded.NOTIFY, **HOOK} | changes
+    return purse.budget(**fields)
+
+
+def exceeded(purse, **changes):
+    """A budget that deletes, whose nodes have cost too much by now; and the nodes."""
+    mine = [purse.up(purse.ask()), purse.up(purse.ask())]
+    theirs = purse.up(purse.ask(team="speech"))
+    budget = deleting(purse, on_exceeded=OnExceeded.DELETE, **changes)
+    purse.tick(HOUR)
+    assert told(purse, budget) == []
+    purse.tick(HOUR)
+    return budget, mine, theirs
+
+
+def test_nodes_are_deleted_after_the_grace_and_not_before(purse, clock):
+    budget, mine, theirs = exceeded(purse)
+    (message,) = told(purse, budget)
+    assert message["alert"] == "exceeded"
+    assert message["deletes_at"] == rfc3339(clock.now + 900)
+    assert purse.budgets.get(budget.id).shown.deletes_at == clock.now + 900
+    purse.tick(899)
+    assert {purse.node(one).asked for one in mine} == {Asked.PRESENT}
+    purse.tick(1)
+    for node in map(purse.node, mine):
+        assert (node.asked, node.delete_requested_at) == (Asked.ABSENT, clock.now)
+        assert "the budget 'vision monthly' is exceeded" in node.delete_reason
+    assert purse.node(theirs).asked is Asked.PRESENT
+    with purse.units.reading() as unit:
+        kinds = [event.kind for _, event in unit.events.of(mine[0].id, 0, 99)]
+    assert kinds[-2:] == ["budget", "asked"]
+
+
+def test_what_costs_nothing_is_not_deleted(purse):
+    budget, mine, _ = exceeded(purse)
+    purse.nodes.stop(mine[0].id)
+    purse.down(mine[0], NodeState.STOPPED)
+    purse.tick(900)
+    assert [purse.node(one).asked for one in mine] == [Asked.STOPPED, Asked.ABSENT]
+    assert budget.on_exceeded is OnExceeded.DELETE
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"amount": 10**6 * NANOS},
+        {"on_exceeded": OnExceeded.REFUSE},
+        {"scope": Scope(team="nobody")},
+    ],
+)
+def test_a_budget_that_was_changed_within_the_grace_deletes_nothing(purse, changes):
+    budget, mine, _ = exceeded(purse)
+    purse.budgets.change(budget.id, changes)
+    purse.tick(900)
+    purse.tick(900)
+    assert {purse.node(one).asked for one in mine} == {Asked.PRESENT}
+
+
+def test_a_budget_that_is_taken_away_deletes_nothing(purse):
+    budget, mine, _ = exceeded(purse)
+    purse.budgets.remove(budget.id)
+    purse.tick(900)
+    assert {purse.node(one).asked for one in mine} == {Asked.PRESENT}
+
+
+def test_a_new_period_within_the_grace_spares_the_nodes(purse, clock):
+    clock.now += 12 * HOUR - 7_500
+    budget, mine, _ = exceeded(purse, period=Period.DAY)
+    purse.tick(900)
+    assert {purse.node(one).asked for one in mine} == {Asked.PRESENT}
+    assert budget.window(clock.now).start == clock.now - 600
+
+
+def test_one_that_learns_to_delete_late_tells_first(purse, clock):
+    mine = [purse.up(purse.ask())]
+    budget = deleting(purse, amount=HOURLY)
+    purse.tick(2 * HOUR)
+    purse.tick(DAY)
+    purse.budgets.change(budget.id, {"on_exceeded": OnExceeded.DELETE})
+    purse.tick()
+    assert purse.node(mine[0]).asked is Asked.PRESENT
+    assert told(purse, budget)[-1]["deletes_at"] == rfc3339(clock.now + 900)
+    purse.tick(900)
+    assert purse.node(mine[0]).asked is Asked.ABSENT
+
+
+def test_a_project_that_is_not_ours_is_left_to_its_own_daemon(purse, units):
+    budget, mine, _ = exceeded(purse)
+    with units() as unit:
+        foreign = unit.leases.take("other", "daemon", 3_600)
+    purse.clock.pass_(900)
+    purse.controller.tick(foreign)
+    assert {purse.node(one).asked for one in mine} == {Asked.PRESENT}
+    assert purse.budgets.get(budget.id).shown.deletes_at <= purse.clock.now
+
+
+class Post:
+    """Takes messages, or does not."""
+
+    def __init__(self):
+        self.sent = []
+        self.errors = []
+
+    def send(self, one, budget, now):
+        if self.errors:
+            raise self.errors.pop(0)
+        self.sent.append((one.id, budget.name, now))
+
+
+@pytest.fixture
+def post():
+    return Post()
+
+
+@pytest.fixture
+def waiting(purse):
+    """A message that is to be sent, and what sends it."""
+    budget = purse.budget(amount=1, on_exceeded=OnExceeded.NOTIFY, **HOOK)
+    purse.up(purse.ask())
+    purse.tick(HOUR)
+    return budget
+
+
+def latest(purse, budget):
+    return purse.budgets.get(budget.id).notifications[0]
+
+
+def test_what_arrives_is_sent_once(purse, waiting, post):
+    delivery = DeliveryController(purse.units, {Channel.WEBHOOK: post}, purse.clock)
+    for _ in range(3):
+        delivery.tick(purse.lease)
+    one = latest(purse, waiting)
+    assert post.sent == [(one.id, "vision monthly", purse.clock.now)]
+    assert (one.sent_at, one.next_try_at, one.tries) == (purse.clock.now, None, 1)
+
+
+def test_what_does_not_arrive_is_tried_again_with_the_same_id(purse, waiting, post, clock):
+    delivery = DeliveryController(purse.units, {Channel.WEBHOOK: post}, clock)
+    post.errors = [CloudUnavailable("no answer"), RuntimeError("odd")]
+    delivery.tick(purse.lease)
+    one = latest(purse, waiting)
+    assert (one.last_error, one.next_try_at) == ("no answer", clock.now + 10)
+    delivery.tick(purse.lease)
+    assert latest(purse, waiting).tries == 1
+    clock.pass_(10)
+    delivery.tick(purse.lease)
+    assert latest(purse, waiting).last_error == "RuntimeError"
+    clock.pass_(20)
+    delivery.tick(purse.lease)
+    assert post.sent == [(one.id, "vision monthly", clock.now)]
+
+
+def test_after_a_day_it_is_given_up(purse, waiting, post, clock):
+    delivery = DeliveryController(purse.units, {Channel.WEBHOOK: post}, clock)
+    post.errors = [CloudUnavailable("no answer")] * 1_000
+    began = clock.now
+    while (again := latest(purse, waiting).next_try_at) is not None:
+        clock.now = again
+        delivery.tick(purse.lease)
+    assert DAY - HOUR <= clock.now - began < DAY
+    assert latest(purse, waiting).sent_at is None
+
+
+@pytest.mark.parametrize("gone", ["refused", "budget"])
+def test_what_can_never_arrive_is_given_up_at_once(purse, waiting, post, gone):
+    delivery = DeliveryController(purse.units, {Channel.WEBHOOK: post}, purse.clock)
+    if gone == "refused":
+        post.errors = [InvalidRequest("not public")]
+    else:
+        purse.budgets.remove(waiting.id)
+    delivery.tick(purse.lease)
+    assert post.sent == []
+    if gone == "refused":
+        assert latest(purse, waiting).next_try_at is None
+        assert latest(purse, waiting).last_error == "not public"
+
+
+def test_where_no_mail_can_be_sent_that_is_said(purse, clock):
+    emails = ("ada@example.com",)
+    budget = purse.budget(amount=1, on_exceeded=OnExceeded.NOTIFY, emails=emails)
+    purse.up(purse.ask())
+    purse.tick(HOUR)
+    DeliveryController(purse.units, {}, clock).tick(purse.lease)
+    assert "STEWARD_SMTP_URL" in latest(purse, budget).last_error
+    assert latest(purse, budget).next_try_at == clock.now + 10
+
+
+def test_two_that_send_at_once_send_one(purse, waiting, post):
+    with purse.units.reading() as unit:
+        (one,) = unit.notifications.due(purse.clock.now, 9)
+    with purse.units() as unit:
+        first = unit.notifications.claim(one, purse.clock.now + 60)
+        second = unit.notifications.claim(one, purse.clock.now + 60)
+    assert first is not None
+    assert second is None

@@ -1,0 +1,353 @@
+"""A cap is never jumped: what is posted and set aside stays within it, whoever asks at once."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from service.domain.attribution import Attribution
+from service.domain.budgets import OnExceeded, Period, Scope
+from service.domain.clock import DAY, HOUR
+from service.domain.errors import BudgetExceeded
+from service.domain.money import NANOS
+from service.domain.node import NodeState
+from service.store.pricebook import PriceShelf
+from tests import factories
+from tests.controllers.budgeting import HOURLY, Purse
+from tests.hands import NOON
+from tests.store.given import Shelf
+
+
+@pytest.fixture
+def purse(units, clock):
+    return Purse(units, clock)
+
+
+def within(purse, budget):
+    room = purse.room(budget)
+    return room.spent + room.held <= budget.amount
+
+
+def test_a_node_is_granted_while_there_is_room_and_refused_beyond_it(purse):
+    budget = purse.budget(amount=2 * HOURLY)
+    purse.ask(ttl_seconds=HOUR)
+    purse.ask(ttl_seconds=HOUR)
+    with pytest.raises(BudgetExceeded) as caught:
+        purse.ask(ttl_seconds=1)
+    assert caught.value.facts["budget_id"] == budget.id
+    assert caught.value.facts["left"] == "0.000000000"
+    assert purse.room(budget).held == budget.amount
+
+
+def test_a_refusal_leaves_nothing_but_a_note(purse, units):
+    budget = purse.budget(amount=HOURLY)
+    with pytest.raises(BudgetExceeded):
+        purse.ask(name="greedy", ttl_seconds=2 * HOUR)
+    assert purse.room(budget).held == 0
+    with units.reading() as unit:
+        assert unit.nodes.named("greedy") == []
+        (refusal,) = unit.budgets.refusals(budget.id, 9)
+    assert refusal.at == NOON
+    assert "at most 3600 would fit" in refusal.message
+    purse.ask(name="greedy", ttl_seconds=HOUR)
+
+
+def test_without_a_time_to_live_the_rest_of_the_period_is_held(purse):
+    budget = purse.budget(amount=10_000 * NANOS)
+    purse.ask()
+    rest = budget.window(NOON).end - NOON
+    assert purse.room(budget).held == HOURLY * rest // HOUR
+    with pytest.raises(BudgetExceeded):
+        purse.ask()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"scope": Scope(team="speech")},
+        {"scope": Scope(owner="bob")},
+        {"scope": Scope(label=("run", "18"))},
+        {"scope": Scope(project="other")},
+        {"scope": Scope(job="j-1")},
+        {"on_exceeded": OnExceeded.NOTIFY},
+        {"start": NOON + DAY},
+        {"period": Period.CUSTOM, "start": NOON - DAY, "end": NOON},
+    ],
+)
+def test_a_budget_refuses_only_what_it_covers_now(purse, changes):
+    purse.budget(amount=1, **changes)
+    purse.ask(labels={"run": "17"}, owner="ada")
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [Scope(), Scope(project="lab", team="vision"), Scope(owner="ada"), Scope(label=("run", "17"))],
+)
+def test_every_kind_of_scope_can_refuse(purse, scope):
+    budget = purse.budget(amount=HOURLY, scope=scope)
+    purse.ask(labels={"run": "17"}, owner="ada", ttl_seconds=HOUR)
+    with pytest.raises(BudgetExceeded):
+        purse.ask(labels={"run": "17"}, owner="ada", ttl_seconds=1)
+    assert purse.room(budget).held == HOURLY
+
+
+def test_of_several_budgets_all_have_to_have_room(purse):
+    purse.budget(name="wide", amount=9 * HOURLY, scope=Scope())
+    tight = purse.budget(name="tight", amount=HOURLY)
+    with pytest.raises(BudgetExceeded) as caught:
+        purse.ask(ttl_seconds=2 * HOUR)
+    assert caught.value.facts["budget_id"] == tight.id
+    purse.ask(ttl_seconds=2 * HOUR, team="speech")
+
+
+def test_an_unknown_price_is_refused_where_a_budget_could_not_tell(purse):
+    purse.budget()
+    with pytest.raises(BudgetExceeded) as caught:
+        purse.ask(zone=None, zones=["us-west4-a", "us-central1-a"], ttl_seconds=HOUR)
+    assert caught.value.facts["unpriced"] == ["v5litepod-8 in us-central1-a"]
+    purse.ask(zone="us-central1-a", team="speech")
+
+
+def test_as_usage_is_posted_the_hold_shrinks_by_as_much(purse, clock):
+    budget = purse.budget(amount=10 * HOURLY)
+    purse.up(purse.ask(ttl_seconds=10 * HOUR))
+    for hours in range(1, 10):
+        clock.pass_(HOUR)
+        if hours % 3 == 0:
+            purse.metering.tick(purse.lease)
+        room = purse.room(budget)
+        assert room.spent == HOURLY * (hours - hours % 3)
+        assert room.spent + room.held == budget.amount + 1
+    clock.pass_(HOUR)
+
+
+def test_the_hold_is_given_back_when_the_node_ends(purse, clock):
+    budget = purse.budget(amount=10 * HOURLY)
+    node = purse.up(purse.ask(ttl_seconds=10 * HOUR))
+    clock.pass_(2 * HOUR)
+    purse.down(node)
+    room = purse.room(budget)
+    assert (room.spent, room.held) == (2 * HOURLY, 0)
+    purse.ask(ttl_seconds=8 * HOUR)
+
+
+def test_a_stopped_node_holds_nothing_and_is_admitted_again_to_start(purse, clock):
+    budget = purse.budget(amount=10 * HOURLY)
+    node = purse.up(purse.ask(ttl_seconds=10 * HOUR))
+    purse.nodes.stop(node.id)
+    assert purse.room(budget).held > 9 * HOURLY
+    purse.down(node, NodeState.STOPPED)
+    assert purse.room(budget).held == 0
+    other = purse.ask(ttl_seconds=5 * HOUR)
+    with pytest.raises(BudgetExceeded):
+        purse.nodes.start(node.id)
+    assert purse.node(node).asked == "stopped"
+    purse.nodes.delete(other.id)
+    purse.down(other)
+    assert purse.nodes.start(node.id).asked == "present"
+    assert within(purse, budget)
+
+
+def test_a_node_that_lives_into_the_next_period_is_held_there(purse, clock):
+    budget = purse.budget(amount=100 * HOURLY, period=Period.DAY)
+    purse.up(purse.ask(ttl_seconds=24 * HOUR))
+    assert purse.room(budget).held == 12 * HOURLY + 1
+    clock.pass_(13 * HOUR)
+    purse.metering.tick(purse.lease)
+    room = purse.room(budget)
+    assert (room.spent, room.held) == (HOURLY, 11 * HOURLY + 1)
+
+
+def test_a_node_from_before_there_were_budgets_is_held_all_the_same(purse, units):
+    node = factories.node(ttl_seconds=HOUR)
+    with units() as unit:
+        unit.nodes.add(node)
+    assert purse.room(purse.budget(amount=3 * HOURLY)).held == HOURLY
+
+
+def test_a_price_that_rises_raises_what_is_held(purse, clock, units):
+    budget = purse.budget(amount=100 * HOURLY)
+    purse.ask(ttl_seconds=HOUR)
+    dear = Shelf(factories.book(factories.price(2_400_000_000)))
+    dearer = Purse(units, clock, dear)
+    dearer.controller.tick(dearer.lease)
+    assert purse.room(budget).held == 2 * HOURLY
+    cheap = Purse(units, clock, Shelf())
+    cheap.controller.tick(cheap.lease)
+    assert purse.room(budget).held == 2 * HOURLY
+
+
+def test_the_same_wish_told_twice_is_held_once(purse):
+    budget = purse.budget(amount=HOURLY)
+    wish = factories.wish(ttl_seconds=HOUR)
+    first = purse.nodes.request(wish, key="k", body_digest="d")
+    again = purse.nodes.request(wish, key="k", body_digest="d")
+    assert (first.node.id, first.created, again.created) == (again.node.id, True, False)
+    assert purse.room(budget).held == HOURLY
+
+
+@pytest.mark.parametrize("tz", ["UTC", "Europe/Berlin", "Asia/Kolkata"])
+@pytest.mark.parametrize("scope", [Scope(), Scope(team="vision"), Scope(label=("run", "17"))])
+def test_what_admission_sees_is_what_the_costs_say_or_more(purse, clock, tz, scope):
+    """More by no more than the hour in which the period begins, where a zone cuts it."""
+    budget = purse.budget(amount=10**6 * NANOS, tz=tz, scope=scope, period=Period.DAY)
+    clock.now = NOON - 20 * HOUR
+    node = purse.up(purse.ask(labels={"run": "17"}))
+    clock.now = NOON + 20 * HOUR + 1200
+    purse.metering.tick(purse.lease)
+    purse.down(node)
+    window = budget.window(clock.now)
+    exact = purse.budgets.spent(scope, window)
+    seen = purse.room(budget).spent
+    slack = HOURLY // 2 if window.start % HOUR else 0
+    assert seen == exact + slack
+    assert exact == HOURLY * (clock.now - window.start) // HOUR
+
+
+def test_past_spend_stays_where_it_was_when_a_node_changes_hands(purse, clock, units):
+    old = purse.budget(name="old", amount=10**5 * NANOS)
+    new = purse.budget(name="new", amount=10**5 * NANOS, scope=Scope(team="speech"))
+    node = purse.up(purse.ask(ttl_seconds=9 * HOUR))
+    clock.pass_(3 * HOUR)
+    purse.metering.tick(purse.lease)
+    with units() as unit:
+        unit.attributions.add(Attribution(node.id, clock.now, "ada", "speech"), clock.now)
+        unit.nodes.save(replace(unit.nodes.get(node.id), team="speech"))
+    clock.pass_(2 * HOUR)
+    purse.metering.tick(purse.lease)
+    assert purse.budgets.get(old.id).shown.standing.spent == 3 * HOURLY
+    assert purse.budgets.get(new.id).shown.standing.spent == 2 * HOURLY
+    assert (purse.room(old).spent, purse.room(old).held) == (3 * HOURLY, 0)
+    assert (purse.room(new).spent, purse.room(new).held) == (2 * HOURLY, 4 * HOURLY + 1)
+
+
+@pytest.mark.parametrize("scopes", [[Scope()], [Scope(team="vision"), Scope(owner="ada")]])
+def test_callers_at_once_never_jump_the_cap(units, clock, scopes):
+    purse = Purse(units, clock)
+    budgets = [
+        purse.budget(name=f"b-{number}", amount=7 * HOURLY, scope=scope)
+        for number, scope in enumerate(scopes)
+    ]
+
+    def ask(number):
+        try:
+            return purse.ask(ttl_seconds=HOUR, owner="ada", name=f"n-{number}").id
+        except BudgetExceeded:
+            return None
+
+    with ThreadPoolExecutor(12) as pool:
+        granted = [one for one in pool.map(ask, range(24)) if one]
+    assert len(granted) == 7
+    for budget in budgets:
+        room = purse.room(budget)
+        assert (room.spent, room.held) == (0, budget.amount)
+
+
+moves = st.lists(
+    st.tuples(
+        st.sampled_from(["ask", "up", "down", "stop", "start", "pass", "post"]),
+        st.integers(0, 30),
+        st.sampled_from([HOUR, 3 * HOUR, 7 * HOUR, None]),
+    ),
+    max_size=25,
+)
+
+
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(moves=moves)
+def test_posted_and_held_stay_within_the_cap_after_every_move(units, clock, moves):
+    """Nodes that outlive their time to live are the cloud's affair; here they go in time."""
+    with units() as unit:
+        for budget in unit.budgets.all():
+            unit.budgets.remove(budget)
+    purse = Purse(units, clock)
+    life = Life(purse)
+    clock.now = NOON
+    budget = purse.budget(name="cap", amount=40 * HOURLY, scope=Scope(owner=life.owner))
+    for verb, number, ttl in moves:
+        getattr(life, verb)(number, ttl)
+        room = purse.room(budget)
+        assert room.held is not None
+        assert room.spent + room.held <= budget.amount + len(life.nodes)
+    for node_id in list(life.nodes):
+        purse.down(purse.nodes.get(node_id))
+
+
+class Life:
+    """What may happen to nodes, in any order."""
+
+    count = 0
+
+    def __init__(self, purse):
+        Life.count += 1
+        self.owner = f"owner-{Life.count}"
+        self.purse = purse
+        self.nodes = {}
+
+    def _any(self, number):
+        return list(self.nodes)[number % len(self.nodes)] if self.nodes else None
+
+    def ask(self, number, ttl):
+        try:
+            node = self.purse.ask(ttl_seconds=ttl, owner=self.owner, team=self.owner)
+        except BudgetExceeded:
+            return
+        self.nodes[node.id] = "asked"
+
+    def up(self, number, ttl):
+        node_id = self._any(number)
+        if node_id and self.nodes[node_id] == "asked":
+            self.nodes[node_id] = "up"
+            self.purse.up(self.purse.nodes.get(node_id))
+
+    def down(self, number, ttl):
+        node_id = self._any(number)
+        if node_id:
+            self.purse.down(self.purse.nodes.get(node_id))
+            del self.nodes[node_id]
+
+    def stop(self, number, ttl):
+        node_id = self._any(number)
+        if node_id and self.nodes[node_id] == "up":
+            self.purse.nodes.stop(node_id)
+            self.purse.down(self.purse.nodes.get(node_id), NodeState.STOPPED)
+            self.nodes[node_id] = "stopped"
+
+    def start(self, number, ttl):
+        node_id = self._any(number)
+        if node_id and self.nodes[node_id] == "stopped":
+            try:
+                self.purse.nodes.start(node_id)
+            except BudgetExceeded:
+                return
+            self.nodes[node_id] = "asked"
+
+    def pass_(self, number, ttl):
+        self.purse.clock.pass_(number * 600)
+        for node_id in list(self.nodes):
+            node = self.purse.nodes.get(node_id)
+            if node.deletes_at is not None and node.deletes_at <= self.purse.clock.now:
+                self.purse.clock.now, now = node.deletes_at, self.purse.clock.now
+                self.purse.down(node)
+                self.purse.clock.now = now
+                del self.nodes[node_id]
+
+    def post(self, number, ttl):
+        self.purse.metering.tick(self.purse.lease)
+
+
+setattr(Life, "pass", Life.pass_)
+
+
+def test_admission_counts_all_that_is_open_with_a_book_of_its_own(units, clock):
+    """The embedded price book has a price for this hardware too."""
+    purse = Purse(units, clock, PriceShelf())
+    budget = purse.budget(amount=1_000 * NANOS)
+    purse.ask(ttl_seconds=HOUR)
+    assert 0 < purse.room(budget).held < 20 * NANOS

@@ -1,0 +1,102 @@
+"""The page of bills: one headline, and every disagreement with what is known of it."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from fastapi.testclient import TestClient
+
+from service.domain.clock import HOUR
+from service.domain.orphan import Kind
+from tests.bills import json_lines, row, time_of
+from tests.dashboard.lab import Lab
+from tests.dashboard.reading import HOSTILE, text_of
+from tests.garbage import orphan, shown
+
+AGO = 96 * HOUR
+
+
+def sent(lab: Lab, name: str = "november.csv") -> str:
+    """A bill with each of the disagreements; answers its id."""
+    now = lab.clock.now
+    start = now - AGO - now % HOUR
+    good = lab.ran(start, start + 3 * HOUR)
+    lab.ran(start, start + 2 * HOUR)
+    lab.found(orphan(kind=Kind.STRANGER, shown=shown("somebodys")))
+
+    def hour(number: int, resource: str, **changes: object) -> dict[str, object]:
+        at = start + number * HOUR
+        return row(
+            **{
+                "resource": {"name": resource, "global_name": resource},
+                "usage_start_time": time_of(at),
+                "usage_end_time": time_of(at + HOUR),
+                "export_time": time_of(now),
+                **changes,
+            }
+        )
+
+    rows = [
+        *(hour(number, good.cloud_id) for number in range(2)),
+        hour(2, good.cloud_id, cost=12.5),
+        hour(0, "somebodys", cost=3),
+        hour(1, HOSTILE, cost=41.25),
+        hour(0, "", cost_type="tax", cost=7.77),
+    ]
+    outcome = lab.services.reconciliations.reconcile(io.BytesIO(json_lines(rows)), name=name)
+    return outcome.bill.id
+
+
+def test_before_the_first_bill_the_page_says_what_to_type(browser: TestClient) -> None:
+    said = text_of(browser.get("/reconcile"))
+    assert "No bill was held against the ledger yet." in said
+    assert "tpu-steward costs reconcile billing-export.csv" in said
+
+
+def test_the_page_tells_the_variance_in_both_directions(lab: Lab, browser: TestClient) -> None:
+    sent(lab)
+    said = text_of(browser.get("/reconcile"))
+    assert "The bill less the ledger +$27.95 145.5729 % of what matched" in said
+    assert "The bill says more +$47.15" in said
+    assert "The bill says less \N{MINUS SIGN}$19.20" in said
+    assert "Matched $19.20" in said
+    assert "Apart from all of this: tax $7.77." in said
+    assert "On the bill, no node of ours 2 $44.25 $0.00 +$44.25" in said
+
+
+def test_the_largest_disagreement_stands_first_with_who_saw_it(
+    lab: Lab, browser: TestClient
+) -> None:
+    sent(lab)
+    page = browser.get("/reconcile")
+    said = text_of(page)
+    assert said.index("+$41.25") < said.index("+$3.00")
+    assert "Billed $41.25, charged $0.00; never seen." in said
+    assert "Billed $3.00, charged $0.00; seen, and no node of ours." in said
+    assert "The same seconds at another price" in said
+    assert HOSTILE not in page.text
+
+
+@pytest.mark.parametrize(("verdict", "told"), [("matched", "Billed $9.60"), ("pending", "None.")])
+def test_the_hours_of_each_verdict_can_be_looked_at(
+    lab: Lab, browser: TestClient, verdict: str, told: str
+) -> None:
+    bill = sent(lab)
+    said = text_of(browser.get(f"/reconcile?bill={bill}&verdict={verdict}"))
+    assert "Chosen hours" in said
+    assert told in said
+    assert text_of(browser.get("/reconcile?verdict=nonsense")).count("Where they disagree") == 1
+
+
+def test_earlier_bills_can_be_chosen_and_one_that_is_none_is_not_found(
+    lab: Lab, browser: TestClient
+) -> None:
+    first = sent(lab, "october.csv")
+    lab.clock.pass_(HOUR)
+    empty = json_lines([row(**{"project.id": "theirs"})])
+    lab.services.reconciliations.reconcile(io.BytesIO(empty), name="november.csv")
+    page = browser.get("/reconcile")
+    assert f'href="/reconcile?bill={first}"' in page.text
+    assert "nothing matched" in text_of(page)
+    assert browser.get("/reconcile?bill=none").status_code == 404

@@ -1,0 +1,72 @@
+"""Nodes of ours without a record, as after a restored database, and somebody who adopts them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from random import Random
+
+from service.application.orphans import Adopter, OrphanService
+from service.domain.errors import StewardError
+from service.domain.node import Node
+from service.domain.orphan import Kind
+from service.emulator.errors import ApiError
+from tests.simulation.clock import Agenda
+from tests.simulation.replica import INSTALL
+from tests.simulation.truth import Truth
+from tests.simulation.weather import PARENT, ZONES, Weather
+
+LOOK_AGAIN_SECONDS = 60
+
+
+@dataclass
+class Castaways:
+    """They come to be at some time, and are adopted some time after they were noticed."""
+
+    agenda: Agenda
+    weather: Weather
+    truth: Truth
+    orphans: OrphanService
+    luck: Random
+    adopted: list[Node] = field(default_factory=list)
+
+    def begin(self) -> None:
+        fortune = self.weather.fortune
+        for number in range(fortune.castaways):
+            when = self.luck.uniform(0, fortune.hours * 1800)
+            self.agenda.after(when, lambda number=number: self._wash_up(number))
+        if fortune.castaways:
+            self.agenda.after(self.luck.uniform(60, 900), self._find)
+
+    def let_go(self) -> None:
+        """Have those that nobody adopted deleted."""
+        for one in self.orphans.all(kind=Kind.OURS):
+            if one.orphan.shown.labels.get("castaway"):
+                self.orphans.delete(one.orphan.id, confirm=one.orphan.shown.path)
+
+    def _wash_up(self, number: int) -> None:
+        node = {
+            "accelerator_type": self.luck.choice(["v5litepod-4", "v5litepod-8"]),
+            "runtime_version": "v2-alpha-tpuv5-lite",
+            "labels": {
+                "steward-id": f"lost-{number}",
+                "steward-install": INSTALL,
+                "castaway": "yes",
+            },
+        }
+        parent = PARENT.format(zone=self.luck.choice(ZONES))
+        with suppress(ApiError):  # a storm is on
+            self.weather.ask("CreateNode", parent=parent, node_id=f"castaway-{number}", node=node)
+
+    def _find(self) -> None:
+        """Adopt what is there and can be; look again for the others, until the weather is fair."""
+        for one in self.orphans.all(kind=Kind.OURS):
+            shown = one.orphan.shown
+            if not shown.labels.get("castaway"):
+                continue
+            with suppress(StewardError):  # not READY, or gone: later, or never
+                node = self.orphans.adopt(one.orphan.id, Adopter())
+                self.truth.adopted(int(shown.uid), node.id, self.agenda.seconds())
+                self.adopted.append(node)
+        if not self.weather.fair:
+            self.agenda.after(self.luck.uniform(1, 2) * LOOK_AGAIN_SECONDS, self._find)

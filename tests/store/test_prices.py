@@ -1,0 +1,92 @@
+"""Prices of the feed and discounts in the database, and when the shelf makes a new book."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import text
+
+from service.domain.clock import DAY
+from service.domain.discount import Discount
+from service.domain.errors import StaleVersion
+from service.domain.pricing import DiscountedPrice, Sku
+from service.store.pricebook import PriceShelf
+from tests import factories
+from tests.hands import NOON
+from tests.store import given
+
+V5E = Sku("v5e", "on_demand", "us-west4")
+OURS = Discount("d-1", "v5e", "on_demand", 125_000, NOON, None, "our contract", NOON)
+
+
+def entered(units, discount, after=0):
+    with units() as unit:
+        unit.prices.add_discount(discount, after)
+
+
+def test_a_price_of_the_feed_is_written_once_whoever_reads_it(units):
+    with units() as unit:
+        unit.prices.add_from_feed(factories.price())
+    with units() as unit:
+        unit.prices.add_from_feed(factories.price(recorded_at=5))
+        assert unit.prices.all() == [factories.price()]
+
+
+def test_discounts_come_back_in_the_order_in_which_they_were_entered(units):
+    later = Discount("a", "", "", 1, NOON, NOON + DAY, "another")
+    entered(units, OURS)
+    entered(units, later, 1)
+    with units.reading() as unit:
+        assert unit.prices.discounts() == [OURS, later]
+
+
+def test_of_two_that_are_entered_at_once_the_second_has_to_look_again(units):
+    entered(units, OURS)
+    with pytest.raises(StaleVersion):
+        entered(units, Discount("d-2", "", "", 1, NOON, None, "at the same time"))
+
+
+@pytest.mark.parametrize("wrong", [{"ppm": 0}, {"ppm": 1_000_000}, {"effective_until": NOON - 1}])
+def test_the_database_refuses_what_is_no_discount(units, wrong):
+    values = {"ppm": 1, "effective_until": None} | wrong
+    with pytest.raises(StaleVersion):
+        entered(units, Discount("d", "", "", values["ppm"], NOON, values["effective_until"], "x"))
+
+
+def test_a_discount_is_in_the_book_at_once_and_so_is_its_early_end(units):
+    shelf = PriceShelf()
+    with units() as unit:
+        before = shelf.book(unit)
+        unit.prices.add_discount(OURS, 0)
+        book = shelf.book(unit)
+    assert before.at(V5E, NOON).nanos == 1_200_000_000
+    found = book.at(V5E, NOON)
+    assert isinstance(found, DiscountedPrice)
+    assert found.nanos == 1_050_000_000
+    ended = Discount("d-1", "v5e", "on_demand", 125_000, NOON, NOON + 60, "our contract", NOON)
+    entered(units, ended, 1)
+    with units.reading() as unit:
+        after = shelf.book(unit)
+    until_then = after.at(V5E, NOON + 59)
+    assert (until_then.id, until_then.nanos) == (found.id, found.nanos)
+    assert after.at(V5E, NOON + 60) == before.at(V5E, NOON)
+
+
+def test_a_list_of_nodes_shows_what_is_paid_from_the_discount_on(units):
+    shelf, node = PriceShelf(), given.stored(units)
+    with units.reading() as unit:
+        unit.listing.one(node.id, shelf, NOON)
+        before = shelf.last
+    entered(units, OURS)
+    with units.reading() as unit:
+        unit.listing.one(node.id, shelf, NOON)
+    assert before.discounts == ()
+    assert shelf.last.discounts == (OURS,)
+
+
+def test_what_was_negotiated_is_never_changed_and_never_deleted(engine, units):
+    entered(units, OURS)
+    for change in ("UPDATE discounts SET ppm = 1", "DELETE FROM discounts"):
+        with pytest.raises(Exception, match="is only added to"), engine.begin() as connection:
+            connection.execute(text(change))
+    with units.reading() as unit:
+        assert unit.prices.discounts() == [OURS]
