@@ -16,6 +16,14 @@ def upgrade() -> None:
     _refusals()
     _alerts()
     _notifications()
+    op.create_index(
+        "ix_attributions_later",
+        "attributions",
+        ["since"],
+        unique=False,
+        sqlite_where=sa.text("since > 0"),
+        postgresql_where=sa.text("since > 0"),
+    )
 
 
 def _text(name: str, *, nullable: bool = False) -> sa.Column[str]:
@@ -120,5 +128,6 @@ def _notifications() -> None:
 
 
 def downgrade() -> None:
+    op.drop_index("ix_attributions_later", "attributions")
     for table in ("notifications", "alerts", "refusals", "holds", "budgets"):
         op.drop_table(table)

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 import msgspec
 from fastapi import APIRouter, Query, Response
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from service.api.deps import CostsDep
 from service.api.problems import may_answer
-from service.api.schemas import Body, Line, Time, Usd, View
+from service.api.schemas import Body, Line, Time, Usd, View, one_line
 from service.application.costs import CostReport, Question
 from service.application.tally import CostRow
 from service.domain.clock import rfc3339
-from service.domain.dimension import check_dimensions
-from service.domain.errors import Rejected
+from service.domain.dimension import only_of, words_of
 from service.domain.money import hours, usd
 from service.domain.window import Granularity
 
 router = APIRouter(prefix="/v1/costs", tags=["costs"])
 
 Words = Annotated[tuple[Line, ...], Field(max_length=100)]
+Condition = Annotated[str, Field(max_length=500), AfterValidator(one_line)]
+Conditions = Annotated[tuple[Condition, ...], Field(max_length=100)]
 
 
 class CostQuery(Body):
@@ -45,10 +45,10 @@ class CostQuery(Body):
     )
     step: Granularity = Field(default=Granularity.DAY, description="How long a bucket is.")
     tz: str = Field(default="UTC", max_length=80, description="The IANA time zone of the calendar.")
-    filter: Words = Field(
+    filter: Conditions = Field(
         default=(),
         description="Only what matches, comma-separated or repeated: `team:vision`, or"
-        " `label:run:17`. Of the same dimension, any of the values.",
+        " `label:run:17`. Of the same dimension, any of the values. A comma within one is `\\,`.",
         examples=[["team:vision"]],
     )
     format: Literal["json", "csv"] = Field(
@@ -57,12 +57,8 @@ class CostQuery(Body):
 
     def to_question(self) -> Question:
         """The same in the words of the application; raises Rejected."""
-        only: dict[str, list[str]] = {}
-        for text in _words(self.filter):
-            name, value = _condition(text)
-            only.setdefault(name, []).append(value)
-        aggregate = tuple(dict.fromkeys(_words(self.aggregate)))
-        return Question(self.window, aggregate, self.step, self.tz, only)
+        aggregate = tuple(dict.fromkeys(words_of(self.aggregate)))
+        return Question(self.window, aggregate, self.step, self.tz, only_of(self.filter))
 
 
 class WindowView(View):
@@ -168,28 +164,3 @@ def _view(report: CostReport, question: Question) -> dict[str, object]:
         "as_of": rfc3339(report.as_of),
         "estimated": report.estimated,
     }
-
-
-def _words(texts: Iterable[str]) -> list[str]:
-    return [word.strip() for text in texts for word in text.split(",") if word.strip()]
-
-
-def _condition(text: str) -> tuple[str, str]:
-    """`team:vision` and `label:run:17` as (dimension, value)."""
-    name, colon, value = text.partition(":")
-    if name == "label":
-        key, colon, value = value.partition(":")
-        name = f"label:{key}"
-    if not colon:
-        raise Rejected(
-            f"{text[:80]!r} is not a filter; write dimension:value, as in team:vision",
-            field="filter",
-        )
-    try:
-        check_dimensions((name,))
-    except Rejected as error:
-        raise Rejected(
-            f"{name[:80]!r} is not something costs can be filtered by",
-            **{**error.facts, "field": "filter"},
-        ) from None
-    return name, value

@@ -151,7 +151,7 @@ def get_node(node_id: str, nodes: NodesDep) -> Response:
 @router.patch(
     "/{node_id}",
     operation_id="update_node",
-    responses=_NODE | may_answer(400, 404, 409, 412, 413, 415, 422),
+    responses=_NODE | may_answer(400, 403, 404, 409, 412, 413, 415, 422),
 )
 def update_node(
     node_id: str, body: ReattributionRequest, nodes: NodesDep, version: VersionDep

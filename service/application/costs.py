@@ -87,9 +87,14 @@ class CostService:
                 self._add(unit, tally, intervals, window, now)
         return self._told(question, tally, window, now)
 
+    def names(self, node_ids: Iterable[str]) -> Mapping[str, str]:
+        """The names of nodes by their ids, for those who are shown costs by node."""
+        with self._units.reading() as unit:
+            return {key: node.name for key, node in unit.nodes.many(node_ids).items()}
+
     def _add_the_rest(self, unit: Unit, tally: Tally, window: Window, now: int) -> None:
         """What no rollup knows: the open tails, what has no price, and what is uncertain."""
-        book, whose = self._prices.book(unit), unit.attributions.used_in(now, now + 1)
+        book, whose = self._prices.book(unit), unit.attributions.running()
         for usage in unit.usage.open():
             meter = Meter(usage, book, now, whose.get(usage.node_id, ()))
             tally.add_usage(meter, since=usage.posted_until)

@@ -132,7 +132,7 @@ class ForecastService:
         found = _Running()
         with self._units.reading() as unit:
             book = self._prices.book(unit)
-            usages = _counted(unit, only, now)
+            usages = _counted(unit, only)
             nodes = unit.nodes.many({usage.node_id for usage in usages})
         edges = [now + left for left in accumulate(day.left for day in ahead)]
         for usage in usages:
@@ -210,9 +210,9 @@ def _spent_in(window: Window, only: Only) -> Question:
     return Question(said, step=Granularity.ALL, only=only)
 
 
-def _counted(unit: Unit, only: Only, now: int) -> list[Usage]:
+def _counted(unit: Unit, only: Only) -> list[Usage]:
     """What runs now and counts, by whose it is now."""
-    whose = unit.attributions.used_in(now, now + 1)
+    whose = unit.attributions.running()
     found = []
     for usage in unit.usage.open():
         latest = whose.get(usage.node_id, (Attribution(usage.node_id),))[-1]

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from service.domain.attribution import Attribution, pieces
 from service.domain.budgets import Budget, Who
-from service.domain.clock import Clock
+from service.domain.clock import DAY, Clock
 from service.domain.errors import BudgetExceeded
 from service.domain.holds import Hold, Room, rate_of, refusal
-from service.domain.node import Asked, Node
+from service.domain.node import Asked, Node, NodeState
 from service.domain.pricing import PriceBook
 from service.domain.window import Window
 from service.store.budgets import Refusal
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
+
+_MOVED_SECONDS = 2 * DAY
+"""What was used before that is posted, and counts there; so long may the daemon be away."""
 
 Found = Sequence[tuple[Hold, tuple[bool, ...], bool]]
 
@@ -44,24 +48,24 @@ def place(unit: Unit, node: Node, prices: PriceShelf, now: int) -> None:
     rate = rate_of(node.spec, book, now)
     unit.holds.place(Hold(node.id, rate.hourly, node.spec.ttl_seconds), now)
     who = payer_of(unit, node)
-    covering = [one.id for one in unit.budgets.capping() if one.scope.covers(who)]
-    if not covering:
-        return
-    counting = _counting(unit.budgets.locked(covering), now)
-    found = unit.holds.open([budget.scope for budget, _ in counting]) if counting else ()
-    others = [one for one in found if one[0].node_id != node.id]
-    mine = next((one[0] for one in found if one[0].node_id == node.id), None)
-    if mine is not None:
-        rooms = _rooms(unit, counting, _priced(unit, others, book, now), now)
-        error = refusal(replace(mine, asked=Asked.PRESENT), rate, rooms, now)
-        if error is not None:
-            raise error
+    covering = [one for one in unit.budgets.capping() if one.scope.covers(who)]
+    _admit(unit, node, covering, book, now)
+
+
+def moved(unit: Unit, node: Node, before: Attribution, prices: PriceShelf, now: int) -> None:
+    """A node that is charged to somebody else from now on is admitted by their budgets, as if it
+    were new; those that covered it before have no say in it."""
+    who, old = payer_of(unit, node), _who(node, before)
+    covering = [
+        one for one in unit.budgets.capping() if one.scope.covers(who) and not one.scope.covers(old)
+    ]
+    _admit(unit, node, covering, prices.book(unit), now)
 
 
 def on_asked(unit: Unit, node: Node, asked: Asked, prices: PriceShelf, now: int) -> None:
     """A stopped node that is to run again is admitted like a new one."""
     if asked is Asked.PRESENT:
-        place(unit, node, prices, now)
+        place(unit, replace(node, asked=asked), prices, now)
 
 
 def held(unit: Unit, budget: Budget, window: Window, book: PriceBook, now: int) -> int | None:
@@ -76,8 +80,28 @@ def held(unit: Unit, budget: Budget, window: Window, book: PriceBook, now: int) 
 
 def payer_of(unit: Unit, node: Node) -> Who:
     """Who pays for a node now."""
-    last = unit.attributions.of(node.id)[-1]
-    return Who(node.spec.project, last.team, last.owner, last.job, last.labels)
+    return _who(node, unit.attributions.of(node.id)[-1])
+
+
+def _who(node: Node, one: Attribution) -> Who:
+    return Who(node.spec.project, one.team, one.owner, one.job, one.labels)
+
+
+def _admit(unit: Unit, node: Node, covering: Sequence[Budget], book: PriceBook, now: int) -> None:
+    """Raise BudgetExceeded unless all of these have room for it beside all others."""
+    if not covering:
+        return
+    counting = _counting(unit.budgets.locked([one.id for one in covering]), now)
+    found = unit.holds.open([budget.scope for budget, _ in counting]) if counting else ()
+    others = [one for one in found if one[0].node_id != node.id]
+    mine = next((one for one in found if one[0].node_id == node.id), None)
+    if mine is not None:
+        ((asked, _),) = _priced(unit, [mine], book, now)
+        rooms = _rooms(unit, counting, _priced(unit, others, book, now), book, now)
+        rate = rate_of(node.spec, book, now)
+        error = refusal(replace(asked, asked=node.asked), rate, rooms, now)
+        if error is not None:
+            raise error
 
 
 def rooms_of(unit: Unit, budgets: Sequence[Budget], book: PriceBook, now: int) -> list[Room]:
@@ -85,7 +109,7 @@ def rooms_of(unit: Unit, budgets: Sequence[Budget], book: PriceBook, now: int) -
     holds, `held` all that may be added to it."""
     counting = _counting(budgets, now)
     found = unit.holds.open([budget.scope for budget, _ in counting]) if counting else ()
-    return _rooms(unit, counting, _priced(unit, found, book, now), now)
+    return _rooms(unit, counting, _priced(unit, found, book, now), book, now)
 
 
 def _counting(budgets: Sequence[Budget], now: int) -> list[tuple[Budget, Window]]:
@@ -96,17 +120,50 @@ def _rooms(
     unit: Unit,
     counting: Sequence[tuple[Budget, Window]],
     found: Sequence[tuple[Hold, tuple[bool, ...]]],
+    book: PriceBook,
     now: int,
 ) -> list[Room]:
-    return [
-        Room(
-            budget,
-            window,
-            unit.holds.posted(budget.scope, window),
-            _sum(found, position, window, now),
-        )
-        for position, (budget, window) in enumerate(counting)
-    ]
+    behind = _left_behind(unit, book, now) if counting else []
+    rooms = []
+    for position, (budget, window) in enumerate(counting):
+        held = _sum(found, position, window, now)
+        for one in behind:
+            if held is not None and budget.scope.covers(one.old) > budget.scope.covers(one.new):
+                part = one.hold.left(window, one.until)
+                held = None if part is None else held + part
+        posted = unit.holds.posted(budget.scope, window)
+        rooms.append(Room(budget, window, posted, held))
+    return rooms
+
+
+@dataclass(frozen=True, slots=True)
+class _Behind:
+    """What somebody owes, until an instant, for a node that is charged to somebody else since, and
+    is not posted yet."""
+
+    hold: Hold
+    until: int
+    old: Who
+    new: Who
+
+
+def _left_behind(unit: Unit, book: PriceBook, now: int) -> list[_Behind]:
+    found = unit.holds.moved(now - _MOVED_SECONDS)
+    nodes = unit.nodes.many([hold.node_id for hold, _, _ in found]) if found else {}
+    behind = []
+    for hold, _ in _priced(unit, found, book, now):
+        if hold.unposted_since is None:
+            continue
+        node, whose = nodes[hold.node_id], unit.attributions.of(hold.node_id)
+        over = replace(hold, asked=Asked.STOPPED, state=NodeState.STOPPED)
+        behind += [
+            _Behind(
+                replace(over, unposted_since=start), end, _who(node, one), _who(node, whose[-1])
+            )
+            for start, end, one in pieces(whose, hold.unposted_since, now)
+            if one is not whose[-1]
+        ]
+    return behind
 
 
 def _sum(

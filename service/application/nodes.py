@@ -178,7 +178,9 @@ class NodeService:
             unit.events.add(
                 Event(node.id, now, "asked", difference(node, after), actor or "caller")
             )
-            return unit.nodes.reattribute(after, whose, now)
+            after = unit.nodes.reattribute(after, whose, now)
+            holds.moved(unit, after, latest, self._prices, now)
+            return after
 
         return self._changed(node_id, version, change)
 

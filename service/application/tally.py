@@ -57,7 +57,13 @@ class Tally:
             if name not in _COLUMN
         ]
         group_of = reader.group(self._aggregate)
-        rows = unit.costs.by_day(self._parts[0].start, self._parts[-1].end, reader.columns, in_sql)
+        rows = unit.costs.by_day(
+            self._parts[0].start,
+            self._parts[-1].end,
+            reader.columns,
+            in_sql,
+            at_once=len(self._parts) == 1,
+        )
         position = 0
         for day, values, amount, chip_seconds, listed in rows:
             if any(value(values) not in wanted for value, wanted in checks):

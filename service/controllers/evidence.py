@@ -70,6 +70,10 @@ class EvidenceController:
 
     It acts on nothing but our own books. Where the log cannot be read, usage stays as uncertain as
     it is, and nothing else stops.
+
+    It has the period of the inventory and runs beside it: after a start it asks at once about all
+    that was open before, and within two periods about what the first look found. Nobody waits for
+    it: the log forgets nothing meanwhile, and until it is heard the upper bound counts.
     """
 
     name = "evidence"

@@ -35,6 +35,20 @@ def parse_rfc3339(text: str) -> int:
     return int(moment.timestamp() // 1)
 
 
+def instant(text: str) -> int:
+    """Whole UTC seconds of an RFC 3339 instant, or of the first one of a date.
+
+    Raises ValueError when the text is neither, or lies outside of the years that are kept.
+    """
+    try:
+        seconds = parse_rfc3339(f"{text}T00:00:00Z" if len(text) == len("2026-11-01") else text)
+    except (ValueError, OverflowError):
+        raise ValueError("write it as 2026-11-01T00:00:00Z, or as a date: 2026-11-01") from None
+    if not 0 <= seconds < END_OF_TIME:
+        raise ValueError("it has to lie between 1970 and 2100")
+    return seconds
+
+
 def floor_to(seconds: int, step: int) -> int:
     """The latest multiple of `step` that is not after `seconds`."""
     return seconds - seconds % step

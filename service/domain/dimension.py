@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 
 from service.domain.attribution import Attribution
@@ -29,6 +30,9 @@ ACTIVITY = "unknown"
 
 DIMENSIONS = tuple(_OF)
 
+_WORD = re.compile(r"(?:\\[\\,]|[^,])+")
+_ESCAPED = re.compile(r"\\([\\,])")
+
 
 def check_dimensions(names: Iterable[str]) -> None:
     """Raise Rejected, with those that exist, for a dimension that does not."""
@@ -50,3 +54,49 @@ def value_of(name: str, usage: Usage, whose: Attribution) -> str:
     """What a usage counts as in a dimension; empty where it has no such label."""
     key = label_key(name)
     return whose.labels.get(key, "") if key else _OF[name](usage, whose)
+
+
+def words_of(texts: Iterable[str]) -> list[str]:
+    """What is listed with commas or by repetition. A comma within a word is written `\\,`."""
+    found = (match[0].strip() for text in texts for match in _WORD.finditer(text))
+    return [_ESCAPED.sub(r"\1", word) for word in found if word]
+
+
+def only_of(texts: Iterable[str]) -> dict[str, list[str]]:
+    """Filters such as `team:vision` and `label:run:17` as the values that count by dimension."""
+    only: dict[str, list[str]] = {}
+    for text in words_of(texts):
+        name, value = _condition(text)
+        only.setdefault(name, []).append(value)
+    return only
+
+
+def condition_of(name: str, value: str) -> str:
+    """The filter that lets only that value of a dimension count, as `only_of` reads it."""
+    return f"{name}:{escaped(value)}"
+
+
+def escaped(word: str) -> str:
+    """A word as it is written in a list, so that `words_of` finds it again."""
+    return re.sub(r"([\\,])", r"\\\1", word)
+
+
+def _condition(text: str) -> tuple[str, str]:
+    """`team:vision` and `label:run:17` as (dimension, value)."""
+    name, colon, value = text.partition(":")
+    if name == "label":
+        key, colon, value = value.partition(":")
+        name = f"{LABEL}{key}"
+    if not colon:
+        raise Rejected(
+            f"{text[:80]!r} is not a filter; write dimension:value, as in team:vision",
+            field="filter",
+        )
+    try:
+        check_dimensions((name,))
+    except Rejected as error:
+        raise Rejected(
+            f"{name[:80]!r} is not something costs can be filtered by",
+            **{**error.facts, "field": "filter"},
+        ) from None
+    return name, value

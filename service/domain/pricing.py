@@ -157,9 +157,8 @@ class PriceBook:
         self.discounts = tuple(discounts)
         self.prices = tuple(sorted(prices, key=lambda price: price.effective_from))
         series: dict[tuple[str, str, str, str], list[Price]] = defaultdict(list)
-        for price in sorted(
-            self.prices, key=lambda price: (price.effective_from, price.recorded_at)
-        ):
+        # Of two that were entered within a second, the ids tell which is the later, for all.
+        for price in sorted(self.prices, key=lambda p: (p.effective_from, p.recorded_at, p.id)):
             series[_series(price.generation, price.model, price.unit, price.region)].append(price)
         self._series = dict(series)
         self._starts = {key: [p.effective_from for p in found] for key, found in series.items()}

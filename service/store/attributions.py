@@ -42,6 +42,11 @@ class Attributions:
         statement = select(*_COLUMNS).where(attributions.c.node_id.in_(node_ids))
         return self._by_node(statement)
 
+    def running(self) -> Mapping[str, tuple[Attribution, ...]]:
+        """Those of every node that is billed now."""
+        used = select(usage.c.node_id).where(usage.c.end_at.is_(None))
+        return self._by_node(select(*_COLUMNS).where(attributions.c.node_id.in_(used)))
+
     def used_in(self, start: int, end: int) -> Mapping[str, tuple[Attribution, ...]]:
         """Those of every node that was billed in [start, end)."""
         used = (

@@ -6,7 +6,18 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, FromClause, Table, and_, delete, func, insert, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    FromClause,
+    Table,
+    and_,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+)
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
@@ -95,10 +106,17 @@ class Costs:
             self._connection.execute(insert(table).from_select([*names, *_SUMS], summed))
 
     def by_day(
-        self, start: int, end: int, dimensions: Sequence[str], only: Mapping[str, Sequence[str]]
+        self,
+        start: int,
+        end: int,
+        dimensions: Sequence[str],
+        only: Mapping[str, Sequence[str]],
+        *,
+        at_once: bool = False,
     ) -> Sequence[tuple[int, tuple[Any, ...], int, int, int]]:
         """(day, dimensions, nano-dollars, chip-seconds, nano-dollars at list price) for the UTC
-        days in [start, end); from the finer rollup where a dimension is one of FINE."""
+        days in [start, end), or for all of them `at_once`, as if they were one day that begins at
+        `start`; from the finer rollup where a dimension is one of FINE."""
         asked = (*dimensions, *only)
         table: Table = node_days if any(name in FINE for name in asked) else daily_costs
         source: FromClause = table
@@ -113,16 +131,22 @@ class Costs:
             )
         column = {name: (who if name in _WHO else table).c[name] for name in asked}
         columns = [column[name] for name in dimensions]
+        day: list[ColumnElement[int]] = [] if at_once else [table.c.day]
         statement = (
-            select(table.c.day, *columns, *(func.sum(table.c[name]) for name in _SUMS))
+            select(
+                literal(start) if at_once else table.c.day,
+                *columns,
+                *(func.sum(table.c[name]) for name in _SUMS),
+            )
             .select_from(source)
             .where(table.c.day >= start, table.c.day < end)
-            .group_by(table.c.day, *columns)
-            .order_by(table.c.day, *columns)
+            .group_by(*day, *columns)
+            .order_by(*day, *columns)
         )
         for name, values in only.items():
             statement = statement.where(column[name].in_(values))
         return [
             (row[0], row[1:-3], int(row[-3]), int(row[-2]), int(row[-1]))
             for row in self._connection.execute(statement)
+            if row[-1] is not None  # what sums nothing up at once is one row of nothing
         ]

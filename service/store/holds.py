@@ -67,11 +67,14 @@ class Holds:
         """Those that count in any of the scopes: the hold, whether it does in each, and whether it
         was ever placed; for one that was not, rate and time to live are not known here."""
         conditions = [_of_node(scope) for scope in scopes]
-        statement = (
-            select(*_HOLD, *conditions)
-            .select_from(nodes.outerjoin(holds, holds.c.node_id == nodes.c.id))
-            .where(nodes.c.ended_at.is_(None), or_(*conditions))
-        )
+        return self._read(select(*_HOLD, *conditions), or_(*conditions))
+
+    def _read(
+        self, columns: Select[Any], condition: ColumnElement[bool]
+    ) -> Sequence[tuple[Hold, tuple[bool, ...], bool]]:
+        statement = columns.select_from(
+            nodes.outerjoin(holds, holds.c.node_id == nodes.c.id)
+        ).where(nodes.c.ended_at.is_(None), condition)
         return [
             (
                 Hold(row[0], row[1], row[2], _ASKED[row[3]], row[4], row[5], row[6]),
@@ -80,6 +83,13 @@ class Holds:
             )
             for row in self._connection.execute(statement)
         ]
+
+    def moved(self, since: int) -> Sequence[tuple[Hold, tuple[bool, ...], bool]]:
+        """Those of nodes that are charged to somebody else since then, as `open` answers them."""
+        later = select(attributions.c.node_id).where(
+            attributions.c.since > 0, attributions.c.since > since
+        )
+        return self._read(select(*_HOLD), nodes.c.id.in_(later))
 
     def placed(self, project: str) -> Sequence[Hold]:
         """Those of a project that were placed and count."""

@@ -289,6 +289,12 @@ attributions = Table(
     Column("job", Text, nullable=False),
     Column("labels", Text, nullable=False),
     Column("recorded_at", BigInteger, nullable=False),
+    Index(
+        "ix_attributions_later",
+        "since",
+        sqlite_where=text("since > 0"),
+        postgresql_where=text("since > 0"),
+    ),
 )
 
 beliefs = Table(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, or_, select, update
+from sqlalchemy import Connection, bindparam, insert, literal_column, or_, select, update
 
 from service.domain.metering import WHOLE, Evidence, Usage
 from service.domain.pricing import Sku
@@ -95,7 +95,7 @@ class Usages:
         """Intervals with seconds in [start, end) of which some have no price, or are uncertain."""
         columns = usage.c
         doubts = (
-            columns.unpriced_seconds > 0,
+            columns.unpriced_seconds > literal_column("0"),
             or_(columns.start_hi > columns.start_at, columns.end_lo < columns.end_at),
         )
         for doubt in doubts:  # an index each, which one question for both would not use

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from service.domain.attribution import Attribution
+from service.domain.attribution import Attribution, Reattribution
 from service.domain.budgets import OnExceeded, Period, Scope
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import BudgetExceeded
@@ -223,6 +223,36 @@ def test_past_spend_stays_where_it_was_when_a_node_changes_hands(purse, clock, u
     assert purse.budgets.get(new.id).shown.standing.spent == 2 * HOURLY
     assert (purse.room(old).spent, purse.room(old).held) == (3 * HOURLY, 0)
     assert (purse.room(new).spent, purse.room(new).held) == (2 * HOURLY, 4 * HOURLY + 1)
+
+
+def test_what_was_used_before_a_node_changed_hands_stays_with_whom_it_was_used_by(purse, clock):
+    """Half an hour of it was not posted yet, and is nowhere else."""
+    old = purse.budget(name="old", amount=100 * HOURLY)
+    new = purse.budget(name="new", amount=100 * HOURLY, scope=Scope(team="speech"))
+    both = purse.budget(name="both", amount=100 * HOURLY, scope=Scope())
+    node = purse.up(purse.ask(ttl_seconds=10 * HOUR))
+    clock.pass_(HOUR // 2)
+    purse.nodes.reattribute(node.id, Reattribution(team="speech"))
+    clock.pass_(HOUR // 4)
+    assert (purse.room(old).spent, purse.room(old).held) == (0, HOURLY // 2 + 1)
+    assert purse.room(new).held == purse.room(both).held == 10 * HOURLY + 1
+    clock.pass_(HOUR // 4)
+    purse.metering.tick(purse.lease)
+    assert (purse.room(old).spent, purse.room(old).held) == (HOURLY // 2, 0)
+    assert (purse.room(new).spent, purse.room(new).held) == (HOURLY // 2, 9 * HOURLY + 1)
+    assert (purse.room(both).spent, purse.room(both).held) == (HOURLY, 9 * HOURLY + 1)
+
+
+def test_a_node_cannot_be_moved_under_a_budget_that_has_no_room_for_it(purse):
+    purse.budget(name="mine", amount=2 * HOURLY)
+    theirs = purse.budget(name="theirs", amount=HOURLY, scope=Scope(team="speech"))
+    node = purse.ask(ttl_seconds=2 * HOUR)
+    with pytest.raises(BudgetExceeded) as caught:
+        purse.nodes.reattribute(node.id, Reattribution(team="speech"))
+    assert caught.value.facts["budget_id"] == theirs.id
+    assert purse.node(node).team == "vision"
+    purse.nodes.reattribute(node.id, Reattribution(owner="bob"))
+    assert purse.node(node).owner == "bob"
 
 
 @pytest.mark.parametrize("scopes", [[Scope()], [Scope(team="vision"), Scope(owner="ada")]])

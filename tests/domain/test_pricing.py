@@ -25,6 +25,7 @@ from service.domain.pricing import (
     group_of,
 )
 from tests import factories
+from tests.hands import NOON
 
 SHIPPED = PriceBook(embedded_prices())
 NEW_YEAR_2019 = parse_rfc3339("2019-01-01T00:00:00Z")
@@ -282,3 +283,11 @@ def test_a_device_price_is_known_exactly_for_each_chip():
     price = Price("x", "v3", "on_demand", DEVICE_HOUR, "us", 8_000_000_000, 0, "a test")
     check_price(price)
     assert price.per_chip_hour == 2_000_000_000
+
+
+def test_of_two_prices_entered_within_a_second_the_same_one_counts_in_whatever_order_they_come():
+    first = factories.price(1, NOON, id="manual/1", recorded_at=NOON)
+    second = factories.price(2, NOON, id="manual/2", recorded_at=NOON)
+    sku = Sku("v5e", "on_demand", "us-west4")
+    for rows in ([first, second], [second, first]):
+        assert PriceBook(rows).at(sku, NOON) == second

@@ -137,7 +137,7 @@ class Purse:
                 p for p in group if p.effective_from <= left
             ]
             if held:
-                latest = max(held, key=lambda p: (p.effective_from, p.recorded_at))
+                latest = max(held, key=lambda p: (p.effective_from, p.recorded_at, p.id))
                 total += Fraction(usage.chips * (right - left) * latest.per_chip_hour, HOUR)
         return total
 

@@ -9,11 +9,13 @@ from random import Random
 from sqlalchemy import Engine
 
 from service.cloud.google.channel import legacy_client, tpu_client
+from service.cloud.google.history import GoogleHistory, logging_client
 from service.cloud.google.legacy import LegacyTpus
 from service.cloud.google.retries import ONCE
 from service.cloud.google.tpus import GoogleTpus
 from service.cloud.pace import Pace
 from service.controllers.base import Controller
+from service.controllers.evidence import EvidenceController
 from service.controllers.garbage import GarbageController
 from service.controllers.inventory import InventoryController
 from service.controllers.lifecycle import LifecycleController
@@ -27,7 +29,7 @@ from service.emulator.world import World
 from service.store.pricebook import PriceShelf
 from tests.fakes import Killed
 from tests.simulation.clock import Agenda
-from tests.simulation.seams import SeamedCloud, SeamedUnits, Seams
+from tests.simulation.seams import SeamedCloud, SeamedHistory, SeamedUnits, Seams
 
 PROJECT = "lab"
 INSTALL = "sim"
@@ -64,6 +66,8 @@ class Replica:
         lifecycle = LifecycleController(*shared, steps)  # type: ignore[arg-type]
         lifecycle.workers = 1
         metering = MeteringController(units, shared[2], self.agenda.seconds)
+        history = SeamedHistory(GoogleHistory(logging_client(channel), ONCE), self.seams)
+        evidence = EvidenceController(units, cloud, history, shared[2], self.agenda.seconds)  # type: ignore[arg-type]
         holder = f"{self.name}-{self.deaths}"
         self._leases = Leaseholder(
             units, [PROJECT], inventory.looked_at, lambda: self.agenda.now, holder
@@ -73,6 +77,7 @@ class Replica:
         for period, controller in (
             (INVENTORY_SECONDS, inventory),
             (INVENTORY_SECONDS, garbage),
+            (INVENTORY_SECONDS, evidence),
             (LIFECYCLE_SECONDS, lifecycle),
             (METERING_SECONDS, metering),
         ):

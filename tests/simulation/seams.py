@@ -6,7 +6,7 @@ service, its transaction is rolled back as a dead process's is, and its objects 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
@@ -14,8 +14,9 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from service.cloud.ports import Order
+from service.cloud.ports import History, Order
 from service.domain.errors import CloudError, CloudUnavailable
+from service.domain.evidence import Termination
 from service.domain.lease import Lease
 from service.domain.node import Node
 from service.store.unit import Unit, Units
@@ -167,3 +168,16 @@ def _watch(unit: Unit, nodes: list[Node]) -> None:
         return nodes[-1]
 
     unit.nodes.save = noting  # type: ignore[method-assign]
+
+
+class SeamedHistory:
+    """The cloud's log, to be asked at the same risk."""
+
+    def __init__(self, real: History, seams: Seams) -> None:
+        self._real = real
+        self._seams = seams
+
+    def terminations(self, project: str, since: int, until: int) -> Sequence[Termination]:
+        return self._seams.call(
+            "terminations", lambda: self._real.terminations(project, since, until)
+        )

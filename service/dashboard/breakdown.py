@@ -1,0 +1,217 @@
+"""Costs broken down: a table by what they are grouped by and one by time, each with the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import quote
+from zoneinfo import ZoneInfo
+
+from service.dashboard.amounts import Amount, amount_of, chip_hours, places_of
+from service.dashboard.figures import count
+from service.dashboard.question import Asked
+from service.dashboard.spending import share
+from service.domain.clock import DAY
+from service.domain.dimension import label_key
+from service.domain.window import Granularity, Window, zone_of
+
+SHOWN = 200
+"""Rows of a table; what is left out is one row more, so that it still adds up."""
+
+FINER = {
+    Granularity.MONTH: Granularity.DAY,
+    Granularity.WEEK: Granularity.DAY,
+    Granularity.DAY: Granularity.HOUR,
+}
+_UNNAMED = {"team": "no team", "owner": "no owner", "job": "no job", "project": "no project"}
+
+
+STEPS = {
+    Granularity.HOUR: "by hour",
+    Granularity.DAY: "by day",
+    Granularity.WEEK: "by week",
+    Granularity.MONTH: "by month",
+    Granularity.ALL: "in one sum",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What a row is of, and where more is said of it; no address where nothing more is known."""
+
+    text: str
+    href: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row in words; `share` is of the total, `lines` where its lines of the ledger are."""
+
+    what: tuple[Value, ...]
+    cost: Amount
+    listed: Amount
+    saved: Amount
+    chip_hours: str
+    share: str
+    lines: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows that come to the total with `rest`, which sums those that are not shown."""
+
+    key: str
+    title: str
+    note: str
+    heads: tuple[str, ...]
+    rows: tuple[Row, ...]
+    rest: Row | None
+    total: Row
+
+
+@dataclass(slots=True)
+class Sum:
+    """Nano-dollars, the same on demand at list price, and chip-seconds."""
+
+    cost: int = 0
+    listed: int = 0
+    chip_seconds: int = 0
+
+    def add(self, cost: int, listed: int, chip_seconds: int) -> None:
+        """Add one row of a report."""
+        self.cost += cost
+        self.listed += listed
+        self.chip_seconds += chip_seconds
+
+
+def title_of(dimension: str) -> str:
+    """A dimension as people call it."""
+    key = label_key(dimension)
+    return f"label {key}" if key else dimension.replace("_", " ")
+
+
+def by_group(
+    asked: Asked,
+    sums: Mapping[tuple[str, ...], Sum],
+    named: Callable[[Iterable[str]], Mapping[str, str]],
+) -> Table:
+    """The groups, what costs most first; `named` tells the names of nodes by their ids."""
+    ranked = sorted(sums.items(), key=lambda one: (-one[1].cost, one[0]))
+    names = _names(asked, [group for group, _ in ranked[:SHOWN]], named)
+    by = ", ".join(map(title_of, asked.aggregate))
+    return _table(
+        "group",
+        f"By {by}" if by else "In all",
+        "what cost most first" if len(ranked) <= SHOWN else f"the {SHOWN} that cost most",
+        tuple(map(title_of, asked.aggregate)) or ("what",),
+        [(_values(asked, group, names), _lines(asked, group), one) for group, one in ranked],
+    )
+
+
+def by_time(asked: Asked, sums: Mapping[Window, Sum]) -> Table:
+    """The buckets, the latest first."""
+    newest = sorted(sums.items(), key=lambda one: -one[0].start)
+    step, zone = Granularity(asked.step), zone_of(asked.tz)
+    finer = FINER.get(step, Granularity.ALL)
+    return _table(
+        "time",
+        STEPS[step].capitalize(),
+        "newest first" if len(newest) <= SHOWN else f"the latest {SHOWN}",
+        (str(step),),
+        [
+            ((Value(_when(bucket, step, zone), asked.within(bucket, finer).page),), "", one)
+            for bucket, one in newest
+        ],
+    )
+
+
+def _table(
+    key: str,
+    title: str,
+    note: str,
+    heads: tuple[str, ...],
+    lines: Sequence[tuple[tuple[Value, ...], str, Sum]],
+) -> Table:
+    """The first of the lines, the others in one row, and the sum of them all."""
+    whole, rest = Sum(), Sum()
+    for number, (_, _, one) in enumerate(lines):
+        whole.add(one.cost, one.listed, one.chip_seconds)
+        if number >= SHOWN:
+            rest.add(one.cost, one.listed, one.chip_seconds)
+    places = places_of(
+        (amount for _, _, one in lines for amount in (one.cost, one.listed)),
+        (whole.cost, whole.listed),
+    )
+    left_out = len(lines) - SHOWN
+    return Table(
+        key=key,
+        title=title,
+        note=note + (f" of {len(lines):,}" if left_out > 0 else ""),
+        heads=heads,
+        rows=tuple(
+            _row(what, one, whole.cost, places, address) for what, address, one in lines[:SHOWN]
+        ),
+        rest=(
+            _row((Value(f"{left_out:,} more", ""),), rest, whole.cost, places)
+            if left_out > 0
+            else None
+        ),
+        total=_row((), whole, whole.cost, places),
+    )
+
+
+def _lines(asked: Asked, group: Sequence[str]) -> str:
+    """Where the lines of the ledger are that a row is the sum of; empty for more than a node."""
+    if asked.aggregate != ("node",):
+        return ""
+    return asked.at(f"/nodes/{quote(group[0], safe='')}/ledger")
+
+
+def _names(
+    asked: Asked,
+    groups: Sequence[tuple[str, ...]],
+    named: Callable[[Iterable[str]], Mapping[str, str]],
+) -> Mapping[str, str]:
+    if "node" not in asked.aggregate:
+        return {}
+    at = asked.aggregate.index("node")
+    return named({group[at] for group in groups})
+
+
+def _values(asked: Asked, group: Sequence[str], names: Mapping[str, str]) -> tuple[Value, ...]:
+    if not group:
+        return (Value("everything", asked.by("team").page),)
+    return tuple(
+        Value(names.get(value, value), f"/nodes/{quote(value, safe='')}")
+        if name == "node"
+        else Value(
+            value or _UNNAMED.get(name, "(none)"),
+            asked.into(name, value).page,
+        )
+        for name, value in zip(asked.aggregate, group, strict=True)
+    )
+
+
+def _when(bucket: Window, step: Granularity, zone: ZoneInfo) -> str:
+    """A bucket by the clock and the calendar of its zone."""
+    then = datetime.fromtimestamp(bucket.start, zone)
+    day = f"{then:%a} {then.day} {then:%b %Y}"
+    if step is Granularity.HOUR:
+        return f"{day} {then:%H:%M %Z}"
+    if step is Granularity.WEEK:
+        days = -(-(bucket.end - bucket.start) // DAY)
+        return f"{count(days, 'day')} from {day}"
+    return f"{then:%B %Y}" if step is Granularity.MONTH else day
+
+
+def _row(what: tuple[Value, ...], one: Sum, total: int, places: int, lines: str = "") -> Row:
+    return Row(
+        what=what,
+        cost=amount_of(one.cost, places),
+        listed=amount_of(one.listed, places),
+        saved=amount_of(one.listed - one.cost, places),
+        chip_hours=chip_hours(one.chip_seconds),
+        share=share(one.cost, total),
+        lines=lines,
+    )

@@ -1,0 +1,179 @@
+"""The page of costs: any time, by anything, to the last nano-dollar, and what each is made of."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from service.application.costs import CostReport
+from service.application.services import Services
+from service.dashboard.amounts import chip_hours
+from service.dashboard.breakdown import (
+    STEPS,
+    Sum,
+    Table,
+    Value,
+    by_group,
+    by_time,
+    title_of,
+)
+from service.dashboard.figures import Moment, duration, moment, money
+from service.dashboard.question import Asked
+from service.dashboard.spending import share
+from service.domain.clock import rfc3339
+from service.domain.dimension import only_of
+from service.domain.errors import Rejected
+from service.domain.period import Period, period_of
+from service.domain.window import Granularity, Window
+
+GROUPS = (
+    "team",
+    "owner",
+    "node",
+    "generation",
+    "accelerator_type",
+    "provisioning_model",
+    "zone",
+    "region",
+)
+"""What can be grouped by with one click; the form takes everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One way to ask otherwise, and whether it is what is asked now."""
+
+    name: str
+    href: str
+    chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The answer. The table by time is None where it is one stretch."""
+
+    start: Moment
+    end: Moment
+    cost: str
+    listed: str
+    saved: str
+    of_list: str
+    chip_hours: str
+    doubts: tuple[str, ...]
+    groups: Table
+    times: Table | None
+    as_of: Moment
+
+
+@dataclass(frozen=True, slots=True)
+class CostsPage:
+    """Everything on the page; `found` is None where the question makes no sense, and `problem` says
+    why."""
+
+    asked: Asked
+    as_of: Moment
+    windows: tuple[Choice, ...]
+    groupings: tuple[Choice, ...]
+    steps: tuple[Choice, ...]
+    filters: tuple[Value, ...]
+    problem: str
+    found: Found | None
+
+
+def costs_of(services: Services, asked: Asked) -> CostsPage:
+    """The page as of now."""
+    now = services.health.fleet().as_of
+    found, problem = None, ""
+    try:
+        report = services.costs.report(asked.to_question())
+    except Rejected as error:
+        problem = _why(error)
+    else:
+        found = _found(services, asked, report)
+    return CostsPage(
+        asked=asked,
+        as_of=moment(now),
+        windows=tuple(_windows(asked, now)),
+        groupings=tuple(
+            Choice(title_of(one), asked.by(one).page, asked.aggregate == (one,)) for one in GROUPS
+        ),
+        steps=tuple(
+            Choice(STEPS[one], asked.in_steps(one).page, asked.step == one) for one in Granularity
+        ),
+        filters=tuple(Value(_shown(one), asked.without(one).page) for one in asked.only),
+        problem=problem,
+        found=found,
+    )
+
+
+def month_window(period: Period) -> str:
+    """A whole month as a window."""
+    return f"{rfc3339(period.start)[:10]},{rfc3339(period.end)[:10]}"
+
+
+def _windows(asked: Asked, now: int) -> Iterable[Choice]:
+    last = period_of(period_of(now).start - 1)
+    for window, name in (
+        ("today", "today"),
+        ("7d", "7 days"),
+        ("30d", "30 days"),
+        ("mtd", "month to date"),
+        (month_window(last), moment(last.start).date.partition(" ")[2]),
+    ):
+        yield Choice(name, asked.during(window).page, asked.window == window)
+
+
+def _shown(condition: str) -> str:
+    try:
+        ((name, (value,)),) = only_of([condition]).items()
+    except Rejected:
+        return condition
+    return f"{title_of(name)}: {value or '(none)'}"
+
+
+def _why(error: Rejected) -> str:
+    dimensions = error.facts.get("dimensions")
+    also = f"; there are {', '.join(dimensions)}" if isinstance(dimensions, list) else ""
+    return f"{error}{also}."
+
+
+def _found(services: Services, asked: Asked, report: CostReport) -> Found:
+    groups: dict[tuple[str, ...], Sum] = defaultdict(Sum)
+    times: dict[Window, Sum] = defaultdict(Sum)
+    for row in report.rows:
+        figures = row.cost, row.list_cost, row.chip_seconds
+        groups[row.group].add(*figures)
+        times[row.bucket].add(*figures)
+    saved = report.list_total - report.total
+    return Found(
+        start=moment(report.window.start),
+        end=moment(report.window.end),
+        cost=money(report.total),
+        listed=money(report.list_total),
+        saved=money(saved),
+        of_list=share(saved, report.list_total),
+        chip_hours=chip_hours(report.chip_seconds),
+        doubts=tuple(_doubts(asked, report)),
+        groups=by_group(asked, groups, services.costs.names),
+        times=None if asked.step == Granularity.ALL else by_time(asked, times),
+        as_of=moment(report.as_of),
+    )
+
+
+def _doubts(asked: Asked, report: CostReport) -> Iterable[str]:
+    """Why the figures may not be all of it, in sentences."""
+    if report.unpriced_seconds:
+        yield (
+            f"{duration(report.unpriced_seconds)} were used at a price that nobody knows. What that"
+            " cost is in no figure here, and it was not free."
+        )
+    if report.uncertainty:
+        yield (
+            f"{money(report.uncertainty)} of it is charged for seconds that may not have been used:"
+            " the cloud was seen before and after, and not in between."
+        )
+    if report.estimated:
+        yield "Some of it still runs: what is not posted to the ledger yet is in the figures."
+    if any(one.partition(":")[0] == "activity" for one in (*asked.aggregate, *asked.only)):
+        yield "Nothing tells yet what was idle: the activity of every second is unknown."
