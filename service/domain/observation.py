@@ -62,14 +62,20 @@ class Looking:
     @property
     def went_down(self) -> int | None:
         """When the last delete, stop or reimage was accepted, by the cloud's record."""
-        return max(
-            (
-                op.created_at
-                for op in self.operations
-                if op.verb in ("delete", "stop", "reimage") and op.error is None
-            ),
-            default=None,
-        )
+        return max(self._accepted(failed=False), default=None)
+
+    def shaken(self, until: int) -> int | None:
+        """When the first of those that came to nothing was accepted since the look before and until
+        then: from there on it may have been down for a while, and READY once more."""
+        tried = self._accepted(failed=True)
+        return min((at for at in tried if self.before <= at < until), default=None)
+
+    def _accepted(self, *, failed: bool) -> list[int]:
+        return [
+            op.created_at
+            for op in self.operations
+            if op.verb in ("delete", "stop", "reimage") and (op.error is not None) is failed
+        ]
 
 
 def observed(node: Node, sight: CloudNode, running: Usage | None, looking: Looking) -> Belief:
@@ -189,6 +195,9 @@ def _close(usage: Usage, looking: Looking) -> Usage:
     if usage.sku.model in _TAKEN_BACK and end_lo - looking.before > CLOCK_TOLERANCE:
         # Whoever deleted it may have deleted what had been taken back long before.
         end_lo, evidence = looking.before, Evidence.OBSERVED
+    shaken = looking.shaken(end)
+    if shaken is not None and shaken < end_lo:
+        end_lo, evidence = shaken, Evidence.OBSERVED
     return closed(usage, end_lo, end, evidence)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.domain.clock import DAY
-from service.domain.errors import CapacityUnavailable
+from service.domain.errors import CapacityUnavailable, CloudUnavailable
 from service.domain.metering import CLOCK_TOLERANCE, Evidence, Meter
 from service.domain.node import Endpoint, NodeState, ProvisioningModel
 from service.domain.observation import Looking, gone, observed
@@ -405,3 +405,16 @@ def test_that_somebody_deleted_a_spot_node_does_not_prove_that_it_ran_until_then
     assert (usage.end_lo, usage.end) == (NOON + 300, NOON + 640)
     exact = gone(node, running, Looking(NOON + 641, NOON + 640, (deleted(NOON + 640),)))
     assert (exact.end_lo, exact.end) == (NOON + 640, NOON + 640)
+
+
+def test_a_deletion_that_failed_before_the_one_that_did_not_leaves_the_end_uncertain():
+    """It was DELETING for a while, READY again, and nobody saw for how long."""
+    node = factories.sent(state=NodeState.READY, up_since=NOON)
+    running = factories.usage(node_id=node.id)
+    failed = replace(deleted(NOON + 341), error=CloudUnavailable("it did not work"), done=True)
+    looking = Looking(NOON + 348, NOON + 300, (failed, deleted(NOON + 349)))
+    usage = gone(node, running, looking)
+    assert (usage.end_lo, usage.end) == (NOON + 341, NOON + 349)
+    assert usage.end_evidence is OBSERVED
+    alone = gone(node, running, Looking(NOON + 348, NOON + 300, (deleted(NOON + 349),)))
+    assert (alone.end_lo, alone.end) == (NOON + 349, NOON + 349)

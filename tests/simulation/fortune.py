@@ -36,6 +36,8 @@ class Fortune:
     """Nodes that bear our labels and have no record, as after a database was restored."""
     prices_per_hour: float
     """How often a price changes; where any does, nodes change hands as well."""
+    log_lost: float
+    """The share of ends that Google's log says nothing of; 1 where there is no log."""
 
     def as_text(self) -> str:
         return ", ".join(f"{key} {value:g}" for key, value in asdict(self).items())
@@ -66,4 +68,5 @@ def drawn(luck: Random) -> Fortune:
         legacy=luck.choice([0.0, 0.0, 0.0, 0.5]),
         castaways=luck.choice([0, 0, 0, 1, 2]),
         prices_per_hour=luck.choice([0, 0, 2, 20]),
+        log_lost=luck.choice([1.0, 1.0, 0.3, 0.0]),
     )

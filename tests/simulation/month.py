@@ -7,16 +7,14 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Engine
 
-from service.application.exports import Account, ExportService
 from service.application.nodes import NodeService
 from service.application.prices import PriceService
-from service.application.statements import StatementService
 from service.cloud.google.channel import legacy_client, tpu_client
 from service.cloud.google.history import GoogleHistory, logging_client
 from service.cloud.google.legacy import LegacyTpus
 from service.cloud.google.retries import ONCE
 from service.cloud.google.tpus import GoogleTpus
-from service.cloud.pace import Pace
+from service.cloud.pace import Pace as Rate
 from service.controllers.base import Controller
 from service.controllers.evidence import EvidenceController
 from service.controllers.inventory import InventoryController
@@ -41,11 +39,13 @@ DAYS = 30
 
 
 @dataclass(frozen=True)
-class Pace_:
-    """How often the daemon does what, in seconds, and on which days it dies and begins anew."""
+class Pace:
+    """How often the daemon does what, in seconds, in which zone its machine stands, and on which
+    days it dies and begins anew."""
 
     looks: int
     meters: int
+    zone: str = "UTC"
     dies_on: frozenset[int] = frozenset()
 
 
@@ -54,7 +54,7 @@ class Month:
     """The lab's callers do the same at the same hours, whatever the daemon's pace is."""
 
     engine: Engine
-    pace: Pace_
+    pace: Pace
     agenda: Agenda = field(default_factory=Agenda)
     nodes: dict[str, Node] = field(default_factory=dict)
 
@@ -64,8 +64,6 @@ class Month:
         shared = self.units, PriceShelf(), self.agenda.seconds
         self.service = NodeService(*shared, [PROJECT])
         self.prices = PriceService(*shared)
-        self.statements = StatementService(self.units, self.agenda.seconds)
-        self.exports = ExportService(*shared, Account.of("", "steward"))
         self.start = self.agenda.seconds()
 
     def live(self) -> None:
@@ -134,7 +132,7 @@ class Month:
         """A daemon with nothing in its memory, and how often each part of it has its turn."""
         channel = LocalChannel(self.world, self.agenda.pass_)
         legacy = LegacyTpus(legacy_client(channel), ONCE)
-        cloud = GoogleTpus(tpu_client(channel), Pace(lambda: self.agenda.now), ONCE, legacy=legacy)
+        cloud = GoogleTpus(tpu_client(channel), Rate(lambda: self.agenda.now), ONCE, legacy=legacy)
         history = GoogleHistory(logging_client(channel), ONCE)
         prices = PriceShelf()
         shared = self.units, cloud, prices, self.agenda.seconds

@@ -103,7 +103,9 @@ class Run:
             self.service.delete(node.id)
         self.agenda.pass_(600)
         for _ in range(REST_HOURS * 6):
-            if all(self.service.get(node.id).ended for node in self.nodes):
+            self.castaways.let_go()  # a daemon that died often notices them only now
+            ended = all(self.service.get(node.id).ended for node in self.nodes)
+            if ended and not self.truth.left():
                 return
             self.agenda.pass_(600)
 
@@ -173,7 +175,7 @@ def run(seed: int) -> Run:
     with ExitStack() as stack:
         agenda = Agenda()
         engine = stack.enter_context(_database(agenda))
-        stack.enter_context(_repeatable_ids(seed, agenda))
+        stack.enter_context(repeatable_ids(seed, agenda))
         logs = stack.enter_context(capture_logs())
         # Even these small fleets come in several pages.
         stack.enter_context(patch.object(pages, "PAGE_SIZE", 3))
@@ -213,7 +215,7 @@ def _database(agenda: Agenda) -> Iterator[Engine]:
 
 
 @contextmanager
-def _repeatable_ids(seed: int, agenda: Agenda) -> Iterator[None]:
+def repeatable_ids(seed: int, agenda: Agenda) -> Iterator[None]:
     """Ids hold the time and chance; here both are the run's own."""
     luck = Random(f"{seed}/ids")
     chance = SimpleNamespace(randbits=luck.getrandbits, token_hex=secrets.token_hex)

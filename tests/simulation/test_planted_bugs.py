@@ -28,6 +28,12 @@ FOUND_BY = {
     "deletion_of_a_ticket_believed": 5,
     "group_billed_as_its_first_slice": 0,
     "strangers_swept": 0,
+    "todays_price_for_yesterday": 2,
+    "a_new_team_pays_for_the_past": 0,
+    "each_line_rounded_by_itself": 0,
+    "nothing_is_taken_back": 0,
+    "the_rollup_lags": 0,
+    "slots_without_the_price": 2,
 }
 
 

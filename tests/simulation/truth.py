@@ -95,7 +95,7 @@ class Truth:
         are right."""
         if self.violations:
             raise Violation(self.violations[0])
-        left = sorted(self._ours())
+        left = self.left()
         if left:
             raise Violation(f"left in the cloud: {left}")
         billed = self.chip_seconds()
@@ -111,6 +111,10 @@ class Truth:
                     self.blinks[node.id],
                     lying=lying,
                 )
+
+    def left(self) -> list[str]:
+        """Nodes and queued resources of ours that are in the cloud."""
+        return sorted(self._ours())
 
     def chip_seconds(self) -> dict[str, int]:
         """What the bill says of each of our nodes, over all its attempts."""

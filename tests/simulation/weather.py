@@ -90,7 +90,12 @@ class Weather:
 
     def begin(self) -> None:
         config: dict[str, Any] = {
-            "telemetry": {"log_entries": 0},
+            "telemetry": {
+                "log_entries": 0 if self.fortune.log_lost == 1 else 5_000,
+                "log_delay_seconds": 90.0,
+                "log_lost_share": self.fortune.log_lost,
+                "log_twice_share": 0.2,
+            },
             "odds": {
                 "preemptions_per_hour": {"*": self.fortune.preemptions_per_hour},
                 "host_errors_per_day": self.fortune.host_errors_per_day,
