@@ -81,7 +81,7 @@ class Holds:
                 tuple(row[8:]),
                 row[7] is not None,
             )
-            for row in self._connection.execute(statement)
+            for row in self._connection.execute(statement).all()  # a third of the time it takes
         ]
 
     def moved(self, since: int) -> Sequence[tuple[Hold, tuple[bool, ...], bool]]:

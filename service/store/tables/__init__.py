@@ -1,0 +1,59 @@
+"""The tables. Instants are whole UTC seconds, money whole nano-dollars, documents JSON text."""
+
+from __future__ import annotations
+
+from service.store.tables.bills import bill_lines, bill_rows, bills
+from service.store.tables.books import (
+    attributions,
+    beliefs,
+    daily_costs,
+    discounts,
+    forecasts,
+    ledger,
+    node_days,
+    prices,
+    usage,
+)
+from service.store.tables.fleet import (
+    events,
+    idempotency_keys,
+    leases,
+    node_labels,
+    nodes,
+    observations,
+    orphans,
+    placements,
+    quotas,
+)
+from service.store.tables.limits import alerts, budgets, holds, notifications, refusals
+from service.store.tables.schema import metadata
+
+__all__ = [
+    "alerts",
+    "attributions",
+    "beliefs",
+    "bill_lines",
+    "bill_rows",
+    "bills",
+    "budgets",
+    "daily_costs",
+    "discounts",
+    "events",
+    "forecasts",
+    "holds",
+    "idempotency_keys",
+    "leases",
+    "ledger",
+    "metadata",
+    "node_days",
+    "node_labels",
+    "nodes",
+    "notifications",
+    "observations",
+    "orphans",
+    "placements",
+    "prices",
+    "quotas",
+    "refusals",
+    "usage",
+]
