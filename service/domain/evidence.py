@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from service.domain.clock import DAY, HOUR, MINUTE, rfc3339
 from service.domain.metering import (
     CLOCK_TOLERANCE,
-    FREE_IF_PREEMPTED_WITHIN,
     Evidence,
     Usage,
     forgiven,
 )
 from service.domain.money import usd
+from service.domain.rules import free_if_preempted_within
 from service.domain.window import Window
 
 ASKED_AFTER = (
@@ -113,7 +113,7 @@ def latest_beginning(usage: Usage, first_believed: int) -> int:
 
 def needs_birth(usage: Usage, began: int, entry: Termination) -> bool:
     """Whether it matters when its node was created: it may have been lost in its first minute."""
-    return _within(usage, entry.at) - began < FREE_IF_PREEMPTED_WITHIN
+    return _within(usage, entry.at) - began < free_if_preempted_within(entry.at)
 
 
 def corrected(usage: Usage, entry: Termination, began: int, created_at: int | None) -> Usage:

@@ -10,14 +10,8 @@ from typing import TypeGuard
 from service.domain.attribution import Attribution, pieces
 from service.domain.clock import HOUR
 from service.domain.money import half_even
-from service.domain.node import NodeState
 from service.domain.pricing import Cut, PriceBook, Sku
-
-FREE_IF_PREEMPTED_WITHIN = 60
-"""Seconds after its creation in which a preempted TPU costs nothing: "You are not charged for TPUs
-if they are preempted in the first minute after you create them" (Cloud TPU documentation,
-preemptible TPUs)."""
-
+from service.domain.rules import billable_states, free_if_preempted_within
 
 WHOLE = -1
 """In place of the number of a slice: the usage is of the node as a whole."""
@@ -43,8 +37,8 @@ class Evidence(StrEnum):
 
 
 def is_billable(state: str) -> bool:
-    """Whether seconds in that state cost money: READY alone (Cloud TPU pricing page)."""
-    return state == NodeState.READY
+    """Whether seconds in that state cost money."""
+    return state in billable_states()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +129,10 @@ def forgiven(usage: Usage, created_at: int | None) -> Usage:
     """
     if created_at is None or usage.end is None or usage.end_lo is None:
         return usage
-    if usage.end - created_at < FREE_IF_PREEMPTED_WITHIN:
+    free_within = free_if_preempted_within(usage.end)
+    if usage.end - created_at < free_within:
         return replace(usage, free="preempted in its first minute", dirty=True)
-    if usage.end_lo - created_at < FREE_IF_PREEMPTED_WITHIN:
+    if usage.end_lo - created_at < free_within:
         return replace(usage, start_hi=usage.end)
     return usage
 

@@ -115,6 +115,15 @@ def test_costs_from_the_rollup_and_from_usage_are_the_same_to_the_nano_dollar(la
     assert lab.costs.report(Question(window="7d", aggregate=("team",))) == by_rollup
 
 
+def test_active_idle_and_unknown_seconds_come_to_the_whole(lab: Lab) -> None:
+    node = lab.up()
+    lab.tick(HOUR)
+    lab.clock.pass_(71)
+    by_activity = lab.costs.report(Question(window="24h", aggregate=("activity",)))
+    assert sum(row.cost for row in by_activity.rows) == by_activity.total == lab.cost(node)
+    assert {row.group for row in by_activity.rows} == {("unknown",)}, "nothing measures it yet"
+
+
 def test_every_time_zone_comes_to_the_same_total(lab: Lab) -> None:
     lab.up()
     lab.tick(3 * DAY + 1_234)

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from service.domain.clock import DAY, HOUR, parse_rfc3339
 from service.domain.metering import (
     CLOCK_TOLERANCE,
-    FREE_IF_PREEMPTED_WITHIN,
     Evidence,
     Meter,
     begin,
@@ -29,6 +28,7 @@ from tests import factories
 from tests.domain.drawn import BOOKS, NANOS, exact, moderate, ran
 from tests.hands import NOON
 
+FIRST_MINUTE = 60
 OPERATION, OBSERVED = Evidence.OPERATION, Evidence.OBSERVED
 
 # ---- one rounding
@@ -245,8 +245,8 @@ def test_an_end_before_the_start_leaves_nothing_to_charge(end_lo, end, expected)
     ("lived", "free"),
     [
         (0, True),
-        (FREE_IF_PREEMPTED_WITHIN - 1, True),
-        (FREE_IF_PREEMPTED_WITHIN, False),
+        (FIRST_MINUTE - 1, True),
+        (FIRST_MINUTE, False),
         (HOUR, False),
     ],
 )

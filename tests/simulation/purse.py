@@ -15,7 +15,8 @@ from service.application.prices import PriceService
 from service.domain.attribution import Reattribution
 from service.domain.clock import HOUR
 from service.domain.errors import Conflict
-from service.domain.metering import Usage
+from service.domain.ledger import desired_entries
+from service.domain.metering import Meter, Usage
 from service.domain.node import Node
 from service.domain.pricing import Price, embedded_prices, group_of
 from service.domain.window import Granularity
@@ -83,7 +84,34 @@ class Purse:
                         f" {amounts[usage.id]}"
                     )
             self._check_teams(node, intervals)
+            self._check_overlaps(node, intervals)
+        self._check_replay(nodes)
         self._check_reports()
+
+    def _check_overlaps(self, node: Node, intervals: Sequence[Usage]) -> None:
+        """No second of a node, or of one of its slices, is charged twice."""
+        ordered = sorted(intervals, key=lambda usage: (usage.slice, usage.start))
+        for one, following in pairwise(ordered):
+            assert one.end is not None
+            if one.slice == following.slice and following.start < one.end:
+                raise Violation(f"{node.id}: {one.id} and {following.id} overlap")
+
+    def _check_replay(self, nodes: Sequence[Node]) -> None:
+        """An empty ledger that is written from what is believed now says what this one says."""
+        with self.units.reading() as unit:
+            book = PriceShelf().book(unit)
+            for node in nodes:
+                whose = unit.attributions.of(node.id)
+                for usage in unit.usage.of(node.id):
+                    assert usage.end is not None
+                    meter = Meter(usage, book, usage.end, whose)
+                    wanted = desired_entries(meter, usage.start, meter.end)
+                    anew = {slot: (e.amount, e.chip_seconds) for slot, e in wanted.items()}
+                    posted = unit.ledger.posted(usage.id, 0)
+                    kept = {slot: (p.amount, p.chip_seconds) for slot, p in posted.items()}
+                    kept = {slot: sums for slot, sums in kept.items() if any(sums)}
+                    if anew != kept:
+                        raise Violation(f"{usage.id}: {kept} in the ledger, {anew} when replayed")
 
     def _check_teams(self, node: Node, intervals: Sequence[Usage]) -> None:
         owed: dict[str, int] = defaultdict(int)

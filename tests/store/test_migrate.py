@@ -165,6 +165,32 @@ def test_what_is_known_of_earlier_attempts_is_filled_in(engine, units):
     assert (first.ready_at, second.ready_at) == (None, NOON + 100)
 
 
+def test_the_books_of_before_are_kept_and_charged_to_whom_they_were(engine, units):
+    node = given.stored(units, team="vision", owner="ada", labels={"run": "1"})
+    usage = given.ran(units, node)
+    given.posted(units, usage, [given.entry(usage), given.entry(usage, hour=NOON + 3_600)])
+    step_down(engine, "0006")
+    migrate(engine)
+    with units.reading() as unit:
+        (whose,) = unit.attributions.of(node.id)
+        by_node = unit.costs.by_day(0, 2 * NOON, ("node_id", "team"), {})
+        lines = unit.ledger.of(node.id, 0, 10)
+        (kept,) = unit.usage.of(node.id)
+    assert (whose.since, whose.team, whose.owner, whose.labels) == (
+        0,
+        "vision",
+        "ada",
+        {"run": "1"},
+    )
+    assert [(row[1], row[2]) for row in by_node] == [((node.id, "vision"), 19_200_000_000)]
+    assert [(line.period, line.list_nanos) for line in lines] == [(None, None)] * 2
+    assert kept == usage
+    with units() as unit:
+        unit.costs.rebuild()
+    with units.reading() as unit:
+        assert unit.costs.by_day(0, 2 * NOON, ("node_id", "team"), {}) == by_node
+
+
 def step_down(engine, revision):
     """The database as an older program left it."""
     config = store_migrate._config()
