@@ -9,8 +9,8 @@ from pydantic import Field, field_validator
 
 from service.api.deps import PricesDep
 from service.api.problems import may_answer
-from service.api.schemas import Body, Instant, Line, Name, Page, PageQuery, Time, View, instant
-from service.domain.clock import rfc3339
+from service.api.schemas import Body, Instant, Line, Name, Page, PageQuery, Time, View
+from service.domain.clock import instant, rfc3339
 from service.domain.discount import Discount, parse_percent
 from service.domain.node import ProvisioningModel
 

@@ -9,8 +9,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from service.api.runtimes import FrameworkRequest
-from service.api.schemas import YEAR_SECONDS, Body, Flag, Instant, Line, Name, Seconds, instant
+from service.api.schemas import YEAR_SECONDS, Body, Flag, Instant, Line, Name, Seconds
 from service.domain.attribution import Reattribution
+from service.domain.clock import instant
 from service.domain.node import Architecture, IdlePolicy, ProvisioningModel
 from service.domain.reimaging import Software
 from service.domain.tiers import MAX_SLICES

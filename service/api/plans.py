@@ -12,9 +12,9 @@ from pydantic import BeforeValidator, Field, field_validator
 from service.api.deps import EstimatesDep
 from service.api.noderequest import Places
 from service.api.problems import may_answer
-from service.api.schemas import Body, Instant, Name, Seconds, Time, Usd, View, instant
+from service.api.schemas import Body, Instant, Name, Seconds, Time, Usd, View
 from service.application.estimates import Plan, Terms
-from service.domain.clock import rfc3339
+from service.domain.clock import instant, rfc3339
 from service.domain.errors import Rejected
 from service.domain.money import parse_usd, usd
 from service.domain.node import ProvisioningModel

@@ -9,9 +9,9 @@ from pydantic import Field, field_validator
 
 from service.api.deps import PricesDep
 from service.api.problems import may_answer
-from service.api.schemas import Body, Instant, Line, Name, Page, PageQuery, Time, Usd, View, instant
+from service.api.schemas import Body, Instant, Line, Name, Page, PageQuery, Time, Usd, View
 from service.application.prices import PriceQuery
-from service.domain.clock import rfc3339
+from service.domain.clock import instant, rfc3339
 from service.domain.money import parse_usd, usd
 from service.domain.node import ProvisioningModel
 from service.domain.pricing import DiscountedPrice, Price

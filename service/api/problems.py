@@ -112,6 +112,7 @@ _TITLES = {
     413: "The body is too large",
     415: "Not JSON",
     422: "Invalid, or impossible as it was said",
+    429: "Too many at once; Retry-After says when",
     500: "The service failed",
     503: "Not available now; Retry-After says when",
 }

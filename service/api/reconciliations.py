@@ -259,7 +259,7 @@ class ComparisonPage(Page):
     status_code=201,
     operation_id="reconcile_bill",
     openapi_extra=_BODY,
-    responses={**_MADE, **may_answer(413, 422)},
+    responses={**_MADE, **may_answer(413, 422, 429)},
 )
 async def reconcile_bill(
     request: Request,
@@ -272,7 +272,7 @@ async def reconcile_bill(
     The very same file a second time, with the same tolerance, changes nothing and is told by
     `known`, so it can be sent again whenever the answer was lost.
     """
-    with TemporaryFile() as file:
+    with reconciliations.receiving(), TemporaryFile() as file:
         try:
             async for chunk in request.stream():
                 await to_thread.run_sync(file.write, chunk)

@@ -7,13 +7,11 @@ from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from service.domain.clock import parse_rfc3339
+from service.domain.clock import instant
 
 T = TypeVar("T")
 
 YEAR_SECONDS = 31_536_000
-_END_OF_TIME = 4_102_444_800
-"""2100-01-01T00:00:00Z: what is later is a slip of the pen."""
 
 
 class Body(BaseModel):
@@ -86,17 +84,6 @@ def one_line(text: str) -> str:
     if not text.isprintable():
         raise ValueError("control characters, NUL and line breaks are not allowed")
     return text
-
-
-def instant(text: str) -> int:
-    """Whole UTC seconds of an RFC 3339 instant, or of the first one of a date."""
-    try:
-        seconds = parse_rfc3339(f"{text}T00:00:00Z" if len(text) == len("2026-11-01") else text)
-    except (ValueError, OverflowError):
-        raise ValueError("write it as 2026-11-01T00:00:00Z, or as a date: 2026-11-01") from None
-    if not 0 <= seconds < _END_OF_TIME:
-        raise ValueError("it has to lie between 1970 and 2100")
-    return seconds
 
 
 def _is_instant(text: str) -> str:

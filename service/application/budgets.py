@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+import structlog
+
 from service.application.costs import CostService, Question
 from service.application.holds import held, rooms_of
 from service.domain.alerts import EXCEEDED, Alert, deletes_at
 from service.domain.budgets import Budget, Forecast, Scope, Standing, Who, check
 from service.domain.clock import Clock, rfc3339
-from service.domain.errors import Conflict, StaleVersion
+from service.domain.errors import Conflict, StaleVersion, StoreUnavailable
 from service.domain.names import check_labels, new_id
 from service.domain.notification import Notification, check_emails, check_webhook
 from service.domain.window import Granularity, Window
@@ -22,6 +24,8 @@ from service.store.unit import Unit, Units
 __all__ = ["BudgetService", "Created", "Detail", "Share", "Shown"]
 
 T = TypeVar("T")
+
+log = structlog.get_logger()
 
 ATTEMPTS = 5
 """How often a unit of work is done over when someone else wrote the same row first."""
@@ -168,8 +172,19 @@ class BudgetService:
         with self._units.reading() as unit:
             ahead = held(unit, budget, window, self._prices.book(unit), now)
         spent = self.spent(budget.scope, window)
-        forecast = None if self._forecast is None else self._forecast(budget, window, now)
-        return Standing(window, spent, ahead, forecast, now)
+        return Standing(window, spent, ahead, self._expected(budget, window, now), now)
+
+    def _expected(self, budget: Budget, window: Window, now: int) -> int | None:
+        """The forecast; None also where it fails, as what was spent has to be told all the same."""
+        if self._forecast is None:
+            return None
+        try:
+            return self._forecast(budget, window, now)
+        except StoreUnavailable:
+            raise
+        except Exception:
+            log.exception("budget.forecast_failed", budget=budget.name)
+            return None
 
     def share(self, who: Who) -> Share | None:
         """What is left of the budgets that somebody spends from: that of the one with the least.

@@ -36,6 +36,12 @@ class ExplanationService:
         self._units = units
         self._prices = prices
 
+    def whose(self, node_id: str) -> Sequence[Attribution]:
+        """Who is charged for a node, from when on; raises NotFound."""
+        with self._units.reading() as unit:
+            unit.nodes.get(node_id)
+            return unit.attributions.of(node_id)
+
     def line(self, node_id: str, number: int) -> Explanation:
         """The line of that number in the node's ledger. Raises NotFound where there is none."""
         with self._units.reading() as unit:

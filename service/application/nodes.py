@@ -260,10 +260,10 @@ class NodeService:
                     return Requested(unit.nodes.get(known), meant.warnings, created=False)
             node = requested(wanted, meant.spec, now)
             unit.nodes.add(node)
+            if key is not None:  # before a budget is asked: it would see the first of two alike
+                unit.idempotency_keys.add(actor, key, body_digest, node.id, now)
             holds.place(unit, node, self._prices, now)
             unit.events.add(*first_events(node, meant, actor))
-            if key is not None:
-                unit.idempotency_keys.add(actor, key, body_digest, node.id, now)
         return Requested(node, meant.warnings, created=True)
 
     def _ask(self, node_id: str, asked: Asked, version: int | None, actor: str) -> Node:

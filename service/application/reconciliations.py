@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
+from threading import BoundedSemaphore
 from typing import BinaryIO
 
 from service.domain.bill import Bill, Counter, Counts, Headline, headline, in_chunks
 from service.domain.billfile import Read, read_bill
 from service.domain.clock import HOUR, Clock
 from service.domain.comparison import Billed, Charged, Rules, Sight, Verdict
-from service.domain.errors import Rejected
+from service.domain.errors import RateLimited, Rejected
 from service.domain.money import NANOS
 from service.domain.names import new_id
 from service.domain.reconcile import reconcile
@@ -26,6 +28,9 @@ DEFAULT_TOLERANCE = NANOS // 100
 """A cent for each node and hour: less is told, and nobody has to look at it."""
 
 MEGABYTE = 1_000_000
+AT_ONCE = 4
+"""Files that are taken in at once: each of them lies on the disk as a whole meanwhile."""
+
 BATCH = 2_000
 """Rows that are written at once: few enough that no other writer has to wait long."""
 
@@ -65,6 +70,17 @@ class ReconciliationService:
         self._projects = tuple(projects)
         self.max_bytes = max_bytes
         """What a file may have at most."""
+        self._places = BoundedSemaphore(AT_ONCE)
+
+    @contextmanager
+    def receiving(self) -> Iterator[None]:
+        """While a file is taken in. Raises RateLimited while as many are as may be."""
+        if not self._places.acquire(blocking=False):
+            raise RateLimited(f"{AT_ONCE} files are being read; send this one again a little later")
+        try:
+            yield
+        finally:
+            self._places.release()
 
     def reconcile(
         self, file: BinaryIO, *, name: str = "", tolerance: int = DEFAULT_TOLERANCE

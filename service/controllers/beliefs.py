@@ -13,6 +13,7 @@ from service.domain.observation import Belief, Looking, gone, observed
 from service.domain.placement import Outcome
 from service.domain.pricing import PriceBook
 from service.domain.slices import folded, numbers, part
+from service.domain.usage import begun_after
 from service.store.observations import Observation
 from service.store.unit import Unit
 
@@ -66,7 +67,8 @@ def _believe_part(
     if belief.node.state != one.state:
         unit.observations.add(_observation(belief, looking, pen.source))
     if belief.usage is not None and belief.usage != running:
-        write_usage(unit, replace(belief.usage, slice=number), pen.book, looking.now)
+        usage = _of_slice(unit, belief.usage, number, is_new=running is None)
+        write_usage(unit, usage, pen.book, looking.now)
     unit.events.add(*(of_slice(event, number) for event in belief.events))
     return belief.node
 
@@ -100,10 +102,12 @@ def lose(unit: Unit, node: Node, lost: Lost, book: PriceBook) -> Node:
 
 def _end_part(unit: Unit, one: Node, number: int, looking: Looking, book: PriceBook) -> Node:
     """Close the usage of one slice, or of a node that is not made of several."""
-    usage = gone(one, unit.usage.running(one.id, number), looking)
+    running = unit.usage.running(one.id, number)
+    usage = gone(one, running, looking)
     if usage is None:
         return one
-    write_usage(unit, replace(usage, slice=number), book, looking.now)
+    usage = _of_slice(unit, usage, number, is_new=running is None)
+    write_usage(unit, usage, book, looking.now)
     if one.up_since is not None or usage.start_evidence is Evidence.UNSEEN:
         return one
     first = usage.start if one.ready_at is None else one.ready_at
@@ -127,6 +131,12 @@ def of_slice(event: Event, number: int) -> Event:
     if number == WHOLE:
         return event
     return replace(event, message=f"slice {number}: {event.message}")
+
+
+def _of_slice(unit: Unit, usage: Usage, number: int, *, is_new: bool) -> Usage:
+    """The usage as one of that slice, which begins after the one before it."""
+    usage = replace(usage, slice=number)
+    return begun_after(usage, unit.usage.last_end(usage.node_id, number)) if is_new else usage
 
 
 def write_usage(unit: Unit, usage: Usage, book: PriceBook, now: int) -> None:

@@ -3,7 +3,7 @@ nobody may pay for any more."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import structlog
@@ -11,7 +11,7 @@ import structlog
 from service.domain.alerts import EXCEEDED, PACES, Alert, changes, deletes_at
 from service.domain.budgets import Books, Budget, OnExceeded, Standing
 from service.domain.clock import Clock, rfc3339
-from service.domain.errors import NotFound, StaleVersion
+from service.domain.errors import LeaseLost, NotFound, StaleVersion, StoreUnavailable
 from service.domain.event import Event
 from service.domain.holds import rate_of
 from service.domain.lease import Lease
@@ -29,6 +29,8 @@ PERIOD_SECONDS = 30
 """A budget is of no project: of all daemons that see it, one looks at it in so many seconds."""
 
 NAME = "the budget controller"
+KIND = "budget"
+"""Of the events by which a node is told that it goes."""
 
 
 class BudgetController:
@@ -52,10 +54,20 @@ class BudgetController:
             with self._units(lease) as unit:
                 mine = unit.budgets.claim(budget.id, self._clock(), PERIOD_SECONDS)
             if mine:
-                self._look(budget, lease)
+                self._isolated(self._look, budget, lease)
         for budget in budgets:
             if budget.on_exceeded is OnExceeded.DELETE:
-                self._delete_due(budget, lease)
+                self._isolated(self._delete_due, budget, lease)
+
+    def _isolated(
+        self, work: Callable[[Budget, Lease], None], budget: Budget, lease: Lease
+    ) -> None:
+        try:
+            work(budget, lease)
+        except (LeaseLost, StoreUnavailable):
+            raise  # nothing else would fare better
+        except Exception:  # one that is poisoned must not keep the others from their turn
+            log.exception("budget.failed", budget=budget.name)
 
     def _look(self, budget: Budget, lease: Lease) -> None:
         standing = self._books.standing(budget)
@@ -95,11 +107,14 @@ class BudgetController:
                 )
         if goes_at is not None:
             for node in _deletable(unit, budget):
-                told_of = f"to be deleted at {rfc3339(goes_at)}: {message}"
-                unit.events.add(Event(node.id, now, "budget", told_of, NAME))
+                _warn(unit, budget, node, message, now)
 
     def _delete_due(self, budget: Budget, lease: Lease) -> None:
-        """Ask for the end of its nodes once the grace is over and it is still so."""
+        """Ask for the end of its nodes once the grace is over and it is still so.
+
+        One that came to cost it money later, as one that was adopted did, is told of itself, and
+        has a grace of its own.
+        """
         now = self._clock()
         window = budget.window(now)
         with self._units.reading() as unit:
@@ -114,12 +129,21 @@ class BudgetController:
             return
         with self._units.reading() as unit:
             due = [one for one in _deletable(unit, budget) if one.spec.project == lease.project]
+            told = {one.id: _warned_at(unit, budget, one, at - budget.grace_seconds) for one in due}
         reason = (
-            f"the budget {budget.name!r} is exceeded: ${usd(spent)} of ${usd(budget.amount)} spent,"
-            f" told at {rfc3339(at - budget.grace_seconds)}"
+            f"the budget {budget.name!r} is exceeded: ${usd(spent)} of ${usd(budget.amount)} spent"
         )
         for node in due:
-            self._ask_for_end(budget, node, reason, lease)
+            since = told[node.id]
+            if since is None:
+                self._warn_late(budget, node, reason, lease)
+            elif since + budget.grace_seconds <= now:
+                self._ask_for_end(budget, node, f"{reason}, told at {rfc3339(since)}", lease)
+
+    def _warn_late(self, budget: Budget, node: Node, reason: str, lease: Lease) -> None:
+        with self._units(lease) as unit:
+            if _is_as_it_was(unit, budget):
+                _warn(unit, budget, node, reason, self._clock())
 
     def _ask_for_end(self, budget: Budget, node: Node, reason: str, lease: Lease) -> None:
         """The same wish as anybody's: the lifecycle does the deleting."""
@@ -169,6 +193,18 @@ def _is_as_it_was(unit: Unit, budget: Budget) -> bool:
         return unit.budgets.get(budget.id, locked=True).version == budget.version
     except NotFound:
         return False
+
+
+def _warn(unit: Unit, budget: Budget, node: Node, reason: str, now: int) -> None:
+    """Say in a node's story when it goes; without that it never does."""
+    told_of = f"to be deleted at {rfc3339(now + budget.grace_seconds)}: {reason}"
+    unit.events.add(Event(node.id, now, KIND, told_of, NAME, {"budget_id": budget.id}))
+
+
+def _warned_at(unit: Unit, budget: Budget, node: Node, since: int) -> int | None:
+    """When it was first said, since the budget was exceeded; None where it was not."""
+    said = unit.events.of_kind(node.id, KIND, since)
+    return next((one.at for one in said if one.facts.get("budget_id") == budget.id), None)
 
 
 def _deletable(unit: Unit, budget: Budget) -> Sequence[Node]:

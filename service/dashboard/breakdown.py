@@ -105,7 +105,8 @@ def by_group(
         f"By {by}" if by else "In all",
         "what cost most first" if len(ranked) <= SHOWN else f"the {SHOWN} that cost most",
         tuple(map(title_of, asked.aggregate)) or ("what",),
-        [(_values(asked, group, names), _lines(asked, group), one) for group, one in ranked],
+        [(_values(asked, group, names), _lines(asked, group)) for group, _ in ranked[:SHOWN]],
+        [one for _, one in ranked],
     )
 
 
@@ -120,9 +121,10 @@ def by_time(asked: Asked, sums: Mapping[Window, Sum]) -> Table:
         "newest first" if len(newest) <= SHOWN else f"the latest {SHOWN}",
         (str(step),),
         [
-            ((Value(_when(bucket, step, zone), asked.within(bucket, finer).page),), "", one)
-            for bucket, one in newest
+            ((Value(_when(bucket, step, zone), asked.within(bucket, finer).page),), "")
+            for bucket, _ in newest[:SHOWN]
         ],
+        [one for _, one in newest],
     )
 
 
@@ -131,34 +133,36 @@ def _table(
     title: str,
     note: str,
     heads: tuple[str, ...],
-    lines: Sequence[tuple[tuple[Value, ...], str, Sum]],
+    cells: Sequence[tuple[tuple[Value, ...], str]],
+    sums: Sequence[Sum],
 ) -> Table:
-    """The first of the lines, the others in one row, and the sum of them all."""
-    whole, rest = Sum(), Sum()
-    for number, (_, _, one) in enumerate(lines):
-        whole.add(one.cost, one.listed, one.chip_seconds)
-        if number >= SHOWN:
-            rest.add(one.cost, one.listed, one.chip_seconds)
+    """A row for each of the cells, the other sums in one row, and the sum of them all."""
+    whole, rest = _together(sums), _together(sums[len(cells) :])
+    left_out = len(sums) - len(cells)
     places = places_of(
-        (amount for _, _, one in lines for amount in (one.cost, one.listed)),
-        (whole.cost, whole.listed),
+        (amount for one in (*sums, whole) for amount in (one.cost, one.listed)),
     )
-    left_out = len(lines) - SHOWN
     return Table(
         key=key,
         title=title,
-        note=note + (f" of {len(lines):,}" if left_out > 0 else ""),
+        note=note + (f" of {len(sums):,}" if left_out else ""),
         heads=heads,
         rows=tuple(
-            _row(what, one, whole.cost, places, address) for what, address, one in lines[:SHOWN]
+            _row(what, one, whole.cost, places, lines)
+            for (what, lines), one in zip(cells, sums, strict=False)
         ),
-        rest=(
-            _row((Value(f"{left_out:,} more", ""),), rest, whole.cost, places)
-            if left_out > 0
-            else None
-        ),
+        rest=_row((Value(f"{left_out:,} more", ""),), rest, whole.cost, places)
+        if left_out
+        else None,
         total=_row((), whole, whole.cost, places),
     )
+
+
+def _together(sums: Iterable[Sum]) -> Sum:
+    whole = Sum()
+    for one in sums:
+        whole.add(one.cost, one.listed, one.chip_seconds)
+    return whole
 
 
 def _lines(asked: Asked, group: Sequence[str]) -> str:

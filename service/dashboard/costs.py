@@ -19,12 +19,11 @@ from service.dashboard.breakdown import (
     title_of,
 )
 from service.dashboard.figures import Moment, duration, moment, money
-from service.dashboard.question import Asked
+from service.dashboard.question import Asked, month_window
 from service.dashboard.spending import share
-from service.domain.clock import rfc3339
 from service.domain.dimension import only_of
 from service.domain.errors import Rejected
-from service.domain.period import Period, period_of
+from service.domain.period import period_of
 from service.domain.window import Granularity, Window
 
 GROUPS = (
@@ -60,6 +59,7 @@ class Found:
     saved: str
     of_list: str
     chip_hours: str
+    unpriced: str
     doubts: tuple[str, ...]
     groups: Table
     times: Table | None
@@ -107,11 +107,6 @@ def costs_of(services: Services, asked: Asked) -> CostsPage:
     )
 
 
-def month_window(period: Period) -> str:
-    """A whole month as a window."""
-    return f"{rfc3339(period.start)[:10]},{rfc3339(period.end)[:10]}"
-
-
 def _windows(asked: Asked, now: int) -> Iterable[Choice]:
     last = period_of(period_of(now).start - 1)
     for window, name in (
@@ -154,6 +149,7 @@ def _found(services: Services, asked: Asked, report: CostReport) -> Found:
         saved=money(saved),
         of_list=share(saved, report.list_total),
         chip_hours=chip_hours(report.chip_seconds),
+        unpriced=_unpriced(report),
         doubts=tuple(_doubts(asked, report)),
         groups=by_group(asked, groups, services.costs.names),
         times=None if asked.step == Granularity.ALL else by_time(asked, times),
@@ -161,13 +157,17 @@ def _found(services: Services, asked: Asked, report: CostReport) -> Found:
     )
 
 
+def _unpriced(report: CostReport) -> str:
+    if not report.unpriced_seconds:
+        return ""
+    return (
+        f"{duration(report.unpriced_seconds)} of use have no known price. What that cost is in no"
+        " figure here, and it was not free."
+    )
+
+
 def _doubts(asked: Asked, report: CostReport) -> Iterable[str]:
     """Why the figures may not be all of it, in sentences."""
-    if report.unpriced_seconds:
-        yield (
-            f"{duration(report.unpriced_seconds)} were used at a price that nobody knows. What that"
-            " cost is in no figure here, and it was not free."
-        )
     if report.uncertainty:
         yield (
             f"{money(report.uncertainty)} of it is charged for seconds that may not have been used:"

@@ -14,7 +14,7 @@ from service.dashboard.notices import Alarms, alarms_of, notices_of
 from service.dashboard.orphans import Found, found_in
 from service.dashboard.rows import NodeRow, row_of
 from service.dashboard.series import GROUPINGS
-from service.dashboard.spending import WINDOWS, Spending, of_last_day, spending_of
+from service.dashboard.spending import WINDOWS, Spending, of_last_day, share, spending_of
 from service.domain.budgets import Period
 from service.domain.errors import Rejected
 from service.domain.node import ENDED
@@ -57,7 +57,7 @@ class Ahead:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The three sums, and what they are made of."""
+    """The sums, and what they are made of. `saved` is this month's, against list prices."""
 
     burn: str
     running: str
@@ -65,6 +65,8 @@ class Figures:
     month_since: str
     month_as_of: Moment
     today: str
+    saved: str
+    saved_share: str
     forecast: Ahead
 
 
@@ -107,9 +109,11 @@ def overview_of(services: Services, view: View) -> Overview:
             month_since=moment(month.window.start).date,
             month_as_of=moment(month.as_of),
             today=money(of_last_day(report)),
+            saved=money(month.list_total - month.total),
+            saved_share=share(month.list_total - month.total, month.list_total),
             forecast=_ahead(services),
         ),
-        spending=spending_of(report, grouping),
+        spending=spending_of(report, grouping, view.window),
         nodes=rows,
         live=sum(one.nodes for one in fleet.counts),
         more=more,

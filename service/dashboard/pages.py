@@ -7,9 +7,9 @@ from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from fastapi.responses import HTMLResponse, Response
 from fastapi.staticfiles import StaticFiles
 from fastapi.templating import Jinja2Templates
@@ -18,21 +18,43 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from service.application.services import Services
 from service.dashboard.budgets import budgets_of
 from service.dashboard.capacity import PERIODS, capacity_of
+from service.dashboard.costs import CostsPage, costs_of
+from service.dashboard.ledger import ledger_of
+from service.dashboard.line import line_of
 from service.dashboard.orphans import orphans_of
 from service.dashboard.overview import View, overview_of
+from service.dashboard.prices import prices_of
+from service.dashboard.question import Asked, asked_by
 from service.dashboard.reconcile import reconcile_of
 from service.dashboard.series import GROUPINGS
 from service.dashboard.spending import WINDOWS
+from service.dashboard.statements import statement_of, statements_of
 from service.dashboard.story import story_of
-from service.domain.errors import NotFound, StewardError, StoreUnavailable
+from service.domain.errors import NotFound, Rejected, StoreUnavailable
 
 _HERE = Path(__file__).parent
 _STATIC = _HERE / "static"
 _HEADERS = {"Cache-Control": "no-store"}
-_STATUS: dict[type[StewardError], int] = {NotFound: 404, StoreUnavailable: 503}
+_HEADINGS = {422: "That cannot be shown", 503: "The figures cannot be read now"}
+_NUMBER = re.compile(r"[1-9][0-9]{0,17}")
+_ALL_NODES = "/", "All nodes"
 _HOST = re.compile(r"[A-Za-z0-9.:\[\]-]{1,255}")
 
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
+
+
+def _asked(
+    window: str = "",
+    aggregate: Annotated[list[str] | None, Query()] = None,
+    step: str = "",
+    tz: str = "",
+    only: Annotated[list[str] | None, Query(alias="filter")] = None,
+) -> Asked:
+    return asked_by(window, aggregate, step, tz, only or ())
+
+
+AskedFor = Annotated[Asked, Depends(_asked)]
+"""The question that the address asks of the costs."""
 
 
 def add_dashboard(app: FastAPI) -> None:
@@ -80,6 +102,82 @@ def node(request: Request, node_id: str) -> Response:
     return _answer(request, "node.html", lambda services: {"page": story_of(services, node_id)})
 
 
+@router.get("/nodes/{node_id}/ledger")
+def ledger(request: Request, node_id: str, asked: AskedFor) -> Response:
+    """The lines that a node's cost is the sum of: all of them, or those of a question."""
+    question = asked if {"window", "filter"} & request.query_params.keys() else None
+    return _answer(
+        request, "ledger.html", lambda services: {"page": ledger_of(services, node_id, question)}
+    )
+
+
+@router.get("/nodes/{node_id}/ledger/{number}")
+def line(request: Request, node_id: str, number: str) -> Response:
+    """One line of the ledger, explained down to its price and to how its seconds are known."""
+
+    def context(services: Services) -> dict[str, Any]:
+        if not _NUMBER.fullmatch(number):
+            raise NotFound(f"the ledger of node {node_id[:80]} has no line {number[:80]}")
+        return {"page": line_of(services, node_id, int(number))}
+
+    return _answer(request, "line.html", context, missing="There is no such line")
+
+
+@router.get("/costs")
+def costs(request: Request, asked: AskedFor) -> Response:
+    """What was spent: any time, by anything, each figure with what it is made of."""
+    page: list[CostsPage] = []
+
+    def context(services: Services) -> dict[str, Any]:
+        page.append(costs_of(services, asked))
+        return {"page": page[0]}
+
+    answer = _answer(request, "costs.html", context)
+    if page and page[0].found is None:
+        answer.status_code = 422
+    return answer
+
+
+@router.get("/statements")
+def statements(request: Request) -> Response:
+    """Every month, what is billed in it, and whether that may still change."""
+    return _answer(request, "statements.html", lambda services: {"page": statements_of(services)})
+
+
+@router.get("/statements/{period}")
+def statement(request: Request, period: str) -> Response:
+    """One month, line by line."""
+    return _answer(
+        request,
+        "statement.html",
+        lambda services: {"page": statement_of(services, period)},
+        back=("/statements", "All months"),
+    )
+
+
+@router.get("/prices")
+def prices(
+    request: Request,
+    at: str = "",
+    generation: str = "",
+    provisioning_model: str = "",
+    region: str = "",
+) -> Response:
+    """What a chip costs, what is paid of it, and where that is known from."""
+    asked = {
+        "at": at.strip(),
+        "generation": generation.strip(),
+        "provisioning_model": provisioning_model.strip(),
+        "region": region.strip(),
+    }
+    return _answer(
+        request,
+        "prices.html",
+        lambda services: {"page": prices_of(services, asked)},
+        back=("/prices", "All prices"),
+    )
+
+
 @router.get("/orphans")
 def orphans(request: Request) -> Response:
     """What is in the cloud and in no record of ours, and what can be typed about it."""
@@ -107,21 +205,39 @@ def reconcile(request: Request, bill: str = "", verdict: str = "") -> Response:
         request,
         "reconcile.html",
         lambda services: {"page": reconcile_of(services, bill, verdict)},
+        missing="There is no such bill",
+        back=("/reconcile", "The newest bill"),
     )
 
 
 def _answer(
-    request: Request, template: str, context: Callable[[Services], dict[str, Any]]
+    request: Request,
+    template: str,
+    context: Callable[[Services], dict[str, Any]],
+    *,
+    missing: str = "There is no such node",
+    back: tuple[str, str] = _ALL_NODES,
 ) -> Response:
     """The page, or one that says in plain words why there is none."""
     try:
         found = context(request.app.state.services)
-    except (NotFound, StoreUnavailable) as error:
-        told = {"message": str(error), "missing": isinstance(error, NotFound)}
+    except (NotFound, Rejected, StoreUnavailable) as error:
+        status = _status_of(error)
+        told = {"message": str(error), "heading": _HEADINGS.get(status, missing), "back": back}
         return _pages.TemplateResponse(
-            request, "error.html", told, status_code=_STATUS[type(error)], headers=_HEADERS
+            request, "error.html", told, status_code=status, headers=_HEADERS
         )
     return _pages.TemplateResponse(request, template, found, headers=_HEADERS)
+
+
+def _status_of(error: NotFound | Rejected | StoreUnavailable) -> int:
+    match error:
+        case NotFound():
+            return 404
+        case Rejected():
+            return 422
+        case StoreUnavailable():
+            return 503
 
 
 def first_command(request: Request) -> str:

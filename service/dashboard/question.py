@@ -10,6 +10,7 @@ from service.application.costs import Question
 from service.domain.clock import rfc3339
 from service.domain.dimension import condition_of, escaped, only_of, words_of
 from service.domain.errors import Rejected
+from service.domain.period import Period
 from service.domain.window import Granularity, Window
 
 DEFAULT_WINDOW = "mtd"
@@ -114,3 +115,8 @@ def asked_by(
         tz.strip() or usual.tz,
         tuple(only),
     )
+
+
+def month_window(period: Period) -> str:
+    """A whole month as a window."""
+    return f"{rfc3339(period.start)[:10]},{rfc3339(period.end)[:10]}"

@@ -10,9 +10,11 @@ from datetime import UTC, date, datetime
 from service.application.costs import CostReport
 from service.dashboard.charts import Picture, draw
 from service.dashboard.figures import moment, money, places_for, spelled, unit_for
+from service.dashboard.question import Asked
 from service.dashboard.rounding import rounded
 from service.dashboard.series import Grouping, Series, series_of
-from service.domain.window import Granularity, buckets, zone_of
+from service.domain.clock import DAY
+from service.domain.window import Granularity, Window, buckets, zone_of
 
 WINDOWS = {"7d": "7 days", "30d": "30 days", "90d": "90 days"}
 """The windows of the chart, as the address and as people say them."""
@@ -22,12 +24,13 @@ NOTHING = "\N{EN DASH}"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of the legend; the texture goes by `place`."""
+    """One line of the legend; the texture goes by `place`, and `href` to what it is made of."""
 
     name: str
     place: int
     total: str
     share: str
+    href: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +46,14 @@ class DayLabel:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One day of the table: its amounts by series, and their sum."""
+    """One day of the table: its amounts by series, and their sum; `href` is its own page."""
 
     day: str
     iso: str
     amounts: tuple[str, ...]
     total: str
     hint: str
+    href: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +72,9 @@ class Spending:
     estimated: bool
 
 
-def spending_of(report: CostReport, grouping: Grouping) -> Spending:
-    """The chart for a report by day and that dimension."""
+def spending_of(report: CostReport, grouping: Grouping, window: str) -> Spending:
+    """The chart for a report of that window by day and that dimension."""
+    asked = Asked(window, (grouping.dimension,), Granularity.DAY)
     days = [part.start for part in buckets(report.window, Granularity.DAY, zone_of("UTC"))]
     totals: dict[str, int] = defaultdict(int)
     for row in report.rows:
@@ -84,8 +89,8 @@ def spending_of(report: CostReport, grouping: Grouping) -> Spending:
         picture=draw(amounts),
         places=tuple(layer.place for layer in layers),
         labels=_labels(days),
-        legend=_legend(layers, shown, places),
-        rows=_rows(days, amounts, shown, layers, places),
+        legend=_legend(layers, shown, places, asked),
+        rows=_rows(days, amounts, shown, layers, asked),
         total=spelled(sum(map(sum, shown)), places),
         as_of=moment(report.as_of).full,
         estimated=report.estimated,
@@ -109,16 +114,30 @@ def _matrix(report: CostReport, days: Sequence[int], layers: Sequence[Series]) -
 
 
 def _legend(
-    layers: Sequence[Series], shown: Sequence[Sequence[int]], places: int
+    layers: Sequence[Series], shown: Sequence[Sequence[int]], places: int, asked: Asked
 ) -> tuple[Entry, ...]:
     """Highest layer first, as the eye meets them."""
     columns = [sum(row[n] for row in shown) for n in range(len(layers))]
     total = sum(columns)
     entries = [
-        Entry(layer.name, layer.place, spelled(units, places), share(units, total))
+        Entry(
+            layer.name,
+            layer.place,
+            spelled(units, places),
+            share(units, total),
+            _made_of(layer, asked.in_steps(Granularity.ALL)),
+        )
         for layer, units in zip(layers, columns, strict=True)
     ]
     return tuple(reversed(entries))
+
+
+def _made_of(layer: Series, asked: Asked) -> str:
+    """Where a layer is broken down: one value by what is below it, several by themselves."""
+    if len(layer.values) > 1:
+        return asked.page
+    (value,) = layer.values
+    return asked.into(asked.aggregate[0], value).page
 
 
 def share(part: int, total: int) -> str:
@@ -134,8 +153,9 @@ def _rows(
     amounts: Sequence[Sequence[int]],
     shown: Sequence[Sequence[int]],
     layers: Sequence[Series],
-    places: int,
+    asked: Asked,
 ) -> tuple[Row, ...]:
+    places = places_for(sum(map(sum, amounts)))
     return tuple(
         Row(
             day=f"{_day(day):%a} {moment(day).date}",
@@ -146,6 +166,7 @@ def _rows(
             ),
             total=spelled(sum(cells), places),
             hint=_hint(day, cells, row, layers, places),
+            href=asked.within(Window(day, day + DAY), Granularity.HOUR).page,
         )
         for day, row, cells in zip(days, amounts, shown, strict=True)
     )

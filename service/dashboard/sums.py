@@ -19,6 +19,8 @@ class Posted(Protocol):
     """A line of the ledger, as far as the sum needs it."""
 
     @property
+    def id(self) -> int: ...
+    @property
     def kind(self) -> str: ...
     @property
     def charge_start(self) -> int: ...
@@ -44,8 +46,9 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class LineRow:
-    """One line of the ledger in words."""
+    """One line of the ledger in words, and its number."""
 
+    number: int
     start: Moment
     end: Moment
     kind: str
@@ -95,7 +98,7 @@ def sum_of(lines: Sequence[Posted], cost: NodeCost, chips: int, rate: int | None
     return Sum(
         parts=tuple(parts),
         total=exact(cost.cost, places),
-        lines=tuple(_row(line, chips, decimals) for line in reversed(shown)),
+        lines=tuple(row_of_line(line, chips, decimals) for line in reversed(shown)),
         earlier=f"{len(hidden):,} earlier" if hidden else "",
         earlier_amount=exact(sum(line.amount_nanos for line in hidden), decimals),
     )
@@ -113,8 +116,10 @@ def _explains(rate: int | None, chip_seconds: int, amount: int) -> bool:
     return rate is not None and abs(half_even(chip_seconds * rate, HOUR) - amount) <= 1
 
 
-def _row(line: Posted, chips: int, places: int) -> LineRow:
+def row_of_line(line: Posted, chips: int, places: int) -> LineRow:
+    """A line whose amount has that many decimals, for a node of so many chips."""
     return LineRow(
+        number=line.id,
         start=moment(line.charge_start),
         end=moment(line.charge_end),
         kind=line.kind,

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from service.domain.billfile import Read, Shape
-from service.domain.billrow import REGULAR, BillRow, Skip
+from service.domain.billrow import REGULAR, BillRow, Skip, refused
 from service.domain.clock import HOUR, floor_to
 from service.domain.comparison import Verdict
-from service.domain.money import half_even
+from service.domain.money import MAX_NANOS, half_even
 
 K = TypeVar("K")
 
@@ -126,6 +126,7 @@ class Counter:
         self._start: int | None = None
         self._end: int | None = None
         self._newest: int | None = None
+        self._nanos = self._seconds = 0
 
     @property
     def counts(self) -> Counts:
@@ -146,7 +147,15 @@ class Counter:
         for read in reads:
             self._note(read)
             if isinstance(read.row, BillRow):
+                self._weigh(read.row)
                 yield read
+
+    def _weigh(self, row: BillRow) -> None:
+        """Raise Rejected once the rows come to more than a sum of them can hold."""
+        self._nanos += max(abs(row.cost) + abs(row.credits), abs(row.at_list or 0))
+        self._seconds += abs(row.chip_seconds or 0)
+        if max(self._nanos, self._seconds) > MAX_NANOS:
+            raise refused(row.number, "with those before it, it comes to more than can be kept")
 
     def _note(self, read: Read) -> None:
         row, span = read.row, read.span

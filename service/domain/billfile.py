@@ -29,6 +29,9 @@ from service.domain.errors import Rejected
 LONGEST_LINE = 1024 * 1024
 """Characters of a line: a longer one is no row of a bill, and would be held in memory whole."""
 
+MAX_COLUMNS = 500
+"""Of a CSV file: a row may have as many fields of 128 KiB, over many lines, and is held whole."""
+
 _REQUIRED = (
     "cost_type",
     "service_id",
@@ -154,6 +157,11 @@ def _csv(lines: Iterator[str], projects: Collection[str]) -> tuple[Shape, Iterat
         header = [name.strip() for name in next(reader)]
     except csv.Error as error:
         raise Rejected(f"the header cannot be read: {error}", field="body") from None
+    if len(header) > MAX_COLUMNS:
+        raise Rejected(
+            f"the file has {len(header):,} columns; a billing export has {MAX_COLUMNS} at most",
+            field="body",
+        )
     is_focus = _FOCUS_MARK in header
     names = header if is_focus else [name.replace(".", "_").lower() for name in header]
     if len(set(names)) < len(names):

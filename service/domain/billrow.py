@@ -11,9 +11,9 @@ from enum import StrEnum
 from functools import lru_cache
 
 from service.domain.billsku import COMMITMENT, tpu_sku
-from service.domain.clock import HOUR, floor_to
+from service.domain.clock import END_OF_TIME, HOUR, floor_to
 from service.domain.errors import Rejected
-from service.domain.money import MAX_NANOS, NANOS
+from service.domain.money import MAX_NANOS, NANOS, decimal_of
 
 CURRENCY = "USD"
 REGULAR = "regular"
@@ -22,6 +22,8 @@ REGULAR = "regular"
 STEWARD_ID = "steward-id"
 _EXACT = Context(prec=80, rounding=ROUND_HALF_EVEN)
 _LARGEST_EXPONENT = 20
+LONGEST_TEXT = 2_000
+"""Characters of a name or a description that is kept."""
 
 Cells = Mapping[str, object]
 """A row by the names of the detailed export with underscores: `service_id`, `usage_start_time`."""
@@ -91,7 +93,7 @@ def read_row(cells: Cells, number: int, span: Span, projects: Collection[str]) -
     project = text(cells, "project_id").rpartition("/")[2]
     if project and project not in projects:
         return Skip.OTHER_PROJECT
-    kind = text(cells, "cost_type").lower() or REGULAR
+    kind = _kept(cells, "cost_type", number).lower() or REGULAR
     description = text(cells, "sku_description")
     sku = tpu_sku(text(cells, "service_id"), description)
     if kind == REGULAR:
@@ -108,10 +110,11 @@ def read_row(cells: Cells, number: int, span: Span, projects: Collection[str]) -
         number=number,
         kind=kind,
         project=project,
-        resource=text(cells, "resource_global_name") or text(cells, "resource_name"),
-        node_id=_label(cells.get("labels")),
-        sku_id=text(cells, "sku_id"),
-        description=description,
+        resource=_kept(cells, "resource_global_name", number)
+        or _kept(cells, "resource_name", number),
+        node_id=_kept({"labels": _label(cells.get("labels"))}, "labels", number),
+        sku_id=_kept(cells, "sku_id", number),
+        description=_kept(cells, "sku_description", number),
         generation=sku.generation if sku else "",
         model=sku.model if sku else "",
         start=span.start,
@@ -129,6 +132,22 @@ def text(cells: Cells, name: str) -> str:
     return "" if value is None else str(value).strip()
 
 
+def _kept(cells: Cells, name: str, number: int) -> str:
+    """A cell that is kept as it is: no database keeps what is no text."""
+    said = text(cells, name)
+    if len(said) > LONGEST_TEXT or "\0" in said or not _is_unicode(said):
+        raise refused(
+            number,
+            f"{name} {said[:40]!r} is no text of {LONGEST_TEXT:,} characters at most",
+        )
+    return said
+
+
+def _is_unicode(said: str) -> bool:
+    """Whether it holds no half of a pair, as JSON may spell one."""
+    return said.isascii() or not any("\ud800" <= one <= "\udfff" for one in said)
+
+
 def refused(number: int, why: str) -> Rejected:
     """The refusal of a whole file for one of its rows."""
     return Rejected(f"row {number}: {why}; nothing was kept", row=number, field="body")
@@ -144,7 +163,10 @@ def instant(said: str) -> int:
     moment = datetime.fromisoformat(said.removesuffix(" UTC"))
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() // 1)
+    seconds = int(moment.timestamp() // 1)
+    if not 0 <= seconds < END_OF_TIME:
+        raise ValueError(f"{said[:40]!r} does not lie between 1970 and 2100")
+    return seconds
 
 
 def nanos(said: str) -> int:
@@ -159,7 +181,7 @@ def nanos(said: str) -> int:
 def _whole(said: str, times: int) -> int:
     """A decimal times that many, to the nearest integer."""
     try:
-        amount = Decimal(said)
+        amount = decimal_of(said)
         if not amount.is_finite() or amount.adjusted() > _LARGEST_EXPONENT:
             raise ValueError(f"{said[:40]!r} is no finite amount")
         whole = int(_EXACT.to_integral_value(_EXACT.multiply(amount, Decimal(times))))
@@ -209,15 +231,21 @@ def _credits(cells: Cells, cost: int, number: int) -> int:
     found = _parsed(cells.get("credits"))
     try:
         if isinstance(found, list):
-            return sum(nanos(str(one["amount"])) for one in found)
+            return _within(sum(nanos(str(one["amount"])) for one in found))
         for name in ("credits", "credits_amount", "credits_total"):
             if said := text(cells, name):
                 return nanos(said)
         if said := text(cells, "net_cost"):
-            return nanos(said) - cost
+            return _within(nanos(said) - cost)
     except (ValueError, KeyError, TypeError) as error:
         raise refused(number, f"its credits cannot be read: {error}") from None
     return 0
+
+
+def _within(amount: int) -> int:
+    if abs(amount) > MAX_NANOS:
+        raise ValueError("they are more than can be kept")
+    return amount
 
 
 def _parsed(value: object) -> object:

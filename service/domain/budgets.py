@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Protocol
 from zoneinfo import ZoneInfo
 
-from service.domain.clock import parse_rfc3339, rfc3339
+from service.domain.clock import DAY, END_OF_TIME, parse_rfc3339, rfc3339
 from service.domain.errors import Rejected
 from service.domain.money import MAX_NANOS
 from service.domain.window import Window, midnight, zone_of
@@ -19,6 +19,9 @@ CURRENCY = "USD"
 MAX_PERCENT = 1_000
 MAX_THRESHOLDS = 20
 MAX_GRACE = 86_400
+MAX_YEARS = 5
+"""Of a custom period: each of its days is forecast."""
+
 GRACE_SECONDS = 900
 """Between the word that nodes will be deleted and their deletion."""
 
@@ -230,13 +233,17 @@ def instant_of(text: str, tz: str, field: str) -> int:
     Rejected."""
     try:
         if _DATE.fullmatch(text):
-            return midnight(date.fromisoformat(text), zone_of(tz))
-        return parse_rfc3339(text)
+            found = midnight(date.fromisoformat(text), zone_of(tz))
+        else:
+            found = parse_rfc3339(text)
     except (ValueError, OverflowError):
         raise Rejected(
             f"{text[:40]!r} is no instant; write it as 2026-11-01T00:00:00Z, or as a date",
             field=field,
         ) from None
+    if not 0 <= found < END_OF_TIME:
+        raise Rejected(f"{text[:40]!r} has to lie between 1970 and 2100", field=field)
+    return found
 
 
 def check(budget: Budget) -> None:
@@ -274,6 +281,18 @@ def _check_span(budget: Budget) -> None:
     if first is not None and budget.end is not None and budget.end <= first:
         raise Rejected(
             f"the budget ends ({rfc3339(budget.end)}) before it starts ({rfc3339(first)})",
+            field="end",
+        )
+    _check_length(budget, first)
+
+
+def _check_length(budget: Budget, first: int | None) -> None:
+    if budget.period is not Period.CUSTOM or budget.end is None or first is None:
+        return
+    if budget.end - first > MAX_YEARS * 366 * DAY:
+        raise Rejected(
+            f"a custom period is {MAX_YEARS} years long at most; say one that begins anew, such as"
+            " year, or an earlier end",
             field="end",
         )
 

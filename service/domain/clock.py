@@ -13,6 +13,9 @@ MINUTE = 60
 HOUR = 3_600
 DAY = 86_400
 
+END_OF_TIME = 4_102_444_800
+"""2100-01-01T00:00:00Z: what is later is a slip of the pen."""
+
 
 def wall_clock() -> int:
     """The present instant, in whole UTC seconds."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from decimal import Decimal, Inexact, InvalidOperation, localcontext
+from decimal import Inexact, localcontext
 
-from service.domain.money import half_even
+from service.domain.money import decimal_of, half_even
 
 MILLION = 1_000_000
 _PPM_PER_PERCENT = 10_000
@@ -63,8 +63,8 @@ def parse_percent(text: str) -> int:
     a share that cannot be kept exactly is refused, not rounded.
     """
     try:
-        percent = Decimal(text)
-    except InvalidOperation:
+        percent = decimal_of(text)
+    except ValueError:
         raise ValueError(f"{text!r} is not a percentage; write it as 12.5") from None
     if not percent.is_finite() or not 0 < percent < 100:
         raise ValueError(f"a discount is more than 0 and less than 100 percent, not {text}")

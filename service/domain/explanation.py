@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from service.domain.clock import HOUR, rfc3339
 from service.domain.metering import Evidence, Usage
-from service.domain.money import half_even, usd
+from service.domain.money import dollars, half_even
 from service.domain.pricing import Price
 
 
@@ -28,12 +28,12 @@ def sum_of(charge: Charge, chips: int) -> str:
     if chips and charge.chip_seconds % chips == 0:
         quantity = f"{chips:,} chips x {charge.chip_seconds // chips:,} s"
     sentence = (
-        f"{quantity} x ${_short(charge.price)} a chip-hour / 3,600 = ${_short(charge.amount)}"
+        f"{quantity} x {dollars(charge.price)} a chip-hour / 3,600 = {dollars(charge.amount)}"
     )
     alone = half_even(charge.chip_seconds * charge.price, HOUR)
     if alone != charge.amount and not charge.is_adjustment:
         sentence += (
-            f"; by itself it would round to ${_short(alone)}, but only the whole interval is"
+            f"; by itself it would round to {dollars(alone)}, but only the whole interval is"
             " rounded, so that its lines sum to it exactly"
         )
     return sentence
@@ -45,7 +45,7 @@ def source_of(price: Price | None, price_id: str) -> str:
         return f"the price {price_id} is no longer in the book"
     unit = price.unit.replace("_", "-")
     return (
-        f"${_short(price.nanos)} per {unit} for {price.generation} {price.model} in {price.region},"
+        f"{dollars(price.nanos)} per {unit} for {price.generation} {price.model} in {price.region},"
         f" in force from {rfc3339(price.effective_from)}: {price.source}"
     )
 
@@ -83,9 +83,3 @@ def _between(what: str, first: int, last: int, evidence: Evidence) -> str:
         f"{what} between {rfc3339(first)} and {rfc3339(last)}, two looks {last - first:,} s apart;"
         " all of that is charged, and said to be uncertain"
     )
-
-
-def _short(nanos: int) -> str:
-    """Dollars with as many places as are needed, two at the least."""
-    whole, _, places = usd(nanos).partition(".")
-    return f"{whole}.{places.rstrip('0'):0<2}"

@@ -10,7 +10,7 @@ from service.domain.budgets import Budget
 from service.domain.clock import DAY, HOUR, rfc3339
 from service.domain.errors import BudgetExceeded
 from service.domain.estimate import sku_of
-from service.domain.money import usd
+from service.domain.money import dollars, usd
 from service.domain.node import Asked, NodeSpec, NodeState
 from service.domain.pricing import PriceBook
 from service.domain.window import Window
@@ -148,8 +148,8 @@ def _exceeded(room: Room, asked: Hold, wanted: int, left: int) -> BudgetExceeded
     resets = rfc3339(room.window.end)
     fits = f"a ttl_seconds of at most {longest} would fit" if longest else "nothing fits"
     return BudgetExceeded(
-        f"the budget {budget.name!r} has ${usd(max(0, left))} left until {resets}, and this node"
-        f" may cost ${usd(wanted)} by then; {fits}",
+        f"the budget {budget.name!r} has {dollars(max(0, left))} left until {resets}, and this node"
+        f" may cost {dollars(wanted)} by then; {fits}",
         **_facts(room),
         asked=usd(wanted),
         left=usd(max(0, left)),

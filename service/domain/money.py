@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Decimal, Inexact, InvalidOperation, localcontext
+from decimal import Decimal, DecimalException, Inexact, localcontext
 
 NANOS = 1_000_000_000
 """Nano-dollars in a dollar."""
@@ -28,9 +28,26 @@ def usd(nanos: int) -> str:
     return f"{whole}.{rest:09d}"
 
 
+def dollars(nanos: int) -> str:
+    """Nano-dollars for a sentence, `$1,843.20`: all places that are not 0, two at the least."""
+    whole, _, places = usd(abs(nanos)).partition(".")
+    return f"{'-' if nanos < 0 else ''}${int(whole):,}.{places.rstrip('0'):0<2}"
+
+
 def hours(seconds: int) -> str:
     """Seconds, or chip-seconds, as hours in a decimal string with nine places."""
     return usd(half_even(seconds * NANOS, 3_600))
+
+
+def decimal_of(text: str) -> Decimal:
+    """A number as it is spelled. Raises ValueError, also for what only Python takes for one: with
+    underscores, or in the digits of another script."""
+    if "_" in text or not text.isascii():
+        raise ValueError(f"{text[:40]!r} is no number")
+    try:
+        return Decimal(text)
+    except DecimalException:
+        raise ValueError(f"{text[:40]!r} is no number") from None
 
 
 def parse_usd(text: str) -> int:
@@ -40,8 +57,8 @@ def parse_usd(text: str) -> int:
     that cannot be kept exactly is refused, not rounded.
     """
     try:
-        amount = Decimal(text)
-    except InvalidOperation:
+        amount = decimal_of(text)
+    except ValueError:
         raise ValueError(f"{text!r} is not an amount of money") from None
     if not amount.is_finite():
         raise ValueError(f"{text!r} is not a finite amount of money")

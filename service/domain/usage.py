@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from service.domain.metering import Evidence, Usage
 from service.domain.names import new_id
 from service.domain.node import Node
@@ -24,4 +26,22 @@ def opened(node: Node, start: int, start_hi: int, evidence: Evidence) -> Usage:
         start_hi=start_hi,
         start_evidence=evidence,
         posted_until=start,
+    )
+
+
+def begun_after(usage: Usage, last_end: int | None) -> Usage:
+    """The usage without what the one before it is charged for already.
+
+    Both are charged by their outer bounds. A look that was long under way saw the state in between
+    at one instant of it: until then the one was charged, and from its beginning on the other.
+    """
+    if last_end is None or usage.start >= last_end:
+        return usage
+    return replace(
+        usage,
+        start=last_end,
+        start_hi=max(usage.start_hi, last_end),
+        end=None if usage.end is None else max(usage.end, last_end),
+        end_lo=None if usage.end_lo is None else max(usage.end_lo, last_end),
+        posted_until=max(usage.posted_until, last_end),
     )

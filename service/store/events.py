@@ -42,6 +42,15 @@ class Events:
         )
         return [(row.id, _read(row)) for row in self._connection.execute(statement)]
 
+    def of_kind(self, node_id: str, kind: str, since: int) -> Sequence[Event]:
+        """The events of a kind that happened to a node since an instant, oldest first."""
+        statement = (
+            select(events)
+            .where(events.c.node_id == node_id, events.c.kind == kind, events.c.at >= since)
+            .order_by(events.c.id)
+        )
+        return list(map(_read, self._connection.execute(statement)))
+
 
 def _read(row: Any) -> Event:
     return Event(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import (
+    Boolean,
     ColumnElement,
     Connection,
     FromClause,
@@ -20,6 +21,9 @@ from sqlalchemy import (
     true,
     update,
 )
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
 
 from service.domain.budgets import Scope
 from service.domain.clock import DAY, HOUR, floor_to
@@ -168,4 +172,22 @@ def _with_labels(table: Table) -> FromClause:
 def _mentions(table: Table, label: tuple[str, str]) -> ColumnElement[bool]:
     """Labels are kept as one JSON text in which a pair is always spelled the same."""
     key, value = label
-    return table.c.labels.contains(f"{dumps(key)}:{dumps(value)}", autoescape=True)
+    return _Holding(table.c.labels, literal(f"{dumps(key)}:{dumps(value)}"))
+
+
+class _Holding(FunctionElement[bool]):
+    """Whether a text holds another, letter by letter: LIKE is slower, and on SQLite it takes small
+    letters for capital ones."""
+
+    type = Boolean()
+    inherit_cache = True
+
+
+@compiles(_Holding, "sqlite")
+def _on_sqlite(element: _Holding, compiler: SQLCompiler, **options: Any) -> str:
+    return f"instr({compiler.process(element.clauses, **options)}) > 0"
+
+
+@compiles(_Holding, "postgresql")
+def _on_postgresql(element: _Holding, compiler: SQLCompiler, **options: Any) -> str:
+    return f"strpos({compiler.process(element.clauses, **options)}) > 0"

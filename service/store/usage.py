@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, literal_column, or_, select, update
+from sqlalchemy import Connection, bindparam, func, insert, literal_column, or_, select, update
 
 from service.domain.metering import WHOLE, Evidence, Usage
 from service.domain.pricing import Sku
@@ -50,6 +50,14 @@ class Usages:
         """The open interval of a node, or of the slice of that number."""
         row = self._connection.execute(_RUNNING, {"node": node_id, "slice": number}).one_or_none()
         return None if row is None else _read(row)
+
+    def last_end(self, node_id: str, number: int = WHOLE) -> int | None:
+        """Where the last interval of a node, or of one of its slices, ended; None before that."""
+        statement = select(func.max(usage.c.end_at)).where(
+            usage.c.node_id == node_id, usage.c.slice == number
+        )
+        last: int | None = self._connection.execute(statement).scalar_one()
+        return last
 
     def running_of(self, node_id: str) -> Sequence[Usage]:
         """The open intervals of a node and of all its slices."""

@@ -81,7 +81,7 @@ def test_an_adjustment_names_the_line_that_it_adjusts(client, books, units):
         post(unit, late, factories.book(), NOON + 9_000)
     found = explained(client, node_id, -1)
     assert found["entry"]["corrects"] == explained(client, node_id, 1)["entry"]["number"]
-    assert found["explanation"][0] == ("8 chips x -1,800 s x $1.20 a chip-hour / 3,600 = $-4.80")
+    assert found["explanation"][0] == ("8 chips x -1,800 s x $1.20 a chip-hour / 3,600 = -$4.80")
     assert "it adjusts line" in found["explanation"][2]
 
 

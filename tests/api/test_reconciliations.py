@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import pytest
 from fastapi.testclient import TestClient
 
 from service.api import guard
 from service.api.app import create_app
-from service.application.reconciliations import ReconciliationService
+from service.application.reconciliations import AT_ONCE, ReconciliationService
 from service.domain.clock import HOUR, rfc3339
 from tests import factories
 from tests.bills import detailed_csv, json_lines, row, time_of
@@ -111,6 +113,19 @@ def test_what_is_wrong_with_a_file_is_said(client, post, content, told, facts):
 @pytest.mark.parametrize("tolerance", ["-1", "a little", "NaN", "0.0000000001"])
 def test_a_tolerance_that_is_none_is_refused(post, tolerance):
     assert "tolerance" in post(json_lines([row()]), status=422, tolerance=tolerance)["detail"]
+
+
+def test_no_more_files_are_taken_in_at_once_than_the_disk_may_hold(client, post, services):
+    with ExitStack() as busy:
+        for _ in range(AT_ONCE):
+            busy.enter_context(services.reconciliations.receiving())
+        answer = client.post(PATH, content=json_lines([row()]))
+        assert answer.status_code == 429
+        assert answer.headers["retry-after"] == "10"
+        assert "a little later" in answer.json()["detail"]
+    post(json_lines([row()]))
+    post(b"", status=422)
+    post(json_lines([row()]))
 
 
 def test_what_is_not_there_is_not_found(client):

@@ -36,6 +36,20 @@ FEATURES = [
     "every state of a queued resource",
     "what no record accounts for is found and swept",
     "spent queued resources are swept",
+    "cost to the second, also of what nobody saw end",
+    "cost by team, owner, label, zone and more, by any calendar",
+    "each second charged to whoever the node belonged to then",
+    "every figure down to its price and its evidence",
+    "months that close, and corrections after that",
+    "prices that follow the cloud's list, spot too",
+    "negotiated discounts",
+    "what it costs, and which hardware fits, before the launch",
+    "budgets that refuse before the money is spent",
+    "thresholds and burn rates told by e-mail and webhook",
+    "a forecast that says how sure it is",
+    "an export that other tools read (FOCUS)",
+    "the cloud's bill held against all of it",
+    "the cost of what runs idle",
 ]
 """What managers of TPUs are known for; a row may say that we lack it, but not be left out."""
 

@@ -32,3 +32,10 @@ def browser(lab: Lab) -> Iterator[TestClient]:
     """Asks for pages as a browser does, without being one."""
     with TestClient(lab.app()) as client:
         yield client
+
+
+@pytest.fixture
+def caller(lab: Lab) -> Iterator[TestClient]:
+    """Asks for pages and for what the API says of the same."""
+    with TestClient(lab.whole()) as client:
+        yield client

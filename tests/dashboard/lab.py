@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from service.api.app import create_app
 from service.application.budgets import BudgetService
 from service.application.capacity import CapacityService
 from service.application.costs import CostService
@@ -27,9 +28,10 @@ from service.application.services import Services
 from service.application.statements import StatementService
 from service.controllers.posting import post
 from service.dashboard.pages import add_dashboard
+from service.domain.clock import DAY
 from service.domain.event import Event
 from service.domain.focus import Account
-from service.domain.node import Node, NodeState
+from service.domain.node import Node, NodeState, ProvisioningModel
 from service.domain.orphan import Orphan
 from service.domain.placement import Outcome, Placement
 from service.domain.pricing import Sku
@@ -91,6 +93,12 @@ class Lab:
         """The dashboard alone, behind the policy."""
         made = FastAPI(middleware=[Middleware(_Policy)])
         made.state.services = self.services
+        add_dashboard(made)
+        return made
+
+    def whole(self) -> FastAPI:
+        """The dashboard and the API, over the same services, as they are served."""
+        made = create_app(self.services, None)
         add_dashboard(made)
         return made
 
@@ -176,5 +184,32 @@ class Lab:
                 dirty=end is not None,
             )
             unit.usage.save(usage)
+            unit.beliefs.add(usage, start)
             post(unit, usage, self.prices.book(unit), self.clock.now)
         return node
+
+    def learned(self, node: Node, **changes: Any) -> None:
+        """More became known now of the interval in which a node was used."""
+        with self.units() as unit:
+            usage = replace(unit.usage.of(node.id)[0], dirty=True, **changes)
+            unit.usage.save(usage)
+            unit.beliefs.add(usage, self.clock.now)
+            post(unit, usage, self.prices.book(unit), self.clock.now)
+
+    def lives_a_month(self) -> None:
+        """Four generations, two teams, both models, over a month, and three nodes that still
+        run."""
+        kinds = (
+            {"generation": "v4", "accelerator_type": "v4-32", "chips": 16, "hosts": 4},
+            {"generation": "v5e", "accelerator_type": "v5litepod-8", "chips": 8, "hosts": 1},
+            {"generation": "v5p", "accelerator_type": "v5p-64", "chips": 32, "hosts": 8},
+            {"generation": "v6e", "accelerator_type": "v6e-8", "chips": 8, "hosts": 1},
+        )
+        zones = ("us-central2-b", "us-west4-a", "us-east5-a", "us-east1-d")
+        for day in range(32):
+            start = self.clock.now - day * DAY - 7_777 - 131 * day
+            changes: dict[str, Any] = {**kinds[day % 4], "zone": zones[day % 4]}
+            changes["team"] = ("vision", "language")[day % 2]
+            changes["provisioning_model"] = tuple(ProvisioningModel)[day % 2]
+            self.ran(start, None if day < 3 else start + 3_601 + 977 * day, **changes)
+        self.clock.pass_(777)

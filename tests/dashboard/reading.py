@@ -7,6 +7,8 @@ from html import unescape
 
 from httpx2 import Response
 
+from service.domain.money import parse_usd
+
 HOSTILE = "<img src=x onerror=alert(1)>"
 """What must stay text wherever it comes from."""
 
@@ -24,3 +26,18 @@ def cells_of(html: str) -> list[list[str]]:
     rows = re.findall(r"<tr.*?</tr>", table[0], re.DOTALL)
     cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in rows]
     return [[re.sub(r"<[^>]*>", "", cell).strip() for cell in row] for row in cells]
+
+
+def links_of(html: str) -> dict[str, str]:
+    """Where the links of a page lead, by what they say; of two that say the same, the first."""
+    found: dict[str, str] = {}
+    for address, words in re.findall(r'<a [^>]*?href="([^"]*)"[^>]*>(.*?)</a>', html, re.DOTALL):
+        said = unescape(re.sub(r"<[^>]*>", "", words)).strip()
+        found.setdefault(said, unescape(address))
+    return found
+
+
+def nanos_of(shown: str) -> int:
+    """An amount as it is shown, in nano-dollars."""
+    digits = shown.replace("$", "").replace(",", "").replace("\N{MINUS SIGN}", "-")
+    return parse_usd(digits)

@@ -125,6 +125,13 @@ def test_pages_load_without_a_complaint_and_fit(
             "/budgets",
             "/orphans",
             "/capacity",
+            "/costs",
+            "/costs?window=7d&aggregate=node,owner&step=hour&filter=team:vision",
+            f"/nodes/{node}/ledger?window=7d",
+            f"/nodes/{node}/ledger/{lab.services.nodes.ledger(node, 0, 1)[0].id}",
+            "/statements",
+            "/statements/2026-11",
+            "/prices",
         ):
             page.goto(f"{address}{path}")
             expect(page.get_by_role("status")).to_have_text("live")
@@ -197,3 +204,29 @@ def test_the_keyboard_finds_the_content_first(lab: Lab, address: str, chromium: 
         expect(skip).to_be_focused()
         expect(skip).to_be_in_viewport()
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+
+
+def test_a_dollar_can_be_followed_by_clicking(lab: Lab, address: str, chromium: Browser) -> None:
+    _filled(lab)
+    with _page(chromium) as page:
+        page.goto(address)
+        page.locator(".figures a").nth(1).click()
+        page.get_by_role("link", name="vision", exact=True).click()
+        page.get_by_title("The lines of the ledger that it is made of").first.click()
+        page.get_by_title("Explain this dollar").last.click()
+        page.get_by_role("link", name="See it in the price list of that hour").click()
+        expect(page.locator("tr:target")).to_be_in_viewport()
+        expect(page.locator("tr:target")).to_contain_text("$1.20")
+
+
+def test_another_question_can_be_typed(lab: Lab, address: str, chromium: Browser) -> None:
+    _filled(lab)
+    with _page(chromium) as page:
+        page.goto(f"{address}/costs")
+        page.get_by_text("Ask something else").click()
+        page.get_by_label("Window").fill("today")
+        page.get_by_label("Group by").fill("owner,label:stage")
+        page.get_by_label("Only").fill("team:vision")
+        page.get_by_role("button", name="Show").click()
+        expect(page.get_by_role("heading", name="By owner, label stage")).to_be_visible()
+        expect(page.get_by_text("only team: vision", exact=True)).to_be_visible()

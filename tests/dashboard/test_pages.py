@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from html import unescape
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import pytest
 from fastapi.testclient import TestClient
@@ -30,26 +30,8 @@ def _cents(shown: str) -> int:
     return int(shown.replace("$", "").replace(",", "").replace(".", "")) if "$" in shown else 0
 
 
-def _month_of_use(lab: Lab) -> None:
-    """Four generations, two teams, both models, over a month, and three nodes still running."""
-    kinds = (
-        {"generation": "v4", "accelerator_type": "v4-32", "chips": 16, "hosts": 4},
-        {"generation": "v5e", "accelerator_type": "v5litepod-8", "chips": 8, "hosts": 1},
-        {"generation": "v5p", "accelerator_type": "v5p-64", "chips": 32, "hosts": 8},
-        {"generation": "v6e", "accelerator_type": "v6e-8", "chips": 8, "hosts": 1},
-    )
-    zones = ("us-central2-b", "us-west4-a", "us-east5-a", "us-east1-d")
-    for day in range(32):
-        start = NOON - day * DAY - 7_777 - 131 * day
-        changes: dict[str, Any] = {**kinds[day % 4], "zone": zones[day % 4]}
-        changes["team"] = ("vision", "language")[day % 2]
-        changes["provisioning_model"] = tuple(ProvisioningModel)[day % 2]
-        lab.ran(start, None if day < 3 else start + 3_601 + 977 * day, **changes)
-    lab.clock.pass_(777)
-
-
 def test_the_figures_are_those_of_the_services(lab: Lab, browser: TestClient) -> None:
-    _month_of_use(lab)
+    lab.lives_a_month()
     said = text_of(browser.get("/"))
     fleet = lab.services.health.fleet()
     month = lab.services.costs.report(Question(window="mtd"))
@@ -66,7 +48,7 @@ def test_the_figures_are_those_of_the_services(lab: Lab, browser: TestClient) ->
 def test_every_cent_of_the_table_adds_up_to_the_total(
     lab: Lab, browser: TestClient, window: str, group: str
 ) -> None:
-    _month_of_use(lab)
+    lab.lives_a_month()
     report = lab.services.costs.report(Question(window=window, aggregate=(group,)))
     page = browser.get("/", params={"window": window, "group": group})
     head, *days, foot = cells_of(page.text)
@@ -113,7 +95,22 @@ def test_pages_obey_the_policy(lab: Lab, browser: TestClient) -> None:
     node = lab.ran(NOON - 7_200)
     lab.found(orphan())
     lab.tried(lab.asked_for(), (60, Outcome.STOCK_OUT, None))
-    for address in ("/", f"/nodes/{node.id}", "/nodes/none", "/orphans", "/capacity"):
+    line = lab.services.nodes.ledger(node.id, 0, 1)[0].id
+    for address in (
+        "/",
+        f"/nodes/{node.id}",
+        f"/nodes/{node.id}/ledger",
+        f"/nodes/{node.id}/ledger/{line}",
+        "/nodes/none",
+        "/orphans",
+        "/capacity",
+        "/costs?step=day",
+        "/costs?window=5y",
+        "/statements",
+        "/statements/2026-11",
+        "/prices",
+        "/prices?at=never",
+    ):
         html = browser.get(address).text
         assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:", html)
         scripts = re.findall(r"<script([^>]*)>(.*?)</script>", html, re.DOTALL)
@@ -301,24 +298,31 @@ def test_what_a_legacy_node_costs_elsewhere_is_told_on_its_page(
     assert told not in browser.get(f"/nodes/{lab.asked_for().id}").text
 
 
-@pytest.mark.parametrize("path", ["/", "/budgets", "/capacity", "/orphans", "/reconcile"])
+WAYS = [
+    "/",
+    "/#nodes-heading",
+    "/costs",
+    "/budgets",
+    "/statements",
+    "/prices",
+    "/capacity",
+    "/orphans",
+    "/reconcile",
+]
+
+
+@pytest.mark.parametrize("path", [way for way in WAYS if "#" not in way])
 def test_every_page_says_where_one_is_among_the_others(browser: TestClient, path: str) -> None:
     ways = re.search(r'<nav class="ways".*?</nav>', browser.get(path).text, re.DOTALL)
     assert ways is not None
     assert re.findall(r'href="([^"]*)" aria-current="page"', ways[0]) == [path]
-    assert re.findall(r'href="([^"]*)"', ways[0]) == [
-        "/",
-        "/budgets",
-        "/capacity",
-        "/orphans",
-        "/reconcile",
-    ]
+    assert re.findall(r'href="([^"]*)"', ways[0]) == WAYS
 
 
 def test_the_forecast_stands_beside_the_month_with_its_band_and_its_method(
     lab: Lab, browser: TestClient
 ) -> None:
-    _month_of_use(lab)
+    lab.lives_a_month()
     found = lab.services.forecasts.forecast({})
     page = browser.get("/").text
     said = text_of(browser.get("/"))

@@ -21,6 +21,7 @@ class _Line:
     chip_seconds: int
     price_nanos: int
     amount_nanos: int
+    id: int = 1
 
 
 def _hour(number: int, rate: int = RATE, chips: int = 8) -> _Line:

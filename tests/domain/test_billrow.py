@@ -46,7 +46,10 @@ def test_an_amount_is_read_exactly_and_rounded_half_to_even_beyond_the_ninth_pla
     assert nanos(said) == amount
 
 
-@pytest.mark.parametrize("said", ["", "free", "NaN", "Infinity", "1e999999999", "1e10", "1,200.00"])
+@pytest.mark.parametrize(
+    "said",
+    ["", "free", "NaN", "Infinity", "1e999999999", "1e10", "1,200.00", "1_000", "\uff11\uff12"],
+)
 def test_what_is_no_amount_is_refused(said):
     with pytest.raises(ValueError, match=r"no number|no finite|more than can be kept"):
         nanos(said)
@@ -166,6 +169,14 @@ def test_a_commitment_is_no_usage():
         ({"cost": "a lot"}, "cost: 'a lot' is no number"),
         ({"cost_at_list": "1e400"}, "cost_at_list"),
         ({"credits": [{"name": "no amount"}]}, "credits cannot be read"),
+        ({"credits": [{"amount": "-9e9"}, {"amount": "-9e9"}]}, "more than can be kept"),
+        ({"usage_end_time": "9999-12-31 23:59:59 UTC"}, "is no instant such as"),
+        ({"export_time": "0001-01-01 00:00:00 UTC"}, "is no instant such as"),
+        ({"resource.global_name": "a\0b"}, "resource_global_name 'a\\x00b' is no text"),
+        ({"sku.id": "a\0b"}, "sku_id 'a\\x00b' is no text"),
+        ({"sku.description": "TpuV5e running in " + "x" * 2_000}, "2,000 characters at most"),
+        ({"cost_type": "a\0b"}, "cost_type 'a\\x00b' is no text"),
+        ({"labels": [{"key": "steward-id", "value": "a\0b"}]}, "labels 'a\\x00b' is no text"),
     ],
 )
 def test_a_row_that_cannot_be_is_told_by_its_number(changes, told):
@@ -242,6 +253,13 @@ def test_missing_columns_are_named_in_json_lines_too(gone):
         (detailed_csv([row()]) + b'"never closed', "row 3: it cannot be read"),
         (json_lines([row()]) + b"[1]\n", "row 2: it is no JSON object"),
         (json_lines([row()]) + b"[" * 200_000, "row 2: it is no JSON"),
+        (json_lines([row()]) + b'{"cost": ' + b"9" * 5_000 + b"}", "row 2: it is no JSON"),
+        (json_lines([row(cost="QQ")]).replace(b'"QQ"', b"1e999999"), "row 1: cost: '1e999999'"),
+        (
+            json_lines([row(**{"sku.id": "QQ"})]).replace(b"QQ", b"\\ud800"),
+            "row 1: sku_id '\\ud800' is no text",
+        ),
+        (b",".join(b"%d" % number for number in range(501)), "the file has 501 columns"),
     ],
 )
 def test_what_is_no_bill_is_refused_in_one_line(content, told):

@@ -16,7 +16,7 @@ FOUND_BY = {
     "list_trusted_without_a_get": 4,
     "deletion_given_up": 1,
     "lease_not_checked": 7,
-    "unanswered_create_forgotten": 3,
+    "unanswered_create_forgotten": 9,
     "asked_before_it_was_written_down": 2,
     "end_taken_as_exact": 0,
     "name_taken_read_as_failure": 6,

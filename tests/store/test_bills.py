@@ -229,6 +229,14 @@ def test_of_a_file_that_is_refused_nothing_is_kept(service, units):
     assert verdicts(reconciled(service, json_lines(hours_of()))) == {Verdict.MATCHED: 3}
 
 
+@pytest.mark.parametrize("changes", [{"cost": "5e9"}, {"usage": {"amount": "5e18", "unit": "s"}}])
+def test_a_bill_that_comes_to_more_than_can_be_kept_is_refused(service, changes):
+    rows = [row(**changes, **{"sku.id": f"sku-{number}"}) for number in range(2)]
+    with pytest.raises(Rejected, match="row 2: with those before it, it comes to more"):
+        reconciled(service, json_lines(rows))
+    assert service.all(9) == []
+
+
 def test_a_header_alone_is_no_bill(service):
     header = detailed_csv([row()]).splitlines()[0]
     with pytest.raises(Rejected, match="a header and no rows"):

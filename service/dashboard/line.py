@@ -1,0 +1,121 @@
+"""The page of one line of the ledger: this dollar, explained down to the price list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from service.application.explanations import Explanation
+from service.application.services import Services
+from service.dashboard.amounts import Amount, amount_of
+from service.dashboard.figures import Moment, exact, moment
+from service.dashboard.ledger import lines_of
+from service.dashboard.prices import address_of
+from service.dashboard.story import sentence
+from service.domain.attribution import ALWAYS
+from service.domain.period import period_of
+from service.store.beliefs import Belief
+
+
+@dataclass(frozen=True, slots=True)
+class BeliefRow:
+    """One version of what was believed of the interval, in words."""
+
+    recorded: Moment
+    begins: Moment
+    begins_latest: Moment | None
+    begins_by: str
+    ends: Moment | None
+    ends_earliest: Moment | None
+    ends_by: str
+    free: str
+
+
+@dataclass(frozen=True, slots=True)
+class LinePage:
+    """Everything on the page. `corrects` and `corrected_by` are numbers of other lines."""
+
+    node_id: str
+    name: str
+    number: int
+    kind: str
+    amount: Amount
+    sum: str
+    start: Moment
+    end: Moment
+    posted: Moment
+    price: str
+    price_source: str
+    price_address: str
+    listed: str
+    evidence: tuple[str, ...]
+    beliefs: tuple[BeliefRow, ...]
+    charged: str
+    charged_since: Moment | None
+    labels: tuple[tuple[str, str], ...]
+    job: str
+    hardware: str
+    corrects: int | None
+    corrected_by: tuple[int, ...]
+    month: str
+    other_month: bool
+    json: str
+
+
+def line_of(services: Services, node_id: str, number: int) -> LinePage:
+    """The page of a line; raises NotFound where there is none of that number."""
+    found = services.explanations.line(node_id, number)
+    lines = lines_of(services, node_id)
+    line, price = found.line, found.price
+    billed = period_of(line.charge_start if line.period is None else line.period)
+    return LinePage(
+        node_id=node_id,
+        name=services.nodes.get(node_id).name,
+        number=number,
+        kind=line.kind,
+        amount=amount_of(line.amount_nanos),
+        sum=sentence(found.sentences[0]),
+        start=moment(line.charge_start),
+        end=moment(line.charge_end),
+        posted=moment(line.posted_at),
+        price=exact(line.price_nanos),
+        price_source=sentence(found.sentences[1]),
+        price_address="" if price is None else address_of(price, line.charge_start),
+        listed=_listed(found),
+        evidence=tuple(map(sentence, found.sentences[-3:-1])),
+        beliefs=tuple(map(_belief, found.beliefs)),
+        charged=sentence(found.sentences[-1]),
+        charged_since=None if found.whose.since == ALWAYS else moment(found.whose.since),
+        labels=tuple(sorted(found.whose.labels.items())),
+        job=found.whose.job,
+        hardware=found.usage.accelerator_type,
+        corrects=line.corrects_id,
+        corrected_by=tuple(one.id for one in lines if one.corrects_id == number),
+        month=billed.name,
+        other_month=line.period is not None,
+        json=f"/v1/nodes/{node_id}/ledger/{number}",
+    )
+
+
+def _listed(found: Explanation) -> str:
+    """What the same seconds would have cost on demand; empty where that is what they cost."""
+    line = found.line
+    if line.list_nanos is None or line.list_price_nanos in (None, line.price_nanos):
+        return ""
+    return (
+        f"On demand at list price the same seconds are {exact(line.list_nanos)}, at"
+        f" {exact(line.list_price_nanos or 0)} a chip-hour."
+    )
+
+
+def _belief(one: Belief) -> BeliefRow:
+    open_start, open_end = one.start_at < one.start_hi, one.end_lo not in (None, one.end_at)
+    return BeliefRow(
+        recorded=moment(one.recorded_at),
+        begins=moment(one.start_at),
+        begins_latest=moment(one.start_hi) if open_start else None,
+        begins_by=one.start_evidence,
+        ends=None if one.end_at is None else moment(one.end_at),
+        ends_earliest=moment(one.end_lo) if open_end and one.end_lo is not None else None,
+        ends_by=one.end_evidence or "",
+        free=one.free,
+    )

@@ -1,0 +1,176 @@
+"""The pages of months: what each comes to, line by line, and whether that may still change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from service.application.prices import PriceQuery
+from service.application.services import Services
+from service.application.statements import Month
+from service.dashboard.amounts import Amount, amount_of, chip_hours, places_of
+from service.dashboard.figures import Moment, exact, moment
+from service.dashboard.prices import address_of
+from service.dashboard.question import Asked, month_window
+from service.domain.dimension import condition_of
+from service.domain.period import GRACE, Period, PeriodState, period_named
+from service.domain.pricing import Price
+from service.domain.zones import region_of
+from service.store.statements import StatementLine
+
+_TONES = {PeriodState.OPEN: "coming", PeriodState.PROVISIONAL: "going", PeriodState.CLOSED: "up"}
+
+PriceOf = Callable[[str, str, str, int], Sequence[Price]]
+"""Prices in force for a generation, a model and a region at a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class MonthRow:
+    """One month in words."""
+
+    name: str
+    state: str
+    tone: str
+    means: str
+    amount: Amount
+    chip_hours: str
+
+
+@dataclass(frozen=True, slots=True)
+class StatementsPage:
+    """Everything on the page of all months."""
+
+    months: tuple[MonthRow, ...]
+    as_of: Moment
+
+
+@dataclass(frozen=True, slots=True)
+class LineRow:
+    """One line in words; `costs` is where one sees which nodes it is made of."""
+
+    who: str
+    what: str
+    zone: str
+    project: str
+    corrects: str
+    price: str
+    price_address: str
+    listed: str
+    chip_hours: str
+    amount: Amount
+    costs: str
+
+
+@dataclass(frozen=True, slots=True)
+class StatementPage:
+    """Everything on the page of one month: its own lines, and those that correct other months."""
+
+    month: MonthRow
+    start: Moment
+    end: Moment
+    own: tuple[LineRow, ...]
+    own_amount: Amount
+    corrections: tuple[LineRow, ...]
+    corrected_amount: Amount
+    as_of: Moment
+
+
+def statements_of(services: Services) -> StatementsPage:
+    """Every month since the first charge, the latest first."""
+    months = services.statements.months()
+    places = places_of(one.amount for one in months)
+    return StatementsPage(
+        tuple(_month(one, places) for one in months), moment(services.health.fleet().as_of)
+    )
+
+
+def statement_of(services: Services, name: str) -> StatementPage:
+    """One month; raises Rejected where the name is that of none."""
+    found, now = services.statements.statement(name), services.health.fleet().as_of
+    period, lines = found.month.period, found.lines
+    places = places_of((line.amount for line in lines), (found.month.amount,))
+
+    @cache
+    def in_force(generation: str, model: str, region: str, at: int) -> Sequence[Price]:
+        return services.prices.in_force(PriceQuery(at, generation, model, region))
+
+    rows = [(line, _line(line, period, now, places, in_force)) for line in lines]
+    corrected = sum(line.amount for line in lines if line.corrects)
+    return StatementPage(
+        month=_month(found.month, places),
+        start=moment(period.start),
+        end=moment(period.end),
+        own=tuple(row for line, row in rows if not line.corrects),
+        own_amount=amount_of(found.month.amount - corrected, places),
+        corrections=tuple(row for line, row in rows if line.corrects),
+        corrected_amount=amount_of(corrected, places),
+        as_of=moment(now),
+    )
+
+
+def _month(month: Month, places: int) -> MonthRow:
+    return MonthRow(
+        name=month.period.name,
+        state=month.state,
+        tone=_TONES[month.state],
+        means=_meaning(month),
+        amount=amount_of(month.amount, places),
+        chip_hours=chip_hours(month.chip_seconds),
+    )
+
+
+def _meaning(month: Month) -> str:
+    """What may still become of its sum, in a sentence."""
+    closes = moment(month.period.end + GRACE).full
+    match month.state:
+        case PeriodState.OPEN:
+            return "It is not over: this is what is posted so far, and it grows by the hour."
+        case PeriodState.PROVISIONAL:
+            return f"It is over; what becomes known late still goes into it, until {closes}."
+        case PeriodState.CLOSED:
+            return (
+                f"Closed since {closes}: its sum never changes again. What corrects it is a line"
+                " of the month in which that became known."
+            )
+
+
+def _line(line: StatementLine, period: Period, now: int, places: int, in_force: PriceOf) -> LineRow:
+    used = period_named(line.corrects) if line.corrects else period
+    conditions = (
+        ("project", line.project),
+        ("team", line.team),
+        ("owner", line.owner),
+        ("accelerator_type", line.accelerator_type),
+        ("provisioning_model", line.model),
+        ("zone", line.zone),
+    )
+    asked = Asked(
+        window=month_window(used),
+        aggregate=("node",),
+        only=tuple(condition_of(name, value) for name, value in conditions),
+    )
+    return LineRow(
+        who=", ".join(name for name in (line.team, line.owner) if name) or "nobody by name",
+        what=f"{line.accelerator_type}, {line.model}",
+        zone=line.zone,
+        project=line.project,
+        corrects=line.corrects,
+        price=exact(line.price),
+        price_address=_price_address(line, used, now, in_force),
+        listed="" if line.list_price in (None, line.price) else exact(line.list_price or 0),
+        chip_hours=chip_hours(line.chip_seconds),
+        amount=amount_of(line.amount, places),
+        costs=asked.page,
+    )
+
+
+def _price_address(line: StatementLine, used: Period, now: int, in_force: PriceOf) -> str:
+    """Where the price of a line stands: as of the last second of the month, or of its first where
+    it changed in between; empty where it was another one still."""
+    region = region_of(line.zone)
+    for at in (max(used.start, min(now, used.end - 1)), used.start):
+        for price in in_force(line.generation, line.model, region, at):
+            if price.per_chip_hour == line.price:
+                return address_of(price, at)
+    return ""

@@ -1,0 +1,93 @@
+"""The price list as a page: what is in force at an instant, what is paid, and who says so."""
+
+from __future__ import annotations
+
+import pytest
+from fastapi.testclient import TestClient
+
+from service.domain.clock import DAY
+from service.domain.discount import Discount
+from service.domain.money import parse_usd
+from tests import factories
+from tests.dashboard.lab import Lab
+from tests.dashboard.reading import HOSTILE, cells_of, links_of, nanos_of, text_of
+from tests.hands import NOON
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "",
+        "?generation=v5e",
+        "?at=2024-07-01&generation=v5p&provisioning_model=spot",
+        "?at=2026-11-05T12:00:00Z&region=us-west4",
+    ],
+)
+def test_the_prices_are_those_of_the_api(lab: Lab, caller: TestClient, question: str) -> None:
+    page = caller.get(f"/prices{question}")
+    address = links_of(page.text)["The same as JSON"]
+    said = caller.get(f"{address}&page_size=1000").json()["prices"]
+    rows = cells_of(page.text)[1:]
+    assert len(rows) == len(said) > 0
+    for row, one in zip(rows, said, strict=True):
+        assert row[:3] == [one["generation"], one["provisioning_model"], one["region"]]
+        amount, unit = row[3].split("a ")
+        assert nanos_of(amount) == parse_usd(one["usd"])
+        assert unit == one["unit"].replace("_", "-")
+        assert row[-1].startswith(one["source"].replace("&", "&amp;"))
+
+
+def test_what_was_in_force_then_is_shown_then(lab: Lab, caller: TestClient) -> None:
+    lab.services.prices.add(
+        factories.price(1_500_000_000, effective_from=NOON + DAY, source=HOSTILE)
+    )
+    asked = "generation=v5e&provisioning_model=on_demand&region=us-west4"
+    now = caller.get(f"/prices?{asked}")
+    later = caller.get(f"/prices?at=2026-11-07&{asked}")
+    assert [row[3] for row in cells_of(now.text)[1:]] == ["$1.20a chip-hour"]
+    assert [row[3] for row in cells_of(later.text)[1:]] == ["$1.50a chip-hour"]
+    assert "In force now" in text_of(now)
+    assert "In force at 2026-11-07 00:00:00 UTC" in text_of(later)
+    assert "<img" not in later.text
+
+
+def test_a_discount_stands_beside_the_list_price_with_its_source(
+    lab: Lab, caller: TestClient
+) -> None:
+    lab.services.prices.discounts.add(Discount("", "v5e", "spot", 125_000, 0, None, HOSTILE))
+    page = caller.get("/prices?generation=v5e&region=us-west4")
+    assert "12.5 % off v5e spot, from 2026-11-05 12:00:00 UTC until further notice" in text_of(page)
+    rows = {row[1]: row for row in cells_of(page.text)[1:]}
+    assert rows["spot"][4] == "$0.5056625less 12.5 %"
+    assert rows["on_demand"][4] == rows["on_demand"][3].removesuffix("a chip-hour")
+    assert "<img" not in page.text
+    said = caller.get(links_of(page.text)["Discounts as JSON"]).json()["discounts"]
+    assert [one["percent"] for one in said] == ["12.5"]
+    assert "Paid" not in text_of(caller.get("/prices?at=2026-11-04&generation=v5e"))
+
+
+def test_where_no_price_is_known_it_is_said_what_that_means(caller: TestClient) -> None:
+    page = caller.get("/prices?region=nowhere")
+    assert page.status_code == 200
+    assert "No price is known for that." in text_of(page)
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("at=yesterday", "'yesterday' is no date: write it as 2026-11-01T00:00:00Z"),
+        ("at=0001-01-01", "it has to lie between 1970 and 2100"),
+        ("at=2026-11-01T00:00:00", "is no date"),
+        ("generation=v99", "v99"),
+        (f"at={HOSTILE}", "is no date"),
+        (f"generation={HOSTILE}", "That cannot be shown"),
+    ],
+)
+def test_what_makes_no_sense_is_said_to_make_none(
+    caller: TestClient, question: str, said: str
+) -> None:
+    page = caller.get(f"/prices?{question}")
+    assert page.status_code == 422
+    assert said in text_of(page).replace("&#39;", "'")
+    assert "<img" not in page.text
+    assert links_of(page.text)["All prices"] == "/prices"

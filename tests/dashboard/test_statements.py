@@ -1,0 +1,129 @@
+"""Months as pages: what each comes to, line by line, and whether that may still change."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+from fastapi.testclient import TestClient
+
+from service.domain.clock import DAY, HOUR
+from service.domain.money import parse_usd
+from service.domain.node import Node
+from tests import factories
+from tests.dashboard.lab import Lab
+from tests.dashboard.reading import HOSTILE, cells_of, links_of, nanos_of, text_of
+from tests.hands import NOON
+
+OCTOBER = NOON - 10 * DAY
+
+
+def _two_months(lab: Lab, **changes: str) -> Node:
+    """Two hours in October, which are known to be one and a half in November; two of that."""
+    lab.clock.now = OCTOBER
+    node = lab.ran(OCTOBER - 2 * HOUR, OCTOBER, **changes)
+    lab.clock.now = NOON
+    lab.learned(node, end=OCTOBER - 1_800, end_lo=OCTOBER - 1_800)
+    lab.ran(NOON - 2 * HOUR, team="vision")
+    lab.ran(NOON - 2 * HOUR, NOON - HOUR, zone="us-east5-a", team="nlp")
+    return node
+
+
+def test_before_anything_was_charged_it_is_said_so(caller: TestClient) -> None:
+    assert "Nothing was charged yet." in text_of(caller.get("/statements"))
+
+
+def test_months_are_listed_with_what_may_still_become_of_them(lab: Lab, caller: TestClient) -> None:
+    _two_months(lab)
+    page = caller.get("/statements")
+    said = text_of(page)
+    assert "2026-11 open It is not over: this is what is posted so far" in said
+    assert "2026-10 closed Closed since 2026-11-04 00:00:00 UTC: its sum never changes" in said
+    for one in caller.get(links_of(page.text)["The same as JSON"]).json()["statements"]:
+        inner = caller.get(links_of(page.text)[one["period"]])
+        assert f"Billed in this month ${one['amount'].rstrip('0')}" in _plain(inner.text)
+
+
+def _plain(html: str) -> str:
+    return " ".join(
+        html.replace('<span class="nanos">', "").replace("</span>", "").split()
+    ).replace('</dt> <dd><span class="figure">', " ")
+
+
+def test_a_month_that_is_over_says_until_when_it_takes_what_comes_late(
+    lab: Lab, caller: TestClient
+) -> None:
+    lab.ran(NOON - HOUR)
+    lab.clock.pass_(26 * DAY)
+    said = text_of(caller.get("/statements/2026-11"))
+    assert "provisional" in said
+    assert "what becomes known late still goes into it, until 2026-12-04 00:00:00 UTC." in said
+
+
+@pytest.mark.parametrize("month", ["2026-10", "2026-11"])
+def test_the_lines_are_those_of_the_api_and_add_up(
+    lab: Lab, caller: TestClient, month: str
+) -> None:
+    _two_months(lab)
+    page = caller.get(f"/statements/{month}").text
+    said = caller.get(links_of(page)["The same as JSON"]).json()
+    own, _, corrections = page.partition("Corrections of closed months")
+    rows = [*cells_of(own)[1:-1], *(cells_of(corrections)[1:-1] if corrections else [])]
+    assert [nanos_of(row[-1]) for row in rows] == [
+        parse_usd(one["amount"]) for one in said["lines"]
+    ]
+    assert sum(nanos_of(row[-1]) for row in rows) == parse_usd(said["amount"])
+    sums = [cells_of(part)[-1][-1] for part in (own, corrections) if part]
+    assert sum(map(nanos_of, sums)) == parse_usd(said["amount"])
+    file = caller.get(links_of(page)["The same as CSV"]).text
+    assert [row["amount"] for row in csv.DictReader(io.StringIO(file))] == [
+        one["amount"] for one in said["lines"]
+    ]
+
+
+def test_corrections_stand_apart_with_the_month_that_they_correct(
+    lab: Lab, caller: TestClient
+) -> None:
+    _two_months(lab, team=HOSTILE)
+    page = caller.get("/statements/2026-11")
+    _, _, corrections = page.text.partition("Corrections of closed months")
+    (row,) = cells_of(corrections)[1:-1]
+    assert row[1] == "2026-10"
+    assert nanos_of(row[-1]) == -4_800_000_000
+    assert "<img" not in page.text
+    assert "Corrections" not in caller.get("/statements/2026-10").text
+
+
+def test_a_line_leads_to_its_nodes_and_to_its_price(lab: Lab, caller: TestClient) -> None:
+    node = _two_months(lab, team='a, "b"', owner=HOSTILE)
+    page = caller.get("/statements/2026-10").text
+    inner = caller.get(links_of(page)[f'a, "b", {HOSTILE}'])
+    assert links_of(inner.text)[node.name] == f"/nodes/{node.id}"
+    prices = caller.get(links_of(page)["$1.20"]).text
+    assert [row[3] for row in cells_of(prices)[1:]] == ["$1.20a chip-hour"]
+
+
+def test_a_price_that_changed_within_the_month_is_found_where_it_held(
+    lab: Lab, caller: TestClient
+) -> None:
+    node = lab.ran(NOON)
+    lab.services.prices.add(factories.price(1_500_000_000, effective_from=NOON + HOUR))
+    lab.clock.pass_(2 * HOUR)
+    lab.learned(node)
+    page = caller.get("/statements/2026-11").text
+    for price in ("$1.20", "$1.50"):
+        prices = caller.get(links_of(page)[price]).text
+        assert [row[3] for row in cells_of(prices)[1:]] == [f"{price}a chip-hour"]
+
+
+def test_a_month_without_charges_is_one_too(caller: TestClient) -> None:
+    assert "Used in this month" in text_of(caller.get("/statements/2020-01"))
+
+
+@pytest.mark.parametrize("name", ["2026-13", "november", "0001-01", HOSTILE])
+def test_what_is_no_month_is_said_to_be_none(caller: TestClient, name: str) -> None:
+    page = caller.get(f"/statements/{name}")
+    assert page.status_code == 422
+    assert "is not a month; write it as 2026-11" in text_of(page)
+    assert links_of(page.text)["All months"] == "/statements"
