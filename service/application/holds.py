@@ -149,12 +149,15 @@ class _Behind:
 
 def _left_behind(unit: Unit, book: PriceBook, now: int) -> list[_Behind]:
     found = unit.holds.moved(now - _MOVED_SECONDS)
-    nodes = unit.nodes.many([hold.node_id for hold, _, _ in found]) if found else {}
+    if not found:
+        return []
+    ids = [hold.node_id for hold, _, _ in found]
+    nodes, attributions = unit.nodes.many(ids), unit.attributions.of_each(ids)
     behind = []
     for hold, _ in _priced(unit, found, book, now):
         if hold.unposted_since is None:
             continue
-        node, whose = nodes[hold.node_id], unit.attributions.of(hold.node_id)
+        node, whose = nodes[hold.node_id], attributions[hold.node_id]
         over = replace(hold, asked=Asked.STOPPED, state=NodeState.STOPPED)
         behind += [
             _Behind(

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
+from decimal import Decimal
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
 import typer
 
 from service.cli import exports, forecast, options, reconcile, statements
-from service.cli.client import connected
+from service.cli.client import Client, connected
 from service.cli.render import as_json, echo, table
-from service.cli.wording import NOTHING, chip_hours, moment, money
+from service.cli.wording import NOTHING, age, chip_hours, moment, money
 
 app = typer.Typer(help="Say what was spent.", invoke_without_command=True, rich_markup_mode=None)
 app.command("export")(exports.export)
@@ -60,10 +61,17 @@ def costs(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     }
     with connected() as client:
         answer = client.get("/v1/costs", asked)
+        names = {} if json or "node" not in answer.value["aggregate"] else _names(client)
     if json:
         as_json(answer)
     else:
-        show(answer.value)
+        show(answer.value, names)
+
+
+def _names(client: Client) -> Mapping[str, str]:
+    """What each node is called, by its id."""
+    nodes = client.pages("/v1/nodes", "nodes").value["nodes"]
+    return {node["id"]: node["name"] for node in nodes}
 
 
 def _day(text: str, tz: str) -> str:
@@ -72,22 +80,42 @@ def _day(text: str, tz: str) -> str:
     return f"{begin:%Y-%m-%d}" if not (begin.hour or begin.minute) else f"{begin:%Y-%m-%d %H:%M}"
 
 
-def show(report: Mapping[str, Any]) -> None:
-    """The rows, and their sum."""
-    names = report["aggregate"]
+def show(report: Mapping[str, Any], names: Mapping[str, str]) -> None:
+    """The rows, their sum, and what is to be known of it. A node has its name, and its id last."""
+    by = report["aggregate"]
     if report["rows"]:
+        ids = ["ID"] if "node" in by else []
         table(
-            [f"FROM ({report['tz']})", *(name.upper() for name in names), ">CHIP-HOURS", ">COST"],
+            [
+                f"FROM ({report['tz']})",
+                *(name.upper() for name in by),
+                *(">CHIP-HOURS", ">COST", *ids),
+            ],
             (
                 [
                     _day(row["start"], report["tz"]),
-                    *(row[name] or NOTHING for name in names),
-                    chip_hours(row["chip_seconds"]),
-                    money(row["cost"]),
+                    *(_worded(name, row[name], names) for name in by),
+                    *(chip_hours(row["chip_seconds"]), money(row["cost"])),
+                    *(row["node"] for _ in ids),
                 ]
                 for row in report["rows"]
             ),
         )
         echo("")
-    running = "; some of it still runs" if report.get("estimated") else ""
+    running = "; some of it still runs" if report["estimated"] else ""
     echo(f"{money(report['total'])} in all, as of {moment(report['as_of'])} UTC{running}")
+    echo(*_notes(report))
+
+
+def _worded(dimension: str, value: str, names: Mapping[str, str]) -> str:
+    return (names.get(value, value) if dimension == "node" else value) or NOTHING
+
+
+def _notes(report: Mapping[str, Any]) -> Iterator[str]:
+    """How sure the sum is, what is not in it, and what it would be at list price."""
+    if Decimal(report["uncertainty"]):
+        yield f"not sure by ± {money(report['uncertainty'])}: some ends are only known by two looks"
+    if report["unpriced_seconds"]:
+        yield f"{age(report['unpriced_seconds'])} at a price nobody knows: in no figure"
+    if report["list_total"] not in (None, report["total"]):
+        yield f"on demand and at list price it would be {money(report['list_total'])}"

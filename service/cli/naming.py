@@ -13,11 +13,16 @@ from service.domain.node import ENDED
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-def find_node(client: Client, name_or_id: str) -> str:
-    """The id of the node that is meant. Raises Failure when that is none, or not clear."""
+def find_node(client: Client, name_or_id: str, *, to_read: bool = False) -> str:
+    """The id of the node that is meant. Raises Failure when that is none, or not clear.
+
+    What is only to be read may have ended, where but one ever had that name.
+    """
     if _ID.fullmatch(name_or_id):
         return name_or_id
     named = client.pages("/v1/nodes", "nodes", {"name": name_or_id}).value["nodes"]
+    if to_read and len(named) == 1:
+        return str(named[0]["id"])
     return pick(name_or_id, named)
 
 

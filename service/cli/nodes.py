@@ -10,6 +10,7 @@ import typer
 from service.cli import nodeview, options, order
 from service.cli.client import Answer, Client, connected
 from service.cli.connection import show_connection
+from service.cli.failure import Failure
 from service.cli.naming import find_node
 from service.cli.render import as_json, echo
 from service.cli.waiting import Goal, Patience
@@ -171,10 +172,34 @@ def ledger(node: options.NodeName, json: options.Json = False) -> None:
     _pages(node, "ledger", "entries", nodeview.show_ledger, json=json)
 
 
+@app.command()
+def explain(
+    node: options.NodeName,
+    number: Annotated[
+        int | None,
+        typer.Argument(metavar="[NO.]", min=1, help="As in its ledger; the last if left out."),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Explain a line of the ledger, down to its price and to how its seconds are known."""
+    with connected() as client:
+        path = f"/v1/nodes/{find_node(client, node, to_read=True)}/ledger"
+        if number is None:
+            entries = client.pages(path, "entries").value["entries"]
+            if not entries:
+                raise Failure(nodeview.NOTHING_POSTED)
+            number = entries[-1]["number"]
+        answer = client.get(f"{path}/{number}")
+    if json:
+        as_json(answer)
+    else:
+        echo(*answer.value["explanation"])
+
+
 def _get(node: str, tail: str, show: Callable[[Mapping[str, Any]], None], *, json: bool) -> None:
     """Show what there is of a node under its path."""
     with connected() as client:
-        answer = client.get(f"/v1/nodes/{find_node(client, node)}{tail}")
+        answer = client.get(f"/v1/nodes/{find_node(client, node, to_read=True)}{tail}")
     if json:
         as_json(answer)
     else:
@@ -186,7 +211,7 @@ def _pages(
 ) -> None:
     """Show all there is of a list under its path."""
     with connected() as client:
-        answer = client.pages(f"/v1/nodes/{find_node(client, node)}/{tail}", noun)
+        answer = client.pages(f"/v1/nodes/{find_node(client, node, to_read=True)}/{tail}", noun)
     if json:
         as_json(answer)
     else:

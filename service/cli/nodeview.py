@@ -32,6 +32,8 @@ from service.domain.node import ENDED, NodeState
 
 View = Mapping[str, Any]
 
+NOTHING_POSTED = "nothing is posted yet; what runs is posted at each full hour"
+
 _ON_ITS_WAY = {
     "absent": (" (to be deleted)", frozenset({"DELETING", *ENDED})),
     "stopped": (" (to be stopped)", frozenset({"STOPPING", "STOPPED", *ENDED})),
@@ -216,7 +218,7 @@ def show_cost(cost: View) -> None:
     unpriced, listed = cost["unpriced_seconds"], cost["list_cost"]
     facts(
         [
-            ("Cost", exact(cost["cost"]) + (", and it still runs" if cost["estimated"] else "")),
+            ("Cost", exact(cost["cost"]) + (_not_final(cost) if cost["estimated"] else "")),
             (
                 "Not sure by",
                 "" if _is_zero(cost["uncertainty"]) else f"± {exact(cost['uncertainty'])}",
@@ -230,6 +232,11 @@ def show_cost(cost: View) -> None:
     )
 
 
+def _not_final(cost: View) -> str:
+    """What is sure to the second is not final only while it runs."""
+    return ", and it still runs" if _is_zero(cost["uncertainty"]) else ", and it may still change"
+
+
 def _is_zero(amount: str) -> bool:
     return not Decimal(amount)
 
@@ -237,17 +244,18 @@ def _is_zero(amount: str) -> bool:
 def show_ledger(entries: Sequence[View]) -> None:
     """What was posted for a node, and its sum."""
     if not entries:
-        echo("nothing is posted yet; what runs is posted at each full hour")
+        echo(NOTHING_POSTED)
         return
     prices = column([entry["usd_per_chip_hour"] for entry in entries])
     amounts = column([entry["amount"] for entry in entries])
     table(
-        ["FROM (UTC)", "TO (UTC)", "KIND", ">CHIP-SECONDS", ">PER CHIP-HOUR", ">AMOUNT"],
+        [">NO.", "FROM (UTC)", "TO (UTC)", "KIND", ">CHIP-SECONDS", ">PER CHIP-HOUR", ">AMOUNT"],
         (
             [
+                str(entry["number"]),
                 moment(entry["start"]),
                 moment(entry["end"]),
-                entry["kind"],
+                _kind(entry),
                 f"{entry['chip_seconds']:,}",
                 price,
                 amount,
@@ -259,3 +267,8 @@ def show_ledger(entries: Sequence[View]) -> None:
     echo(
         "", f"{exact(str(total))} in {len(entries):,} {'entry' if len(entries) == 1 else 'entries'}"
     )
+
+
+def _kind(entry: View) -> str:
+    corrects = "" if entry["corrects"] is None else f" of {entry['corrects']}"
+    return f"{entry['kind']}{corrects}"

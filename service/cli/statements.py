@@ -9,8 +9,9 @@ import typer
 
 from service.cli import options
 from service.cli.client import connected
+from service.cli.nodeview import NOTHING_POSTED
 from service.cli.render import as_json, echo, table
-from service.cli.wording import NOTHING, chip_hours, money
+from service.cli.wording import NOTHING, chip_hours, column, money
 
 
 def statement(
@@ -36,11 +37,12 @@ def _list(months: list[Mapping[str, Any]]) -> None:
     if rows:
         table(["MONTH", "STATE", ">CHIP-HOURS", ">AMOUNT"], rows)
     else:
-        echo("nothing was charged yet")
+        echo(NOTHING_POSTED)
 
 
 def _show(found: Mapping[str, Any]) -> None:
     if found["lines"]:
+        prices = column([line["usd_per_chip_hour"] for line in found["lines"]])
         table(
             ["TEAM", "OWNER", "TYPE", "MODEL", "ZONE", ">PER CHIP-HOUR", ">CHIP-HOURS", ">AMOUNT"],
             (
@@ -50,11 +52,11 @@ def _show(found: Mapping[str, Any]) -> None:
                     line["accelerator_type"],
                     line["provisioning_model"],
                     line["zone"],
-                    money(line["usd_per_chip_hour"]),
+                    price,
                     chip_hours(line["chip_seconds"]),
                     money(line["amount"]) + _note(line["corrects"]),
                 ]
-                for line in found["lines"]
+                for line, price in zip(found["lines"], prices, strict=True)
             ),
         )
         echo("")

@@ -13,11 +13,13 @@ NOTHING = "-"
 
 
 def money(amount: str | None) -> str:
-    """`9.600000000` as $9.60; below a dollar with two places that say something: $0.0042."""
+    """`9.600000000` as $9.60; below a dollar with two places that say something: $0.0042.
+
+    A nano-dollar is the least that there is."""
     if amount is None:
         return UNPRICED
     value = Decimal(amount)
-    places = max(2, 1 - value.adjusted()) if 0 < abs(value) < 1 else 2
+    places = min(9, max(2, 1 - value.adjusted())) if 0 < abs(value) < 1 else 2
     return _dollars(value.quantize(Decimal(1).scaleb(-places), ROUND_HALF_EVEN))
 
 

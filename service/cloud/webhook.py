@@ -92,10 +92,15 @@ def _is_public(address: str) -> bool:
             inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
         if inner is not None:
             return inner.is_global and not inner.is_multicast
+        if ip not in _UNICAST:
+            return False
     return ip.is_global and not ip.is_multicast
 
 
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_UNICAST = ipaddress.ip_network("2000::/3")
+"""All that IANA gives out of IPv6; what lies beyond it may lead home, as `::127.0.0.1` does, and a
+NAT64 of one's own (RFC 8215), and a site-local address."""
 
 
 def _encrypted(plain: socket.socket, host: str) -> socket.socket:

@@ -69,6 +69,8 @@ def _write(unit: Unit, found: Sequence[Change]) -> None:
 def _tell(reading: Reading, found: Sequence[Change]) -> None:
     for change in found:
         price, before = change.price, change.before
+        if before is None:
+            continue  # that a gap was filled is told by their number: at first there are many
         log.info(
             "price.changed",
             generation=price.generation,
@@ -76,10 +78,10 @@ def _tell(reading: Reading, found: Sequence[Change]) -> None:
             region=price.region,
             unit=price.unit,
             usd=usd(price.nanos),
-            usd_before=None if before is None else usd(before.nanos),
+            usd_before=usd(before.nanos),
             effective_from=rfc3339(price.effective_from),
             source=price.source,
-            replaces_manual=before is not None and before.is_manual,
+            replaces_manual=before.is_manual,
         )
     for one in reading.refused[:MAX_TOLD]:
         log.warning(
@@ -89,7 +91,8 @@ def _tell(reading: Reading, found: Sequence[Change]) -> None:
     tell(
         "prices.read",
         understood=len(reading.quotes),
-        changed=len(found),
+        changed=sum(change.before is not None for change in found),
+        new=sum(change.before is None for change in found),
         sold_in_other_ways=dict(Counter(one.reason for one in reading.look_alikes)),
         not_understood=len(reading.refused),
     )

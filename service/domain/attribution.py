@@ -10,6 +10,9 @@ from service.domain.errors import Conflict
 from service.domain.names import check_labels
 from service.domain.node import Node
 
+MAX_AHEAD = 60
+"""Seconds that many changes at once may push the last one ahead: so long nobody else is charged."""
+
 ALWAYS = 0
 """Where the first attribution of a node begins: there is no second without one."""
 
@@ -74,6 +77,11 @@ def reattributed(
     if node.ended:
         raise Conflict(f"node {node.id} is {node.state}: what it cost is charged already")
     since = max(now, latest.since + 1)  # two changes within a second: the first held for it
+    if since > now + MAX_AHEAD:
+        raise Conflict(
+            f"who is charged for node {node.id} was changed {MAX_AHEAD} times in a row; wait a"
+            " minute, then say it once"
+        )
     return after, replace(
         latest, since=since, owner=after.owner, team=after.team, labels=after.labels
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, delete, insert, select, update
+from sqlalchemy import Connection, RowMapping, delete, insert, or_, select, update
 
 from service.domain.budgets import Budget, OnExceeded, Period, Scope, Threshold
 from service.domain.clock import DAY
@@ -16,6 +16,9 @@ from service.store.tables import alerts, budgets, notifications, refusals
 
 _KEPT_SECONDS = 30 * DAY
 """How long a refusal is remembered."""
+
+_KEPT_REFUSALS = 1_000
+"""Of a budget at most: whoever asks again and again must not fill the disk."""
 
 _OURS = ("checked_at", "request_key", "request_digest")
 _COLUMNS = [column for column in budgets.c if column.name not in _OURS]
@@ -109,8 +112,11 @@ class Budgets:
 
     def refuse(self, budget_id: str, refusal: Refusal) -> None:
         """Remember that it said no."""
-        old = refusals.c.at < refusal.at - _KEPT_SECONDS
-        self._connection.execute(delete(refusals).where(refusals.c.budget_id == budget_id, old))
+        mine = refusals.c.budget_id == budget_id
+        newest = select(refusals.c.id).where(mine).order_by(refusals.c.id.desc())
+        spare = newest.offset(_KEPT_REFUSALS - 1).limit(1).scalar_subquery()
+        old = or_(refusals.c.at < refusal.at - _KEPT_SECONDS, refusals.c.id <= spare)
+        self._connection.execute(delete(refusals).where(mine, old))
         self._connection.execute(
             insert(refusals).values(budget_id=budget_id, at=refusal.at, message=refusal.message)
         )

@@ -37,7 +37,7 @@ _ROW = select(
     ledger.c.period,
     ledger.c.list_price_nanos,
     ledger.c.list_nanos,
-).order_by(ledger.c.hour, ledger.c.charge_start, ledger.c.node_id)
+).order_by(ledger.c.hour, ledger.c.charge_start, ledger.c.node_id, ledger.c.id)
 PriceOf = Callable[[str], Price | None]
 """Answers the price of an id; None where none is known."""
 

@@ -10,6 +10,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     FromClause,
+    ScalarSelect,
     Select,
     Table,
     and_,
@@ -34,11 +35,14 @@ from service.domain.window import Window
 from service.store.rows import dumps
 from service.store.tables import attributions, daily_costs, holds, ledger, node_days, nodes, usage
 
-_UNPOSTED = (
-    select(func.min(usage.c.posted_until))
-    .where(usage.c.node_id == nodes.c.id, or_(usage.c.end_at.is_(None), usage.c.dirty))
-    .scalar_subquery()
-)
+
+def _unposted(node_id: ColumnElement[str]) -> ScalarSelect[int]:
+    """Where the part of a node's usage begins that the ledger does not hold yet."""
+    is_open = or_(usage.c.end_at.is_(None), usage.c.dirty)
+    statement = select(func.min(usage.c.posted_until)).where(usage.c.node_id == node_id, is_open)
+    return statement.scalar_subquery()
+
+
 _HOLD = (
     nodes.c.id,
     holds.c.rate_nanos,
@@ -46,7 +50,7 @@ _HOLD = (
     nodes.c.asked,
     nodes.c.state,
     nodes.c.ready_at,
-    _UNPOSTED,
+    _unposted(nodes.c.id),
     holds.c.placed_at,
 )
 _ASKED = {one.value: one for one in Asked}
@@ -89,9 +93,12 @@ class Holds:
         ]
 
     def moved(self, since: int) -> Sequence[tuple[Hold, tuple[bool, ...], bool]]:
-        """Those of nodes that are charged to somebody else since then, as `open` answers them."""
+        """Those of nodes that are charged to somebody else since then, and of which somebody before
+        owes what is not posted yet, as `open` answers them."""
         later = select(attributions.c.node_id).where(
-            attributions.c.since > 0, attributions.c.since > since
+            attributions.c.since > 0,
+            attributions.c.since > since,
+            attributions.c.since > _unposted(attributions.c.node_id),
         )
         return self._read(select(*_HOLD), nodes.c.id.in_(later))
 

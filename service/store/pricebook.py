@@ -21,9 +21,9 @@ class PriceShelf:
     tells its age."""
 
     def __init__(self) -> None:
-        self._count = -1
         self.last = PriceBook(())
         """The book that was used last."""
+        self._kept = -1, self.last
 
     def book(self, unit: HasPrices) -> PriceBook:
         """The book, made anew when a price or a discount was added."""
@@ -31,8 +31,10 @@ class PriceShelf:
 
     def at(self, count: int, prices: Prices) -> PriceBook:
         """The book for callers who already know how many of both there are."""
-        if count != self._count:
+        known, book = self._kept
+        if count != known:
             entered = (*embedded_prices(), *prices.all())
-            self.last = PriceBook(entered, standing(prices.discounts()))
-            self._count = count
-        return self.last
+            book = PriceBook(entered, standing(prices.discounts()))
+            self._kept = count, book  # both at once: two threads may make one at the same time
+            self.last = book
+        return book

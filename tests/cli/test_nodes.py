@@ -89,7 +89,6 @@ def test_a_node_is_shown_with_its_attempts(api):
     ("nodes", "line"),
     [
         ([], "no node is named 'trainer'; see: tpu-steward nodes list"),
-        ([node(state="DELETED")], f"no live node is named 'trainer'; there was: {ID} (DELETED)"),
         (
             [node(), node(id=OTHER, project="prod")],
             f"'trainer' is alive in several projects; say its id: {ID} in lab, {OTHER} in prod",
@@ -100,6 +99,12 @@ def test_a_name_that_is_not_clear_is_one_clear_line(api, nodes, line):
     api.when("GET", "/v1/nodes", page(*nodes))
     result = steward("nodes", "show", "trainer")
     assert (result.exit_code, result.stderr) == (1, f"{line}\n")
+
+
+def test_what_has_ended_is_not_changed_by_its_name(api):
+    api.when("GET", "/v1/nodes", page(node(state="DELETED")))
+    line = f"no live node is named 'trainer'; there was: {ID} (DELETED)\n"
+    assert steward("nodes", "delete", "trainer").stderr == line
 
 
 def test_a_deletion_that_does_not_end_is_said(api):
@@ -263,7 +268,7 @@ def test_what_a_node_cost_and_how_sure_that_is(api):
         },
     )
     assert steward("nodes", "cost", ID).stdout.splitlines() == [
-        "Cost           $0.154106667, and it still runs",
+        "Cost           $0.154106667, and it may still change",
         "Not sure by    ± $0.001284222",
         "At list price  $0.32",
         "Chip-hours     0.2667",
@@ -273,7 +278,9 @@ def test_what_a_node_cost_and_how_sure_that_is(api):
 
 def test_the_ledger_has_its_sum(api):
     entry = {
+        "number": 7,
         "kind": "usage",
+        "corrects": None,
         "start": "2026-11-05T11:58:00Z",
         "end": "2026-11-05T12:00:00Z",
         "chip_seconds": 960,
@@ -281,9 +288,38 @@ def test_the_ledger_has_its_sum(api):
         "amount": "0.154106667",
     }
     path = f"/v1/nodes/{ID}/ledger"
-    api.when("GET", path, {"entries": [entry, entry], "next_page_token": ""})
+    taken_back = {**entry, "number": 9, "kind": "adjustment", "corrects": 7, "chip_seconds": -960}
+    entries = [entry, {**taken_back, "amount": "-0.154106667"}]
+    api.when("GET", path, {"entries": entries, "next_page_token": ""})
     shown = steward("nodes", "ledger", ID).stdout.splitlines()
-    assert shown[1].split()[4:] == ["usage", "960", "$0.5779", "$0.154106667"]
-    assert shown[-1] == "$0.308213334 in 2 entries"
+    seconds = ["2026-11-05", "11:58:00", "2026-11-05", "12:00:00"]
+    assert [line.split() for line in shown[1:3]] == [
+        ["7", *seconds, "usage", "960", "$0.5779", "$0.154106667"],
+        ["9", *seconds, "adjustment", "of", "7", "-960", "$0.5779", "-$0.154106667"],
+    ]
+    assert shown[-1] == "$0.00 in 2 entries"
     api.when("GET", path, {"entries": [], "next_page_token": ""})
     assert steward("nodes", "ledger", ID).stdout.startswith("nothing is posted yet")
+
+
+def test_a_line_of_the_ledger_is_explained_in_sentences(api):
+    sentences = ["8 chips x 120 s x $0.5779 a chip-hour / 3,600 = $0.154106667", "it has not ended"]
+    document = {"explanation": sentences}
+    path = f"/v1/nodes/{ID}/ledger"
+    api.when("GET", f"{path}/7", document)
+    assert steward("nodes", "explain", ID, "7").stdout.splitlines() == sentences
+    assert json.loads(steward("nodes", "explain", ID, "7", "--json").stdout) == document
+    api.when("GET", path, {"entries": [{"number": 3}, {"number": 7}], "next_page_token": ""})
+    assert steward("nodes", "explain", ID).stdout.splitlines() == sentences, "the last one"
+    api.when("GET", path, {"entries": [], "next_page_token": ""})
+    assert steward("nodes", "explain", ID).stderr.startswith("nothing is posted yet")
+    assert steward("nodes", "explain", ID, "0").exit_code == 2
+
+
+def test_what_is_only_read_may_have_ended(api):
+    api.when("GET", "/v1/nodes", page(node(state="DELETED")))
+    api.when("GET", f"/v1/nodes/{ID}/ledger", {"entries": [], "next_page_token": ""})
+    assert steward("nodes", "ledger", "trainer").exit_code == 0
+    api.when("GET", "/v1/nodes", page(node(state="DELETED"), node(id=OTHER, state="DELETED")))
+    told = steward("nodes", "ledger", "trainer").stderr
+    assert told.startswith(f"no live node is named 'trainer'; there was: {ID} (DELETED), {OTHER}")

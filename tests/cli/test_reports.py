@@ -1,4 +1,4 @@
-"""Costs, estimates, prices and the catalogue, read as a person would."""
+"""Estimates, prices and the catalogue, read as a person would."""
 
 from __future__ import annotations
 
@@ -7,55 +7,6 @@ import pytest
 from tests.cli.given import steward
 
 OFFER = {"zone": "us-west4-a", "provisioning_model": "spot"}
-COSTS = {
-    "window": {"start": "2026-11-03T23:00:00Z", "end": "2026-11-05T12:00:00Z"},
-    "aggregate": ["team"],
-    "step": "day",
-    "tz": "Europe/Berlin",
-    "rows": [
-        {
-            "start": "2026-11-03T23:00:00Z",
-            "end": "2026-11-04T23:00:00Z",
-            "team": "vision",
-            "cost": "1843.200000000",
-            "chip_seconds": 5_529_600,
-        },
-        {
-            "start": "2026-11-04T23:00:00Z",
-            "end": "2026-11-05T12:00:00Z",
-            "team": "",
-            "cost": "0.004166667",
-            "chip_seconds": 48,
-        },
-    ],
-    "total": "1843.204166667",
-    "as_of": "2026-11-05T12:00:00Z",
-    "estimated": True,
-}
-
-
-def test_costs_are_shown_by_the_calendar_that_was_asked_for(api):
-    api.when("GET", "/v1/costs", COSTS)
-    asked = ("--by", "team", "--tz", "Europe/Berlin", "--filter", "label:run=17")
-    assert steward("costs", *asked).stdout.splitlines() == [
-        "FROM (Europe/Berlin)  TEAM    CHIP-HOURS       COST",
-        "2026-11-04            vision    1,536.00  $1,843.20",
-        "2026-11-05            -           0.0133    $0.0042",
-        "",
-        "$1,843.20 in all, as of 2026-11-05 12:00:00 UTC; some of it still runs",
-    ]
-    assert api.calls[0].query == {
-        "window": ["7d"],
-        "aggregate": ["team"],
-        "step": ["day"],
-        "tz": ["Europe/Berlin"],
-        "filter": ["label:run:17"],
-    }
-
-
-def test_no_costs_are_a_sum_all_the_same(api):
-    api.when("GET", "/v1/costs", {**COSTS, "rows": [], "total": "0.000000000", "estimated": False})
-    assert steward("costs").stdout == "$0.00 in all, as of 2026-11-05 12:00:00 UTC\n"
 
 
 def test_an_estimate_is_a_line_for_each_place(api):

@@ -117,6 +117,10 @@ def test_this_machine_is_out_of_bounds_unless_it_is_allowed(receiver):
         "::ffff:169.254.169.254",
         "64:ff9b::a9fe:a9fe",
         "2002:7f00:1::",
+        "::127.0.0.1",
+        "::ffff:0:127.0.0.1",
+        "64:ff9b:1::a9fe:a9fe",
+        "fec0::1",
     ],
 )
 def test_no_address_of_a_network_of_ones_own_is_public(address):

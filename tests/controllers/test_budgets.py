@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from service.application.budgets import BudgetService
+from service.controllers.budgets import BudgetController
 from service.controllers.delivery import DeliveryController
 from service.domain.budgets import Measure, OnExceeded, Period, Scope, Threshold
 from service.domain.clock import DAY, HOUR, rfc3339
@@ -13,6 +15,7 @@ from service.domain.errors import CloudUnavailable, InvalidRequest
 from service.domain.money import NANOS
 from service.domain.node import Asked, NodeState
 from service.domain.notification import Channel
+from tests import factories
 from tests.controllers.budgeting import HOURLY, Purse
 
 HOOK = {"webhook": "https://hooks.example.com/x", "secret": "a secret of some length"}
@@ -153,6 +156,62 @@ def test_what_costs_nothing_is_not_deleted(purse):
     purse.tick(900)
     assert [purse.node(one).asked for one in mine] == [Asked.STOPPED, Asked.ABSENT]
     assert budget.on_exceeded is OnExceeded.DELETE
+
+
+@pytest.mark.parametrize("way", ["adopted", "started"])
+def test_a_node_that_came_to_cost_it_later_is_told_of_and_has_its_own_grace(purse, clock, way):
+    """One that was adopted, or stood still while the others were told."""
+    if way == "started":
+        late = purse.up(purse.ask(name="late"))
+        purse.nodes.stop(late.id)
+        purse.down(late, NodeState.STOPPED)
+    exceeded(purse)
+    purse.tick(HOUR)
+    if way == "adopted":
+        late = factories.node(team="vision")
+        with purse.units() as unit:
+            unit.nodes.add(late)
+    purse.up(late)
+    for _ in range(15):
+        purse.tick(60)
+        assert purse.node(late).asked is not Asked.ABSENT
+    with purse.units.reading() as unit:
+        *_, (_, said) = unit.events.of(late.id, 0, 99)
+    assert said.message.startswith(f"to be deleted at {rfc3339(clock.now + 60)}: the budget")
+    purse.tick(60)
+    assert purse.node(late).asked is Asked.ABSENT
+
+
+def test_a_budget_that_cannot_be_looked_at_keeps_no_other_from_its_turn(purse, clock):
+    poisoned = deleting(purse, name="a", scope=Scope(team="nobody"))
+    budget, mine, _ = exceeded(purse, name="b")
+
+    class Poisoned:
+        def standing(self, one):
+            if one.id == poisoned.id:
+                raise RuntimeError("poisoned")
+            return purse.budgets.standing(one)
+
+        spent = purse.budgets.spent
+
+    controller = BudgetController(purse.units, purse.prices, clock, Poisoned())
+    clock.pass_(900)
+    controller.tick(purse.lease)
+    assert {purse.node(one).asked for one in mine} == {Asked.ABSENT}
+    assert budget.on_exceeded is OnExceeded.DELETE
+
+
+def test_a_forecast_that_fails_leaves_what_was_spent_to_be_told(purse):
+    def broken(*_):
+        raise ZeroDivisionError
+
+    purse.budgets = BudgetService(purse.units, purse.prices, purse.clock, purse.costs, broken)
+    purse.controller = BudgetController(purse.units, purse.prices, purse.clock, purse.budgets)
+    budget = purse.budget(amount=1, on_exceeded=OnExceeded.NOTIFY, **HOOK)
+    purse.up(purse.ask())
+    purse.tick(HOUR)
+    (message,) = told(purse, budget)
+    assert (message["alert"], message["forecast"]) == ("exceeded", None)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import event
 
 from service.domain.attribution import Attribution, Reattribution
 from service.domain.budgets import OnExceeded, Period, Scope
@@ -190,6 +191,27 @@ def test_the_same_wish_told_twice_is_held_once(purse):
     assert purse.room(budget).held == HOURLY
 
 
+def test_the_same_wish_told_many_times_at_once_is_granted_each_time(units, clock):
+    """The budget has room for one; whoever tells it again must not be refused for the first."""
+    purse = Purse(units, clock)
+    budget = purse.budget(amount=HOURLY)
+
+    def ask(number):
+        wish = factories.wish(ttl_seconds=HOUR)
+        return purse.nodes.request(wish, key=f"k-{number // 8}", body_digest="d").node.id
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(ask, range(8)))) == 1
+    assert purse.room(budget).held == HOURLY
+
+
+def test_a_label_counts_letter_by_letter(purse, units):
+    with units() as unit:
+        unit.nodes.add(factories.node(labels={"run": "A"}, ttl_seconds=HOUR))
+        unit.nodes.add(factories.node(labels={"run": "a"}, ttl_seconds=HOUR))
+    assert purse.room(purse.budget(scope=Scope(label=("run", "a")))).held == HOURLY
+
+
 @pytest.mark.parametrize("tz", ["UTC", "Europe/Berlin", "Asia/Kolkata"])
 @pytest.mark.parametrize("scope", [Scope(), Scope(team="vision"), Scope(label=("run", "17"))])
 def test_what_admission_sees_is_what_the_costs_say_or_more(purse, clock, tz, scope):
@@ -241,6 +263,36 @@ def test_what_was_used_before_a_node_changed_hands_stays_with_whom_it_was_used_b
     assert (purse.room(old).spent, purse.room(old).held) == (HOURLY // 2, 0)
     assert (purse.room(new).spent, purse.room(new).held) == (HOURLY // 2, 9 * HOURLY + 1)
     assert (purse.room(both).spent, purse.room(both).held) == (HOURLY, 9 * HOURLY + 1)
+
+
+def test_a_team_that_was_renamed_costs_admission_no_question_for_each_node(purse, clock, engine):
+    def questions():
+        asked = []
+        count = lambda *said: asked.append(said[2])  # noqa: E731 - to be taken off again
+        event.listen(engine, "before_cursor_execute", count)
+        purse.ask(ttl_seconds=1)
+        event.remove(engine, "before_cursor_execute", count)
+        return len(asked)
+
+    purse.budget(amount=10**6 * NANOS)
+    nodes = [purse.up(purse.ask(ttl_seconds=HOUR)) for _ in range(5)]
+    clock.pass_(60)
+    purse.nodes.reattribute(nodes[0].id, Reattribution(team="speech"))
+    few = questions()
+    for node in nodes[1:]:
+        purse.nodes.reattribute(node.id, Reattribution(team="speech"))
+    assert questions() == few
+
+
+def test_of_refusals_the_latest_are_kept(purse, monkeypatch):
+    monkeypatch.setattr("service.store.budgets._KEPT_REFUSALS", 3)
+    budget = purse.budget(amount=1)
+    for number in range(5):
+        with pytest.raises(BudgetExceeded):
+            purse.ask(ttl_seconds=HOUR + number)
+    with purse.units.reading() as unit:
+        found = unit.budgets.refusals(budget.id, 99)
+    assert len(found) == 3
 
 
 def test_a_node_cannot_be_moved_under_a_budget_that_has_no_room_for_it(purse):

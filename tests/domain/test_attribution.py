@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from service.domain.attribution import (
     ALWAYS,
+    MAX_AHEAD,
     Reattribution,
     difference,
     first_of,
@@ -67,6 +68,19 @@ def test_two_changes_within_a_second_follow_each_other():
     after, first = reattributed(node, Reattribution(team="nlp"), first_of(node), NOON)
     _, second = reattributed(after, Reattribution(team="speech"), first, NOON)
     assert (first.since, second.since) == (NOON, NOON + 1)
+
+
+def test_no_number_of_changes_at_once_reaches_far_ahead():
+    """Each holds for a second, so they would charge others for the hours to come."""
+    node = factories.node(team="vision")
+    latest = first_of(node)
+    for number in range(MAX_AHEAD + 1):
+        node, latest = reattributed(node, Reattribution(team=f"t-{number}"), latest, NOON)
+    assert latest.since == NOON + MAX_AHEAD
+    with pytest.raises(Conflict, match="wait a minute"):
+        reattributed(node, Reattribution(team="vision"), latest, NOON)
+    _, after = reattributed(node, Reattribution(team="vision"), latest, NOON + MAX_AHEAD)
+    assert after.since == NOON + MAX_AHEAD + 1
 
 
 def test_what_is_so_already_changes_nothing():

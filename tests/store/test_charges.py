@@ -87,6 +87,16 @@ def test_charges_come_by_start_and_node_whatever_the_order_of_posting(units):
     ]
 
 
+def test_of_lines_that_begin_at_once_the_first_that_was_posted_comes_first(units):
+    """Else the same export twice could be two: a database answers in any order it likes."""
+    node = stored(units, slices=3)
+    for number in (2, 0, 1):
+        usage = ran(units, node, id=f"u-{2 - number}", slice=number)
+        posted(units, usage, [entry(usage)])
+    names = [one.resource.name for one in billed(units)]
+    assert names == [f"{node.name}-2", f"{node.name}-0", f"{node.name}-1"]
+
+
 def test_adjustments_are_numbered_and_the_number_is_no_surrogate(units):
     usage = ran(units, stored(units))
     posted(units, usage, [entry(usage), entry(usage, number=1, chip_seconds=-8, amount=-5)])
