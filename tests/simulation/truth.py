@@ -16,6 +16,9 @@ from service.emulator.world import World
 from service.store.unit import Unit, Units
 
 LABEL = "steward-id"
+BLINKS = {"RESTARTING", "REIMAGING"}
+"""What is over within half a minute: it may come and go between two looks, a reimage when the call
+for it takes effect long after it was given up."""
 DEAD = {"DELETING", "PREEMPTED", "TERMINATED"}
 
 
@@ -37,7 +40,7 @@ class Truth:
     """By the uid of a cloud node that was adopted: from when on it is ours to pay for."""
     epoch: int = 0
     blinks: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    """Chip-seconds of restarts, by the id of ours: down for half a minute, and READY again."""
+    """Chip-seconds of them, by the id of ours: down for half a minute, and READY again."""
     violations: list[str] = field(default_factory=list)
     """What was seen within a call, where an exception would only become the cloud's answer."""
     _down_since: dict[int, float] = field(default_factory=dict)
@@ -66,9 +69,9 @@ class Truth:
             self.owners[transition.uid] = owner
             self._only_one(owner)
             self._not_too_late(transition.name, owner)
-        if transition.after == "RESTARTING":
+        if transition.after in BLINKS:
             self._down_since[transition.uid] = transition.at
-        if transition.before == "RESTARTING" and transition.uid in self.owners:
+        if transition.before in BLINKS and transition.uid in self.owners:
             seconds = math.ceil(transition.at - self._down_since[transition.uid]) + 1
             self.blinks[self.owners[transition.uid]] += seconds * transition.chips
         if transition.after == "DELETING" and transition.name in self.strangers:
@@ -168,7 +171,7 @@ def _check_books(
     node: Node, usage: Sequence[Usage], billed: int, blinks: int, *, lying: bool
 ) -> None:
     """What is charged are outer bounds: never less than the cloud's own bill, and more by no more
-    than what is called uncertain. A restart between two looks leaves no trace to see it by; and
+    than what is called uncertain. A blink between two looks leaves no trace to see it by; and
     where lists lied, when a node was last seen is a lie as well."""
     charged = sum(each.chips * (_end(each) - each.start) for each in usage if not each.free)
     unsure = sum(each.chips * each.uncertain_seconds for each in usage)
@@ -177,7 +180,7 @@ def _check_books(
     if not charged - unsure - blinks <= billed <= charged:
         raise Violation(
             f"{node.id}: {charged} chip-seconds charged, {billed} on the bill,"
-            f" {unsure} called uncertain, {blinks} in restarts"
+            f" {unsure} called uncertain, {blinks} in blinks"
         )
 
 
