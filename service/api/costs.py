@@ -15,6 +15,7 @@ from service.api.problems import may_answer
 from service.api.schemas import Body, Line, Time, Usd, View, one_line
 from service.application.costs import CostReport, Question
 from service.application.tally import CostRow
+from service.domain.cell import cell
 from service.domain.clock import rfc3339
 from service.domain.dimension import only_of, words_of
 from service.domain.money import hours, usd
@@ -130,7 +131,7 @@ def _csv(report: CostReport) -> str:
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(("start", "end", *report.aggregate, *_FIGURES))
-    writer.writerows(_row(report, row).values() for row in report.rows)
+    writer.writerows(map(cell, _row(report, row).values()) for row in report.rows)
     return text.getvalue()
 
 

@@ -46,7 +46,7 @@ class FocusQuery(Body):
     "/focus",
     operation_id="export_focus",
     response_class=StreamingResponse,
-    responses={**_CSV, **may_answer(422)},
+    responses={**_CSV, **may_answer(422, 429)},
 )
 def export_focus(exports: ExportsDep, query: Annotated[FocusQuery, Query()]) -> StreamingResponse:
     """What was billed, as FOCUS cost and usage rows in CSV; only what is posted, never a guess."""

@@ -13,6 +13,7 @@ from service.api.deps import StatementsDep
 from service.api.problems import may_answer
 from service.api.schemas import Body, Page, PageQuery, Time, Usd, View
 from service.application.statements import Month, Statement
+from service.domain.cell import cell
 from service.domain.clock import rfc3339
 from service.domain.money import hours, usd
 from service.domain.period import PeriodState
@@ -144,6 +145,5 @@ def _csv(found: Statement) -> str:
     writer = csv.writer(text)
     writer.writerow(StatementLineView.model_fields)
     for line in found.lines:
-        values = StatementLineView.of(line).model_dump().values()
-        writer.writerow("" if value is None else value for value in values)
+        writer.writerow(map(cell, StatementLineView.of(line).model_dump().values()))
     return text.getvalue()

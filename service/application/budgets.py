@@ -30,6 +30,9 @@ log = structlog.get_logger()
 ATTEMPTS = 5
 """How often a unit of work is done over when someone else wrote the same row first."""
 
+MAX_BUDGETS = 500
+"""Each of them is looked at every half minute, and some of them tell by webhook."""
+
 LATEST = 20
 """Refusals and messages that are shown of one budget."""
 
@@ -93,13 +96,16 @@ class BudgetService:
 
     def create(self, wanted: Budget, *, key: str | None = None, digest: str = "") -> Created:
         """Set a new budget; its id and the time are given here. With a `key`, the same wish told
-        twice is one budget. Raises Rejected where it makes no sense or the name is taken."""
+        twice is one budget. Raises Rejected where it makes no sense or the name is taken, Conflict
+        where there are too many."""
         budget = replace(wanted, id=new_id(), created_at=self._clock(), version=1)
         _check(budget)
 
         def write(unit: Unit) -> tuple[Budget, bool]:
             if key is not None and (known := unit.budgets.asked_before(key, digest)) is not None:
                 return known, False
+            if len(unit.budgets.all()) >= MAX_BUDGETS:
+                raise Conflict(f"there are {MAX_BUDGETS} budgets; take one away first")
             unit.budgets.add(budget, key, digest)
             return budget, True
 

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
+from threading import BoundedSemaphore
 from zoneinfo import ZoneInfo
 
 from service.domain.clock import Clock
+from service.domain.errors import RateLimited
 from service.domain.focus import Account, Version, header, lines
 from service.domain.window import Window, parse_window
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
+
+AT_ONCE = 4
+"""Files that are written at once: each holds a connection for as long as its reader takes."""
 
 CHUNK = 1_000
 """Rows of one piece of the file."""
@@ -34,20 +40,31 @@ class ExportService:
         self._prices = prices
         self._clock = clock
         self._account = account
+        self._places = BoundedSemaphore(AT_ONCE)
 
     def focus(self, version: Version, window: str = "mtd") -> Export:
         """What was billed in a window, in UTC. What runs and is not posted yet is not in it.
 
-        Raises Rejected where the window makes no sense.
+        Raises Rejected where the window makes no sense; its pieces raise RateLimited where too many
+        are being read.
         """
         asked = parse_window(window, ZoneInfo("UTC"), self._clock())
         return Export(asked, self._focus(version, asked))
 
     def _focus(self, version: Version, window: Window) -> Iterator[str]:
-        with self._units.reading() as unit:
+        with self._place(), self._units.reading() as unit:
             price_of = lru_cache(CHUNK)(self._prices.book(unit).with_id)
             charges = unit.charges.billed(window.start, window.end, price_of)
             written = lines(self._account, charges)
             yield header(version)
             while piece := "".join(islice(written, CHUNK)):
                 yield piece
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        if not self._places.acquire(blocking=False):
+            raise RateLimited(f"{AT_ONCE} exports are being read; ask for this one a little later")
+        try:
+            yield
+        finally:
+            self._places.release()

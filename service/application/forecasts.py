@@ -151,11 +151,13 @@ class ForecastService:
     def _history(self, only: Only, zone: ZoneInfo, now: int) -> History:
         """What was spent by day and node; asked once an hour, as it is the largest question."""
         key = zone.key, now // HOUR, tuple(sorted((name, *some) for name, some in only.items()))
-        if key not in self._histories:
+        history = self._histories.get(key)
+        if history is None:
+            history = self._read_history(only, zone, now)
             if len(self._histories) >= _KEPT:
-                self._histories.clear()
-            self._histories[key] = self._read_history(only, zone, now)
-        return self._histories[key]
+                self._histories.clear()  # other threads may be asking: nothing is looked up twice
+            self._histories[key] = history
+        return history
 
     def _read_history(self, only: Only, zone: ZoneInfo, now: int) -> History:
         today = datetime.fromtimestamp(now, zone).date()

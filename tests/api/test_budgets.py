@@ -159,6 +159,16 @@ def test_the_same_wish_with_the_same_key_is_one_budget(client):
     assert other.status_code == 409
 
 
+def test_there_are_no_more_budgets_than_can_be_looked_at(client, put, monkeypatch):
+    monkeypatch.setattr("service.application.budgets.MAX_BUDGETS", 1)
+    made = put()
+    answer = client.post("/v1/budgets", json=BODY | {"name": "one more"})
+    assert answer.status_code == 409
+    assert "take one away first" in answer.json()["detail"]
+    client.delete(f"/v1/budgets/{made['id']}")
+    put(name="one more")
+
+
 def test_secrets_are_never_shown_again(client, put):
     made = put(**HOOK)
     for answer in (

@@ -7,8 +7,10 @@ from decimal import Decimal
 import pytest
 
 from service.api.costs import CostView
+from service.domain.clock import HOUR
 from service.domain.node import NodeState
 from tests import factories
+from tests.store.given import ran, stored
 
 
 @pytest.fixture
@@ -155,3 +157,14 @@ def test_no_window_is_too_strange_for_an_answer(client, window, tz, step):
 
 def test_nothing_was_spent_before_anything_ran(client):
     assert (costs(client)["rows"], costs(client)["total"]) == ([], "0.000000000")
+
+
+def test_a_team_in_a_csv_file_is_never_a_formula(client, units, clock):
+    node = stored(units, team='=HYPERLINK("https://example.com")')
+    ran(units, node)
+    clock.pass_(HOUR)
+    asked = {"window": "24h", "aggregate": "team", "step": "all", "format": "csv"}
+    text = client.get("/v1/costs", params=asked).text
+    assert "\"'=HYPERLINK(" in text
+    (row,) = client.get("/v1/costs", params=asked | {"format": "json"}).json()["rows"]
+    assert row["team"] == node.team

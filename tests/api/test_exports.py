@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from service.application.exports import ExportService
+from service.application.exports import AT_ONCE, ExportService
 from service.domain.clock import HOUR
 from service.domain.focus import Account, Version, columns
 from service.domain.money import NANOS
@@ -108,6 +108,17 @@ def test_it_is_offered_as_a_file_of_a_name_that_says_what_it_is(client):
     assert answer.headers["content-disposition"] == (
         'attachment; filename="focus-1.2-20261101T000000Z-20261201T000000Z.csv"'
     )
+
+
+def test_readers_that_take_their_time_leave_connections_for_others(client, services):
+    slow = [services.exports.focus(Version.V1_2).pieces for _ in range(AT_ONCE)]
+    for pieces in slow:
+        next(pieces)
+    answer = client.get(FOCUS)
+    assert answer.status_code == 429
+    assert answer.headers["retry-after"] == "10"
+    slow.pop().close()
+    assert client.get(FOCUS).status_code == 200
 
 
 def test_where_nothing_was_spent_there_is_a_header_alone(client):

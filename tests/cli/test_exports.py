@@ -44,6 +44,10 @@ def test_costs_alone_still_says_what_was_spent(api):
         "rows": [],
         "tz": "UTC",
         "total": "0.0",
+        "list_total": "0.0",
+        "uncertainty": "0.0",
+        "unpriced_seconds": 0,
+        "estimated": False,
         "as_of": "2026-11-05T12:00:00Z",
     }
     api.when("GET", "/v1/costs", report)

@@ -34,6 +34,7 @@ def commands(part: str) -> list[tuple[str, str]]:
 
 def alike(text: str) -> list[str]:
     """The text without what differs each time: figures, times, names made by chance, widths."""
+    text = re.sub(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "#", text)
     text = re.sub(r"-[0-9a-f]{8}\b", "-#", text)
     text = re.sub(r"[0-9][0-9:.,]*[smh]?", "#", text)
     return [" ".join(line.split()) for line in text.splitlines() if line.strip()]

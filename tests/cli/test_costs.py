@@ -1,0 +1,108 @@
+"""`costs` and its months, read as a person would."""
+
+from __future__ import annotations
+
+from tests.cli.given import ID, OTHER, node, page, steward
+
+COSTS = {
+    "window": {"start": "2026-11-03T23:00:00Z", "end": "2026-11-05T12:00:00Z"},
+    "aggregate": ["team"],
+    "step": "day",
+    "tz": "Europe/Berlin",
+    "rows": [
+        {
+            "start": "2026-11-03T23:00:00Z",
+            "end": "2026-11-04T23:00:00Z",
+            "team": "vision",
+            "cost": "1843.200000000",
+            "chip_seconds": 5_529_600,
+        },
+        {
+            "start": "2026-11-04T23:00:00Z",
+            "end": "2026-11-05T12:00:00Z",
+            "team": "",
+            "cost": "0.004166667",
+            "chip_seconds": 48,
+        },
+    ],
+    "total": "1843.204166667",
+    "list_total": "1843.204166667",
+    "uncertainty": "0.000000000",
+    "unpriced_seconds": 0,
+    "as_of": "2026-11-05T12:00:00Z",
+    "estimated": True,
+}
+
+
+def test_costs_are_shown_by_the_calendar_that_was_asked_for(api):
+    api.when("GET", "/v1/costs", COSTS)
+    asked = ("--by", "team", "--tz", "Europe/Berlin", "--filter", "label:run=17")
+    assert steward("costs", *asked).stdout.splitlines() == [
+        "FROM (Europe/Berlin)  TEAM    CHIP-HOURS       COST",
+        "2026-11-04            vision    1,536.00  $1,843.20",
+        "2026-11-05            -           0.0133    $0.0042",
+        "",
+        "$1,843.20 in all, as of 2026-11-05 12:00:00 UTC; some of it still runs",
+    ]
+    assert api.calls[0].query == {
+        "window": ["7d"],
+        "aggregate": ["team"],
+        "step": ["day"],
+        "tz": ["Europe/Berlin"],
+        "filter": ["label:run:17"],
+    }
+
+
+def test_costs_say_what_is_to_be_known_of_their_sum(api):
+    more = {"uncertainty": "0.003118444", "unpriced_seconds": 192, "list_total": "2500.000000000"}
+    api.when("GET", "/v1/costs", {**COSTS, **more})
+    assert steward("costs", "--by", "team").stdout.splitlines()[-3:] == [
+        "not sure by ± $0.0031: some ends are only known by two looks",
+        "3m12s at a price nobody knows: in no figure",
+        "on demand and at list price it would be $2,500.00",
+    ]
+
+
+def test_costs_by_node_say_what_each_is_called(api):
+    rows = [{**row, "node": id_} for row, id_ in zip(COSTS["rows"], (ID, OTHER), strict=True)]
+    api.when("GET", "/v1/costs", {**COSTS, "aggregate": ["node", "team"], "rows": rows})
+    api.when("GET", "/v1/nodes", page(node()))
+    lines = steward("costs", "--by", "node", "--by", "team").stdout.splitlines()
+    assert [line.split() for line in lines[:3]] == [
+        ["FROM", "(Europe/Berlin)", "NODE", "TEAM", "CHIP-HOURS", "COST", "ID"],
+        ["2026-11-04", "trainer", "vision", "1,536.00", "$1,843.20", ID],
+        ["2026-11-05", OTHER, "-", "0.0133", "$0.0042", OTHER],
+    ]
+
+
+def test_a_statement_has_each_price_in_full(api):
+    line = {
+        "team": "",
+        "owner": "ada",
+        "accelerator_type": "v6e-8",
+        "provisioning_model": "spot",
+        "zone": "us-east5-b",
+        "usd_per_chip_hour": "1.403300000",
+        "chip_seconds": 7_200,
+        "amount": "2.806600000",
+        "corrects": "2026-10",
+    }
+    month = {"period": "2026-11", "state": "open", "amount": "2.806600000", "lines": [line]}
+    api.when("GET", "/v1/statements/2026-11", month)
+    lines = steward("costs", "statement", "2026-11").stdout.splitlines()
+    assert lines[1].split(maxsplit=5)[:6] == [
+        *("-", "ada", "v6e-8", "spot", "us-east5-b"),
+        "$1.4033        2.00  $2.81 (corrects 2026-10)",
+    ]
+    assert lines[-1] == "2026-11 comes to $2.81 and is open"
+
+
+def test_before_the_first_full_hour_there_is_no_statement(api):
+    api.when("GET", "/v1/statements", {"statements": [], "next_page_token": ""})
+    assert steward("costs", "statement").stdout.startswith("nothing is posted yet")
+
+
+def test_no_costs_are_a_sum_all_the_same(api):
+    nothing = {"rows": [], "total": "0.000000000", "list_total": "0.000000000", "estimated": False}
+    api.when("GET", "/v1/costs", {**COSTS, **nothing})
+    assert steward("costs").stdout == "$0.00 in all, as of 2026-11-05 12:00:00 UTC\n"

@@ -1,0 +1,86 @@
+"""The README's chapter on money, typed as written, shows what it says."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+from tests.journeys import test_what_happens_when as above
+from tests.journeys.house import PATIENCE, House
+from tests.journeys.terminal import Terminal, alike, commands, part_of_readme
+
+QUESTIONS = (
+    "Who spent it?",
+    "Why so much?",
+    "Can it still change?",
+    "What will it cost?",
+    "Who stops it?",
+    "What is ±?",
+    "Does Google's bill say so?",
+)
+"""What somebody who pays for it asks; a question may be answered otherwise, but not be left out."""
+
+LOOKS = re.compile(r"tpu-steward (nodes (cost|events|ledger|explain)|costs --by) ")
+"""What changes nothing, and may be typed again until it shows what it should."""
+
+PREEMPTION = "nodes/preempt"
+PAST_THE_FREE_MINUTE = 62
+"""Seconds READY after which it costs money to be preempted, however long it took to be made."""
+
+
+def chapter() -> str:
+    return part_of_readme("money", "end of money")
+
+
+def lines(text: str) -> list[str]:
+    """The text without what differs each time; a full hour, which begins a new line of the ledger
+    while this is typed, makes two lines of one."""
+    return [line for line, _ in groupby(alike(text))]
+
+
+def typed(terminal: Terminal, command: str, shown: list[str]) -> list[str]:
+    """What it prints; a look is typed again, as a reader would, until that is what is shown."""
+    deadline = time.monotonic() + PATIENCE
+    found = lines(terminal.type(command))
+    while LOOKS.search(command) and found != shown and time.monotonic() < deadline:
+        found = lines(terminal.type(command))
+    return found
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    """A house at the speed that the README says."""
+    made = House(tmp_path, speed=10)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def terminal(house: House, tmp_path: Path) -> Iterator[Terminal]:
+    """A terminal that knows the shorthands of the chapter above."""
+    opened = Terminal(house, tmp_path)
+    for shorthand in above.chapter()[0]:
+        assert opened.type(shorthand).strip() == ""
+    yield opened
+    opened.close()
+
+
+def test_the_chapter_answers_who_pays() -> None:
+    assert tuple(re.findall(r"^\*\*(.*?\?)\*\*", chapter(), re.MULTILINE)) == QUESTIONS
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed here")
+def test_the_money_is_where_the_readme_says(house: House, terminal: Terminal) -> None:
+    steps = commands(chapter())
+    assert sum(bool(printed) for _, printed in steps) >= len(QUESTIONS)
+    for command, printed in steps:
+        if PREEMPTION in command:
+            house.until(lambda: house.bill("llm")[0]["seconds"] >= PAST_THE_FREE_MINUTE, "a minute")
+        found = typed(terminal, command, lines(printed))
+        assert found == lines(printed), command
