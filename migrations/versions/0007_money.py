@@ -38,9 +38,7 @@ def _attributions() -> None:
         sa.Column("job", sa.Text(), nullable=False),
         sa.Column("labels", sa.Text(), nullable=False),
         sa.Column("recorded_at", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["node_id"], ["nodes.id"], name=op.f("fk_attributions_node_id")
-        ),
+        sa.ForeignKeyConstraint(["node_id"], ["nodes.id"], name=op.f("fk_attributions_node_id")),
         sa.PrimaryKeyConstraint("node_id", "since", name=op.f("pk_attributions")),
     )
     op.execute(
