@@ -52,6 +52,10 @@ INVARIANTS = {
         ("domain/test_evidence.py", "test_a_late_end_comes_to_the_same_sums_as_one_known_at_once"),
     ],
     "no second is billed twice": [
+        (
+            "domain/test_observation.py",
+            "test_no_sequence_of_looks_makes_intervals_that_overlap",
+        ),
         ("store/test_usage.py", "test_the_database_refuses_a_second_open_interval_of_a_node"),
         SEEDS,
     ],
@@ -66,6 +70,10 @@ INVARIANTS = {
         ("controllers/test_holds.py", "test_callers_at_once_never_jump_the_cap"),
     ],
     "a closed month never changes": [
+        (
+            LEDGER,
+            "test_no_later_belief_or_price_changes_the_sum_of_a_month_that_was_closed",
+        ),
         (
             "controllers/test_money.py",
             "test_what_becomes_known_after_a_month_was_closed_is_billed_in_the_present_one",

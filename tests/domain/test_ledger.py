@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from service.domain.clock import DAY, HOUR, floor_to
 from service.domain.ledger import Entry, Posted, Slot, desired_entries, entries_to_post
 from service.domain.metering import Meter, forgiven
+from service.domain.period import PeriodState, billed_in, period_of
 from service.domain.pricing import PriceBook
 from tests import factories
 from tests.domain.drawn import ATTRIBUTIONS, BOOKS, CHIPS, moderate, ran
@@ -280,3 +281,26 @@ def test_what_has_no_list_price_is_not_called_a_saving():
     account.post(usage, PriceBook([spot]), NOW)
     (entry,) = account.entries.values()
     assert (entry.amount, entry.list_amount) == (3_200_000_000, None)
+
+
+# ---- months that are closed
+
+
+@moderate
+@given(BELIEFS, st.lists(BOOKS, min_size=1, max_size=2), st.lists(st.integers(0, 40 * DAY)))
+def test_no_later_belief_or_price_changes_the_sum_of_a_month_that_was_closed(beliefs, books, waits):
+    """Usage around the end of a month, of which something else is believed again and again."""
+    account, base, sums = Account(), factories.usage(), {}
+    november, now = period_of(NOON), period_of(NOON).end - 2 * DAY
+    for number, (moved, lasted, free) in enumerate(beliefs):
+        now += waits[number] if number < len(waits) else 3 * DAY
+        start = november.end - DAY + moved
+        end = None if lasted is None else start + lasted
+        usage = replace(base, start=start, start_hi=start, end=end, free=free)
+        for entry in account.post(usage, books[number % len(books)], now):
+            month = period_of(entry.slot.hour).start
+            billed = billed_in(entry.slot.hour, now)
+            month = month if billed is None else billed
+            assert period_of(month).state(now) is not PeriodState.CLOSED
+            sums[month] = sums.get(month, 0) + entry.amount
+    assert sum(sums.values()) == sum(entry.amount for entry in account.entries.values())

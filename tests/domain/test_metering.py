@@ -113,9 +113,13 @@ def test_more_time_more_chips_or_a_higher_price_never_cost_less(usage, book, lon
     assert cost(usage, raised) >= base
 
 
-def test_no_time_costs_nothing():
-    meter = Meter(factories.usage(end=NOON), factories.book(), NOON + DAY)
-    assert (meter.total(), meter.unpriced_seconds(), list(meter.pieces(NOON, NOON))) == (0, 0, [])
+@moderate
+@given(ran(), BOOKS, st.integers(NOON - DAY, NOON + 9 * DAY))
+def test_no_time_costs_nothing(usage, book, instant):
+    meter = Meter(replace(usage, end=usage.start), book, NOON + 9 * DAY)
+    assert (meter.total(), meter.unpriced_seconds()) == (0, 0)
+    assert list(meter.pieces(usage.start, usage.start)) == []
+    assert Meter(usage, book, NOON + 9 * DAY).charge(instant, instant) == 0
 
 
 def test_a_month_of_the_largest_pod_fits_into_the_ledger():
