@@ -74,6 +74,7 @@ def _told(line: Line, usage: Usage, price: Price | None, whose: Attribution) -> 
     if adjusts:
         sentences.append(f"it adjusts line {line.corrects_id}: more became known of the interval")
     sentences += [beginning_of(usage), end_of(usage)]
-    charged = ", ".join(name for name in (whose.team, whose.owner) if name) or "nobody by name"
-    sentences.append(f"it is charged to {charged}")
+    named = (("team", whose.team), ("owner", whose.owner), ("job", whose.job))
+    charged = ", ".join(f"{what} {name}" for what, name in named if name)
+    sentences.append(f"it is charged to {charged or 'nobody by name'}")
     return sentences

@@ -46,7 +46,7 @@ def test_a_whole_hour_is_a_sum_that_can_be_checked_by_hand(client, books):
         "the price test/0 is no longer in the book",
         "it began at 2026-11-05T12:00:00Z, by the cloud's record of the operation",
         "it has not ended",
-        "it is charged to vision, ada",
+        "it is charged to team vision, owner ada",
     ]
     assert (found["charged_to"]["team"], found["chips"]) == ("vision", 8)
     assert [belief["recorded_at"] for belief in found["beliefs"]] == ["2026-11-05T12:00:00Z"]
