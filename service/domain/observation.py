@@ -35,6 +35,9 @@ class Belief:
     happened_at: int | None = None
 
 
+_COMES_UP = ("create", "start", "reimage")
+
+
 @dataclass(frozen=True, slots=True)
 class Looking:
     """The circumstances of a look: when it was answered, when the one before was asked, both in
@@ -52,12 +55,22 @@ class Looking:
     @property
     def came_up(self) -> int | None:
         """When the last create, start or reimage was over, by the cloud's record."""
-        return self.ended("create", "start", "reimage")
+        return self.ended(*_COMES_UP)
 
     def ended(self, *verbs: str) -> int | None:
         """When the last operation of these verbs was over, of those that succeeded."""
         ends = (op.ended_at for op in self.operations if op.verb in verbs and op.succeeded)
         return max((end for end in ends if end is not None), default=None)
+
+    def up_before(self, last: int) -> int | None:
+        """When, since the look before, it first came up but for the `last` time; None where that
+        was the only one. It was READY then, went down unseen, and came up once more."""
+        ends = (
+            op.ended_at
+            for op in self.operations
+            if op.verb in _COMES_UP and op.succeeded and op.ended_at is not None
+        )
+        return min((end for end in ends if self.before <= end < last), default=None)
 
     @property
     def went_down(self) -> int | None:
@@ -184,7 +197,11 @@ def _open(node: Node, looking: Looking) -> Usage:
     came_up = looking.came_up
     if node.up_since is not None and came_up is not None and came_up < looking.before:
         came_up = None  # it began an interval that is over
-    return opened(node, *begin(looking.before, looking.now, came_up))
+    start, start_hi, evidence = begin(looking.before, looking.now, came_up)
+    earlier = looking.up_before(start)
+    if evidence is Evidence.OPERATION and earlier is not None:
+        start, evidence = earlier, Evidence.OBSERVED
+    return opened(node, start, start_hi, evidence)
 
 
 def _close(usage: Usage, looking: Looking) -> Usage:

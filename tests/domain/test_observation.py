@@ -418,3 +418,19 @@ def test_a_deletion_that_failed_before_the_one_that_did_not_leaves_the_end_uncer
     assert usage.end_evidence is OBSERVED
     alone = gone(node, running, Looking(NOON + 348, NOON + 300, (deleted(NOON + 349),)))
     assert (alone.end_lo, alone.end) == (NOON + 349, NOON + 349)
+
+
+def test_what_came_up_twice_between_two_looks_is_charged_from_the_first_time_on():
+    """A call for a reimage that was given up took effect late: it was READY in between."""
+    node = factories.sent(state="REIMAGING", state_since=NOON, seen_at=NOON, up_since=NOON - 200)
+    twice = [
+        factories.operation(
+            "reimage", created_at=NOON + begun, ended_at=NOON + begun + 30, done=True
+        )
+        for begun in (0, 55)
+    ]
+    usage = look(node, READY, NOON + 128, *twice).usage
+    assert (usage.start, usage.start_hi) == (NOON + 30, NOON + 85)
+    assert usage.start_evidence is OBSERVED
+    once = look(node, READY, NOON + 128, *twice[:1]).usage
+    assert interval(once) == (NOON + 30, NOON + 30, OPERATION)
