@@ -136,6 +136,12 @@ def test_other_currencies_are_refused():
         check_currency("EUR")
 
 
+@given(st.text(max_size=40).filter(lambda text: text != "USD"))
+def test_no_other_currency_is_ever_mixed_with_dollars(text):
+    with pytest.raises(Rejected, match="is not a currency that budgets are kept in; say USD"):
+        check_currency(text)
+
+
 def test_a_date_is_the_first_second_of_it_where_the_budget_is():
     assert instant_of("2026-11-05", "Europe/Berlin", "start") == NOON - 13 * HOUR
     assert instant_of("2026-11-05T12:00:00Z", "Europe/Berlin", "start") == NOON

@@ -434,3 +434,24 @@ def test_what_came_up_twice_between_two_looks_is_charged_from_the_first_time_on(
     assert usage.start_evidence is OBSERVED
     once = look(node, READY, NOON + 128, *twice[:1]).usage
     assert interval(once) == (NOON + 30, NOON + 30, OPERATION)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 90),
+            st.sampled_from([state for state in [*NodeState, "STATE_99"] if state != READY]),
+        ),
+        max_size=20,
+    )
+)
+def test_looks_that_never_show_it_ready_charge_nothing_that_is_certain(steps):
+    node, now = factories.sent(), NOON
+    for passed, state in steps:
+        now += passed
+        belief = look(node, state, now)
+        node = belief.node
+        if belief.usage is not None:
+            lasted = belief.usage.end - belief.usage.start
+            assert belief.usage.uncertain_seconds == lasted, "it may have been, and nobody knows"

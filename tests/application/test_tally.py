@@ -1,0 +1,57 @@
+"""Sums by anything: whatever usage is grouped by and cut into, the parts come to the whole."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from zoneinfo import ZoneInfo
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.application.tally import Tally
+from service.domain.clock import DAY
+from service.domain.dimension import DIMENSIONS
+from service.domain.metering import Meter
+from service.domain.window import Granularity, Window, buckets
+from tests.domain.drawn import ATTRIBUTIONS, BOOKS, moderate, ran
+from tests.hands import NOON
+
+NOW = NOON + 9 * DAY
+WEEK = Window(NOON - DAY, NOW)
+LABELS = st.sampled_from([{}, {"run": "1"}, {"run": "2", "draft": "yes"}])
+
+
+@moderate
+@given(
+    st.lists(st.tuples(ran(), ATTRIBUTIONS, LABELS), min_size=1, max_size=4),
+    BOOKS,
+    st.lists(st.sampled_from([*DIMENSIONS, "label:run"]), unique=True, max_size=4),
+    st.sampled_from(["UTC", "Europe/Berlin", "Asia/Kathmandu"]),
+)
+def test_any_grouping_and_any_calendar_come_to_the_whole(used, book, names, zone):
+    """Active, idle and unknown seconds among them: `activity` is a dimension like the others."""
+    parts = list(buckets(WEEK, Granularity.DAY, ZoneInfo(zone)))
+    tally = Tally(tuple(names), {}, parts)
+    meters = []
+    for usage, whose, labels in used:
+        meter = Meter(usage, book, NOW, [replace(one, labels=labels) for one in whose])
+        meters.append(meter)
+        tally.add_usage(meter, since=usage.start)
+    rows = tally.rows()
+    assert sum(row.cost for row in rows) == sum(meter.total() for meter in meters)
+    seconds = (m.usage.chips * m.seconds(m.usage.start, m.end, priced=True) for m in meters)
+    assert sum(row.chip_seconds for row in rows) == sum(seconds)
+
+
+@moderate
+@given(st.lists(st.tuples(ran(), ATTRIBUTIONS), min_size=1, max_size=4), BOOKS)
+def test_what_each_value_comes_to_alone_sums_to_all_of_them(used, book):
+    teams = {one.team for _, whose in used for one in whose}
+
+    def total(only):
+        tally = Tally((), only, [WEEK])
+        for usage, whose in used:
+            tally.add_usage(Meter(usage, book, NOW, whose), since=usage.start)
+        return sum(row.cost for row in tally.rows())
+
+    assert sum(total({"team": [team]}) for team in teams) == total({})
