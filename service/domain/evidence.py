@@ -12,7 +12,7 @@ from service.domain.metering import (
     Usage,
     forgiven,
 )
-from service.domain.money import usd
+from service.domain.money import dollars
 from service.domain.rules import free_if_preempted_within
 from service.domain.window import Window
 
@@ -150,7 +150,7 @@ def sentence(before: Usage, after: Usage, entry: Termination, taken_back: int) -
     assert after.end is not None
     by = f" ({entry.reason[:_LONGEST_REASON]})" if entry.reason else ""
     ended = f"ended at {rfc3339(after.end)} by Google's audit log{by}"
-    money = f": ${usd(taken_back)}" if taken_back else ""
+    money = f": {dollars(taken_back)}" if taken_back else ""
     if after.free and not before.free:
         return f"{ended}, {after.free}, which is free; what was charged is taken back{money}"
     seconds = before.end - after.end
