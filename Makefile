@@ -25,8 +25,10 @@ install: $(STAMP) ## Make the virtual environment .venv, and nothing else.
 run: $(STAMP) ## Start everything on this machine: emulator, daemon, API and dashboard.
 	@$(BIN)/tpu-steward dev
 
-test: $(STAMP) ## Run every test, on SQLite and on PostgreSQL, on as many cores as there are.
-	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
+# The journeys mostly wait, so two at a time pay even on one core.
+JOBS ?= $(shell $(PYTHON) -c 'import os; print(max(2, min(4, os.cpu_count() or 1)))')
+test: $(STAMP) ## Run every test, on SQLite and on PostgreSQL, JOBS=2 to 4 at a time.
+	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
 
 check: $(STAMP) ## Format, lint, types, and the floors of the house.
 	@$(BIN)/ruff format --check .
