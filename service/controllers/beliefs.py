@@ -107,6 +107,8 @@ def _end_part(unit: Unit, one: Node, number: int, looking: Looking, book: PriceB
     if usage is None:
         return one
     usage = _of_slice(unit, usage, number, is_new=running is None)
+    if running is None and usage.start == usage.end:
+        return one  # the record tells again what is written down
     write_usage(unit, usage, book, looking.now)
     if one.up_since is not None or usage.start_evidence is Evidence.UNSEEN:
         return one

@@ -114,13 +114,18 @@ class Eyes:
 
 def _brought_up(node: Node, known: Sequence[Operation], sight: CloudNode) -> bool:
     """Whether the operation at hand says all: it is what made the node READY, and not what did so
-    before the node went into the state that is stored."""
-    return is_billable(sight.state) and any(
-        one.succeeded
-        and one.verb in ("create", "start")
-        and one.ended_at is not None
-        and one.ended_at >= node.state_since
-        for one in known
+    before the node went into the state that is stored. Where a create went unanswered there may
+    have been another node of that name before."""
+    return (
+        is_billable(sight.state)
+        and node.unanswered_at is None
+        and any(
+            one.succeeded
+            and one.verb in ("create", "start")
+            and one.ended_at is not None
+            and one.ended_at >= node.state_since
+            for one in known
+        )
     )
 
 

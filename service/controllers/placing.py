@@ -111,7 +111,14 @@ class Placing:
         now = self._tools.clock()
         final = not may_yet_land(node, now)
         again = max(now, (node.sent_at or 0) + 1)
-        node = self._tools.save(node, lease, lambda _, node: replace(node, unanswered_at=again))
+        looking = Records(self._tools.cloud).looking(node, now)
+
+        def change(unit: Unit, node: Node) -> Node:
+            """What was sent before may have been READY and be gone again, while nobody looked."""
+            ended = end_usage(unit, node, looking, self._tools.prices.book(unit))
+            return replace(ended, up_since=None, ready_at=node.ready_at, unanswered_at=again)
+
+        node = self._tools.save(node, lease, change)
         self._create(node, lease, final=final)
 
     def _create(self, node: Node, lease: Lease, *, final: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from service.domain.errors import CloudUnavailable
 from service.domain.node import NodeState
 from tests.controllers.conftest import Lab
 from tests.fakes import Killed
@@ -79,3 +80,28 @@ def test_killed_and_down_for_hours_the_cost_is_exact_to_the_second(lab: Lab) -> 
     seconds = lab.clock() - ready
     assert lab.nodes.cost(node.id).chip_seconds == 8 * seconds
     assert lab.nodes.cost(node.id).uncertainty == 0
+
+
+def test_what_was_ready_and_gone_before_its_create_was_sent_again_is_charged(lab):
+    """The answer to the create was lost, nobody looked, and somebody deleted what came of it."""
+    lab.cloud.fail("create", CloudUnavailable("the line went dead"), after=True)
+    node = lab.ask()
+    lab.tick()
+    lab.clock.pass_(20)
+    ready = lab.cloud.come_up()
+    lab.clock.pass_(700)
+    lab.cloud.lose()
+    gone = lab.clock()
+    lab.clock.pass_(60)
+    lab.lifecycle.tick(lab.lease)
+    with lab.units.reading() as unit:
+        (used,) = unit.usage.of(node.id)
+    assert used.start == ready
+    assert used.end_lo <= gone <= used.end, "of its end there is no record"
+    lab.clock.pass_(30)
+    lab.cloud.come_up(lab.node(node).place.path)
+    lab.tick()
+    with lab.units.reading() as unit:
+        first, second = unit.usage.of(node.id)
+    assert first == used
+    assert second.start >= used.end

@@ -59,7 +59,10 @@ class Castaways:
             self.weather.ask("CreateNode", parent=parent, node_id=f"castaway-{number}", node=node)
 
     def _find(self) -> None:
-        """Adopt what is there and can be; look again for the others, until the weather is fair."""
+        """Adopt what is there and can be; look again for the others, until the weather is fair:
+        from then on all is to go."""
+        if self.weather.fair:
+            return
         for one in self.orphans.all(kind=Kind.OURS):
             shown = one.orphan.shown
             if not shown.labels.get("castaway"):
@@ -68,5 +71,4 @@ class Castaways:
                 node = self.orphans.adopt(one.orphan.id, Adopter())
                 self.truth.adopted(int(shown.uid), node.id, self.agenda.seconds())
                 self.adopted.append(node)
-        if not self.weather.fair:
-            self.agenda.after(self.luck.uniform(1, 2) * LOOK_AGAIN_SECONDS, self._find)
+        self.agenda.after(self.luck.uniform(1, 2) * LOOK_AGAIN_SECONDS, self._find)
