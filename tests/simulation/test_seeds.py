@@ -1,6 +1,6 @@
 """A hundred seeds: hours of a fleet under faults and killed daemons, and nothing is lost or wrong.
 
-`make simulate SEEDS=0-2999` lives through more, `make simulate SEEDS=17` through one.
+`make simulate SEEDS=3000` lives through more, `python -m tests.simulation 17` through one.
 """
 
 from __future__ import annotations
