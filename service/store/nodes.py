@@ -225,13 +225,6 @@ class Nodes:
             del tails[key]
         return dumps(tails) if tails else ""
 
-    def with_label(self, key: str) -> dict[str, str]:
-        """The value of a label on each node that has it."""
-        statement = select(node_labels.c.node_id, node_labels.c.value).where(
-            node_labels.c.key == key
-        )
-        return {row.node_id: row.value for row in self._connection.execute(statement)}
-
     def renew_views(self) -> int:
         """Make the stored views anew that an older program wrote; answers how many."""
         outdated: Select[Any] = select(*_COLUMNS).where(nodes.c.view_format != FORMAT)

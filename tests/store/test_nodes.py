@@ -188,12 +188,3 @@ def test_a_node_that_was_left_alone_is_due_once_it_is_woken(units):
         unit.nodes.wake([], NOON)
     with units.reading() as unit:
         assert set(unit.nodes.due("lab", NOON, 10)) == {nodes[0].id, nodes[2].id}
-
-
-def test_nodes_are_known_by_their_labels(units):
-    first = given.stored(units, labels={"run": "a", "team": "x"})
-    second = given.stored(units, labels={"run": "b"})
-    given.stored(units)
-    with units.reading() as unit:
-        assert unit.nodes.with_label("run") == {first.id: "a", second.id: "b"}
-        assert unit.nodes.with_label("nothing") == {}
