@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from service.application.tally import CostRow, Tally
 from service.domain.clock import Clock
 from service.domain.dimension import check_dimensions
-from service.domain.metering import Meter, Usage
+from service.domain.lines import meters
+from service.domain.metering import Usage
 from service.domain.window import (
     Granularity,
     Window,
@@ -57,6 +58,17 @@ class CostReport:
     unpriced_seconds: int
 
 
+def running(unit: Unit, now: int) -> list[Usage]:
+    """What is billed now, reservations among it, with all that ran in these since the ledger has
+    come to."""
+    bought = unit.usage.purchases(now)
+    found = {usage.id: usage for usage in unit.usage.open()}
+    if bought:
+        since = min(usage.posted_until for usage in bought)
+        found |= {usage.id: usage for usage in unit.usage.reserved(since, now)}
+    return [*found.values(), *bought]
+
+
 class CostService:
     """Answers from the daily rollups where that is possible, from the usage itself otherwise; both
     come to the same figures."""
@@ -88,29 +100,33 @@ class CostService:
         return self._told(question, tally, window, now)
 
     def names(self, node_ids: Iterable[str]) -> Mapping[str, str]:
-        """The names of nodes by their ids, for those who are shown costs by node."""
+        """The names of nodes and reservations by their ids, for those who are shown costs by
+        node."""
+        wanted = set(node_ids)
         with self._units.reading() as unit:
-            return {key: node.name for key, node in unit.nodes.many(node_ids).items()}
+            names = {key: node.name for key, node in unit.nodes.many(wanted).items()}
+            if wanted - names.keys():
+                bought = unit.reservations.all()
+                names |= {one.id: one.name for one in bought if one.id in wanted}
+            return names
 
     def _add_the_rest(self, unit: Unit, tally: Tally, window: Window, now: int) -> None:
         """What no rollup knows: the open tails, what has no price, and what is uncertain."""
         book, whose = self._prices.book(unit), unit.attributions.running()
-        for usage in unit.usage.open():
-            meter = Meter(usage, book, now, whose.get(usage.node_id, ()))
-            tally.add_usage(meter, since=usage.posted_until)
+        for meter in meters(running(unit, now), book, now, whose):
+            if meter.end > meter.usage.posted_until:
+                tally.add_usage(meter, since=meter.usage.posted_until)
         doubtful = {usage.id: usage for usage in unit.usage.doubtful(window.start, window.end)}
         whose = unit.attributions.of_each([usage.node_id for usage in doubtful.values()])
-        for usage in doubtful.values():
-            meter = Meter(usage, book, now, whose.get(usage.node_id, ()))
+        for meter in meters(doubtful.values(), book, now, whose):
             tally.add_doubts(meter, posted_only=True)
 
     def _add(
         self, unit: Unit, tally: Tally, intervals: Iterable[Usage], window: Window, now: int
     ) -> None:
         book, whose = self._prices.book(unit), unit.attributions.used_in(window.start, window.end)
-        for usage in intervals:
-            meter = Meter(usage, book, now, whose.get(usage.node_id, ()))
-            tally.add_usage(meter, since=usage.start)
+        for meter in meters(intervals, book, now, whose):
+            tally.add_usage(meter, since=meter.usage.start)
             tally.add_doubts(meter, posted_only=False)
 
     def _told(self, question: Question, tally: Tally, window: Window, now: int) -> CostReport:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from itertools import accumulate
 from zoneinfo import ZoneInfo
 
-from service.application.costs import CostReport, CostService, Question
+from service.application.costs import CostReport, CostService, Question, running
 from service.domain.attribution import Attribution
 from service.domain.budgets import Period, calendar
 from service.domain.clock import DAY, HOUR, Clock, floor_to, rfc3339
@@ -25,11 +25,13 @@ from service.domain.forecast import (
     middle,
     nearest,
 )
+from service.domain.lines import meters
 from service.domain.metering import Meter, Usage
 from service.domain.node import Node
+from service.domain.pricing import reservation_in
 from service.domain.window import Granularity, Window, buckets, midnight, zone_of
 from service.store.pricebook import PriceShelf
-from service.store.unit import Unit, Units
+from service.store.unit import Units
 
 Only = Mapping[str, Sequence[str]]
 """A dimension, and the values of it that count; as costs are filtered."""
@@ -132,20 +134,26 @@ class ForecastService:
         found = _Running()
         with self._units.reading() as unit:
             book = self._prices.book(unit)
-            usages = _counted(unit, only)
+            usages = running(unit, now)
+            whose = unit.attributions.running()
             nodes = unit.nodes.many({usage.node_id for usage in usages})
         edges = [now + left for left in accumulate(day.left for day in ahead)]
-        for usage in usages:
-            node = nodes.get(usage.node_id)
-            until = max(now, min(end, _ends_at(node, now, end)))
-            meter = Meter(usage, book, until)
+        planned = [_planned(usage, nodes.get(usage.node_id), now, end) for usage in usages]
+        lasting: dict[str, list[int]] = {}
+        for meter in meters(planned, book, end, whose):
+            node_id, until = meter.usage.node_id, max(now, meter.end)
+            if not _counts(meter.usage, whose, only):
+                continue
             found.committed += meter.charge(now, until)
-            found.names.add(usage.node_id)
-            if node is not None and node.deletes_at is None and until > now:
-                costs = tuple(meter.charge(now, edge) for edge in edges)
-                found.lasting.append(Lasting(usage.node_id, costs))
+            found.names.add(node_id)
+            if _may_end_sooner(nodes.get(node_id), meter) and until > now:
+                sums = lasting.setdefault(node_id, [0] * len(edges))
+                lasting[node_id] = [
+                    nanos + meter.charge(now, edge) for nanos, edge in zip(sums, edges, strict=True)
+                ]
             if meter.seconds(now, until, priced=False):
-                found.unpriced.add(usage.node_id)
+                found.unpriced.add(node_id)
+        found.lasting = [Lasting(node_id, tuple(costs)) for node_id, costs in lasting.items()]
         return found
 
     def _history(self, only: Only, zone: ZoneInfo, now: int) -> History:
@@ -165,7 +173,9 @@ class ForecastService:
         starts = [part.start for part in buckets(whole, Granularity.DAY, zone)]
         asked = f"{rfc3339(whole.start)},{rfc3339(now + 1)}"
         question = Question(asked, ("node",), Granularity.DAY, zone.key, only)
-        return _told(self._costs.report(question), (*starts, whole.end), zone)
+        with self._units.reading() as unit:
+            bought = {one.id for one in unit.reservations.all()}  # which nobody launches
+        return _told(self._costs.report(question), (*starts, whole.end), zone, bought)
 
 
 def month_of(instant: int) -> Window:
@@ -178,10 +188,14 @@ def month_before(window: Window) -> Window:
     return month_of(window.start - 1)
 
 
-def _told(report: CostReport, starts: tuple[int, ...], zone: ZoneInfo) -> History:
+def _told(report: CostReport, starts: tuple[int, ...], zone: ZoneInfo, bought: Set[str]) -> History:
     number = {start: place for place, start in enumerate(starts)}
     today = len(starts) - 1
-    rows = [(number[row.bucket.start], row.group[0], row.cost) for row in report.rows]
+    rows = [
+        (number[row.bucket.start], row.group[0], row.cost)
+        for row in report.rows
+        if row.group[0] not in bought
+    ]
     return History(
         starts=starts,
         weekdays=tuple(_date(start, zone).weekday() for start in starts[:-1]),
@@ -212,15 +226,24 @@ def _spent_in(window: Window, only: Only) -> Question:
     return Question(said, step=Granularity.ALL, only=only)
 
 
-def _counted(unit: Unit, only: Only) -> list[Usage]:
-    """What runs now and counts, by whose it is now."""
-    whose = unit.attributions.running()
-    found = []
-    for usage in unit.usage.open():
-        latest = whose.get(usage.node_id, (Attribution(usage.node_id),))[-1]
-        if all(value_of(name, usage, latest) in some for name, some in only.items()):
-            found.append(usage)
-    return found
+def _counts(usage: Usage, whose: Mapping[str, Sequence[Attribution]], only: Only) -> bool:
+    """Whether it counts, by whose it is now."""
+    latest = whose.get(usage.node_id, (Attribution(usage.node_id),))[-1]
+    return all(value_of(name, usage, latest) in some for name, some in only.items())
+
+
+def _may_end_sooner(node: Node | None, meter: Meter) -> bool:
+    """Whether it costs less where it does not last: of what is bought, that only moves the cost
+    from the node to what nobody used."""
+    inside = any(cut.price is not None and reservation_in(cut.price.id) for cut in meter.cuts)
+    return node is not None and node.deletes_at is None and not inside
+
+
+def _planned(usage: Usage, node: Node | None, now: int, end: int) -> Usage:
+    """An interval with the end that is expected of it."""
+    if usage.end is not None:
+        return usage
+    return replace(usage, end=max(now, min(end, _ends_at(node, now, end))))
 
 
 def _ends_at(node: Node | None, now: int, end: int) -> int:

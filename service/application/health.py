@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from service.domain.clock import Clock
 from service.domain.estimate import hourly
+from service.domain.lines import lines_of
 from service.domain.metering import Usage
-from service.domain.pricing import PriceBook, Sku
+from service.domain.pricing import Price, PriceBook, ReservedPrice
 from service.store.fleet import FleetCount, Overdue
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
@@ -82,14 +83,19 @@ class HealthService:
             book = self._prices.book(unit)
             counts = unit.fleet.counts()
             sights = [Sight(project, *unit.leases.sight(project)) for project in self._projects]
-            running = unit.fleet.running()
+            running, bought = unit.fleet.running(), unit.usage.purchases(now)
             overdue = unit.fleet.overdue_number()
         burn = unpriced = chips = nodes = 0
-        for sku, sku_nodes, sku_chips in running:
-            nodes, chips = nodes + sku_nodes, chips + sku_chips
-            rate = _rate(book, sku, now)
-            burn += rate * sku_chips
-            unpriced += 0 if rate else sku_nodes
+        for one in running:
+            nodes, chips = nodes + one.nodes, chips + one.chips
+            rates = [hourly(one.chips, _beyond(book.at(one.sku, now)))]
+            if one.vm is not None:
+                rates.append(hourly(one.vms, book.at(one.vm, now)))
+            burn += sum(rate or 0 for rate in rates)
+            unpriced += one.nodes if None in rates else 0
+        for usage in bought:
+            if usage.start <= now and not usage.free:
+                burn += hourly(usage.chips, book.at(usage.sku, now)) or 0
         return Fleet(counts, nodes, chips, burn, unpriced, overdue, sights, now)
 
     def overdue(self, limit: int) -> tuple[int, Sequence[Late]]:
@@ -103,11 +109,12 @@ class HealthService:
             ]
 
 
-def _rate(book: PriceBook, sku: Sku, now: int) -> int:
-    price = book.at(sku, now)
-    return 0 if price is None else price.per_chip_hour
+def _beyond(price: Price | None) -> Price | None:
+    """The price beyond what is paid for a reservation anyway."""
+    return replace(price, nanos=0) if isinstance(price, ReservedPrice) else price
 
 
 def _hourly(book: PriceBook, running: Sequence[Usage], now: int) -> int | None:
-    rates = [hourly(one.chips, book.at(one.sku, now)) for one in running]
+    lines = (line for one in running for line in lines_of(one))
+    rates = [hourly(one.units, book.at(one.sku, now)) for one in lines]
     return None if None in rates else sum(rate or 0 for rate in rates)

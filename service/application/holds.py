@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -10,9 +10,19 @@ from service.domain.attribution import Attribution, pieces
 from service.domain.budgets import Budget, Who
 from service.domain.clock import DAY, Clock
 from service.domain.errors import BudgetExceeded
-from service.domain.holds import Hold, Room, rate_of, refusal
+from service.domain.holds import (
+    Bought,
+    Hold,
+    Room,
+    left_beside,
+    rate_of,
+    rate_of_purchase,
+    refusal,
+)
 from service.domain.node import Asked, Node, NodeState
 from service.domain.pricing import PriceBook
+from service.domain.purchase import Purchase
+from service.domain.usage import pool_for
 from service.domain.window import Window
 from service.store.budgets import Refusal
 from service.store.pricebook import PriceShelf
@@ -75,7 +85,11 @@ def held(unit: Unit, budget: Budget, window: Window, book: PriceBook, now: int) 
         (replace(hold, unposted_since=None), covers)
         for hold, covers in _priced(unit, unit.holds.open([budget.scope]), book, now)
     ]
-    return _sum(found, 0, window, now)
+    bought = [
+        replace(one, hold=replace(one.hold, unposted_since=max(now, one.hold.unposted_since)))
+        for one in _all_bought(unit, book, now)
+    ]
+    return _held(found, 0, _within(unit, budget, bought, book), window, now)
 
 
 def payer_of(unit: Unit, node: Node) -> Who:
@@ -124,16 +138,74 @@ def _rooms(
     now: int,
 ) -> list[Room]:
     behind = _left_behind(unit, book, now) if counting else []
+    bought = _all_bought(unit, book, now)
     rooms = []
     for position, (budget, window) in enumerate(counting):
-        held = _sum(found, position, window, now)
+        own = _within(unit, budget, bought, book)
+        held = _held(found, position, own, window, now)
         for one in behind:
             if held is not None and budget.scope.covers(one.old) > budget.scope.covers(one.new):
                 part = one.hold.left(window, one.until)
                 held = None if part is None else held + part
         posted = unit.holds.posted(budget.scope, window)
-        rooms.append(Room(budget, window, posted, held))
+        rooms.append(Room(budget, window, posted, held, own.inside))
     return rooms
+
+
+@dataclass(frozen=True, slots=True)
+class _Purchased:
+    """A reservation that is not over: what is set aside for it, and who pays."""
+
+    hold: Bought
+    who: Who
+
+
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """The reservations of a budget, and its nodes that run in one of them."""
+
+    holds: Sequence[Bought]
+    inside: Mapping[str, Purchase]
+
+
+def _all_bought(unit: Unit, book: PriceBook, now: int) -> list[_Purchased]:
+    if not book.purchases:
+        return []
+    by_id = {one.id: one for one in unit.reservations.standing()}
+    found = []
+    for usage in unit.usage.purchases(now):
+        one = by_id.get(usage.node_id)
+        if one is not None:
+            rate = rate_of_purchase(usage, book, now)
+            hold = Bought(one.id, rate, one.end, usage.posted_until)
+            found.append(_Purchased(hold, Who(one.project, one.team, one.owner, "", one.labels)))
+    return found
+
+
+def _within(unit: Unit, budget: Budget, bought: Sequence[_Purchased], book: PriceBook) -> _Own:
+    own = [one.hold for one in bought if budget.scope.covers(one.who)]
+    if not own:
+        return _Own((), {})
+    ids = {one.reservation_id for one in own}
+    purchases = [one for one in book.purchases if one.id in ids]
+    return _Own(
+        own,
+        {
+            node.id: found
+            for node in unit.nodes.reserved()
+            if (found := _serving(purchases, node)) is not None
+        },
+    )
+
+
+def _serving(purchases: Sequence[Purchase], node: Node) -> Purchase | None:
+    """What a node runs in, or will wherever it is made."""
+    zones = [node.zone] if node.zone else [z for one in node.spec.possible for z in one.zones]
+    found = [
+        next((p for p in purchases if p.serves(pool_for(node.spec, z), node.spec.generation)), None)
+        for z in zones
+    ]
+    return found[0] if found and len(set(found)) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,13 +241,22 @@ def _left_behind(unit: Unit, book: PriceBook, now: int) -> list[_Behind]:
     return behind
 
 
-def _sum(
-    found: Sequence[tuple[Hold, tuple[bool, ...]]], position: int, window: Window, now: int
+def _held(
+    found: Sequence[tuple[Hold, tuple[bool, ...]]],
+    position: int,
+    own: _Own,
+    window: Window,
+    now: int,
 ) -> int | None:
     total = 0
+    for bought in own.holds:
+        left = bought.left(window)
+        if left is None:
+            return None
+        total += left
     for hold, covers in found:
         if covers[position]:
-            left = hold.left(window, now)
+            left = left_beside(hold, own.inside.get(hold.node_id), window, now)
             if left is None:
                 return None
             total += left

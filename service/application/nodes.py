@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from service.application import holds, quotas
+from service.application.nodecost import NodeCost, cost_of
 from service.domain import alternatives, catalog, reimaging, tiers
 from service.domain.attribution import Reattribution, difference, reattributed
 from service.domain.clock import Clock
@@ -13,8 +14,6 @@ from service.domain.connection import Connection, connection_to
 from service.domain.errors import Conflict, Rejected, StaleVersion
 from service.domain.estimate import hourly, sku_of
 from service.domain.event import Event
-from service.domain.legacy import not_included
-from service.domain.metering import Meter
 from service.domain.node import Asked, Node
 from service.domain.pricing import PriceBook
 from service.domain.reimaging import Software
@@ -25,7 +24,7 @@ from service.store.listing import ANY, Filter, Page
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
-__all__ = ["Filter", "NodeCost", "NodeService", "Page", "Requested"]
+__all__ = ["Filter", "NodeService", "Page", "Requested"]
 
 QUICK_PAGE = 200
 """Nodes that are read in well under a millisecond."""
@@ -41,23 +40,6 @@ class Requested:
     node: Node
     warnings: tuple[str, ...]
     created: bool
-
-
-@dataclass(frozen=True, slots=True)
-class NodeCost:
-    """What a node cost so far, in nano-dollars. `list_cost` is the same seconds at the on-demand
-    price, None where that is not known; `uncertainty` how much of `cost` may not be true;
-    `unpriced_seconds` were used at a price nobody knows, and are in no figure; `not_included` says
-    what else the node costs its owner, elsewhere."""
-
-    cost: int
-    list_cost: int | None
-    chip_seconds: int
-    uncertainty: int
-    estimated: bool
-    unpriced_seconds: int
-    as_of: int
-    not_included: tuple[str, ...] = ()
 
 
 class NodeService:
@@ -207,28 +189,7 @@ class NodeService:
             node = unit.nodes.get(node_id)
             book = self._prices.book(unit)
             intervals = unit.usage.of(node_id)
-        cost = chip_seconds = uncertainty = unpriced = 0
-        list_cost: int | None = 0
-        for usage in intervals:
-            meter = Meter(usage, book, now)
-            cost += meter.total()
-            chip_seconds += usage.chips * meter.seconds(usage.start, meter.end, priced=True)
-            uncertainty += meter.uncertainty()
-            unpriced += meter.unpriced_seconds()
-            if list_cost is not None:
-                known = all(cut.listed is not None for cut in meter.cuts)
-                list_cost = list_cost + meter.list_charge(usage.start, meter.end) if known else None
-        estimated = any(u.end is None or u.uncertain_seconds for u in intervals)
-        return NodeCost(
-            cost,
-            list_cost,
-            chip_seconds,
-            uncertainty,
-            estimated,
-            unpriced,
-            now,
-            not_included(node),
-        )
+        return cost_of(node, intervals, book, now)
 
     def _known(self, actor: str, key: str, body_digest: str) -> Requested | None:
         """What the key has led to; before anything is checked that may have changed since."""

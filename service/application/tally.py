@@ -89,9 +89,9 @@ class Tally:
                     cell = self._cells[position, group]
                     cell[0] += meter.charge(start, end)
                     cell[1] += meter.list_charge(start, end)
-                    cell[2] += usage.chips * meter.seconds(start, end, priced=True)
+                    cell[2] += meter.chip_seconds(start, end)
                     self.unpriced_seconds += meter.seconds(start, end, priced=False)
-        self.estimated = self.estimated or (counted and usage.end is None)
+        self.estimated = self.estimated or (counted and usage.is_open(meter.until))
 
     def add_doubts(self, meter: Meter, *, posted_only: bool) -> None:
         """Add what is uncertain of an interval, and, of what is posted, what has no price: that was

@@ -26,7 +26,8 @@ from service.domain.evidence import (
     turns,
 )
 from service.domain.lease import Lease
-from service.domain.metering import Meter, Usage
+from service.domain.lines import meters
+from service.domain.metering import Usage
 from service.domain.node import Place
 from service.domain.pricing import PriceBook
 from service.domain.slices import part
@@ -183,7 +184,7 @@ def _write(unit: Unit, found: _Found, book: PriceBook, now: int) -> None:
     if before is None or not is_open(before):
         return
     after = corrected(before, found.entry, found.began, found.created_at)
-    taken_back = Meter(before, book, now).total() - Meter(after, book, now).total()
+    was, is_now = (sum(one.total() for one in meters([u], book, now)) for u in (before, after))
     write_usage(unit, after, book, now)
     facts: Mapping[str, object] = {
         "usage": after.id,
@@ -191,7 +192,7 @@ def _write(unit: Unit, found: _Found, book: PriceBook, now: int) -> None:
         "end": after.end,
         "reason": found.entry.reason,
     }
-    message = sentence(before, after, found.entry, taken_back)
+    message = sentence(before, after, found.entry, was - is_now)
     unit.events.add(
         of_slice(Event(after.node_id, now, "evidence", message, facts=facts), after.slice)
     )

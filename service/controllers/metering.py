@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.controllers.posting import post
+from service.controllers.posting import post, post_unused
 from service.domain.clock import HOUR, Clock, floor_to
 from service.domain.lease import Lease
 from service.store.pricebook import PriceShelf
@@ -25,6 +25,7 @@ class MeteringController:
         """Post in batches until nothing is left to post."""
         while self._post_some(lease) == BATCH:
             pass
+        self._post_unused(lease)
 
     def _post_some(self, lease: Lease) -> int:
         now = self._clock()
@@ -34,3 +35,15 @@ class MeteringController:
             for usage in due:
                 post(unit, usage, book, now)
         return len(due)
+
+    def _post_unused(self, lease: Lease) -> None:
+        """Of reservations, once what ran in them is posted."""
+        now = self._clock()
+        closed_hour = floor_to(now, HOUR)
+        with self._units.reading() as unit:
+            if not unit.usage.purchases_to_post(lease.project, closed_hour):
+                return
+        with self._units(lease) as unit:
+            book = self._prices.book(unit)
+            for bought in unit.usage.purchases_to_post(lease.project, closed_hour):
+                post_unused(unit, bought, book, now)

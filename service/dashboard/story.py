@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from service.application.nodes import NodeCost
+from service.application.nodecost import NodeCost
 from service.application.services import Services
 from service.dashboard.figures import Moment, count, duration, moment, money
 from service.dashboard.queue import Slices, Ticket, slices_of, ticket_of

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from service.application.nodes import NodeCost
+from service.application.nodecost import NodeCost
 from service.dashboard.figures import Moment, exact, exact_places, moment
 from service.dashboard.rows import NOT_KNOWN
 from service.domain.clock import HOUR

@@ -24,9 +24,9 @@ class Offer:
     cost: int | None
 
 
-def sku_of(accelerator: AcceleratorType, model: str, zone: str) -> Sku:
-    """What Google's price list calls this hardware there."""
-    return Sku(accelerator.generation, model, region_of(zone), accelerator.hosts == 1)
+def sku_of(accelerator: AcceleratorType, model: str, zone: str, pool: str = "") -> Sku:
+    """What Google's price list calls this hardware there; `pool` is where it is reserved."""
+    return Sku(accelerator.generation, model, region_of(zone), accelerator.hosts == 1, pool)
 
 
 def hourly(chips: int, price: Price | None) -> int | None:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from service.domain import catalog
 from service.domain.budgets import Budget
 from service.domain.clock import DAY, HOUR, rfc3339
 from service.domain.errors import BudgetExceeded
 from service.domain.estimate import sku_of
+from service.domain.metering import Usage
 from service.domain.money import dollars, usd
 from service.domain.node import Asked, NodeSpec, NodeState
-from service.domain.pricing import PriceBook
+from service.domain.pricing import Cut, PriceBook, ReservedPrice, Sku
+from service.domain.purchase import Purchase
+from service.domain.usage import pool_for
+from service.domain.uservm import sku_of as vm_sku_of
 from service.domain.window import Window
+from service.domain.zones import region_of
 
 _FAR = 10 * 366 * DAY
 """Prices are looked at so far ahead: one that rises within the period is the worst case."""
@@ -71,14 +76,52 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
+class Bought:
+    """What is set aside for a reservation, which is paid to its end whatever runs in it.
+
+    `rate` is nano-dollars an hour, None where the price is not known; `unposted_since` is where the
+    part of it begins that the ledger does not hold yet.
+    """
+
+    reservation_id: str
+    rate: int | None
+    end: int
+    unposted_since: int
+
+    def left(self, window: Window) -> int | None:
+        """Nano-dollars that it adds to what the ledger holds for the window, rounded up."""
+        seconds = min(self.end, window.end) - max(self.unposted_since, window.start)
+        if seconds <= 0:
+            return 0
+        return None if self.rate is None else worst(self.rate, seconds)
+
+
+def left_beside(hold: Hold, bought: Purchase | None, window: Window, now: int) -> int | None:
+    """What a node may add, where a reservation that it runs in is set aside already: only what it
+    does outside of that."""
+    if bought is None:
+        return hold.left(window, now)
+    before = Window(window.start, max(window.start, min(bought.start, window.end)))
+    after = Window(min(window.end, max(bought.end, window.start)), window.end)
+    parts = [hold.left(one, now) for one in (before, after) if one.start < one.end]
+    return None if None in parts else sum(one or 0 for one in parts)
+
+
+@dataclass(frozen=True, slots=True)
 class Room:
     """A budget in its present window: what the ledger holds, and what is set aside for its nodes
-    (None where a price of one of them is not known)."""
+    and reservations (None where a price of one of them is not known). `inside` are the nodes that
+    run in a reservation of its own."""
 
     budget: Budget
     window: Window
     spent: int
     held: int | None
+    inside: Mapping[str, Purchase] = field(default_factory=dict)
+
+    def within(self, node_id: str) -> Purchase | None:
+        """The reservation of this budget that a node runs in."""
+        return self.inside.get(node_id)
 
     @property
     def left(self) -> int | None:
@@ -108,21 +151,39 @@ def rate_of(spec: NodeSpec, book: PriceBook, now: int) -> Rate:
     for hardware in spec.possible:
         accelerator = catalog.load().accelerators.get(hardware.accelerator_type)
         for zone in hardware.zones:
-            prices = (
-                [None]
-                if accelerator is None
-                else [
-                    cut.price
-                    for cut in book.cuts(
-                        sku_of(accelerator, spec.provisioning_model, zone), now, now + _FAR
-                    )
-                ]
-            )
-            known = [one.per_chip_hour for one in prices if one is not None]
-            rates += [hardware.chips * one for one in known]
-            if len(known) < len(prices):
-                unpriced[f"{hardware.accelerator_type} in {zone}"] = None
+            where = f"{hardware.accelerator_type} in {zone}"
+            rate = None
+            if accelerator is not None:
+                pool = pool_for(spec, zone)
+                sku = sku_of(accelerator, spec.provisioning_model, zone, pool)
+                rate = _dearest(sku, hardware.chips, book, now)
+            if rate is not None and spec.vm is not None:
+                its = _dearest(vm_sku_of(spec.vm, region_of(zone)), 1, book, now)
+                where = where if its is not None else f"{spec.vm.machine_type} in {zone}"
+                rate = None if its is None else rate + its
+            if rate is None:
+                unpriced[where] = None
+            else:
+                rates.append(rate)
     return Rate(None if unpriced or not rates else max(rates), tuple(unpriced))
+
+
+def rate_of_purchase(usage: Usage, book: PriceBook, now: int) -> int | None:
+    """The worst price of a reservation for what is left of it, in nano-dollars an hour."""
+    cuts = book.cuts(usage.sku, max(usage.start, min(now, usage.end or now)), usage.end or now)
+    return _worst_of(cuts, usage.chips) if cuts else 0
+
+
+def _dearest(sku: Sku, units: int, book: PriceBook, now: int) -> int | None:
+    return _worst_of(book.cuts(sku, now, now + _FAR), units)
+
+
+def _worst_of(cuts: Sequence[Cut], units: int) -> int | None:
+    """Nano-dollars an hour at the highest price; None where one is not known. What is reserved runs
+    within the reservation only, so that what lies around it is not asked for."""
+    within = [cut for cut in cuts if isinstance(cut.price, ReservedPrice)]
+    known = [units * cut.price.per_chip_hour for cut in within or cuts if cut.price is not None]
+    return max(known) if known and len(known) == len(within or cuts) else None
 
 
 def refusal(asked: Hold, rate: Rate, rooms: Sequence[Room], now: int) -> BudgetExceeded | None:
@@ -132,7 +193,8 @@ def refusal(asked: Hold, rate: Rate, rooms: Sequence[Room], now: int) -> BudgetE
     """
     tight: tuple[int, BudgetExceeded] | None = None
     for room in rooms:
-        wanted, left = asked.left(room.window, now), room.left
+        within = room.within(asked.node_id)
+        wanted, left = left_beside(asked, within, room.window, now), room.left
         if wanted is None:
             return _unpriced(room, rate)
         if left is None:

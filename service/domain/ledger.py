@@ -30,6 +30,7 @@ class Entry:
     A second entry for the same slot (`number` 1 and up) is an adjustment of the first, whose id it
     names in `corrects`. `amount` is nano-dollars, `price` nano-dollars per chip-hour; `list_amount`
     is what the same would have cost on demand at list price, None where that is not known.
+    `vm_seconds` are those of the user's own virtual machine, which has no chips.
     """
 
     usage_id: str
@@ -42,6 +43,7 @@ class Entry:
     amount: int
     list_amount: int | None
     corrects: int | None = None
+    vm_seconds: int = 0
 
     @property
     def key(self) -> str:
@@ -62,6 +64,7 @@ class Posted:
     charge_start: int
     charge_end: int
     first_id: int
+    vm_seconds: int = 0
 
 
 def desired_entries(meter: Meter, start: int, end: int) -> dict[Slot, Entry]:
@@ -79,9 +82,30 @@ def desired_entries(meter: Meter, start: int, end: int) -> dict[Slot, Entry]:
             price=part.price.per_chip_hour,
             amount=meter.charge(part.start, part.end),
             list_amount=None if part.listed is None else meter.list_charge(part.start, part.end),
+            vm_seconds=part.end - part.start if meter.usage.sku.is_vm else 0,
         )
         wanted[slot] = _together(wanted[slot], entry) if slot in wanted else entry
     return wanted
+
+
+def unused(
+    wanted: Mapping[Slot, Entry], used: Mapping[tuple[int, str], tuple[int, int]]
+) -> dict[Slot, Entry]:
+    """What is left of the entries of a reservation once what nodes are charged for it is taken off:
+    `used` is (nano-dollars, chip-seconds) by hour and price. All of it together is the whole.
+    """
+    left: dict[Slot, Entry] = {}
+    for slot, entry in wanted.items():
+        amount, chip_seconds = used.get((slot.hour, slot.price_id), (0, 0))
+        found = replace(
+            entry,
+            amount=entry.amount - amount,
+            list_amount=entry.amount - amount,
+            chip_seconds=entry.chip_seconds - chip_seconds,
+        )
+        if found.amount or found.chip_seconds:
+            left[slot] = found
+    return left
 
 
 def _parts(meter: Meter, start: int, end: int) -> Iterator[tuple[Slot, Cut]]:
@@ -113,6 +137,7 @@ def _together(first: Entry, second: Entry) -> Entry:
         chip_seconds=first.chip_seconds + second.chip_seconds,
         amount=first.amount + second.amount,
         list_amount=_sum(first.list_amount, second.list_amount),
+        vm_seconds=first.vm_seconds + second.vm_seconds,
     )
 
 
@@ -143,7 +168,8 @@ def _order(slot: Slot) -> tuple[int, str, int, int]:
 def _adjustment(usage_id: str, slot: Slot, want: Entry | None, have: Posted) -> Iterator[Entry]:
     amount = (want.amount if want else 0) - have.amount
     chip_seconds = (want.chip_seconds if want else 0) - have.chip_seconds
-    if amount == 0 and chip_seconds == 0:
+    vm_seconds = (want.vm_seconds if want else 0) - have.vm_seconds
+    if amount == chip_seconds == vm_seconds == 0:
         return
     before = have.list_amount
     wanted = (want.list_amount if want else 0) if before is not None else None
@@ -158,4 +184,5 @@ def _adjustment(usage_id: str, slot: Slot, want: Entry | None, have: Posted) -> 
         amount=amount,
         list_amount=None if wanted is None or before is None else wanted - before,
         corrects=have.first_id,
+        vm_seconds=vm_seconds,
     )

@@ -14,7 +14,12 @@ from service.domain.node import Architecture, Node, ProvisioningModel
 from service.domain.reasons import NODE_GENERATIONS
 
 NOT_INCLUDED = "the VM that drives the legacy TPU Node is billed by Compute Engine"
-"""No source that we trust has prices of those machines where v2 and v3 are, so none is shown."""
+"""So it stays until the caller says which machine that is (`vm`)."""
+
+VM_INCLUDED = (
+    "the VM that drives the legacy TPU Node is charged here while the TPU is; Compute Engine bills"
+    " it from its start to its stop, and its disks besides"
+)
 
 _ITS_OWN_VM = "give it to your own VM instead, beside the node"
 
@@ -65,4 +70,6 @@ def check(said: Collection[str], accelerator: AcceleratorType, model: Provisioni
 
 def not_included(node: Node) -> tuple[str, ...]:
     """What this node costs its owner beyond our figures, as sentences."""
-    return (NOT_INCLUDED,) if node.spec.architecture is Architecture.NODE else ()
+    if node.spec.architecture is not Architecture.NODE:
+        return ()
+    return (NOT_INCLUDED if node.spec.vm is None else VM_INCLUDED,)

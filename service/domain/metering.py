@@ -32,6 +32,9 @@ class Evidence(StrEnum):
     OBSERVED = "observed"
     """A state change seen between two looks: true somewhere in between."""
 
+    PURCHASE = "purchase"
+    """What was bought: a reservation is paid for from its first second to its last."""
+
     UNSEEN = "unseen"
     """Nobody saw it, and nothing rules it out: charged as an upper bound, and wholly uncertain."""
 
@@ -50,7 +53,8 @@ class Usage:
     `slice` is the number of the slice, WHOLE where the node is not made of several. `free` says by
     which rule it costs nothing. `posted_until` is how far the ledger has come,
     `unpriced_seconds` how many of them it had to leave out because no price is known, `dirty` that
-    the belief changed since.
+    the belief changed since. `vm` is the machine type of the user's own virtual machine that drives
+    a legacy TPU Node, and `vm_model` how it is sold; both are empty where none was named.
     """
 
     id: str
@@ -71,6 +75,18 @@ class Usage:
     unpriced_seconds: int = 0
     dirty: bool = False
     slice: int = WHOLE
+    vm: str = ""
+    vm_model: str = ""
+
+    @property
+    def units(self) -> int:
+        """How many are priced: the chips, or the one virtual machine."""
+        return 1 if self.sku.is_vm else self.chips
+
+    @property
+    def is_purchase(self) -> bool:
+        """Whether it is a reservation, which nobody has to use for it to be paid."""
+        return self.start_evidence is Evidence.PURCHASE
 
     @property
     def uncertain_seconds(self) -> int:
@@ -78,6 +94,10 @@ class Usage:
         if self.end is None or self.end_lo is None:
             return self.start_hi - self.start
         return self.end - self.start - max(0, self.end_lo - self.start_hi)
+
+    def is_open(self, now: int) -> bool:
+        """Whether it goes on: nobody knows how long, or for as long as was bought."""
+        return self.end is None or self.end > now
 
     def until(self, now: int) -> int:
         """Where it ends as of `now`; never before its start."""
@@ -151,11 +171,14 @@ class Meter:
         attributions: Sequence[Attribution] = (),
     ) -> None:
         self.usage = usage
+        self.until = until
         self.end = usage.until(until)
         self._attributions = attributions or (Attribution(usage.node_id),)
         cuts: tuple[Cut, ...] = ()
         if not usage.free:
             cuts = book.cuts(usage.sku, usage.start, self.end)
+        if usage.is_purchase:  # what nobody used has saved nothing
+            cuts = tuple(replace(cut, listed=cut.price) for cut in cuts)
         self.cuts = cuts
 
     def charge(self, start: int, end: int) -> int:
@@ -178,6 +201,10 @@ class Meter:
             for cut in self.cuts
             if (cut.price is not None) is priced
         )
+
+    def chip_seconds(self, start: int, end: int) -> int:
+        """Chip-seconds of [start, end) for which a price is known."""
+        return self.usage.chips * self.seconds(start, end, priced=True)
 
     def unpriced_seconds(self) -> int:
         """Seconds for which no price is known. They are not free: they are not known."""
@@ -207,7 +234,7 @@ class Meter:
             seconds = min(until, cut.end) - cut.start
             if seconds > 0:
                 total += seconds * rate(cut)
-        return half_even(total * self.usage.chips, HOUR)
+        return half_even(total * self.usage.units, HOUR)
 
 
 def _paid(cut: Cut) -> int:

@@ -24,6 +24,15 @@ class Architecture(StrEnum):
     NODE = "node"
 
 
+@dataclass(frozen=True, slots=True)
+class UserVm:
+    """The user's own virtual machine that drives a legacy TPU Node: a machine type of Compute
+    Engine, such as `n1-standard-8`, and how it is sold."""
+
+    machine_type: str
+    provisioning_model: ProvisioningModel = ProvisioningModel.ON_DEMAND
+
+
 class Asked(StrEnum):
     """What callers and policies want of a node."""
 
@@ -140,7 +149,8 @@ class NodeSpec:
     are not next to each other in it comes more than once), and the type is the present one.
     `cheapest_first` says that the order is ours, and not the caller's own.
     `reimage_from` is the version that a legacy TPU Node had when another was asked for; empty once
-    that other is there.
+    that other is there. `vm` is the user's own virtual machine that drives such a node, where its
+    cost is to be a line beside the node's.
     """
 
     project: str
@@ -172,6 +182,7 @@ class NodeSpec:
     alternatives: tuple[Hardware, ...] = ()
     cheapest_first: bool = False
     reimage_from: str = ""
+    vm: UserVm | None = None
 
     @property
     def hardware(self) -> Hardware:

@@ -6,17 +6,20 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from functools import cache
 from itertools import pairwise
 
 from service.domain.discount import Discount
-from service.domain.money import NANOS, parse_usd
-from service.domain.tables import rows
+from service.domain.money import NANOS
+from service.domain.purchase import Purchase, bought
 
 CHIP_HOUR = "chip_hour"
 DEVICE_HOUR = "device_hour"
+VM_HOUR = "vm_hour"
 ON_DEMAND = "on_demand"
+RESERVED = "reserved"
+CALENDAR = "calendar"
+"""What Google lists capacity by that is reserved by the calendar."""
+
 CHIPS_PER_DEVICE = 4
 """A device of the v2 and v3 price lists is one host: four chips, eight cores."""
 
@@ -25,6 +28,7 @@ MAX_NANOS_PER_UNIT = 100_000 * NANOS
 
 _MANUAL = "manual/"
 _LESS = "+discount/"
+_RESERVED_AS = "+reservation/"
 
 _DEVICE_PRICED = frozenset({"v2", "v3"})
 _SHARED_SERIES = {"preemptible": "spot"}
@@ -34,17 +38,23 @@ _GROUPS = {"us": "us", "europe": "europe", "asia": "asia-pacific", "australia": 
 @dataclass(frozen=True, slots=True)
 class Sku:
     """What is priced. `single_device` matters for v2 and v3 alone, which have two price systems:
-    per device for the one-host types (v2-8, v3-8), per chip for slices of a pod.
+    per device for the one-host types (v2-8, v3-8), per chip for slices of a pod. `pool` says where
+    reserved capacity is taken from (`pool_of`). A virtual machine has its machine type in place of
+    a generation, and `is_vm`.
     """
 
     generation: str
     model: str
     region: str
     single_device: bool = False
+    pool: str = ""
+    is_vm: bool = False
 
     @property
     def unit(self) -> str:
         """The unit in which Google lists it."""
+        if self.is_vm:
+            return VM_HOUR
         by_device = self.single_device and self.generation in _DEVICE_PRICED
         return DEVICE_HOUR if by_device else CHIP_HOUR
 
@@ -70,7 +80,8 @@ class Price:
 
     @property
     def per_chip_hour(self) -> int:
-        """Nano-dollars for one chip for one hour; exact, because nothing else is let in."""
+        """Nano-dollars for one chip for one hour, or for one machine; exact, because nothing else
+        is let in."""
         return self.nanos // CHIPS_PER_DEVICE if self.unit == DEVICE_HOUR else self.nanos
 
     @property
@@ -85,6 +96,14 @@ class DiscountedPrice(Price):
 
     listed: Price
     discount: Discount
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReservedPrice(Price):
+    """What is paid for a reservation, and for what runs in it, in place of `plain`."""
+
+    plain: Price
+    reservation_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +153,36 @@ def discounted(price: Price, discount: Discount) -> DiscountedPrice:
     )
 
 
+def reserved(price: Price, purchase: Purchase) -> ReservedPrice:
+    """The price as it is paid for a reservation; the id names it, so that a charge can be followed
+    back to what was bought."""
+    return ReservedPrice(
+        id=f"{price.id}{_RESERVED_AS}{purchase.id}",
+        generation=price.generation,
+        model=price.model,
+        unit=price.unit,
+        region=price.region,
+        nanos=price.nanos,
+        effective_from=max(price.effective_from, purchase.start),
+        source=f"{price.source}; in the reservation {purchase.name}",
+        confidence=price.confidence,
+        recorded_at=price.recorded_at,
+        plain=price,
+        reservation_id=purchase.id,
+    )
+
+
+def reservation_in(price_id: str) -> str:
+    """The id of the reservation that the price of that id was paid for; empty for any other."""
+    return price_id.partition(_RESERVED_AS)[2]
+
+
 def check_price(price: Price) -> None:
     """ValueError when a price cannot be right: it would make every figure after it wrong."""
     if price.nanos <= 0:
         raise ValueError("a price is more than zero; leave it out when it is not known")
-    if price.unit not in (CHIP_HOUR, DEVICE_HOUR):
-        raise ValueError(f"a price is per {CHIP_HOUR} or per {DEVICE_HOUR}")
+    if price.unit not in (CHIP_HOUR, DEVICE_HOUR, VM_HOUR):
+        raise ValueError(f"a price is per {CHIP_HOUR}, per {DEVICE_HOUR} or per {VM_HOUR}")
     if price.unit == DEVICE_HOUR and price.generation not in _DEVICE_PRICED:
         raise ValueError(f"only v2 and v3 are priced per device, not {price.generation}")
     if price.unit == DEVICE_HOUR and price.nanos % CHIPS_PER_DEVICE:
@@ -150,11 +193,17 @@ class PriceBook:
     """Effective-dated prices, asked by SKU and instant, and the discounts on them.
 
     Immutable: a new price or discount makes a new book. `discounts` are those that stand; no two of
-    them apply to one price at one second.
+    them apply to one price at one second. `purchases` are the reservations that stand.
     """
 
-    def __init__(self, prices: Iterable[Price], discounts: Iterable[Discount] = ()) -> None:
+    def __init__(
+        self,
+        prices: Iterable[Price],
+        discounts: Iterable[Discount] = (),
+        purchases: Iterable[Purchase] = (),
+    ) -> None:
         self.discounts = tuple(discounts)
+        self.purchases = tuple(purchases)
         self.prices = tuple(sorted(prices, key=lambda price: price.effective_from))
         series: dict[tuple[str, str, str, str], list[Price]] = defaultdict(list)
         # Of two that were entered within a second, the ids tell which is the later, for all.
@@ -164,7 +213,15 @@ class PriceBook:
         self._starts = {key: [p.effective_from for p in found] for key, found in series.items()}
 
     def at(self, sku: Sku, instant: int) -> Price | None:
-        """What is paid: the price in force less its discount. None when none is known."""
+        """What is paid: the price in force less its discount. None when none is known.
+
+        In a reservation by the calendar that is its price, and else whatever was entered for
+        reserved capacity.
+        """
+        purchase = bought(self.purchases, sku.pool, sku.generation, instant) if sku.pool else None
+        if purchase is not None:
+            listed = self.listed(replace(sku, model=CALENDAR), instant) or self.listed(sku, instant)
+            return None if listed is None else reserved(self.paid(listed, instant), purchase)
         listed = self.listed(sku, instant)
         return None if listed is None else self.paid(listed, instant)
 
@@ -172,7 +229,8 @@ class PriceBook:
         """What is paid at that second in place of a list price."""
         series = series_of(listed.model)
         for discount in self.discounts:
-            if discount.is_in_force(instant) and discount.covers(listed.generation, series):
+            of = listed.generation, series, listed.unit
+            if discount.is_in_force(instant) and _covers(discount, *of):
                 return discounted(listed, discount)
         return listed
 
@@ -199,10 +257,15 @@ class PriceBook:
                 found.append(cut)
         return tuple(found)
 
+    def steady_since(self, sku: Sku, instant: int) -> int:
+        """Since when the price of that instant has been what is paid, without a break."""
+        return max((at for at in self._changes(sku) if at <= instant), default=instant)
+
     def cuts_of(self, price: Price, start: int, end: int) -> tuple[Cut, ...]:
         """[start, end) in stretches of one price each, for whatever `price` is the price of."""
-        single = price.unit == DEVICE_HOUR
-        return self.cuts(Sku(price.generation, price.model, price.region, single), start, end)
+        single, is_vm = price.unit == DEVICE_HOUR, price.unit == VM_HOUR
+        sku = Sku(price.generation, price.model, price.region, single, is_vm=is_vm)
+        return self.cuts(sku, start, end)
 
     def in_force(self, instant: int) -> Iterator[Price]:
         """For each generation, model, unit and region, the list price that counts at that
@@ -214,6 +277,11 @@ class PriceBook:
 
     def with_id(self, price_id: str) -> Price | None:
         """The price of that id, be it a list price or what is left of one by a discount."""
+        plain_id, _, reservation_id = price_id.partition(_RESERVED_AS)
+        if reservation_id:
+            plain = self.with_id(plain_id)
+            purchase = next((one for one in self.purchases if one.id == reservation_id), None)
+            return plain if plain is None or purchase is None else reserved(plain, purchase)
         listed_id, _, discount_id = price_id.partition(_LESS)
         listed = next((price for price in self.prices if price.id == listed_id), None)
         if listed is None or not discount_id:
@@ -225,12 +293,17 @@ class PriceBook:
 
     def _changes(self, sku: Sku) -> set[int]:
         instants: set[int] = set()
+        if sku.pool:
+            for purchase in self.purchases:
+                if purchase.serves(sku.pool, sku.generation):
+                    instants.update((purchase.start, purchase.end))
+            instants |= self._changes(replace(sku, model=CALENDAR, pool=""))
         for region in (sku.region, group_of(sku.region)):
             instants.update(
                 self._starts.get(_series(sku.generation, sku.model, sku.unit, region), ())
             )
         for discount in self.discounts:
-            if discount.covers(sku.generation, series_of(sku.model)):
+            if _covers(discount, sku.generation, series_of(sku.model), sku.unit):
                 bounds = discount.effective_from, discount.effective_until
                 instants.update(bound for bound in bounds if bound is not None)
         return instants
@@ -241,30 +314,12 @@ def series_of(model: str) -> str:
     return _SHARED_SERIES.get(model, model)
 
 
+def _covers(discount: Discount, generation: str, series: str, unit: str) -> bool:
+    """A discount for every generation is one on TPUs: for a machine its type has to be named."""
+    if unit == VM_HOUR and not discount.generation:
+        return False
+    return discount.covers(generation, series)
+
+
 def _series(generation: str, model: str, unit: str, region: str) -> tuple[str, str, str, str]:
     return generation, series_of(model), unit, region
-
-
-@cache
-def embedded_prices() -> tuple[Price, ...]:
-    """The prices that ship with the service, each with its source (`service/data/prices.csv`)."""
-    return tuple(_read(row) for row in rows("prices"))
-
-
-def _read(row: dict[str, str]) -> Price:
-    moment = datetime.fromisoformat(row["effective_from"]).replace(tzinfo=UTC)
-    price = Price(
-        id="/".join(
-            row[k] for k in ("generation", "price_model", "unit", "region", "effective_from")
-        ),
-        generation=row["generation"],
-        model=row["price_model"],
-        unit=row["unit"],
-        region=row["region"],
-        nanos=parse_usd(row["usd"]),
-        effective_from=int(moment.timestamp()),
-        source=row["source"],
-        confidence=row["confidence"],
-    )
-    check_price(price)
-    return price

@@ -1,9 +1,4 @@
-"""What is billed at all, by Google's own words: effective-dated, and data like the prices.
-
-Two rules that Google has are not among them, and no figure holds them: a reservation in calendar
-mode is charged for its whole period, used or not, and the VM that drives a legacy TPU Node is a
-charge of Compute Engine's.
-"""
+"""What is billed at all, by Google's own words: effective-dated, and data like the prices."""
 
 from __future__ import annotations
 
@@ -15,6 +10,9 @@ from service.domain.tables import rows, split
 
 BILLABLE_STATES = "billable_states"
 FREE_IF_PREEMPTED = "free_if_preempted_within_seconds"
+CALENDAR_DAYS = "calendar_reservation_days"
+VM_LINE = "legacy_vm_line"
+_WITH_ITS_TPU = "with_its_tpu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +52,19 @@ def billable_states() -> frozenset[str]:
 def free_if_preempted_within(instant: int) -> int:
     """Seconds after its creation in which a TPU that is preempted at `instant` costs nothing."""
     return int(in_force(FREE_IF_PREEMPTED, instant))
+
+
+def calendar_days(instant: int) -> tuple[int, int]:
+    """The least and the most days that a reservation by the calendar which begins at `instant` is
+    for. It is charged for all of them, from its first second to its last."""
+    least, most = split(in_force(CALENDAR_DAYS, instant))
+    return int(least), int(most)
+
+
+def vm_is_charged_with_its_tpu(instant: int) -> bool:
+    """Whether the user's VM that drives a legacy TPU Node is a line of its own, for the seconds
+    that the TPU is charged for."""
+    return in_force(VM_LINE, instant) == _WITH_ITS_TPU
 
 
 def _second(day: str) -> int:

@@ -6,14 +6,15 @@ from dataclasses import replace
 
 from service.domain.metering import Evidence, Usage
 from service.domain.names import new_id
-from service.domain.node import Node
+from service.domain.node import Node, NodeSpec, ProvisioningModel
 from service.domain.pricing import Sku
+from service.domain.purchase import pool_of
 from service.domain.zones import region_of
 
 
 def opened(node: Node, start: int, start_hi: int, evidence: Evidence) -> Usage:
     """Usage of a node as it is now, which began at `start`, or as late as `start_hi`."""
-    spec = node.spec
+    spec, vm = node.spec, node.spec.vm
     return Usage(
         id=new_id(),
         node_id=node.id,
@@ -21,12 +22,27 @@ def opened(node: Node, start: int, start_hi: int, evidence: Evidence) -> Usage:
         zone=node.zone,
         accelerator_type=spec.accelerator_type,
         chips=spec.chips,
-        sku=Sku(spec.generation, spec.provisioning_model, region_of(node.zone), spec.hosts == 1),
+        sku=Sku(
+            spec.generation,
+            spec.provisioning_model,
+            region_of(node.zone),
+            spec.hosts == 1,
+            pool_for(spec, node.zone),
+        ),
         start=start,
         start_hi=start_hi,
         start_evidence=evidence,
         posted_until=start,
+        vm="" if vm is None else vm.machine_type,
+        vm_model="" if vm is None else vm.provisioning_model,
     )
+
+
+def pool_for(spec: NodeSpec, zone: str) -> str:
+    """Where a node takes its capacity from, in a zone; empty where none is reserved for it."""
+    if spec.provisioning_model != ProvisioningModel.RESERVED:
+        return ""
+    return pool_of(spec.project, zone, spec.reservation)
 
 
 def begun_after(usage: Usage, last_end: int | None) -> Usage:

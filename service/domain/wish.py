@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
-from service.domain import legacy, reasons, runtimes, tiers
+from service.domain import legacy, reasons, runtimes, tiers, uservm
 from service.domain.accelerators import AcceleratorType, stoppable
 from service.domain.catalog import Catalog
 from service.domain.errors import Rejected
 from service.domain.images import Framework
 from service.domain.names import check_labels, check_name
-from service.domain.node import Architecture, IdlePolicy, NodeSpec, ProvisioningModel
+from service.domain.node import Architecture, IdlePolicy, NodeSpec, ProvisioningModel, UserVm
 
 _DEFAULT_FRAMEWORK = {
     Architecture.VM: Framework.JAX,
@@ -61,6 +61,7 @@ class Wish:
     max_wait_seconds: int | None = None
     idle: IdlePolicy | None = None
     recreate_on_preemption: bool = False
+    vm: UserVm | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,8 @@ def understood(wish: Wish, accelerator: AcceleratorType, zones: tuple[str, ...])
     """The spec, once the zones are in their order. Raises Rejected where the wish cannot be."""
     if wish.architecture is Architecture.NODE:
         legacy.check(_said(wish), accelerator, wish.provisioning_model)
+    if wish.vm is not None:
+        uservm.check(wish.vm, wish.architecture)
     terms = _terms(wish)
     queued, (ttl_seconds, told) = tiers.is_queued(terms), tiers.run_limit(terms)
     _check_topology(wish, accelerator)
@@ -151,6 +154,7 @@ def understood(wish: Wish, accelerator: AcceleratorType, zones: tuple[str, ...])
         slices=wish.slices,
         valid_until=wish.valid_until,
         reservation=wish.reservation,
+        vm=wish.vm,
     )
     warnings = (*runtime.warnings, *_beside(wish, runtime.version), *told)
     return Understood(spec, warnings, (runtime.why,))
@@ -214,4 +218,5 @@ def _beside(wish: Wish, runtime_version: str) -> list[str]:
     """What the user has to bring along to a legacy TPU Node."""
     if wish.architecture is Architecture.VM:
         return []
-    return [f"your own VM has to run {runtimes.vm_software(runtime_version)}", legacy.NOT_INCLUDED]
+    software = f"your own VM has to run {runtimes.vm_software(runtime_version)}"
+    return [software, legacy.NOT_INCLUDED if wish.vm is None else legacy.VM_INCLUDED]

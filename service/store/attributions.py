@@ -6,7 +6,17 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, insert, or_, select
+from sqlalchemy import (
+    Connection,
+    Row,
+    Select,
+    bindparam,
+    insert,
+    literal_column,
+    or_,
+    select,
+    union_all,
+)
 
 from service.domain.attribution import Attribution
 from service.store.rows import dumps, loads
@@ -43,8 +53,12 @@ class Attributions:
         return self._by_node(statement)
 
     def running(self) -> Mapping[str, tuple[Attribution, ...]]:
-        """Those of every node that is billed now."""
-        used = select(usage.c.node_id).where(usage.c.end_at.is_(None))
+        """Those of every node that is billed now, and of every reservation."""
+        bought = usage.c.start_evidence == literal_column("'purchase'")
+        used = union_all(
+            select(usage.c.node_id).where(usage.c.end_at.is_(None)),
+            select(usage.c.node_id).where(bought),
+        )
         return self._by_node(select(*_COLUMNS).where(attributions.c.node_id.in_(used)))
 
     def used_in(self, start: int, end: int) -> Mapping[str, tuple[Attribution, ...]]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import BigInteger, Connection, cast, func, select
+from sqlalchemy import BigInteger, Connection, case, cast, func, select
 
-from service.domain.pricing import Sku
+from service.domain.pricing import RESERVED, Sku
 from service.store.tables import nodes, usage
 
 _OVERDUE = (
@@ -29,6 +29,17 @@ class FleetCount:
     team: str
     nodes: int
     chips: int
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """Nodes that are billed now at one price, and the machines of their users that drive them."""
+
+    sku: Sku
+    vm: Sku | None
+    nodes: int
+    chips: int
+    vms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +88,36 @@ class Fleet:
         statement = select(func.count()).select_from(nodes).where(*_OVERDUE)
         return self._connection.execute(statement).scalar_one()
 
-    def running(self) -> Sequence[tuple[Sku, int, int]]:
-        """(what is priced, nodes, chips) of everything that is billed now."""
-        columns = (usage.c.generation, usage.c.model, usage.c.region, usage.c.single_device)
+    def running(self) -> Sequence[Running]:
+        """What is billed now of nodes, by what is priced."""
+        pool = case(
+            (
+                usage.c.model == RESERVED,
+                usage.c.project + "/" + usage.c.zone + "/" + usage.c.reservation,
+            ),
+            else_="",
+        )
+        columns = (
+            *(usage.c.generation, usage.c.model, usage.c.region, usage.c.single_device),
+            *(pool, usage.c.vm, usage.c.vm_model),
+        )
         statement = (
-            select(*columns, func.count(usage.c.node_id.distinct()), func.sum(usage.c.chips))
+            select(
+                *columns,
+                func.count(usage.c.node_id.distinct()),
+                func.sum(usage.c.chips),
+                func.count(),
+            )
             .where(usage.c.end_at.is_(None))
             .group_by(*columns)
         )
-        return [(Sku(*row[:4]), row[4], int(row[5])) for row in self._connection.execute(statement)]
+        return [
+            Running(
+                sku=Sku(*row[:5]),
+                vm=Sku(row[5], row[6], row[2], is_vm=True) if row[5] else None,
+                nodes=row[7],
+                chips=int(row[8]),
+                vms=row[9] if row[5] else 0,
+            )
+            for row in self._connection.execute(statement)
+        ]

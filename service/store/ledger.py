@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, Row, func, insert, select
 
 from service.domain.attribution import Attribution
 from service.domain.ledger import Entry, Posted, Slot
 from service.domain.metering import Usage
 from service.domain.period import billed_in
+from service.domain.pricing import reservation_in
 from service.store.tables import ledger
 
 CURRENCY = "USD"
@@ -22,7 +24,8 @@ class Line:
 
     `period` is the first second of the month that it is billed in where that is not the month of
     its charge: a correction of a month that was closed. `list_nanos` is None where no list price
-    was known; `corrects_id` is the row that an adjustment adjusts.
+    was known; `corrects_id` is the row that an adjustment adjusts. `vm_seconds` are those of the
+    user's own virtual machine; `reservation_id` is what was bought, and used here or by nobody.
     """
 
     id: int
@@ -42,6 +45,8 @@ class Line:
     list_price_nanos: int | None
     list_nanos: int | None
     corrects_id: int | None
+    vm_seconds: int = 0
+    reservation_id: str | None = None
 
 
 _LINE = [ledger.c[name] for name in Line.__dataclass_fields__]
@@ -53,8 +58,8 @@ class Ledger:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def posted(self, usage_id: str, start_hour: int) -> dict[Slot, Posted]:
-        """What it says of a usage by slot, in hours from `start_hour` on."""
+    def posted(self, line: Usage, start_hour: int) -> dict[Slot, Posted]:
+        """What it says of a line of a usage by slot, in hours from `start_hour` on."""
         columns = ledger.c
         slot = (columns.hour, columns.price_id, columns.since, columns.list_price_nanos)
         statement = (
@@ -68,14 +73,35 @@ class Ledger:
                 func.min(columns.charge_start),
                 func.max(columns.charge_end),
                 func.min(columns.id),
+                func.sum(columns.vm_seconds),
             )
-            .where(columns.usage_id == usage_id, columns.hour >= start_hour)
+            .where(columns.usage_id == line.id, columns.hour >= start_hour)
+            .where(columns.generation == line.sku.generation)
             .group_by(*slot)
         )
-        return {
-            Slot(*row[:4]): Posted(
-                row[4], int(row[5]), int(row[6]), None if row[7] is None else int(row[7]), *row[8:]
+        return {Slot(*row[:4]): _posted(row) for row in self._connection.execute(statement)}
+
+    def used(self, reservation_id: str, start_hour: int) -> dict[tuple[int, str], tuple[int, int]]:
+        """(nano-dollars, chip-seconds) that are charged to nodes in a reservation, by hour and
+        price, in hours from `start_hour` on."""
+        columns = ledger.c
+        statement = (
+            select(
+                columns.hour,
+                columns.price_id,
+                func.sum(columns.amount_nanos),
+                func.sum(columns.chip_seconds),
             )
+            .where(
+                columns.reservation_id.is_not(None),
+                columns.reservation_id == reservation_id,
+                columns.hour >= start_hour,
+                columns.node_id != reservation_id,
+            )
+            .group_by(columns.hour, columns.price_id)
+        )
+        return {
+            (row[0], row[1]): (int(row[2]), int(row[3]))
             for row in self._connection.execute(statement)
         }
 
@@ -97,6 +123,22 @@ class Ledger:
             .limit(limit)
         )
         return [Line(*row) for row in self._connection.execute(statement)]
+
+
+def _posted(row: Row[Any]) -> Posted:
+    values: Sequence[Any] = row[4:]
+    count, chip_seconds, amount, list_amount, price, start, end, first_id, vm_seconds = values
+    return Posted(
+        count=count,
+        chip_seconds=int(chip_seconds),
+        amount=int(amount),
+        list_amount=None if list_amount is None else int(list_amount),
+        price=price,
+        charge_start=start,
+        charge_end=end,
+        first_id=first_id,
+        vm_seconds=int(vm_seconds),
+    )
 
 
 def _row(entry: Entry, usage: Usage, whose: Attribution, now: int) -> dict[str, object]:
@@ -128,4 +170,6 @@ def _row(entry: Entry, usage: Usage, whose: Attribution, now: int) -> dict[str, 
         "list_price_nanos": slot.list_price,
         "list_nanos": entry.list_amount,
         "corrects_id": entry.corrects,
+        "vm_seconds": entry.vm_seconds,
+        "reservation_id": reservation_in(slot.price_id) or None,
     }

@@ -21,6 +21,7 @@ from service.domain.errors import NotFound, Rejected
 from service.domain.money import half_even, usd
 from service.domain.node import Node
 from service.domain.pricing import Price, PriceBook, Sku
+from service.domain.usage import pool_for
 from service.domain.zones import region_of
 from service.store.pricebook import PriceShelf
 from service.store.prices import AGE, Prices
@@ -64,6 +65,9 @@ ANY = Filter()
 """Every node."""
 
 _ID_AT = 7
+_PARTS = 9
+"""Of a price key: see `price_key`."""
+
 _COSTS_NOTHING_MORE = ',"hourly_cost":"0.000000000","cost":"'
 
 
@@ -151,40 +155,72 @@ class _Clerk:
         return f"[{''.join(pieces)[:-1]}]"
 
     def _rate(self, key: str) -> _Rate:
-        generation, model, region, single, chips, *slices = key.split("|")
-        sku = Sku(generation, model, region, single == "1")
-        price = self._book.at(sku, self._now)
-        of_all = int(chips) * int(slices[0] if slices else 1)
-        hourly = "null" if price is None else f'"{usd(of_all * price.per_chip_hour)}"'
-        beginning = f',"hourly_cost":{hourly},"cost":"'
-        self._rates[key] = rate = _Rate(sku, int(chips), price, beginning)
+        parts = key.split("|")
+        parts += [""] * (_PARTS - len(parts))
+        generation, model, region, single, chips, slices, pool, vm, vm_model = parts
+        tpu = self._line(Sku(generation, model, region, single == "1", pool), int(chips))
+        driver = self._line(Sku(vm, vm_model, region, is_vm=True), 1) if vm else None
+        hourly = tpu.hourly(int(slices or 1))
+        if driver is not None:
+            its = driver.hourly(1)
+            hourly = None if hourly is None or its is None else hourly + its
+        spelled = "null" if hourly is None else f'"{usd(hourly)}"'
+        beginning = f',"hourly_cost":{spelled},"cost":"'
+        self._rates[key] = rate = _Rate(beginning, tpu, driver)
         return rate
+
+    def _line(self, sku: Sku, units: int) -> _Line:
+        since = self._book.steady_since(sku, self._now)
+        return _Line(sku, units, self._book.at(sku, self._now), since)
 
 
 @dataclass(frozen=True, slots=True)
 class _Rate:
-    """What nodes of one kind cost an hour, now, and how that is spelled."""
+    """What nodes of one kind cost: how the price of an hour is spelled, and their lines."""
 
-    sku: Sku
-    chips: int
-    price: Price | None
     beginning: str
+    tpu: _Line
+    vm: _Line | None
 
     def unpriced(self, book: PriceBook, posted: int, now: int) -> int:
         """Seconds from where the ledger has come to now of which nobody knows the price."""
-        if self.price is not None and self.price.effective_from <= posted:
+        found = self.tpu.unpriced(book, posted, now)
+        return found if self.vm is None else found + self.vm.unpriced(book, posted, now)
+
+    def tail(self, book: PriceBook, start: int, posted: int, now: int) -> int:
+        """Nano-dollars from where the ledger has come to now."""
+        found = self.tpu.tail(book, start, posted, now)
+        return found if self.vm is None else found + self.vm.tail(book, start, posted, now)
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """One line of it: so many chips, or the one machine, at a price that has held `since`."""
+
+    sku: Sku
+    units: int
+    price: Price | None
+    since: int
+
+    def hourly(self, times: int) -> int | None:
+        """Nano-dollars an hour for so many of them."""
+        return None if self.price is None else times * self.units * self.price.per_chip_hour
+
+    def unpriced(self, book: PriceBook, posted: int, now: int) -> int:
+        """Seconds from where the ledger has come to now of which nobody knows the price."""
+        if self.price is not None and self.since <= posted:
             return 0
         cuts = book.cuts(self.sku, posted, now)
         return sum(cut.end - cut.start for cut in cuts if cut.price is None)
 
     def tail(self, book: PriceBook, start: int, posted: int, now: int) -> int:
         """Nano-dollars from where the ledger has come to now: R(F(now)) - R(F(posted))."""
-        if self.price is not None and self.price.effective_from <= start:
-            rate = self.chips * self.price.per_chip_hour
+        if self.price is not None and self.since <= start:
+            rate = self.units * self.price.per_chip_hour
             return half_even(rate * (now - start), HOUR) - half_even(rate * (posted - start), HOUR)
         total = until_posted = 0
         for cut in book.cuts(self.sku, start, now):
-            rate = 0 if cut.price is None else self.chips * cut.price.per_chip_hour
+            rate = 0 if cut.price is None else self.units * cut.price.per_chip_hour
             total += rate * (cut.end - cut.start)
             until_posted += rate * max(0, min(cut.end, posted) - cut.start)
         return half_even(total, HOUR) - half_even(until_posted, HOUR)
@@ -210,7 +246,8 @@ def _compiled(
 
 def price_key(node: Node) -> str:
     """All that the price of a node depends on, in one text, so that a page reads one column; of
-    several slices, what one of them does, and how many there are.
+    several slices, what one of them does, and how many there are. What is empty at its end is left
+    out.
 
     Empty once the node has ended: it costs nothing more.
     """
@@ -219,8 +256,10 @@ def price_key(node: Node) -> str:
     spec = node.spec
     single = "1" if spec.hosts == spec.slices else "0"
     sku = (spec.generation, spec.provisioning_model, region_of(node.zone), single)
-    many = (spec.slices,) if spec.slices > 1 else ()
-    return "|".join(map(str, (*sku, spec.chips // spec.slices, *many)))
+    slices = str(spec.slices) if spec.slices > 1 else ""
+    vm = ("", "") if spec.vm is None else (spec.vm.machine_type, spec.vm.provisioning_model)
+    parts = (*sku, spec.chips // spec.slices, slices, pool_for(spec, node.zone), *vm)
+    return "|".join(map(str, parts)).rstrip("|")
 
 
 def _tails(text: str) -> Iterable[tuple[int, int]]:

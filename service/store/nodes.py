@@ -24,6 +24,7 @@ from service.domain.errors import Conflict, NotFound, StaleVersion
 from service.domain.metering import WHOLE, Usage
 from service.domain.node import Asked, Endpoint, Node, NodeSpec, Slice
 from service.domain.nodeview import FORMAT, view_of
+from service.domain.pricing import RESERVED
 from service.store.attributions import Attributions
 from service.store.listing import price_key
 from service.store.placements import Placements
@@ -139,6 +140,11 @@ class Nodes:
             for row in self._connection.execute(statement).mappings():
                 found[row["id"]] = _read(row)
         return found
+
+    def reserved(self) -> Sequence[Node]:
+        """The live nodes on reserved capacity."""
+        statement = select(*_COLUMNS).where(nodes.c.model == RESERVED, nodes.c.ended_at.is_(None))
+        return [_read(row) for row in self._connection.execute(statement).mappings()]
 
     def open_in(self, project: str) -> Sequence[Known]:
         """The nodes of a project that have been sent to the cloud and have not ended."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from service.domain.discount import standing
-from service.domain.pricing import PriceBook, embedded_prices
+from service.domain.pricelist import embedded_prices
+from service.domain.pricing import PriceBook
 from service.store.prices import Prices
 
 
@@ -17,8 +18,8 @@ class HasPrices(Protocol):
 
 
 class PriceShelf:
-    """Keeps the book between uses; prices and discounts are only ever added, so how many there are
-    tells its age."""
+    """Keeps the book between uses; prices, discounts and reservations are only ever added (and the
+    last withdrawn once), so how many there are tells its age."""
 
     def __init__(self) -> None:
         self.last = PriceBook(())
@@ -26,15 +27,15 @@ class PriceShelf:
         self._kept = -1, self.last
 
     def book(self, unit: HasPrices) -> PriceBook:
-        """The book, made anew when a price or a discount was added."""
+        """The book, made anew when something was added."""
         return self.at(unit.prices.count(), unit.prices)
 
     def at(self, count: int, prices: Prices) -> PriceBook:
-        """The book for callers who already know how many of both there are."""
+        """The book for callers who already know how many of all there are."""
         known, book = self._kept
         if count != known:
             entered = (*embedded_prices(), *prices.all())
-            book = PriceBook(entered, standing(prices.discounts()))
+            book = PriceBook(entered, standing(prices.discounts()), prices.purchases())
             self._kept = count, book  # both at once: two threads may make one at the same time
             self.last = book
         return book

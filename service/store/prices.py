@@ -1,5 +1,5 @@
-"""Prices that were entered by hand or by the feed, and discounts; those that ship with the service
-are in the domain's data."""
+"""Prices that were entered by hand or by the feed, discounts, and what was bought; the prices that
+ship with the service are in the domain's data."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from service.domain.discount import Discount
 from service.domain.pricing import Price
-from service.store.tables import discounts, prices
+from service.domain.purchase import Purchase
+from service.store.tables import discounts, prices, reservations
 
 AGE = (
     select(func.count()).select_from(prices).scalar_subquery()
     + select(func.count()).select_from(discounts).scalar_subquery()
+    + select(func.count()).select_from(reservations).scalar_subquery()
+    + select(func.count(reservations.c.withdrawn_at)).scalar_subquery()
 )
-"""How many rows there are: as none is ever changed, a new number means a new book."""
+"""How many rows there are, those that were withdrawn counted twice: as none is changed in any other
+way, a new number means a new book."""
 
 _DISCOUNTS = select(*(discounts.c[field.name] for field in fields(Discount))).order_by(
     discounts.c.number
@@ -53,6 +57,14 @@ class Prices:
         """Every row about discounts, in the order in which they were written."""
         return [Discount(**row) for row in self._connection.execute(_DISCOUNTS).mappings()]
 
+    def purchases(self) -> Sequence[Purchase]:
+        """The reservations that stand."""
+        names = ("id", "name", "project", "zone", "generation", "start_at", "end_at")
+        statement = select(*(reservations.c[name] for name in names)).where(
+            reservations.c.withdrawn_at.is_(None)
+        )
+        return [Purchase(*row) for row in self._connection.execute(statement)]
+
     def count(self) -> int:
-        """How many rows there are of both; see `AGE`."""
+        """How many rows there are of all; see `AGE`."""
         return int(self._connection.execute(select(AGE)).scalar_one())

@@ -31,6 +31,7 @@ from service.store.orphans import Orphans
 from service.store.placements import Placements
 from service.store.prices import Prices
 from service.store.quotas import Quotas
+from service.store.reservations import Reservations
 from service.store.statements import Statements
 from service.store.trouble import told_apart
 from service.store.usage import Usages
@@ -56,6 +57,7 @@ class Unit:
         self.forecasts = Forecasts(connection)
         self.statements = Statements(connection)
         self.prices = Prices(connection)
+        self.reservations = Reservations(connection)
         self.events = Events(connection)
         self.idempotency_keys = IdempotencyKeys(connection)
         self.leases = Leases(connection)

@@ -9,7 +9,8 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, func, insert, literal_column, or_, select, update
 
 from service.domain.metering import WHOLE, Evidence, Usage
-from service.domain.pricing import Sku
+from service.domain.pricing import RESERVED, Sku
+from service.domain.purchase import pool_of
 from service.domain.window import Window
 from service.store.tables import usage
 
@@ -19,6 +20,10 @@ _RUNNING = (
     .where(usage.c.node_id == bindparam("node"), usage.c.end_at.is_(None))
     .where(usage.c.slice == bindparam("slice"))
 )
+
+
+_BOUGHT = usage.c.start_evidence == literal_column("'purchase'")
+"""Spelled out: SQLite uses a partial index only where the query says the same words."""
 
 
 class Usages:
@@ -69,11 +74,13 @@ class Usages:
         return [_read(row) for row in self._connection.execute(_OF_NODE, {"node": node_id})]
 
     def to_post(self, project: str, closed_hour: int, limit: int) -> Sequence[Usage]:
-        """Intervals of which the ledger does not say all that it should by `closed_hour`."""
+        """Intervals of nodes of which the ledger does not say all that it should by
+        `closed_hour`."""
         statement = (
             select(usage)
             .where(
                 usage.c.project == project,
+                usage.c.start_evidence != Evidence.PURCHASE,
                 or_(
                     usage.c.dirty,
                     (usage.c.end_at.is_(None) & (usage.c.posted_until < closed_hour)),
@@ -84,13 +91,55 @@ class Usages:
         )
         return [_read(row) for row in self._connection.execute(statement)]
 
+    def purchases_to_post(self, project: str, closed_hour: int) -> Sequence[Usage]:
+        """Reservations of which the ledger does not say all that it should by `closed_hour`."""
+        behind = (usage.c.posted_until < closed_hour) & (usage.c.posted_until < usage.c.end_at)
+        statement = (
+            select(usage)
+            .where(_BOUGHT, usage.c.project == project, or_(usage.c.dirty, behind))
+            .order_by(usage.c.start_at, usage.c.id)
+        )
+        return [_read(row) for row in self._connection.execute(statement)]
+
+    def purchases(self, after: int) -> Sequence[Usage]:
+        """Reservations that are not over at that instant, or have not begun by then."""
+        statement = select(usage).where(_BOUGHT, usage.c.end_at > after)
+        return [_read(row) for row in self._connection.execute(statement)]
+
+    def purchase(self, reservation_id: str) -> Usage:
+        """The interval of a reservation."""
+        statement = select(usage).where(_BOUGHT, usage.c.node_id == reservation_id)
+        return _read(self._connection.execute(statement).one())
+
+    def reserved(self, start: int, end: int) -> Sequence[Usage]:
+        """Intervals of nodes on reserved capacity that have seconds in [start, end)."""
+        statement = select(usage).where(
+            usage.c.model == literal_column("'reserved'"),
+            usage.c.start_evidence != Evidence.PURCHASE,
+            usage.c.start_at < end,
+            or_(usage.c.end_at.is_(None), usage.c.end_at > start),
+        )
+        return [_read(row) for row in self._connection.execute(statement)]
+
     def reconsider(self, generation: str, since: int) -> None:
-        """Have the ledger of everything of a generation that ran since then be looked at anew: a
-        price has become known, and posting only what differs is safe."""
+        """Have the ledger of everything of a generation, or of a machine type, that ran since then
+        be looked at anew: a price has become known, and posting only what differs is safe."""
         self._connection.execute(
             update(usage)
-            .where(usage.c.generation == generation)
+            .where(or_(usage.c.generation == generation, usage.c.vm == generation))
             .where(or_(usage.c.end_at.is_(None), usage.c.end_at > since))
+            .values(dirty=True)
+        )
+
+    def reconsider_reserved(self, project: str, zone: str, start: int, end: int) -> None:
+        """The same for what ran on reserved capacity in a zone in [start, end): what was bought
+        there has become known."""
+        self._connection.execute(
+            update(usage)
+            .where(usage.c.model == literal_column("'reserved'"))
+            .where(usage.c.start_evidence != Evidence.PURCHASE)
+            .where(usage.c.project == project, usage.c.zone == zone, usage.c.start_at < end)
+            .where(or_(usage.c.end_at.is_(None), usage.c.end_at > start))
             .values(dirty=True)
         )
 
@@ -162,6 +211,9 @@ def _row(interval: Usage) -> dict[str, Any]:
         "unpriced_seconds": interval.unpriced_seconds,
         "dirty": interval.dirty,
         "slice": interval.slice,
+        "reservation": interval.sku.pool.rpartition("/")[2],
+        "vm": interval.vm,
+        "vm_model": interval.vm_model,
     }
 
 
@@ -173,7 +225,7 @@ def _read(row: Any) -> Usage:
         zone=row.zone,
         accelerator_type=row.accelerator_type,
         chips=row.chips,
-        sku=Sku(row.generation, row.model, row.region, row.single_device),
+        sku=Sku(row.generation, row.model, row.region, row.single_device, _pool(row)),
         start=row.start_at,
         start_hi=row.start_hi,
         start_evidence=Evidence(row.start_evidence),
@@ -185,4 +237,12 @@ def _read(row: Any) -> Usage:
         unpriced_seconds=row.unpriced_seconds,
         dirty=row.dirty,
         slice=row.slice,
+        vm=row.vm,
+        vm_model=row.vm_model,
     )
+
+
+def _pool(row: Any) -> str:
+    if row.model != RESERVED:
+        return ""
+    return pool_of(row.project, row.zone, row.reservation)

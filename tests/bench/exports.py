@@ -15,7 +15,7 @@ from service.application.exports import ExportService
 from service.domain.clock import HOUR, rfc3339
 from service.domain.focus import Account, Version
 from service.domain.names import new_id
-from service.domain.pricing import embedded_prices
+from service.domain.pricelist import embedded_prices
 from service.store import tables
 from service.store.engine import make_engine
 from service.store.pricebook import PriceShelf

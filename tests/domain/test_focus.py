@@ -18,7 +18,8 @@ from service.domain.discount import Discount
 from service.domain.focus import Account, Version, columns, sku_of
 from service.domain.money import NANOS, half_even
 from service.domain.node import ProvisioningModel
-from service.domain.pricing import discounted, embedded_prices
+from service.domain.pricelist import embedded_prices
+from service.domain.pricing import discounted
 from service.domain.regions import region_name
 from tests import factories
 from tests.charges import charge, focus, only, read, resource, tags

@@ -9,8 +9,10 @@ from service.domain.node import NodeState
 from service.domain.rules import (
     billable_states,
     billing_rules,
+    calendar_days,
     free_if_preempted_within,
     in_force,
+    vm_is_charged_with_its_tpu,
 )
 from tests.hands import NOON
 
@@ -19,6 +21,8 @@ def test_every_rule_says_since_when_it_holds_and_where_it_is_written():
     assert {rule.rule for rule in billing_rules()} == {
         "billable_states",
         "free_if_preempted_within_seconds",
+        "calendar_reservation_days",
+        "legacy_vm_line",
     }
     assert all(rule.source and 0 < rule.effective_from < NOON for rule in billing_rules())
 
@@ -31,3 +35,11 @@ def test_only_the_seconds_of_a_ready_node_cost_money():
 def test_a_rule_holds_from_its_date_on_and_the_oldest_before(instant):
     assert free_if_preempted_within(instant) == 60
     assert in_force("billable_states", instant) == "READY"
+
+
+def test_a_reservation_by_the_calendar_is_for_one_to_ninety_days():
+    assert calendar_days(NOON) == (1, 90)
+
+
+def test_the_machine_that_drives_a_legacy_node_is_charged_with_it():
+    assert vm_is_charged_with_its_tpu(NOON)

@@ -44,7 +44,7 @@ def test_the_largest_amounts_keep_every_nano(units):
     posted(units, usage, [entry(usage, amount=huge)])
     with units.reading() as unit:
         assert unit.ledger.of(usage.node_id, 0, 10)[0].amount_nanos == huge
-        assert unit.ledger.posted(usage.id, 0)[slot()].amount == huge
+        assert unit.ledger.posted(usage, 0)[slot()].amount == huge
 
 
 def test_what_is_posted_is_summed_by_hour_and_price(units):
@@ -61,8 +61,8 @@ def test_what_is_posted_is_summed_by_hour_and_price(units):
         ],
     )
     with units.reading() as unit:
-        found = unit.ledger.posted(usage.id, NOON)
-        later = unit.ledger.posted(usage.id, NOON + HOUR)
+        found = unit.ledger.posted(usage, NOON)
+        later = unit.ledger.posted(usage, NOON + HOUR)
     assert found[slot()] == Posted(
         2, 8 * HOUR - 8, LINE - 5, LINE - 5, 1_200_000_000, NOON, NOON + HOUR, first_id=2
     )

@@ -12,8 +12,9 @@ from service.domain.errors import Rejected, StaleVersion
 from service.domain.event import Event
 from service.domain.node import Asked, NodeState
 from service.domain.placement import Outcome, Placement
-from service.domain.pricing import DEVICE_HOUR, Sku, embedded_prices
-from service.store.fleet import FleetCount
+from service.domain.pricelist import embedded_prices
+from service.domain.pricing import DEVICE_HOUR, Sku
+from service.store.fleet import FleetCount, Running
 from service.store.observations import Observation
 from service.store.placements import MOST_RECENT
 from service.store.pricebook import PriceShelf
@@ -222,7 +223,10 @@ def test_what_is_billed_now_is_counted_by_what_is_priced(units):
     spot = replace(sku, model="spot")
     ran(units, stored(units), sku=spot)
     with units.reading() as unit:
-        assert set(unit.fleet.running()) == {(sku, 2, 16), (spot, 1, 8)}
+        assert set(unit.fleet.running()) == {
+            Running(sku, None, 2, 16, 0),
+            Running(spot, None, 1, 8, 0),
+        }
 
 
 def test_a_node_of_several_slices_is_counted_once(units):
@@ -230,8 +234,8 @@ def test_a_node_of_several_slices_is_counted_once(units):
     for number in range(2):
         ran(units, group, slice=number)
     with units.reading() as unit:
-        ((_, nodes, chips),) = unit.fleet.running()
-    assert (nodes, chips) == (1, 32)
+        (found,) = unit.fleet.running()
+    assert (found.nodes, found.chips) == (1, 32)
 
 
 def test_deletions_that_do_not_end_come_oldest_first_with_how_many_there_are(units):

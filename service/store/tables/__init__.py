@@ -26,6 +26,7 @@ from service.store.tables.fleet import (
     quotas,
 )
 from service.store.tables.limits import alerts, budgets, holds, notifications, refusals
+from service.store.tables.purchases import reservations
 from service.store.tables.schema import metadata
 
 __all__ = [
@@ -55,5 +56,6 @@ __all__ = [
     "prices",
     "quotas",
     "refusals",
+    "reservations",
     "usage",
 ]

@@ -1,4 +1,4 @@
-"""Usage, what it costs, and whose it is."""
+"""Usage, what it costs, and whose it is. `node_id` is that of a node or of a reservation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ usage = Table(
     "usage",
     metadata,
     Column("id", Text, primary_key=True),
-    Column("node_id", Text, ForeignKey("nodes.id"), nullable=False),
+    Column("node_id", Text, nullable=False),
     Column("project", Text, nullable=False),
     Column("zone", Text, nullable=False),
     Column("region", Text, nullable=False),
@@ -41,6 +41,9 @@ usage = Table(
     Column("unpriced_seconds", BigInteger, nullable=False),
     Column("dirty", Boolean, nullable=False),
     Column("slice", Integer, nullable=False, server_default="-1"),
+    Column("reservation", Text, nullable=False, server_default=text("''")),
+    Column("vm", Text, nullable=False, server_default=text("''")),
+    Column("vm_model", Text, nullable=False, server_default=text("''")),
     CheckConstraint("end_at IS NULL OR end_at >= start_at", name="ends_after_start"),
     Index(None, "node_id", "start_at"),
     Index(None, "end_at"),
@@ -64,6 +67,18 @@ usage = Table(
         "start_at",
         sqlite_where=text("start_hi > start_at OR end_lo < end_at"),
         postgresql_where=text("start_hi > start_at OR end_lo < end_at"),
+    ),
+    Index(
+        "ix_usage_purchases",
+        "end_at",
+        sqlite_where=text("start_evidence = 'purchase'"),
+        postgresql_where=text("start_evidence = 'purchase'"),
+    ),
+    Index(
+        "ix_usage_reserved",
+        "start_at",
+        sqlite_where=text("model = 'reserved'"),
+        postgresql_where=text("model = 'reserved'"),
     ),
     Index(
         "ix_usage_dirty",
@@ -92,7 +107,7 @@ beliefs = Table(
 attributions = Table(
     "attributions",
     metadata,
-    Column("node_id", Text, ForeignKey("nodes.id"), primary_key=True),
+    Column("node_id", Text, primary_key=True),
     Column("since", BigInteger, primary_key=True),
     Column("owner", Text, nullable=False),
     Column("team", Text, nullable=False),
@@ -137,9 +152,18 @@ ledger = Table(
     Column("list_price_nanos", BigInteger),
     Column("list_nanos", BigInteger),
     Column("corrects_id", BigInteger),
+    Column("vm_seconds", BigInteger, nullable=False, server_default="0"),
+    Column("reservation_id", Text),
     Index(None, "usage_id", "hour"),
     Index(None, "node_id", "hour"),
     Index("ix_ledger_hour", "hour"),
+    Index(
+        "ix_ledger_reservation_id_hour",
+        "reservation_id",
+        "hour",
+        sqlite_where=text("reservation_id IS NOT NULL"),
+        postgresql_where=text("reservation_id IS NOT NULL"),
+    ),
     Index(
         "ix_ledger_period",
         "period",

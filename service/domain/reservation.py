@@ -1,0 +1,134 @@
+"""A reservation by the calendar: chips in one zone, paid for from its first second to its last,
+whether anything runs on them or not (reference/pricing.md section 2). Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from service.domain import catalog
+from service.domain.clock import DAY, rfc3339
+from service.domain.errors import Conflict, Rejected
+from service.domain.metering import Evidence, Usage
+from service.domain.names import check_labels
+from service.domain.pricing import RESERVED, Sku
+from service.domain.purchase import Purchase, pool_of
+from service.domain.reasons import NODE_GENERATIONS
+from service.domain.rules import calendar_days
+from service.domain.zones import region_of
+
+MAX_CHIPS = 100_000
+"""No reservation is larger than the largest slice of any generation, many times over."""
+
+_NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """What was bought, as its buyer wrote it down: Google has no way to ask it of the TPU API.
+
+    `chips` of one `generation` in a `zone` are paid for in the whole UTC seconds [start, end).
+    `name` is that of the reservation at Google, which a node names to be taken from it. A record
+    that was wrong is withdrawn with a `reason`; what it had charged is taken back, never erased.
+    """
+
+    id: str
+    name: str
+    project: str
+    zone: str
+    generation: str
+    chips: int
+    start: int
+    end: int
+    owner: str = ""
+    team: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    recorded_at: int = 0
+    recorded_by: str = ""
+    withdrawn_at: int | None = None
+    reason: str = ""
+
+    @property
+    def purchase(self) -> Purchase:
+        """What the price book has to know of it."""
+        return Purchase(
+            self.id, self.name, self.project, self.zone, self.generation, self.start, self.end
+        )
+
+    def is_running(self, now: int) -> bool:
+        """Whether it is being paid for now."""
+        return self.withdrawn_at is None and self.start <= now < self.end
+
+
+def check(wanted: Reservation, others: Iterable[Reservation]) -> None:
+    """Refuse what cannot have been bought. `others` are those that stand.
+
+    Raises Rejected with the field, or Conflict where the name is taken at that time.
+    """
+    if not _NAME.fullmatch(wanted.name):
+        raise Rejected(f"{wanted.name[:80]!r} is not the name of a reservation", field="name")
+    check_labels(wanted.labels)
+    _check_place(wanted)
+    shortest, longest = (days * DAY for days in calendar_days(wanted.start))
+    if not 0 < wanted.chips <= MAX_CHIPS:
+        raise Rejected(f"a reservation has 1 to {MAX_CHIPS:,} chips", field="chips")
+    if not shortest <= wanted.end - wanted.start <= longest:
+        raise Rejected(
+            f"a reservation by the calendar lasts {shortest // DAY} to {longest // DAY} days, not"
+            f" from {rfc3339(wanted.start)} to {rfc3339(wanted.end)}",
+            field="ends_at",
+        )
+    for other in others:
+        same = (other.project, other.zone, other.name) == (wanted.project, wanted.zone, wanted.name)
+        if same and other.start < wanted.end and wanted.start < other.end:
+            raise Conflict(
+                f"{other.name!r} is written down for {wanted.zone} from {rfc3339(other.start)} to"
+                f" {rfc3339(other.end)} already; withdraw that first if it is wrong",
+                reservation_id=other.id,
+            )
+
+
+def _check_place(wanted: Reservation) -> None:
+    there = sorted({one.generation for one in catalog.load().offers if one.zone == wanted.zone})
+    if not there:
+        raise Rejected(f"no zone is called {wanted.zone[:80]!r}", field="zone")
+    if wanted.generation not in there:
+        raise Rejected(
+            f"{wanted.zone} has {' and '.join(there)}, not {wanted.generation[:80]}",
+            field="generation",
+            generations=there,
+        )
+    if wanted.generation in NODE_GENERATIONS:
+        raise Rejected(
+            f"{wanted.generation} is not sold by the calendar: Google sells v5e and later so",
+            field="generation",
+        )
+
+
+def usage_of(one: Reservation, usage_id: str) -> Usage:
+    """All of it as an interval to charge: both ends are known, by what was bought."""
+    return Usage(
+        id=usage_id,
+        node_id=one.id,
+        project=one.project,
+        zone=one.zone,
+        accelerator_type=one.generation,
+        chips=one.chips,
+        sku=Sku(
+            one.generation,
+            RESERVED,
+            region_of(one.zone),
+            pool=pool_of(one.project, one.zone, one.name),
+        ),
+        start=one.start,
+        start_hi=one.start,
+        start_evidence=Evidence.PURCHASE,
+        end=one.end,
+        end_lo=one.end,
+        end_evidence=Evidence.PURCHASE,
+        free="" if one.withdrawn_at is None else f"withdrawn: {one.reason}",
+        posted_until=one.start,
+        dirty=True,
+    )
