@@ -13,12 +13,16 @@ from service.api.problems import Kind, problem
 PUBLIC = frozenset({"/healthz", "/readyz"})
 """What probes ask; neither says anything of the fleet."""
 
+_READING = frozenset({"GET", "HEAD"})
+
 UNAUTHORIZED = Kind(401, "unauthorized", "Who are you?")
 
 
 class Auth:
-    """`Authorization: Bearer <token>` everywhere; outside /v1 also HTTP Basic with the token as the
-    password, so that a browser can open the dashboard. Never a cookie, never a query parameter."""
+    """`Authorization: Bearer <token>` everywhere; outside /v1, and for what only reads, also HTTP
+    Basic with the token as the password, so that a browser can open the dashboard and the files it
+    links to. A browser sends that unasked, also for a page of somebody else's: so nothing in /v1
+    can be changed by it. Never a cookie, never a query parameter."""
 
     def __init__(self, app: ASGIApp, *, token: str) -> None:
         self._app = app
@@ -50,7 +54,7 @@ def _told(scope: Scope, scheme: bytes, secret: bytes) -> bytes:
     """The token that the header holds; empty when it holds none."""
     if scheme == b"bearer":
         return secret.strip()
-    if scheme != b"basic" or _is_api(scope):
+    if scheme != b"basic" or (_is_api(scope) and scope.get("method") not in _READING):
         return b""
     try:
         return b64decode(secret.strip(), validate=True).partition(b":")[2]

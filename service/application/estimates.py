@@ -106,12 +106,19 @@ class EstimateService:
     """Looks prices up for every place that a wish allows."""
 
     def __init__(
-        self, units: Units, prices: PriceShelf, clock: Clock, shares: Shares | None = None
+        self,
+        units: Units,
+        prices: PriceShelf,
+        clock: Clock,
+        shares: Shares | None = None,
+        project: str = "",
     ) -> None:
+        """`project` is that of callers who name none; its reservations are looked at."""
         self._units = units
         self._prices = prices
         self._clock = clock
         self._shares = shares
+        self._project = project
 
     def estimate(
         self,
@@ -137,7 +144,8 @@ class EstimateService:
             for one in models
             if one is not ProvisioningModel.FLEX_START or zone in flexible
         ]
-        found = tuple(offers(accelerator, places, self._book(), now, seconds))
+        project = caller.project if caller and caller.project else self._project
+        found = tuple(offers(accelerator, places, self._book(), now, seconds, project))
         return Estimate(accelerator, seconds, found, now, self._of_budgets(caller, found))
 
     def plan(self, need: Need, terms: Terms) -> Plan:
@@ -157,7 +165,7 @@ class EstimateService:
             need,
             known.served(terms.generation),
             known.generations,
-            partial(_cheapest, self._book(), terms, now),
+            partial(_cheapest, self._book(), terms, now, self._project),
         )
         return Plan(need, tuple(options), now)
 
@@ -173,7 +181,12 @@ class EstimateService:
 
 
 def _cheapest(
-    book: PriceBook, terms: Terms, now: int, accelerator: AcceleratorType, seconds: int
+    book: PriceBook,
+    terms: Terms,
+    now: int,
+    project: str,
+    accelerator: AcceleratorType,
+    seconds: int,
 ) -> list[Offer]:
     """For each model its cheapest offer of a type, where it is sold that way for so long."""
     models = _PLANNED if terms.model is None else (terms.model,)
@@ -182,7 +195,7 @@ def _cheapest(
     for model in models:
         zones = _sold_in(accelerator, model, seconds)
         places = [(zone, str(model)) for zone in zones if within is None or zone in within]
-        found += offers(accelerator, places, book, now, seconds)[:1]
+        found += offers(accelerator, places, book, now, seconds, project)[:1]
     return found
 
 

@@ -8,14 +8,16 @@ from dataclasses import dataclass, replace
 from service.application import holds, quotas
 from service.application.nodecost import NodeCost, cost_of
 from service.domain import alternatives, catalog, reimaging, tiers
+from service.domain.accelerators import AcceleratorType
 from service.domain.attribution import Reattribution, difference, reattributed
 from service.domain.clock import Clock
 from service.domain.connection import Connection, connection_to
 from service.domain.errors import Conflict, Rejected, StaleVersion
 from service.domain.estimate import hourly, sku_of
 from service.domain.event import Event
-from service.domain.node import Asked, Node
+from service.domain.node import Asked, Node, ProvisioningModel
 from service.domain.pricing import PriceBook
+from service.domain.purchase import pool_of
 from service.domain.reimaging import Software
 from service.domain.request import first_events, requested
 from service.domain.wish import Understood, Wish
@@ -276,9 +278,13 @@ _SENTENCES = {
 
 def _rate(wanted: Wish, book: PriceBook, now: int) -> alternatives.Rate:
     model = wanted.provisioning_model
-    return lambda accelerator, zone: hourly(
-        accelerator.chips, book.at(sku_of(accelerator, model, zone), now)
-    )
+    reserved = model == ProvisioningModel.RESERVED
+
+    def rate(accelerator: AcceleratorType, zone: str) -> int | None:
+        pool = pool_of(wanted.project, zone, wanted.reservation) if reserved else ""
+        return hourly(accelerator.chips, book.at(sku_of(accelerator, model, zone, pool), now))
+
+    return rate
 
 
 def _check_version(node: Node, version: int | None) -> None:

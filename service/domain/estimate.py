@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from service.domain.accelerators import AcceleratorType
 from service.domain.clock import HOUR
 from service.domain.money import half_even
-from service.domain.pricing import Price, PriceBook, Sku
+from service.domain.pricing import RESERVED, Price, PriceBook, Sku
+from service.domain.purchase import pool_of
 from service.domain.zones import region_of
 
 
@@ -40,11 +41,14 @@ def offers(
     book: PriceBook,
     now: int,
     seconds: int,
+    project: str = "",
 ) -> list[Offer]:
-    """The (zone, model) places with what they would cost, cheapest first, the unpriced last."""
+    """The (zone, model) places with what they would cost, cheapest first, the unpriced last. What
+    is reserved is looked for in the reservations of `project`."""
     found = []
     for zone, model in places:
-        price = book.at(sku_of(accelerator, model, zone), now)
+        pool = pool_of(project, zone) if model == RESERVED else ""
+        price = book.at(sku_of(accelerator, model, zone, pool), now)
         rate = hourly(accelerator.chips, price)
         cost = None if rate is None else half_even(rate * seconds, HOUR)
         found.append(Offer(zone, model, price, rate, cost))

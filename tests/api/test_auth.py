@@ -55,9 +55,12 @@ def test_what_is_nowhere_is_refused_as_well(guarded):
         (None, 401),
     ],
 )
-def test_the_api_takes_the_bearer_token_and_nothing_else(guarded, given, status):
+def test_what_changes_something_takes_the_bearer_token_and_nothing_else(guarded, given, status):
+    """A browser sends a password unasked, also when a page of somebody else's made it ask."""
     headers = [] if given is None else [("Authorization", given.encode("latin-1"))]
-    answer = guarded.get("/v1/nodes", headers=headers)
+    answer = guarded.post(
+        "/v1/estimates", json={"accelerator_type": "v5litepod-8"}, headers=headers
+    )
     assert answer.status_code == status
     if status == 401:
         assert answer.headers["www-authenticate"] == 'Bearer realm="tpu-steward"'
@@ -78,11 +81,13 @@ def test_the_api_takes_the_bearer_token_and_nothing_else(guarded, given, status)
         ("Basic ", 401),
     ],
 )
-def test_a_browser_may_send_it_as_a_password_outside_the_api(guarded, given, status):
-    answer = guarded.get("/metrics", headers={"Authorization": given})
+@pytest.mark.parametrize("path", ["/metrics", "/v1/costs?format=csv"])
+def test_a_browser_may_send_it_as_a_password_where_it_only_reads(guarded, path, given, status):
+    answer = guarded.get(path, headers={"Authorization": given})
     assert answer.status_code == status
     if status == 401:
-        assert answer.headers["www-authenticate"] == 'Basic realm="tpu-steward"'
+        scheme = "Bearer" if path.startswith("/v1") else "Basic"
+        assert answer.headers["www-authenticate"] == f'{scheme} realm="tpu-steward"'
 
 
 def test_the_token_is_never_taken_from_the_address_or_a_cookie(guarded):

@@ -9,14 +9,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from service.domain.attribution import Attribution
 from service.domain.clock import HOUR
+from service.domain.discount import Discount
 from service.domain.errors import NotFound, Rejected
-from service.domain.metering import Evidence, Meter
+from service.domain.lines import meters
+from service.domain.metering import Evidence
 from service.domain.money import usd
 from service.domain.names import new_id
-from service.domain.node import Endpoint, IdlePolicy, NodeState, ProvisioningModel
+from service.domain.node import Endpoint, IdlePolicy, NodeState, ProvisioningModel, UserVm
 from service.domain.placement import Placement
 from service.domain.pricing import PriceBook
+from service.domain.reservation import Reservation, usage_of
+from service.domain.usage import pool_for
 from service.store.listing import Filter
 from tests import factories
 from tests.hands import NOON
@@ -222,6 +227,13 @@ def test_the_cost_grows_by_the_second(units):
     assert costs == ["0.000000000", "0.000000000", "0.002666667", "9.600000000"]
 
 
+INSTANTS = st.integers(NOON - HOUR, NOON + 9 * HOUR)
+SERIES = {
+    ProvisioningModel.ON_DEMAND: "on_demand",
+    ProvisioningModel.SPOT: "spot",
+    ProvisioningModel.PREEMPTIBLE: "spot",
+    ProvisioningModel.RESERVED: "reserved",
+}
 CHANGES = st.lists(
     st.tuples(
         st.integers(NOON - HOUR, NOON + 9 * HOUR),
@@ -244,39 +256,71 @@ CHANGES = st.lists(
     start=st.integers(0, 5_000),
     ticks=st.lists(st.integers(0, 5 * HOUR), max_size=2),
     waited=st.integers(0, 4 * HOUR),
-    model=st.sampled_from(list(ProvisioningModel)[:3]),
+    model=st.sampled_from(list(ProvisioningModel)[:4]),
+    half=st.tuples(INSTANTS, INSTANTS),
+    reserved=st.tuples(INSTANTS, INSTANTS),
+    vm=st.sampled_from([None, UserVm("n1-standard-8")]),
 )
 def test_the_cost_that_is_shown_is_what_the_meter_says_at_any_instant(
-    units, changes, earlier, start, ticks, waited, model
+    units, changes, earlier, start, ticks, waited, model, half, reserved, vm
 ):
-    """Whatever was posted by then, and wherever a price changed in between."""
-    series = "spot" if model is not ProvisioningModel.ON_DEMAND else "on_demand"
+    """Whatever was posted by then, and wherever a price changed, a discount or a reservation began
+    or ended in between."""
     book = PriceBook(
-        factories.price(nanos, at, id=f"{region}/{at}", region=region, model=series)
-        for at, nanos, region in changes
+        [
+            *(
+                factories.price(nanos, at, id=f"{region}/{at}", region=region, model=SERIES[model])
+                for at, nanos, region in changes
+            ),
+            factories.price(7, NOON, id="vm", generation="n1-standard-8", unit="vm_hour"),
+            factories.price(3_600, id="calendar", model="calendar"),
+        ],
+        [Discount("half", "", "", 500_000, min(half), max(half), "a test")],
+        [bought(units, *sorted(reserved)).purchase] if max(reserved) > min(reserved) else [],
     )
-    node = stored(units, provisioning_model=model)
-    sku = replace(factories.usage().sku, model=model)
+    node = stored(units, provisioning_model=model, vm=vm)
+    sku = replace(factories.usage().sku, model=model, pool=pool_for(node.spec, node.zone))
+    driver = {"vm": "n1-standard-8", "vm_model": "on_demand"} if vm else {}
     began = NOON + 5_000 + start
     over = ran(
         units,
         node,
+        **driver,
         sku=sku,
         end=NOON + earlier,
         end_lo=NOON + earlier,
         end_evidence=Evidence.OBSERVED,
         dirty=True,
     )
-    running = ran(units, node, sku=sku, start=began)
+    running = ran(units, node, **driver, sku=sku, start=began)
     metered(units, over, book, NOON + 5_000)
     for tick in sorted([0, *ticks]):
         now = began + tick
         running = metered(units, running, book, now)
     now += waited
-    meters = [Meter(over, book, now), Meter(running, book, now)]
+    found = list(meters([over, running], book, now))
     document = shown(units, node, book, now)
-    assert document["cost"] == usd(sum(meter.total() for meter in meters))
-    assert document["unpriced_seconds"] == sum(meter.unpriced_seconds() for meter in meters)
+    assert document["cost"] == usd(sum(meter.total() for meter in found))
+    assert document["unpriced_seconds"] == sum(meter.unpriced_seconds() for meter in found)
+
+
+def bought(units, start, end):
+    """A reservation that is in the books, from one instant to another."""
+    one = Reservation(new_id(), "autumn", "lab", factories.ZONE, "v5e", 64, start, end)
+    with units() as unit:
+        unit.reservations.add(one)
+        unit.attributions.add(Attribution(one.id), start)
+        unit.usage.save(usage_of(one, new_id()))
+    return one
+
+
+def test_a_node_with_a_machine_costs_both_an_hour_or_nobody_knows_what(units):
+    node = stored(units, vm=UserVm("n1-standard-8"))
+    vm = factories.price(7, generation="n1-standard-8", unit="vm_hour", id="vm")
+    both = PriceBook([factories.price(), vm])
+    assert shown(units, node, both)["hourly_cost"] == "9.600000007"
+    assert shown(units, node, BOOK)["hourly_cost"] is None
+    assert shown(units, node, PriceBook([vm]))["hourly_cost"] is None
 
 
 def test_posting_an_earlier_interval_again_leaves_the_running_one_as_it_is(units):
