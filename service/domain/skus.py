@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from service.domain.money import NANOS
 from service.domain.pricing import (
+    CALENDAR,
     CHIP_HOUR,
     CHIPS_PER_DEVICE,
     DEVICE_HOUR,
@@ -117,6 +118,16 @@ _KINDS = (
         "flex_start",
         "OnDemand",
     ),
+    _Kind(
+        re.compile(rf"Reserved {_one_of(_FAMILIES)} in .+ in Calendar Mode"),
+        CALENDAR,
+        "OnDemand",
+    ),
+    _Kind(
+        re.compile(rf"Reserved {_one_of(_SHORT)} TPU in .+ in Calendar Mode"),
+        CALENDAR,
+        "OnDemand",
+    ),
 )
 _LEGACY = re.compile(
     r"(?P<before>Preemptible )?T(?:PU|pu)-(?P<generation>v[234])(?P<pod> Pod)?"
@@ -127,7 +138,6 @@ is OnDemand. A device is eight cores, four chips; so is what a pod is priced by.
 
 _LOOK_ALIKES = (
     (re.compile(r"Commitment v[0-9]+: .*"), "a commitment, paid whether it is used or not"),
-    (re.compile(r"Reserved .* in Calendar Mode"), "a reservation by the calendar"),
     (re.compile(r"Capacity Optimized .*"), "capacity optimized"),
 )
 

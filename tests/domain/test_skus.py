@@ -70,6 +70,9 @@ def quote_of(one: SkuFacts) -> Quote:
         ("DWS Defined Duration V5e running in Las Vegas", "OnDemand", "v5e", "flex_start"),
         ("DWS Defined Duration V6e running in Columbus", "OnDemand", "v6e", "flex_start"),
         ("DWS Defined Duration TPU7x running in Americas", "OnDemand", "v7", "flex_start"),
+        ("Reserved TpuV5p in Delhi in Calendar Mode", "OnDemand", "v5p", "calendar"),
+        ("Reserved V6e TPU in Columbus in Calendar Mode", "OnDemand", "v6e", "calendar"),
+        ("Reserved TPU7x in Americas in Calendar Mode", "OnDemand", "v7", "calendar"),
     ],
 )
 def test_a_description_from_its_first_letter_says_what_is_priced(
@@ -85,8 +88,6 @@ def test_a_description_from_its_first_letter_says_what_is_priced(
     ("description", "said"),
     [
         ("Capacity Optimized TpuV6e running in Columbus", "capacity optimized"),
-        ("Reserved TpuV5p in Delhi in Calendar Mode", "calendar"),
-        ("Reserved V6e TPU in Columbus in Calendar Mode", "calendar"),
         ("Commitment v1: TpuV6e running in Columbus for 1 Year", "commitment"),
         ("Commitment v1: TPU7x running in London for 3 Years", "commitment"),
     ],
@@ -105,6 +106,9 @@ def test_the_same_chip_sold_in_another_way_is_told_apart_and_counted(description
         (facts("A TpuV6e running in Columbus"), "described"),
         (facts("TpuV9 running in Columbus"), "described"),
         (facts("TpuV6e"), "described"),
+        (facts("Reserved TpuV6e running in Columbus"), "described"),
+        (facts("Reserved V6e in Columbus in Calendar Mode"), "described"),
+        (facts("Reserved V6e TPU in Columbus in Calendar Mode", usage_type="Commit1Yr"), "usage"),
         (facts("tpuv6e running in Columbus"), "described"),
         (facts("TpuV6e running in Columbus", usage_type="Preemptible"), "usage type"),
         (facts("TpuV6e running in Columbus", usage_type="Commit1Yr"), "usage type"),

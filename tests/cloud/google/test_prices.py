@@ -59,7 +59,9 @@ def test_the_emulators_whole_list_is_understood(feed: GooglePrices) -> None:
     assert {quote.sku.generation for quote in reading.quotes} == {
         *("v2", "v3", "v4", "v5e", "v5p", "v6e", "v7")
     }
-    assert {quote.sku.model for quote in reading.quotes} == {"on_demand", "spot", "flex_start"}
+    assert {quote.sku.model for quote in reading.quotes} == {
+        *("on_demand", "spot", "flex_start", "calendar")
+    }
 
 
 def test_nothing_but_tpus_is_read(feed: GooglePrices) -> None:
@@ -72,6 +74,8 @@ def test_nothing_but_tpus_is_read(feed: GooglePrices) -> None:
         (Sku("v6e", "on_demand", "us-east5"), 2_700_000_000),
         (COLUMBUS, 1_403_300_000),
         (Sku("v6e", "flex_start", "us-east5"), 1_350_000_000),
+        (Sku("v6e", "calendar", "us-east5"), 1_890_000_000),
+        (Sku("v5p", "calendar", "asia-south2"), 2_940_000_000),
         (Sku("v5p", "on_demand", "europe-west1"), 4_459_455_000),
         (Sku("v7", "on_demand", "us-east1"), 12_000_000_000),
         (Sku("v7", "on_demand", "us-west1"), 12_000_000_000),
