@@ -12,6 +12,7 @@ import structlog
 
 from service.cloud.ports import EVERYWHERE, Inventory, Queue, Sighting, TpuCloud
 from service.controllers.beliefs import Sights, believe, needs_evidence
+from service.controllers.recall import Recall
 from service.controllers.records import Records
 from service.domain.clock import Clock
 from service.domain.errors import NotAllowed
@@ -138,6 +139,7 @@ class InventoryController:
         self._prices = prices
         self._clock = clock
         self._onlookers = tuple(onlookers)
+        self._recall = Recall(units, cloud, prices)
         self.looked_at: dict[str, int] = {}
         self._agreed: dict[Lease, tuple[bytes, Fingerprint]] = {}
 
@@ -150,11 +152,12 @@ class InventoryController:
         shown = inventory.digest + queue.digest
         with self._units.reading() as unit:
             stored = unit.nodes.fingerprint(lease.project)
-        noted, agreed = True, self._agreed.get(lease) == (shown, stored)
+        noted = self._recall.recall(lease, inventory, self._looked_at(lease), self._clock())
+        agreed = self._agreed.get(lease) == (shown, stored)
         if not agreed:
             self._agreed.clear()
             difference = self._compare(inventory, queue, lease)
-            noted = self._note(difference, lease, asked)
+            noted = self._note(difference, lease, asked) and noted
             if difference.none:
                 self._agreed[lease] = shown, stored
         if noted and not inventory.unreachable:
@@ -178,9 +181,7 @@ class InventoryController:
     def _note(self, difference: Difference, lease: Lease, asked: int) -> bool:
         """Write down what differs; answers whether all of it was. What was left out, because
         someone else was faster, counts as not looked at."""
-        now = self._clock()
-        with self._units.reading() as unit:
-            before = max(unit.leases.looked_at(lease.project), self.looked_at.get(lease.project, 0))
+        now, before = self._clock(), self._looked_at(lease)
         looking, records = Looking(now, before, asked=asked), Records(self._cloud)
         changed, noted = iter(difference.changed.items()), True
         while batch := dict(islice(changed, BATCH)):
@@ -190,6 +191,12 @@ class InventoryController:
                 unit.nodes.wake(difference.asleep, now)
                 unit.nodes.last_seen(difference.missing, before)
         return noted
+
+    def _looked_at(self, lease: Lease) -> int:
+        """When the project was last looked at as a whole, by any daemon; 0 before that."""
+        with self._units.reading() as unit:
+            stored = unit.leases.looked_at(lease.project)
+        return max(stored, self.looked_at.get(lease.project, 0))
 
     def _write(self, batch: Batch, records: Records, looking: Looking, lease: Lease) -> bool:
         with self._units.reading() as unit:
