@@ -29,8 +29,9 @@ class Sight:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """The fleet as of now. `burn` is nano-dollars an hour for what is READY and priced; `unpriced`
-    the nodes that are READY at a price nobody knows; `overdue` the deletions that do not end."""
+    """The fleet as of now. `burn` is nano-dollars an hour for what is READY and priced, and for the
+    reservations that are paid whatever runs in them; `unpriced` the nodes that are READY at a price
+    nobody knows; `overdue` the deletions that do not end."""
 
     counts: Sequence[FleetCount]
     ready: int

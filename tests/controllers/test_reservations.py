@@ -8,7 +8,9 @@ from dataclasses import replace
 import pytest
 
 from service.application.budgets import BudgetService
-from service.application.costs import Question
+from service.application.costs import CostService, Question
+from service.application.forecasts import ForecastService
+from service.application.health import HealthService
 from service.application.reservations import ReservationService
 from service.controllers.posting import post, post_unused
 from service.domain.budgets import OnExceeded, Scope
@@ -351,3 +353,43 @@ def test_a_team_that_did_not_buy_it_pays_for_what_it_uses_of_it(buyer, lab):
     with pytest.raises(BudgetExceeded):
         lab.ask(provisioning_model="reserved", ttl_seconds=11 * HOUR)
     lab.ask(provisioning_model="reserved", ttl_seconds=10 * HOUR)
+
+
+# ---- what is to come
+
+
+def ahead(lab):
+    shared = lab.units, PriceShelf(), lab.clock
+    return ForecastService(*shared, CostService(*shared)).forecast({}).basis
+
+
+def test_a_forecast_holds_the_rest_of_it_whatever_runs_in_it(buyer, lab):
+    buyer.record()
+    lab.clock.pass_(HOUR)
+    alone = ahead(lab)
+    buyer.runs(start=lab.clock())
+    buyer.runs(start=lab.clock(), name="autumn", team="nlp")
+    lab.clock.pass_(HOUR)
+    both = ahead(lab)
+    assert (alone.spent, alone.committed) == (64 * CALENDAR, 64 * CALENDAR * 47)
+    assert (both.spent, both.lasting) == (2 * 64 * CALENDAR, ())
+    after = both.window.end - (NOON + 2 * DAY)
+    assert both.committed == 64 * CALENDAR * 46, "the nodes have no price once it is over"
+    assert both.unpriced == 2
+    assert after > 0
+
+
+def test_what_is_planned_is_in_the_forecast_before_it_begins(buyer, lab):
+    buyer.record(start=NOON + DAY, end=NOON + 2 * DAY)
+    assert (ahead(lab).spent, ahead(lab).committed) == (0, 64 * CALENDAR * 24)
+
+
+def test_the_fleet_burns_what_was_bought_whether_it_is_used_or_not(buyer, lab):
+    health = HealthService(lab.units, PriceShelf(), lab.clock, [factories.PROJECT])
+    buyer.record()
+    assert health.fleet().burn == 64 * CALENDAR
+    buyer.runs()
+    fleet = health.fleet()
+    assert (fleet.burn, fleet.ready, fleet.unpriced) == (64 * CALENDAR, 1, 0)
+    lab.clock.pass_(2 * DAY)
+    assert health.fleet().burn == 0
