@@ -23,6 +23,7 @@ from service.application.orphans import OrphanService
 from service.application.prices import PriceService
 from service.application.quotas import QuotaService
 from service.application.reconciliations import MEGABYTE, ReconciliationService
+from service.application.reservations import ReservationService
 from service.application.services import Services
 from service.application.shares import BudgetShares
 from service.application.statements import StatementService
@@ -88,7 +89,7 @@ def services(base: Foundation) -> Services:
         costs=CostService(*shared),
         explanations=ExplanationService(base.units, base.prices),
         statements=StatementService(base.units, base.clock),
-        estimates=EstimateService(*shared, BudgetShares(budgets(base))),
+        estimates=EstimateService(*shared, BudgetShares(budgets(base)), next(iter(projects), "")),
         exports=ExportService(*shared, account),
         forecasts=ForecastService(*shared, CostService(*shared)),
         prices=PriceService(*shared),
@@ -98,6 +99,7 @@ def services(base: Foundation) -> Services:
         reconciliations=ReconciliationService(
             base.units, base.clock, projects, base.settings.bill_megabytes * MEGABYTE
         ),
+        reservations=ReservationService(*shared, projects),
         orphans=OrphanService(*shared, projects),
         health=HealthService(*shared, projects),
     )

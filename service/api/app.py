@@ -31,6 +31,7 @@ from service.api import (
     prices,
     quotas,
     reconciliations,
+    reservations,
     runtimes,
     statements,
 )
@@ -77,6 +78,7 @@ def create_app(services: Services, admin_token: str | None, *, at_once: int = 16
         plans,
         prices,
         discounts,
+        reservations,
         costs,
         budgets,
         statements,

@@ -20,6 +20,7 @@ from service.application.orphans import OrphanService
 from service.application.prices import PriceService
 from service.application.quotas import QuotaService
 from service.application.reconciliations import ReconciliationService
+from service.application.reservations import ReservationService
 from service.application.services import Services
 from service.application.statements import StatementService
 from service.domain.errors import Rejected, StaleVersion
@@ -84,6 +85,10 @@ async def _reconciliations(request: Request) -> ReconciliationService:
     return services_of(request).reconciliations
 
 
+async def _reservations(request: Request) -> ReservationService:
+    return services_of(request).reservations
+
+
 async def _orphans(request: Request) -> OrphanService:
     return services_of(request).orphans
 
@@ -125,6 +130,7 @@ BudgetsDep = Annotated[BudgetService, Depends(_budgets)]
 CapacityDep = Annotated[CapacityService, Depends(_capacity)]
 QuotasDep = Annotated[QuotaService, Depends(_quotas)]
 ReconciliationsDep = Annotated[ReconciliationService, Depends(_reconciliations)]
+ReservationsDep = Annotated[ReservationService, Depends(_reservations)]
 OrphansDep = Annotated[OrphanService, Depends(_orphans)]
 HealthDep = Annotated[HealthService, Depends(_health)]
 VersionDep = Annotated[int | None, Depends(_version)]

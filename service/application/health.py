@@ -30,17 +30,20 @@ class Sight:
 @dataclass(frozen=True, slots=True)
 class Fleet:
     """The fleet as of now. `burn` is nano-dollars an hour for what is READY and priced, and for the
-    reservations that are paid whatever runs in them; `unpriced` the nodes that are READY at a price
-    nobody knows; `overdue` the deletions that do not end."""
+    reservations that are paid whatever runs in them, of which there are `reserved`; `unpriced` the
+    nodes that are READY at a price nobody knows, `unpriced_reserved` such reservations; `overdue`
+    the deletions that do not end."""
 
     counts: Sequence[FleetCount]
     ready: int
     chips: int
     burn: int
+    reserved: int
     unpriced: int
     overdue: int
     sights: Sequence[Sight]
     as_of: int
+    unpriced_reserved: int = 0
 
     @property
     def stale(self) -> bool:
@@ -86,7 +89,7 @@ class HealthService:
             sights = [Sight(project, *unit.leases.sight(project)) for project in self._projects]
             running, bought = unit.fleet.running(), unit.usage.purchases(now)
             overdue = unit.fleet.overdue_number()
-        burn = unpriced = chips = nodes = 0
+        burn = reserved = unpriced = unpriced_reserved = chips = nodes = 0
         for one in running:
             nodes, chips = nodes + one.nodes, chips + one.chips
             rates = [hourly(one.chips, _beyond(book.at(one.sku, now)))]
@@ -95,9 +98,22 @@ class HealthService:
             burn += sum(rate or 0 for rate in rates)
             unpriced += one.nodes if None in rates else 0
         for usage in bought:
-            if usage.start <= now and not usage.free:
-                burn += hourly(usage.chips, book.at(usage.sku, now)) or 0
-        return Fleet(counts, nodes, chips, burn, unpriced, overdue, sights, now)
+            if usage.start <= now < usage.until(now + 1) and not usage.free:
+                rate = hourly(usage.chips, book.at(usage.sku, now))
+                reserved, unpriced_reserved = reserved + 1, unpriced_reserved + (rate is None)
+                burn += rate or 0
+        return Fleet(
+            counts=counts,
+            ready=nodes,
+            chips=chips,
+            burn=burn,
+            reserved=reserved,
+            unpriced=unpriced,
+            overdue=overdue,
+            sights=sights,
+            as_of=now,
+            unpriced_reserved=unpriced_reserved,
+        )
 
     def overdue(self, limit: int) -> tuple[int, Sequence[Late]]:
         """How many deletions do not come to their end, and the oldest of them."""

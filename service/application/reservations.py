@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 
 from service.domain.attribution import Attribution
 from service.domain.clock import Clock
 from service.domain.errors import Rejected
-from service.domain.lines import meters
+from service.domain.lines import Unused, meters
 from service.domain.metering import Meter, Usage
 from service.domain.names import new_id
-from service.domain.pricing import Price
+from service.domain.pricing import Price, PriceBook
 from service.domain.reservation import Reservation, check, usage_of
 from service.store.ledger import Line
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
-_SAME = ("name", "project", "zone", "generation", "chips", "start", "end", "owner", "team")
+_SAME = (
+    *("name", "project", "zone", "generation", "chips", "start", "end"),
+    *("owner", "team", "labels"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,19 +28,30 @@ class Shown:
     """A reservation and what it comes to: nano-dollars and chip-seconds, up to `as_of`.
 
     `cost` is all of it so far, `unused` the part that no node is charged for, `whole` what it will
-    have come to at its end. `price` is the one in force, None where none is known; then
-    `unpriced_seconds` are in no figure.
+    have come to at its end, None where the price of some of it is not known. `price` is the one in
+    force, None where none is known; then `unpriced_seconds` are in no figure.
     """
 
     reservation: Reservation
     price: Price | None
     cost: int
     unused: int
-    whole: int
+    whole: int | None
     chip_seconds: int
     unused_chip_seconds: int
     unpriced_seconds: int
     as_of: int
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What a node has used of a reservation so far, in nano-dollars and chip-seconds."""
+
+    node_id: str
+    name: str
+    chips: int
+    cost: int
+    chip_seconds: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +77,13 @@ class ReservationService:
         """Write down what was bought; its id and the time are given here. The same once more is the
         one that is there. Raises Rejected for what cannot be, Conflict where the name is taken."""
         project = self._project(wanted.project)
-        one = replace(wanted, id=new_id(), project=project, recorded_at=self._clock())
+        one = replace(
+            wanted,
+            id=new_id(),
+            project=project,
+            recorded_at=self._clock(),
+            recorded_by=wanted.recorded_by or "caller",
+        )
         with self._units() as unit:
             standing = unit.reservations.standing()
             known = next((other for other in standing if _is_same(one, other)), None)
@@ -91,6 +111,36 @@ class ReservationService:
         with self._units.reading() as unit:
             return self._shown(unit, [unit.reservations.get(reservation_id)])[0]
 
+    def written(self, reservation_id: str) -> Reservation:
+        """The record alone, without what it comes to; raises NotFound."""
+        with self._units.reading() as unit:
+            return unit.reservations.get(reservation_id)
+
+    def among(self, ids: Iterable[str]) -> Set[str]:
+        """Those of the ids by which costs are told that are of reservations, not of nodes."""
+        wanted = set(ids)
+        with self._units.reading() as unit:
+            return {one.id for one in unit.reservations.all() if one.id in wanted}
+
+    def used(self, reservation_id: str) -> Sequence[Used]:
+        """The nodes that ran in one, who used the most first; raises NotFound."""
+        now = self._clock()
+        with self._units.reading() as unit:
+            unit.reservations.get(reservation_id)
+            left = _unused(unit, unit.usage.purchase(reservation_id), self._prices.book(unit), now)
+            parts = list(left.used(left.usage.start, left.end))
+            nodes = unit.nodes.many({meter.usage.node_id for meter, _, _ in parts})
+        sums: dict[str, list[int]] = {}
+        for meter, nanos, chip_seconds in parts:
+            of_node = sums.setdefault(meter.usage.node_id, [0, 0])
+            of_node[0] += nanos
+            of_node[1] += chip_seconds
+        found = (
+            Used(key, nodes[key].name, nodes[key].spec.chips, nanos, chip_seconds)
+            for key, (nanos, chip_seconds) in sums.items()
+        )
+        return sorted(found, key=lambda one: (-one.cost, one.name, one.node_id))
+
     def all(self) -> Sequence[Shown]:
         """Every one that was ever written down, the latest to begin first."""
         with self._units.reading() as unit:
@@ -107,8 +157,7 @@ class ReservationService:
         found = []
         for one in some:
             usage = unit.usage.purchase(one.id)
-            inside = unit.usage.reserved(usage.start, usage.until(now))
-            (unused,) = (m for m in meters([*inside, usage], book, now) if m.usage is usage)
+            unused = _unused(unit, usage, book, now)
             until, whole = Meter(usage, book, now), Meter(usage, book, one.end)
             found.append(
                 Shown(
@@ -116,7 +165,7 @@ class ReservationService:
                     price=book.at(usage.sku, min(max(now, one.start), one.end - 1)),
                     cost=until.total(),
                     unused=unused.total(),
-                    whole=whole.total(),
+                    whole=None if whole.unpriced_seconds() else whole.total(),
                     chip_seconds=until.chip_seconds(usage.start, until.end),
                     unused_chip_seconds=unused.chip_seconds(usage.start, unused.end),
                     unpriced_seconds=until.unpriced_seconds(),
@@ -135,6 +184,11 @@ class ReservationService:
         if not self._projects:
             raise Rejected("no project is set; set STEWARD_PROJECTS", field="project")
         return named or self._projects[0]
+
+
+def _unused(unit: Unit, usage: Usage, book: PriceBook, now: int) -> Unused:
+    inside = unit.usage.reserved(usage.start, usage.until(now))
+    return Unused(usage, book, now, (), meters(inside, book, now))
 
 
 def _is_same(one: Reservation, other: Reservation) -> bool:

@@ -17,6 +17,7 @@ from service.application.orphans import OrphanService
 from service.application.prices import PriceService
 from service.application.quotas import QuotaService
 from service.application.reconciliations import ReconciliationService
+from service.application.reservations import ReservationService
 from service.application.statements import StatementService
 
 
@@ -36,5 +37,6 @@ class Services:
     capacity: CapacityService
     quotas: QuotaService
     reconciliations: ReconciliationService
+    reservations: ReservationService
     orphans: OrphanService
     health: HealthService

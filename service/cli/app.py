@@ -20,6 +20,7 @@ from service.cli import (
     orphans,
     plan,
     prices,
+    reservations,
     runtimes,
     serve,
 )
@@ -67,4 +68,5 @@ app.add_typer(orphans.app, name="orphans")
 app.add_typer(runtimes.app, name="runtimes")
 app.add_typer(prices.app, name="prices")
 app.add_typer(budgets.app, name="budgets")
+app.add_typer(reservations.app, name="reservations")
 app.add_typer(catalog.app, name="catalog")

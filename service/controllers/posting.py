@@ -45,9 +45,13 @@ def post(unit: Unit, usage: Usage, book: PriceBook, now: int) -> Usage:
 def post_unused(unit: Unit, bought: Usage, book: PriceBook, now: int) -> Usage:
     """Post of a reservation what nobody used, up to the last full hour of which all is known that
     ran in it."""
-    running = unit.usage.reserved(bought.start, bought.until(now))
-    known = [floor_to(now, HOUR), *(one.posted_until for one in running if one.end is None)]
-    until = bought.until(max(bought.posted_until, min(known)))
+    running = [
+        one.posted_until
+        for one in unit.usage.reserved(bought.start, bought.until(now))
+        if one.end is None and (one.project, one.zone) == (bought.project, bought.zone)
+    ]
+    known = floor_to(min([now, *running]), HOUR)
+    until = bought.until(max(bought.posted_until, known))
     start = bought.start if bought.dirty else bought.posted_until
     return _post_unused(unit, bought, book, (start, until), now)
 

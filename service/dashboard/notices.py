@@ -32,12 +32,13 @@ class Alarms:
 def notices_of(fleet: Fleet) -> Iterator[str]:
     """What makes the picture less than the truth, in sentences."""
     yield from doubts_of(fleet)
-    if fleet.unpriced:
-        verb = "has" if fleet.unpriced == 1 else "have"
-        yield (
-            f"{count(fleet.unpriced, 'READY node')} {verb} no known price: what"
-            f" {'it costs' if fleet.unpriced == 1 else 'they cost'} is in no figure here."
-        )
+    unpriced = (fleet.unpriced, "READY node"), (fleet.unpriced_reserved, "running reservation")
+    for number, what in unpriced:
+        if number:
+            yield (
+                f"{count(number, what)} {'has' if number == 1 else 'have'} no known price: what"
+                f" {'it costs' if number == 1 else 'they cost'} is in no figure here."
+            )
 
 
 def doubts_of(fleet: Fleet) -> Iterator[str]:

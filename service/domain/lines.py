@@ -82,12 +82,7 @@ class Unused(Meter):
 
     def charge(self, start: int, end: int) -> int:
         """Nano-dollars for what was reserved in [start, end) and not used."""
-        used = (
-            meter.charge(max(start, first), min(end, last))
-            for meter, first, last in self._used
-            if max(start, first) < min(end, last)
-        )
-        return super().charge(start, end) - sum(used)
+        return super().charge(start, end) - sum(nanos for _, nanos, _ in self.used(start, end))
 
     def list_charge(self, start: int, end: int) -> int:
         """The same: what nobody used has saved nothing."""
@@ -95,12 +90,16 @@ class Unused(Meter):
 
     def chip_seconds(self, start: int, end: int) -> int:
         """Chip-seconds of [start, end) that were reserved and not used."""
-        used = (
-            meter.usage.chips * (min(end, last) - max(start, first))
-            for meter, first, last in self._used
-            if max(start, first) < min(end, last)
+        return super().chip_seconds(start, end) - sum(
+            chips for _, _, chips in self.used(start, end)
         )
-        return super().chip_seconds(start, end) - sum(used)
+
+    def used(self, start: int, end: int) -> Iterator[tuple[Meter, int, int]]:
+        """What ran in it in [start, end), with the nano-dollars and the chip-seconds of that."""
+        for meter, first, last in self._used:
+            left, right = max(start, first), min(end, last)
+            if left < right:
+                yield meter, meter.charge(left, right), meter.usage.chips * (right - left)
 
     def total(self) -> int:
         """Nano-dollars for all of it."""

@@ -25,6 +25,11 @@ class Purchase:
     start: int
     end: int
 
+    @property
+    def path(self) -> str:
+        """Google's full name of the reservation, as a queued resource names it."""
+        return f"projects/{self.project}/locations/{self.zone}/reservations/{self.name}"
+
     def serves(self, pool: str, generation: str) -> bool:
         """Whether what is taken from that pool may be taken from this."""
         named = pool_of(self.project, self.zone, self.name)

@@ -15,3 +15,8 @@ def _names() -> dict[str, str]:
 def region_name(region: str) -> str:
     """`us-central1` is Iowa; a region that opened since is called by its id."""
     return _names().get(region, region)
+
+
+def is_region(region: str) -> bool:
+    """Whether Google has a region of that id, as far as is known."""
+    return region in _names()

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from service.domain import catalog
 from service.domain.clock import DAY, rfc3339
@@ -15,7 +16,7 @@ from service.domain.metering import Evidence, Usage
 from service.domain.names import check_labels
 from service.domain.pricing import RESERVED, Sku
 from service.domain.purchase import Purchase, pool_of
-from service.domain.reasons import NODE_GENERATIONS
+from service.domain.regions import is_region
 from service.domain.rules import calendar_days
 from service.domain.zones import region_of
 
@@ -23,6 +24,16 @@ MAX_CHIPS = 100_000
 """No reservation is larger than the largest slice of any generation, many times over."""
 
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+_ZONE = re.compile(r"[a-z]+-[a-z]+[0-9]+-(ai[0-9]+)?[a-z]")
+
+
+class ReservationState(StrEnum):
+    """How far a reservation has come."""
+
+    PLANNED = "planned"
+    RUNNING = "running"
+    OVER = "over"
+    WITHDRAWN = "withdrawn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +68,17 @@ class Reservation:
             self.id, self.name, self.project, self.zone, self.generation, self.start, self.end
         )
 
+    def state(self, now: int) -> ReservationState:
+        """How far it has come by then; a record that was withdrawn was never true."""
+        if self.withdrawn_at is not None:
+            return ReservationState.WITHDRAWN
+        if now < self.start:
+            return ReservationState.PLANNED
+        return ReservationState.RUNNING if now < self.end else ReservationState.OVER
+
     def is_running(self, now: int) -> bool:
         """Whether it is being paid for now."""
-        return self.withdrawn_at is None and self.start <= now < self.end
+        return self.state(now) is ReservationState.RUNNING
 
 
 def check(wanted: Reservation, others: Iterable[Reservation]) -> None:
@@ -91,20 +110,32 @@ def check(wanted: Reservation, others: Iterable[Reservation]) -> None:
 
 
 def _check_place(wanted: Reservation) -> None:
-    there = sorted({one.generation for one in catalog.load().offers if one.zone == wanted.zone})
-    if not there:
+    offers = catalog.load().offers
+    there = sorted({one.generation for one in offers if one.zone == wanted.zone})
+    sold = sorted({one.generation for one in offers if one.calendar})
+    if not there and not _is_unlisted(wanted.zone):
         raise Rejected(f"no zone is called {wanted.zone[:80]!r}", field="zone")
-    if wanted.generation not in there:
+    if there and wanted.generation not in there:
         raise Rejected(
             f"{wanted.zone} has {' and '.join(there)}, not {wanted.generation[:80]}",
             field="generation",
             generations=there,
         )
-    if wanted.generation in NODE_GENERATIONS:
+    if wanted.generation not in sold:
         raise Rejected(
-            f"{wanted.generation} is not sold by the calendar: Google sells v5e and later so",
+            f"{wanted.generation[:80]} is not sold by the calendar: Google sells"
+            f" {', '.join(sold)} so",
             field="generation",
+            generations=sold,
         )
+
+
+def _is_unlisted(zone: str) -> bool:
+    """Whether there may be such a zone although the catalogue has none of its region: Google sells
+    by the calendar also where the TPU API offers nothing."""
+    region = region_of(zone)
+    known = any(one.region == region for one in catalog.load().offers)
+    return not known and is_region(region) and _ZONE.fullmatch(zone) is not None
 
 
 def usage_of(one: Reservation, usage_id: str) -> Usage:

@@ -102,8 +102,10 @@ class Usages:
         return [_read(row) for row in self._connection.execute(statement)]
 
     def purchases(self, after: int) -> Sequence[Usage]:
-        """Reservations that are not over at that instant, or have not begun by then."""
-        statement = select(usage).where(_BOUGHT, usage.c.end_at > after)
+        """Reservations that are not over at that instant, and those that are and of which the
+        ledger does not say all yet."""
+        unposted = usage.c.posted_until < usage.c.end_at
+        statement = select(usage).where(_BOUGHT, or_(usage.c.end_at > after, unposted))
         return [_read(row) for row in self._connection.execute(statement)]
 
     def purchase(self, reservation_id: str) -> Usage:

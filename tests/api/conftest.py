@@ -25,6 +25,7 @@ from service.application.orphans import OrphanService
 from service.application.prices import PriceService
 from service.application.quotas import QuotaService
 from service.application.reconciliations import ReconciliationService
+from service.application.reservations import ReservationService
 from service.application.services import Services
 from service.application.statements import StatementService
 from service.domain.focus import Account
@@ -66,6 +67,7 @@ def services(units: Units, clock: HandClock) -> Services:
         capacity=CapacityService(units, clock),
         quotas=QuotaService(units, clock, projects),
         reconciliations=ReconciliationService(units, clock, projects),
+        reservations=ReservationService(*shared, projects),
         orphans=OrphanService(*shared, projects),
         health=HealthService(*shared, projects),
     )

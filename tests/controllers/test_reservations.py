@@ -171,6 +171,22 @@ def test_the_hour_waits_for_what_ran_in_it(buyer, lab):
     assert {line.charge_end for line in buyer.lines(one)} == {NOON + HOUR}
 
 
+def test_of_an_hour_that_is_not_known_to_its_end_nothing_is_posted(buyer, lab):
+    """The hour turns while the metering is at work: it has posted what ended, not what runs."""
+    one = buyer.record(chips=16)
+    buyer.runs(NOON + 600, NOON + 2_400)
+    lab.clock.pass_(HOUR - 1)
+    buyer.meter()
+    buyer.runs(NOON + 1_200)
+    lab.clock.pass_(2)
+    with lab.units(lab.lease) as unit:
+        post_unused(unit, unit.usage.purchase(one.id), PriceShelf().book(unit), lab.clock())
+    assert buyer.lines(one) == []
+    total = lab.costs.report(Question(EVER, step=Granularity.ALL)).total
+    assert total == lab.costs.report(Question(EVER, step=Granularity.HOUR)).total
+    assert total == half_even(16 * CALENDAR * (HOUR + 1), HOUR)
+
+
 def test_later_truth_moves_cost_between_a_node_and_nobody_and_nothing_else(buyer, lab):
     one = buyer.record()
     node, usage = buyer.runs(end=NOON + 3 * HOUR)
@@ -393,3 +409,12 @@ def test_the_fleet_burns_what_was_bought_whether_it_is_used_or_not(buyer, lab):
     assert (fleet.burn, fleet.ready, fleet.unpriced) == (64 * CALENDAR, 1, 0)
     lab.clock.pass_(2 * DAY)
     assert health.fleet().burn == 0
+
+
+def test_what_is_over_is_in_the_costs_before_it_is_posted(buyer, lab):
+    lab.clock.pass_(3 * DAY)
+    one = buyer.record()
+    assert lab.costs.report(Question(EVER)).total == 64 * CALENDAR * 48
+    buyer.meter()
+    assert lab.costs.report(Question(EVER)).total == 64 * CALENDAR * 48
+    assert sum(buyer.ledger(one).values()) == 64 * CALENDAR * 48

@@ -24,6 +24,7 @@ from service.application.orphans import OrphanService
 from service.application.prices import PriceService
 from service.application.quotas import QuotaService
 from service.application.reconciliations import ReconciliationService
+from service.application.reservations import ReservationService
 from service.application.services import Services
 from service.application.statements import StatementService
 from service.controllers.posting import post
@@ -35,6 +36,7 @@ from service.domain.node import Node, NodeState, ProvisioningModel
 from service.domain.orphan import Orphan
 from service.domain.placement import Outcome, Placement
 from service.domain.pricing import Sku
+from service.domain.reservation import Reservation
 from service.domain.zones import region_of
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
@@ -85,6 +87,7 @@ class Lab:
             capacity=CapacityService(units, clock),
             quotas=QuotaService(units, clock, projects),
             reconciliations=ReconciliationService(units, clock, projects),
+            reservations=ReservationService(*shared, projects),
             orphans=OrphanService(*shared, projects),
             health=HealthService(*shared, projects),
         )
@@ -182,11 +185,28 @@ class Lab:
                 start=start,
                 end=end,
                 dirty=end is not None,
+                vm="" if node.spec.vm is None else node.spec.vm.machine_type,
+                vm_model="" if node.spec.vm is None else node.spec.vm.provisioning_model,
             )
             unit.usage.save(usage)
             unit.beliefs.add(usage, start)
             post(unit, usage, self.prices.book(unit), self.clock.now)
         return node
+
+    def bought(self, **changes: Any) -> Reservation:
+        """64 v5p chips in Delhi, bought for two days from now on and written down."""
+        base = Reservation(
+            id="",
+            name="autumn",
+            project=factories.PROJECT,
+            zone="asia-south2-a",
+            generation="v5p",
+            chips=64,
+            start=self.clock.now,
+            end=self.clock.now + 2 * DAY,
+            team="infra",
+        )
+        return self.services.reservations.record(replace(base, **changes)).shown.reservation
 
     def learned(self, node: Node, **changes: Any) -> None:
         """More became known now of the interval in which a node was used."""

@@ -1,0 +1,44 @@
+"""Nodes on capacity that was bought, and the metering of both, for those who look at the books."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from service.controllers.metering import MeteringController
+from service.domain.clock import Clock
+from service.domain.metering import Evidence, closed
+from service.domain.node import Node, NodeState, ProvisioningModel
+from service.domain.usage import opened
+from service.store.pricebook import PriceShelf
+from service.store.unit import Units
+from tests import factories
+
+
+def ran_reserved(units: Units, start: int, end: int | None = None, **changes: Any) -> Node:
+    """A node on reserved capacity that was READY since `start`, until `end` if there is one. What
+    it costs is not posted yet."""
+    fields: dict[str, Any] = {
+        "provisioning_model": ProvisioningModel.RESERVED,
+        "state": NodeState.READY if end is None else NodeState.DELETED,
+        "created_at": start - 300,
+        "ready_at": start,
+        "ended_at": end,
+        "zones": (changes.get("zone", factories.ZONE),),
+    }
+    node = factories.node(**(fields | changes))
+    usage = opened(node, start, start, Evidence.OPERATION)
+    if end is not None:
+        usage = closed(usage, end, end, Evidence.OPERATION)
+    with units() as unit:
+        unit.nodes.add(node)
+        unit.usage.save(usage)
+        unit.beliefs.add(usage, start)
+    return node
+
+
+def metered(units: Units, clock: Clock) -> None:
+    """The daemon posts what is due by now."""
+    with units() as unit:
+        lease = unit.leases.take(factories.PROJECT, "daemon", 3_600)
+    assert lease is not None
+    MeteringController(units, PriceShelf(), clock).tick(lease)
