@@ -24,6 +24,10 @@ INVARIANTS = {
     "any partition by who, where and what sums to the total": [
         (LEDGER, "test_what_each_is_charged_sums_to_the_whole"),
         ("store/test_costs.py", "test_the_rollup_that_was_added_to_is_the_one_that_is_made_anew"),
+        (
+            "domain/test_lines.py",
+            "test_what_is_used_and_what_is_not_are_the_whole_of_what_was_bought",
+        ),
     ],
     "ticks, their order, doubles and restarts change nothing": [
         (LEDGER, "test_ticks_at_any_times_in_any_order_come_to_the_same_sums"),

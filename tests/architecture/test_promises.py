@@ -43,6 +43,8 @@ FEATURES = [
     "months that close, and corrections after that",
     "prices that follow the cloud's list, spot too",
     "negotiated discounts",
+    "reservations charged for their whole period, used or not",
+    "the VM of a legacy TPU Node as a line of its cost",
     "what it costs, and which hardware fits, before the launch",
     "budgets that refuse before the money is spent",
     "thresholds and burn rates told by e-mail and webhook",

@@ -21,6 +21,7 @@ QUESTIONS = (
     "Can it still change?",
     "What will it cost?",
     "Who stops it?",
+    "And what nobody uses?",
     "What is ±?",
     "Does Google's bill say so?",
 )
