@@ -8,12 +8,16 @@ from dataclasses import replace
 from typing import Any
 
 from service.domain.attribution import Attribution
-from service.domain.charge import Charge, Resource, tags_of
+from service.domain.charge import Charge, Kind, Resource, tags_of
 from service.domain.focus import Account, Version, header, lines
+from service.domain.pricing import Price, reserved
+from service.domain.purchase import Purchase
 from tests import factories
 from tests.hands import NOON
 
 ACCOUNT = Account.of("012345-6789AB-CDEF01", "steward")
+MARCH = Purchase("r-1", "march", "lab", "us-west4-a", "v5e", 0, 2 * NOON)
+RESERVED = reserved(factories.price(840_000_000, model="calendar", id="c/0"), MARCH)
 
 
 def resource(**changes: Any) -> Resource:
@@ -21,7 +25,7 @@ def resource(**changes: Any) -> Resource:
     base = Resource(
         path="projects/lab/locations/us-west4-a/nodes/trainer-3d6c2a11",
         name="trainer",
-        legacy=False,
+        kind=Kind.TPU_VM,
         project="lab",
         zone="us-west4-a",
         generation="v5e",
@@ -44,7 +48,7 @@ def charge(**changes: Any) -> Charge:
         start=NOON,
         end=NOON + 3_600,
         number=0,
-        chip_seconds=8 * 3_600,
+        quantity=8 * 3_600,
         price_id="test/0",
         price=factories.price(),
         unit_price=1_200_000_000,
@@ -54,6 +58,53 @@ def charge(**changes: Any) -> Charge:
         list_amount=9_600_000_000,
     )
     return base._replace(**changes)
+
+
+def of_machine(**changes: Any) -> Charge:
+    """An hour of the machine that drives a legacy node, at 0.379998 dollars."""
+    price = factories.price(
+        379_998_000, generation="n1-standard-8", region="us-central1", unit="vm_hour", id="vm/0"
+    )
+    of = resource(
+        path="tpu-steward/vm-of/projects/lab/locations/us-central1-b/nodes/old-1",
+        name="VM of old",
+        kind=Kind.MACHINE,
+        zone="us-central1-b",
+        generation="n1-standard-8",
+        accelerator_type="n1-standard-8",
+    )
+    return _at(price, 1)._replace(resource=of)._replace(**changes)
+
+
+def of_used(**changes: Any) -> Charge:
+    """An hour of that node in a reservation, at 0.84 dollars."""
+    of = resource(model="reserved", reservation=MARCH.path)
+    return _at(RESERVED, 8)._replace(resource=of)._replace(**changes)
+
+
+def of_unused(**changes: Any) -> Charge:
+    """An hour of eight chips in that reservation which nobody used."""
+    of = resource(
+        path=MARCH.path,
+        name=MARCH.name,
+        kind=Kind.RESERVATION,
+        accelerator_type="v5e",
+        model="reserved",
+        reservation=MARCH.path,
+    )
+    return of_used()._replace(resource=of)._replace(**changes)
+
+
+def _at(price: Price, units: int) -> Charge:
+    return charge(
+        quantity=units * 3_600,
+        price=price,
+        price_id=price.id,
+        unit_price=price.nanos,
+        amount=units * price.nanos,
+        list_price=price.nanos,
+        list_amount=units * price.nanos,
+    )
 
 
 def focus(*charges: Charge, version: Version = Version.V1_4) -> str:

@@ -40,7 +40,9 @@ def upgrade() -> None:
     for table in _OWED_BY_OTHERS:
         _forget_nodes(table)
     for name in ("reservation", "vm", "vm_model"):
-        op.add_column("usage", sa.Column(name, sa.Text(), nullable=False, server_default=sa.text("''")))
+        op.add_column(
+            "usage", sa.Column(name, sa.Text(), nullable=False, server_default=sa.text("''"))
+        )
     purchases = sa.text("start_evidence = 'purchase'")
     op.create_index(
         "ix_usage_purchases",

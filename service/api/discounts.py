@@ -8,11 +8,11 @@ from fastapi import APIRouter, Path, Query
 from pydantic import Field, field_validator
 
 from service.api.deps import PricesDep
+from service.api.prices import Sold
 from service.api.problems import may_answer
 from service.api.schemas import Body, Instant, Line, Name, Page, PageQuery, Time, View
 from service.domain.clock import instant, rfc3339
 from service.domain.discount import Discount, parse_percent
-from service.domain.node import ProvisioningModel
 
 router = APIRouter(prefix="/v1/prices/discounts", tags=["costs"])
 
@@ -41,8 +41,12 @@ class DiscountRequest(Body):
         " places: more than 0, less than 100.",
         examples=["12.5"],
     )
-    generation: Name = Field(default="", description="Empty is any.", examples=["v5e"])
-    provisioning_model: ProvisioningModel | None = Field(
+    generation: Name = Field(
+        default="",
+        description="A generation of TPUs, or a machine type; empty is any of TPUs.",
+        examples=["v5e"],
+    )
+    provisioning_model: Sold | None = Field(
         default=None,
         description="Null is any; spot and preemptible are the same.",
         examples=["on_demand"],
@@ -91,7 +95,7 @@ class DiscountView(View):
 
     id: str
     percent: str = Field(examples=["12.5"])
-    generation: str = Field(description="Empty is any.", examples=["v5e"])
+    generation: str = Field(description="Empty is any of TPUs.", examples=["v5e"])
     provisioning_model: str = Field(
         description="Empty is any; spot covers preemptible.", examples=["on_demand"]
     )

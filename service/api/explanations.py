@@ -66,13 +66,16 @@ class ExplanationView(View):
 
     entry: EntryView
     explanation: tuple[str, ...] = Field(
-        description="In words: the sum, the price and its source, how both ends of the interval are"
-        " known, and who is charged."
+        description="In words: the sum, the price and its source, what is not plain in them, how"
+        " both ends of the interval are known, and who is charged."
     )
-    price: PriceView | None
+    price: PriceView | None = Field(description="That of the price list, and its discount.")
     charged_to: WhoseView
-    accelerator_type: str
-    chips: int
+    accelerator_type: str = Field(
+        description="Of the interval: of the TPU also where the line is of its VM; of a reservation"
+        " its generation."
+    )
+    chips: int = Field(description="Of the interval: those of the TPU, or those reserved.")
     beliefs: tuple[BeliefView, ...]
 
     @classmethod

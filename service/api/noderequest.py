@@ -12,7 +12,7 @@ from service.api.runtimes import FrameworkRequest
 from service.api.schemas import YEAR_SECONDS, Body, Flag, Instant, Line, Name, Seconds
 from service.domain.attribution import Reattribution
 from service.domain.clock import instant
-from service.domain.node import Architecture, IdlePolicy, ProvisioningModel
+from service.domain.node import Architecture, IdlePolicy, ProvisioningModel, UserVm
 from service.domain.reimaging import Software
 from service.domain.tiers import MAX_SLICES
 from service.domain.wish import Wish
@@ -52,6 +52,23 @@ class IdleRequest(Body):
         default=900, description="Seconds between the warning and the action.", examples=[900]
     )
     action: Literal["observe", "notify", "delete"] = Field(default="notify")
+
+
+class UserVmRequest(Body):
+    """Your own virtual machine, which drives a legacy TPU Node."""
+
+    machine_type: Annotated[Name, Field(min_length=1)] = Field(
+        description="Compute Engine's name of it.", examples=["n1-standard-8"]
+    )
+    provisioning_model: Literal["on_demand", "spot"] | None = Field(
+        default=None, description="on_demand by default.", examples=["on_demand"]
+    )
+
+    def to_vm(self) -> UserVm:
+        """The same in the words of the domain."""
+        if self.provisioning_model is None:
+            return UserVm(self.machine_type)
+        return UserVm(self.machine_type, ProvisioningModel(self.provisioning_model))
 
 
 class NodeRequest(HardwareRequest):
@@ -108,6 +125,12 @@ class NodeRequest(HardwareRequest):
         description="vm by default; node is the legacy TPU Node of v2 and v3, which needs a VM of"
         " your own beside it.",
     )
+    vm: UserVmRequest | None = Field(
+        default=None,
+        description="With architecture node: that VM. Compute Engine bills it; here it becomes a"
+        " line of the node's cost, charged for the seconds in which the TPU is.",
+        examples=[None],
+    )
     network: Line | None = Field(default=None, examples=[None])
     subnetwork: Line | None = Field(default=None, examples=[None])
     external_ip: Flag | None = Field(default=None, description="No by default.")
@@ -134,7 +157,8 @@ class NodeRequest(HardwareRequest):
 
     def to_wish(self) -> Wish:
         """The same in the words of the domain."""
-        values = self.model_dump(exclude_none=True, exclude={"framework", "idle", "valid_until"})
+        apart = {"framework", "idle", "valid_until", "vm"}
+        values = self.model_dump(exclude_none=True, exclude=apart)
         framework, idle, until = self.framework, self.idle, self.valid_until
         return Wish(
             **values,
@@ -142,6 +166,7 @@ class NodeRequest(HardwareRequest):
             framework=None if framework is None else framework.name,
             framework_version=None if framework is None else framework.version,
             idle=None if idle is None else IdlePolicy(**idle.model_dump()),
+            vm=None if self.vm is None else self.vm.to_vm(),
         )
 
     def digest(self) -> str:

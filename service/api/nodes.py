@@ -27,7 +27,6 @@ from service.api.schemas import NumberedQuery
 from service.application.nodes import NodeService
 from service.domain.clock import rfc3339
 from service.domain.event import Event
-from service.domain.money import usd
 
 router = APIRouter(prefix="/v1/nodes", tags=["nodes"])
 
@@ -185,17 +184,7 @@ def list_node_events(
 @router.get("/{node_id}/cost", operation_id="get_node_cost", responses=may_answer(404, 422))
 def get_node_cost(node_id: str, nodes: NodesDep) -> NodeCostView:
     """What the node cost so far, to the second."""
-    cost = nodes.cost(node_id)
-    return NodeCostView(
-        cost=usd(cost.cost),
-        list_cost=None if cost.list_cost is None else usd(cost.list_cost),
-        chip_seconds=cost.chip_seconds,
-        uncertainty=usd(cost.uncertainty),
-        estimated=cost.estimated,
-        unpriced_seconds=cost.unpriced_seconds,
-        not_included=cost.not_included,
-        as_of=rfc3339(cost.as_of),
-    )
+    return NodeCostView.of(nodes.cost(node_id))
 
 
 @router.get("/{node_id}/ledger", operation_id="list_node_ledger", responses=may_answer(404, 422))
@@ -214,9 +203,13 @@ def list_node_ledger(
     responses=may_answer(404, 422),
 )
 def explain_ledger_entry(
-    node_id: str, number: Annotated[int, Path(ge=1, le=2**62)], explanations: ExplanationsDep
+    node_id: str,
+    number: Annotated[int, Path(ge=1, le=2**62)],
+    nodes: NodesDep,
+    explanations: ExplanationsDep,
 ) -> ExplanationView:
     """One line of the ledger, down to its price and to how both ends of its interval are known."""
+    nodes.get(node_id)
     return ExplanationView.of(explanations.line(node_id, number))
 
 

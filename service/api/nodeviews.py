@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from service.api.schemas import Page, Time, Usd, View
+from service.application.nodecost import CostLine, NodeCost
 from service.domain.clock import rfc3339
 from service.domain.money import usd
 from service.domain.node import Architecture, Asked, ProvisioningModel
@@ -42,6 +45,13 @@ class IdleView(View):
     after_seconds: int
     grace_seconds: int
     action: str
+
+
+class UserVmView(View):
+    """The user's own virtual machine that drives a legacy TPU Node."""
+
+    machine_type: str = Field(examples=["n1-standard-8"])
+    provisioning_model: ProvisioningModel
 
 
 class SliceView(View):
@@ -86,6 +96,9 @@ class NodeView(View):
     )
     reservation: str = Field(examples=[""])
     architecture: Architecture
+    vm: UserVmView | None = Field(
+        description="Your VM that drives a legacy TPU Node, where that was said.", examples=[None]
+    )
     asked: Asked
     state: str = Field(description="Google's name of it, or one of ours.", examples=["READY"])
     state_since: Time
@@ -112,7 +125,8 @@ class NodeView(View):
     team: str = Field(examples=["vision"])
     version: int = Field(description="Its ETag.", examples=[3])
     hourly_cost: Usd | None = Field(
-        description="What it costs an hour once it is READY; null when no price is known."
+        description="What it costs an hour once it is READY, its `vm` included; null when a price"
+        " is not known."
     )
     cost: Usd = Field(description="So far, in dollars.")
     unpriced_seconds: int = Field(
@@ -149,6 +163,29 @@ class EventPage(Page):
     events: tuple[EventView, ...]
 
 
+class CostLineView(View):
+    """What one thing came to: the TPU, or the VM that drives it."""
+
+    what: str = Field(description="Its accelerator type or machine type.", examples=["v2-8"])
+    kind: Literal["tpu", "vm"]
+    cost: Usd
+    list_cost: Usd | None = Field(description="The same on demand; null when that is not known.")
+    seconds: int = Field(description="How long it was charged, or has no price.", examples=[3_600])
+    unpriced_seconds: int = Field(description="Of these, at a price nobody knows; in no figure.")
+
+    @classmethod
+    def of(cls, line: CostLine) -> CostLineView:
+        """The view of a line."""
+        return cls(
+            what=line.what,
+            kind="vm" if line.is_vm else "tpu",
+            cost=usd(line.cost),
+            list_cost=_usd(line.list_cost),
+            seconds=line.seconds,
+            unpriced_seconds=line.unpriced_seconds,
+        )
+
+
 class NodeCostView(View):
     """What a node cost so far, in dollars."""
 
@@ -161,13 +198,36 @@ class NodeCostView(View):
     not_included: tuple[str, ...] = Field(
         description="What it costs elsewhere, and is in no figure here.", examples=[[]]
     )
+    lines: tuple[CostLineView, ...] = Field(
+        description="What the figures are the sums of: the TPU, and your VM where it was said."
+    )
     as_of: Time
+
+    @classmethod
+    def of(cls, cost: NodeCost) -> NodeCostView:
+        """The view of what a node cost."""
+        return cls(
+            cost=usd(cost.cost),
+            list_cost=_usd(cost.list_cost),
+            chip_seconds=cost.chip_seconds,
+            uncertainty=usd(cost.uncertainty),
+            estimated=cost.estimated,
+            unpriced_seconds=cost.unpriced_seconds,
+            not_included=cost.not_included,
+            lines=tuple(map(CostLineView.of, cost.lines)),
+            as_of=rfc3339(cost.as_of),
+        )
 
 
 class EntryView(View):
     """One line of the ledger, as it was posted; it is never changed."""
 
     number: int = Field(examples=[1])
+    what: str = Field(
+        description="Whose seconds they are: an accelerator type, the machine type of the VM that"
+        " drives it, or the generation that was reserved.",
+        examples=["v2-8"],
+    )
     usage_id: str
     kind: str = Field(description="`usage`, or `adjustment` of an earlier line.")
     corrects: int | None = Field(description="The number of the line that this one adjusts.")
@@ -178,9 +238,14 @@ class EntryView(View):
         " that was closed.",
         examples=["2026-11"],
     )
-    chip_seconds: int
+    chip_seconds: int = Field(description="None of a VM.")
+    vm_seconds: int = Field(description="Those of the VM, where it is a line of that.")
+    unit: Literal["chip_hour", "vm_hour"] = Field(description="What the price is for.")
     price_id: str
-    usd_per_chip_hour: Usd
+    reservation_id: str | None = Field(
+        description="The reservation that it was used in, or that nobody used.", examples=[None]
+    )
+    usd_per_chip_hour: Usd = Field(description="Of a VM: per hour of that.")
     list_usd_per_chip_hour: Usd | None = Field(
         description="On demand at list price; null where that was not known."
     )
@@ -195,6 +260,7 @@ class EntryView(View):
         billed = line.charge_start if line.period is None else line.period
         return cls(
             number=line.id,
+            what=line.accelerator_type,
             usage_id=line.usage_id,
             kind=line.kind,
             corrects=line.corrects_id,
@@ -202,7 +268,10 @@ class EntryView(View):
             end=rfc3339(line.charge_end),
             period=period_of(billed).name,
             chip_seconds=line.chip_seconds,
+            vm_seconds=line.vm_seconds,
+            unit="vm_hour" if line.is_vm else "chip_hour",
             price_id=line.price_id,
+            reservation_id=line.reservation_id,
             usd_per_chip_hour=usd(line.price_nanos),
             list_usd_per_chip_hour=_usd(line.list_price_nanos),
             amount=usd(line.amount_nanos),

@@ -1,8 +1,9 @@
-"""The price book over HTTP: what a chip costs, where that is known from, and new prices."""
+"""The price book over HTTP: what a chip or a machine costs, where that is known from, and new
+prices."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from fastapi import APIRouter, Query
 from pydantic import Field, field_validator
@@ -13,12 +14,16 @@ from service.api.schemas import Body, Instant, Line, Name, Page, PageQuery, Time
 from service.application.prices import PriceQuery
 from service.domain.clock import instant, rfc3339
 from service.domain.money import parse_usd, usd
-from service.domain.node import ProvisioningModel
 from service.domain.pricing import DiscountedPrice, Price
+from service.domain.sold import row_of, without_reservation
 
 router = APIRouter(prefix="/v1/prices", tags=["costs"])
 
-Unit = Literal["chip_hour", "device_hour"]
+Unit = Literal["chip_hour", "device_hour", "vm_hour"]
+Sold = Literal["on_demand", "spot", "preemptible", "reserved", "flex_start", "calendar"]
+"""How something with a price is bought: as nodes are, or for a reservation by the calendar."""
+
+_UNITS: dict[str, Unit] = {one: one for one in get_args(Unit)}
 
 
 class PricesQuery(PageQuery):
@@ -29,7 +34,9 @@ class PricesQuery(PageQuery):
         description="Those in force at this instant or on this date; now by default.",
         examples=["2026-11-01"],
     )
-    generation: Name = Field(default="", description="Only this generation.", examples=["v5e"])
+    generation: Name = Field(
+        default="", description="Only this generation, or this machine type.", examples=["v5e"]
+    )
     provisioning_model: Name = Field(
         default="", description="Only this model; spot covers preemptible.", examples=["spot"]
     )
@@ -48,11 +55,20 @@ class PricesQuery(PageQuery):
 class PriceRequest(Body):
     """A price that is known better than the price book does."""
 
-    generation: Name = Field(examples=["v5e"])
-    provisioning_model: ProvisioningModel = Field(examples=["on_demand"])
+    generation: Name = Field(
+        description="A generation of TPUs, or with unit vm_hour a machine type: n1-standard-8.",
+        examples=["v5e"],
+    )
+    provisioning_model: Sold = Field(
+        description="Of a machine type on_demand or spot; calendar is what a reservation by the"
+        " calendar costs.",
+        examples=["on_demand"],
+    )
     region: Annotated[Name, Field(min_length=1)] = Field(examples=["us-west4"])
     unit: Unit = Field(
-        default="chip_hour", description="device_hour: one-host types of v2 and v3 alone."
+        default="chip_hour",
+        description="device_hour: one-host types of v2 and v3 alone. vm_hour: a machine type, such"
+        " as drives a legacy TPU Node.",
     )
     usd: str = Field(
         max_length=40, description="Dollars per unit, as a decimal string.", examples=["1.20"]
@@ -121,16 +137,17 @@ class PriceView(View):
 
     @classmethod
     def of(cls, price: Price) -> PriceView:
-        """The view of a price; of a discounted one, that of its list price."""
-        listed = price.listed if isinstance(price, DiscountedPrice) else price
+        """The view of a price; of a discounted one, that of its list price, and of one that is paid
+        for a reservation, that of the price without it."""
+        listed = row_of(price)
         return cls(
             id=listed.id,
             generation=listed.generation,
             provisioning_model=listed.model,
-            unit="device_hour" if listed.unit == "device_hour" else "chip_hour",
+            unit=_UNITS[listed.unit],
             region=listed.region,
             usd=usd(listed.nanos),
-            discount=_taken_off(price),
+            discount=_taken_off(without_reservation(price)),
             effective_from=rfc3339(listed.effective_from),
             source=listed.source,
             confidence=listed.confidence,

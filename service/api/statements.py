@@ -35,6 +35,8 @@ class MonthView(View):
     amount: Usd
     chip_seconds: int
     chip_hours: Usd
+    vm_seconds: int = Field(description="Of the VMs that users drive legacy TPU Nodes with.")
+    vm_hours: Usd
     currency: str = Field(default="USD", examples=["USD"])
 
     @classmethod
@@ -48,6 +50,8 @@ class MonthView(View):
             amount=usd(month.amount),
             chip_seconds=month.chip_seconds,
             chip_hours=hours(month.chip_seconds),
+            vm_seconds=month.vm_seconds,
+            vm_hours=hours(month.vm_seconds),
         )
 
 
@@ -58,7 +62,8 @@ class MonthPage(Page):
 
 
 class StatementLineView(View):
-    """One line: what one owner used of one type in one zone at one price."""
+    """One line: what one owner used of one type in one zone at one price; or what of a reservation
+    nobody used, whose type is its generation."""
 
     project: str
     team: str
@@ -68,12 +73,24 @@ class StatementLineView(View):
     provisioning_model: str
     zone: str
     corrects: str = Field(description="The closed month that it corrects; empty elsewhere.")
-    usd_per_chip_hour: Usd
+    usd_per_chip_hour: Usd = Field(description="Of a VM: per hour of that.")
     list_usd_per_chip_hour: Usd | None
     chip_seconds: int
     chip_hours: Usd
     amount: Usd
     list_amount: Usd | None
+    vm_seconds: int = Field(
+        description="Those of the VM that drives a legacy TPU Node, where it is a line of that."
+    )
+    vm_hours: Usd
+    reservation: str = Field(
+        description="The name of the reservation by the calendar that it was taken from; empty"
+        " where it was from none that is written down.",
+        examples=["march"],
+    )
+    reservation_status: Literal["", "used", "unused"] = Field(
+        description="Whether nodes used that, or nobody did; empty without a reservation."
+    )
 
     @classmethod
     def of(cls, line: StatementLine) -> StatementLineView:
@@ -93,6 +110,10 @@ class StatementLineView(View):
             chip_hours=hours(line.chip_seconds),
             amount=usd(line.amount),
             list_amount=None if line.list_amount is None else usd(line.list_amount),
+            vm_seconds=line.vm_seconds,
+            vm_hours=hours(line.vm_seconds),
+            reservation=line.reservation,
+            reservation_status=line.reservation_status,
         )
 
 

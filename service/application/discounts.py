@@ -12,6 +12,7 @@ from service.domain.errors import Conflict, NotFound, Rejected
 from service.domain.names import new_id
 from service.domain.prices import check_not_past
 from service.domain.pricing import series_of
+from service.domain.sold import check_discounted
 from service.store.unit import Unit, Units
 
 WHAT = "a discount"
@@ -38,8 +39,7 @@ class DiscountService:
         another one applies to the same price at the same second, also a more general one.
         """
         now = self._clock()
-        if discount.generation:
-            catalog.load().generation(discount.generation)
+        check_discounted(discount.generation, series_of(discount.model))
         entered = replace(
             discount,
             id=new_id(),
@@ -86,10 +86,9 @@ def _check_alone(discount: Discount, others: Sequence[Discount]) -> None:
     other = clash(discount, others)
     if other is None:
         return
-    prices = " ".join(word for word in (other.generation, other.model) if word) or "everything"
     ends = "" if other.effective_until is None else f" until {rfc3339(other.effective_until)}"
     raise Conflict(
-        f"the discount {other.id} already takes {other.percent} % off {prices} from"
+        f"the discount {other.id} already takes {other.percent} % off {other.what} from"
         f" {rfc3339(other.effective_from)}{ends}; of two on the same price neither could be told"
         " to be meant, so end that one first or choose other times",
         discount=other.id,

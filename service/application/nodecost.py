@@ -9,12 +9,18 @@ from service.domain.legacy import not_included
 from service.domain.lines import meters
 from service.domain.metering import Meter, Usage
 from service.domain.node import Node
-from service.domain.pricing import PriceBook
+from service.domain.pricing import Price, PriceBook, Sku
+from service.domain.usage import pool_for
+from service.domain.uservm import sku_of
+from service.domain.zones import region_of
 
 
 @dataclass(frozen=True, slots=True)
 class CostLine:
-    """What one thing came to, by its type: the TPU, or the user's own virtual machine."""
+    """What one thing came to, by its type: the TPU, or the user's own virtual machine.
+
+    `quantity` is what was priced of it: chip-seconds, or seconds of the one machine.
+    """
 
     what: str
     is_vm: bool
@@ -22,6 +28,18 @@ class CostLine:
     list_cost: int | None
     seconds: int
     unpriced_seconds: int
+    quantity: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """What one line of it costs now: nano-dollars an hour for each chip, or for the one machine;
+    None where no price is known."""
+
+    what: str
+    is_vm: bool
+    units: int
+    price: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +47,8 @@ class NodeCost:
     """What a node cost so far, in nano-dollars. `list_cost` is the same seconds at the on-demand
     price, None where that is not known; `uncertainty` how much of `cost` may not be true;
     `unpriced_seconds` were used at a price nobody knows, and are in no figure; `not_included` says
-    what else the node costs its owner, elsewhere. `lines` are what the figures are the sums of."""
+    what else the node costs its owner, elsewhere. `lines` are what the figures are the sums of,
+    `rates` what its lines cost once it is READY; none once it has ended."""
 
     cost: int
     list_cost: int | None
@@ -40,6 +59,7 @@ class NodeCost:
     as_of: int
     not_included: tuple[str, ...] = ()
     lines: tuple[CostLine, ...] = ()
+    rates: tuple[Rate, ...] = ()
 
 
 def cost_of(node: Node, intervals: Sequence[Usage], book: PriceBook, now: int) -> NodeCost:
@@ -57,7 +77,23 @@ def cost_of(node: Node, intervals: Sequence[Usage], book: PriceBook, now: int) -
         as_of=now,
         not_included=not_included(node),
         lines=lines,
+        rates=() if node.ended else tuple(_rates(node, book, now)),
     )
+
+
+def _rates(node: Node, book: PriceBook, now: int) -> Iterator[Rate]:
+    spec, region = node.spec, region_of(node.zone)
+    single, pool = spec.hosts == spec.slices, pool_for(spec, node.zone)
+    tpu = Sku(spec.generation, spec.provisioning_model, region, single, pool)
+    price = _paid(book.at(tpu, now))
+    yield Rate(spec.accelerator_type, is_vm=False, units=spec.chips, price=price)
+    if spec.vm is not None:
+        price = _paid(book.at(sku_of(spec.vm, region), now))
+        yield Rate(spec.vm.machine_type, is_vm=True, units=1, price=price)
+
+
+def _paid(price: Price | None) -> int | None:
+    return None if price is None else price.per_chip_hour
 
 
 def _cost_lines(found: Sequence[Meter]) -> Iterator[CostLine]:
@@ -77,4 +113,7 @@ def _cost_lines(found: Sequence[Meter]) -> Iterator[CostLine]:
             else None,
             seconds=sum(one.end - one.usage.start for one in some),
             unpriced_seconds=sum(one.unpriced_seconds() for one in some),
+            quantity=sum(
+                one.usage.units * one.seconds(one.usage.start, one.end, priced=True) for one in some
+            ),
         )

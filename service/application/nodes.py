@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from service.application import holds, quotas
 from service.application.nodecost import NodeCost, cost_of
-from service.domain import alternatives, catalog, reimaging, tiers
+from service.domain import alternatives, catalog, reimaging, tiers, uservm
 from service.domain.accelerators import AcceleratorType
 from service.domain.attribution import Reattribution, difference, reattributed
 from service.domain.clock import Clock
@@ -73,7 +73,9 @@ class NodeService:
             book = self._prices.book(unit)
             meant = alternatives.settled(wanted, catalog.load(), _rate(wanted, book, now))
             expected = quotas.warnings(unit, meant.spec, now)
-            meant = replace(meant, warnings=(*meant.warnings, *expected))
+        if (vm := meant.spec.vm) is not None:
+            expected = (*expected, *uservm.unpriced(vm, meant.spec.zones, book, now))
+        meant = replace(meant, warnings=(*meant.warnings, *expected))
         for _ in range(ATTEMPTS):
             try:
                 return self._write(wanted, meant, key, body_digest, actor)

@@ -1,4 +1,5 @@
-"""The price book, for those who ask what a chip costs and why, and those who know better."""
+"""The price book, for those who ask what a chip or a machine costs and why, and those who know
+better."""
 
 from __future__ import annotations
 
@@ -6,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from service.application.discounts import DiscountService
-from service.domain import catalog
 from service.domain.clock import Clock, rfc3339
 from service.domain.errors import Rejected
 from service.domain.names import new_id
 from service.domain.prices import check_open
 from service.domain.pricing import (
     MAX_NANOS_PER_UNIT,
+    VM_HOUR,
     Price,
     PriceBook,
     check_price,
@@ -20,13 +21,15 @@ from service.domain.pricing import (
     manual_id,
     series_of,
 )
+from service.domain.sold import check_named, check_sold
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 
 
 @dataclass(frozen=True, slots=True)
 class PriceQuery:
-    """Which prices are asked for; empty fields mean any. `at` is in whole UTC seconds."""
+    """Which prices are asked for; empty fields mean any. `at` is in whole UTC seconds,
+    `generation` that of TPUs or a machine type."""
 
     at: int | None = None
     generation: str = ""
@@ -44,14 +47,15 @@ class PriceService:
         self.discounts = DiscountService(units, clock)
 
     def in_force(self, query: PriceQuery) -> Sequence[Price]:
-        """The prices in force at an instant, by generation, model, unit and region; where a
-        discount is in force too, as a DiscountedPrice that names its list price.
+        """The prices in force at an instant, by generation, model, unit and region, those of TPUs
+        before those of machine types; where a discount is in force too, as a DiscountedPrice that
+        names its list price.
 
         For a region, what its group costs is answered where the region has no price of its own.
         """
         at = self._clock() if query.at is None else query.at
         if query.generation:
-            catalog.load().generation(query.generation)
+            check_named(query.generation)
         with self._units.reading() as unit:
             book = self._prices.book(unit)
         found = [
@@ -63,7 +67,7 @@ class PriceService:
         ]
         if query.region:
             found = _most_specific(found, query.region)
-        found.sort(key=lambda p: (p.generation, p.model, p.unit, p.region))
+        found.sort(key=lambda p: (p.unit == VM_HOUR, p.generation, p.model, p.unit, p.region))
         return [book.paid(price, at) for price in found]
 
     def add(self, price: Price) -> Price:
@@ -74,13 +78,15 @@ class PriceService:
         """
         now = self._clock()
         price = replace(price, effective_from=price.effective_from or now)
-        catalog.load().generation(price.generation)
+        check_sold(price)
         try:
             check_price(price)
         except ValueError as error:
             raise Rejected(str(error), field="usd") from None
         if price.nanos > MAX_NANOS_PER_UNIT:
-            raise Rejected("that is more than any chip costs; check the unit", field="usd")
+            raise Rejected(
+                "that is more than any chip or machine costs; check the unit", field="usd"
+            )
         check_open(price.effective_from, now, "effective_from")
         entered = replace(price, id=manual_id(new_id()), recorded_at=now)
         with self._units() as unit:

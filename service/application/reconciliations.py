@@ -150,8 +150,14 @@ class ReconciliationService:
             raise Rejected("the file has a header and no rows; nothing was kept", field="body")
         with self._units.reading() as unit:
             different, apart = unit.bills.staged(bill.id), unit.bills.apart(bill.id)
-        if counts.newest is None:
-            counts = replace(counts, newest=counts.end)
+            hours = counts.start or 0, counts.end or 0
+            entries, nanos = unit.witnesses.machines(self._projects, *hours)
+        counts = replace(
+            counts,
+            newest=counts.end if counts.newest is None else counts.newest,
+            machine_entries=entries,
+            machine_nanos=nanos,
+        )
         return replace(bill, counts=counts, duplicates=counts.kept - different, apart=apart)
 
     def _compare(self, bill: Bill) -> None:
@@ -161,6 +167,7 @@ class ReconciliationService:
         rules = Rules(counts.newest or end, bill.tolerance)
         with self._units.reading() as unit:
             strangers = unit.witnesses.of_orphans(self._projects)
+            bought = unit.reservations.all()
             rows = dict(unit.bills.hours(bill.id))
             for hour, number in unit.witnesses.charged_hours(self._projects, start, end):
                 rows[hour] = rows.get(hour, 0) + number
@@ -172,7 +179,7 @@ class ReconciliationService:
                     charged = unit.witnesses.charged(self._projects, low, high)
                 billed = _billed(unit, unit.bills.summed(bill.id, first, last))
                 sights = _sights(unit, billed, charged, (first, last), strangers)
-                lines = reconcile(billed, charged, rules, sights)
+                lines = reconcile(billed, charged, rules, sights, bought)
                 unit.bills.compare(bill.id, first, last, lines)
         with self._units() as unit:
             groups = tuple(unit.bills.groups(bill.id))
@@ -205,6 +212,7 @@ def _billed(unit: Unit, staged: Sequence[Staged]) -> list[Billed]:
             credits=one.credits,
             at_list=one.at_list,
             chip_seconds=one.chip_seconds,
+            zone=one.zone,
         )
         for one in staged
     ]
@@ -218,7 +226,8 @@ def _sights(
     strangers: Mapping[tuple[str, str], Sight],
 ) -> Mapping[str, Sight]:
     """What the inventory saw of everything that is compared, by node id or by the bill's name."""
-    nodes = {one.node_id for one in billed if one.node_id} | {one.node_id for one in charged}
+    nodes = {one.node_id for one in billed if one.node_id}
+    nodes |= {one.node_id for one in charged if not one.is_unused}
     sights = dict(unit.witnesses.of_nodes(nodes, *hours))
     for one in billed:
         if not one.node_id and (sight := strangers.get(orphan_key(one.project, one.resource))):

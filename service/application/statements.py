@@ -15,12 +15,14 @@ MOST_MONTHS = 120
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """What is billed in a month so far: nano-dollars and chip-seconds of what is posted."""
+    """What is billed in a month so far: nano-dollars, chip-seconds and seconds of users' own
+    machines of what is posted."""
 
     period: Period
     state: PeriodState
     amount: int
     chip_seconds: int
+    vm_seconds: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,11 @@ class StatementService:
         period, now = period_named(name), self._clock()
         with self._units.reading() as unit:
             lines = unit.statements.lines(period)
-        amount, chip_seconds = (sum(getattr(line, of) for line in lines) for of in _FIGURES)
-        return Statement(Month(period, period.state(now), amount, chip_seconds), lines)
-
-
-_FIGURES = ("amount", "chip_seconds")
+        month = Month(
+            period,
+            period.state(now),
+            amount=sum(line.amount for line in lines),
+            chip_seconds=sum(line.chip_seconds for line in lines),
+            vm_seconds=sum(line.vm_seconds for line in lines),
+        )
+        return Statement(month, lines)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any
@@ -61,17 +61,24 @@ def costs(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     }
     with connected() as client:
         answer = client.get("/v1/costs", asked)
-        names = {} if json or "node" not in answer.value["aggregate"] else _names(client)
+        rows = answer.value["rows"]
+        names = {} if json else _names(client, {row["node"] for row in rows if "node" in row})
     if json:
         as_json(answer)
     else:
         show(answer.value, names)
 
 
-def _names(client: Client) -> Mapping[str, str]:
-    """What each node is called, by its id."""
-    nodes = client.pages("/v1/nodes", "nodes").value["nodes"]
-    return {node["id"]: node["name"] for node in nodes}
+def _names(client: Client, ids: Set[str]) -> Mapping[str, str]:
+    """What each node is called, by its id; and each reservation, of which nobody used that."""
+    names: dict[str, str] = {}
+    if ids:
+        nodes = client.pages("/v1/nodes", "nodes").value["nodes"]
+        names |= {node["id"]: node["name"] for node in nodes}
+    if ids - names.keys():
+        bought = client.pages("/v1/reservations", "reservations").value["reservations"]
+        names |= {one["id"]: f"{one['name']} (unused)" for one in bought}
+    return names
 
 
 def _day(text: str, tz: str) -> str:

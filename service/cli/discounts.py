@@ -61,7 +61,7 @@ def list_discounts(
 def add(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     percent: Annotated[str, typer.Argument(metavar="PERCENT", help="Off the list price: 12.5.")],
     generation: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only this generation, as in v5e.")
+        str | None, typer.Option(metavar="NAME", help="Only this generation, or this machine type.")
     ] = None,
     model: options.Model = None,
     begin: From = None,
@@ -111,8 +111,10 @@ def end(
 
 
 def _told(one: Mapping[str, Any]) -> str:
-    what = " ".join(word for word in (one["generation"], one["provisioning_model"]) if word)
+    generation, model = one["generation"], one["provisioning_model"]
+    every = " ".join(word for word in ("every", model, "TPU") if word)
+    what = f"{generation} {model}".strip() if generation else every
     until = one["effective_until"]
     ends = "" if until is None else f" until {moment(until)}"
     begins = moment(one["effective_from"])
-    return f"{one['percent']} % off {what or 'everything'} from {begins}{ends} (UTC)"
+    return f"{one['percent']} % off {what} from {begins}{ends} (UTC)"

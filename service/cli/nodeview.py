@@ -135,6 +135,7 @@ def _facts(node: View, now: int) -> Iterator[tuple[str, Cell]]:
     yield "Hardware", _hardware(node)
     yield "Or made of", " or ".join(_other_types(node))
     yield "Runtime", _runtime(node)
+    yield "Its VM", _vm(node)
     yield "Model", bought(node)
     yield "Reservation", node["reservation"]
     yield "Place", f"{node['zone'] or 'no zone yet'}, project {node['project']}"
@@ -187,6 +188,12 @@ def _runtime(node: View) -> str:
     return f"{node['runtime_version']}{', on a legacy TPU Node' if legacy else ''}"
 
 
+def _vm(node: View) -> str:
+    """The user's own VM that drives a legacy TPU Node."""
+    vm = node.get("vm")
+    return f"{vm['machine_type']}, {vm['provisioning_model']}" if vm else ""
+
+
 def _worker(endpoint: View) -> str:
     outside = f" ({endpoint['external_ip']})" if endpoint.get("external_ip") else ""
     return f"{endpoint['ip']}{outside}"
@@ -219,6 +226,7 @@ def show_cost(cost: View) -> None:
     facts(
         [
             ("Cost", exact(cost["cost"]) + (_not_final(cost) if cost["estimated"] else "")),
+            *_lines(cost.get("lines") or ()),
             (
                 "Not sure by",
                 "" if _is_zero(cost["uncertainty"]) else f"± {exact(cost['uncertainty'])}",
@@ -230,6 +238,18 @@ def show_cost(cost: View) -> None:
             ("As of", f"{moment(cost['as_of'])} UTC"),
         ]
     )
+
+
+def _lines(lines: Sequence[View]) -> Iterator[tuple[str, str]]:
+    """What the cost is the sum of, where that is more than one thing."""
+    if len(lines) < 2:
+        return
+    unknown = [line["unpriced_seconds"] and _is_zero(line["cost"]) for line in lines]
+    costs = zip(lines, unknown, strict=True)
+    amounts = column([None if left_out else line["cost"] for line, left_out in costs])
+    for line, amount in zip(lines, amounts, strict=True):
+        what = f"  VM {line['what']}" if line["kind"] == "vm" else f"  {line['what']}"
+        yield what, f"{amount} for {age(line['seconds'])}"
 
 
 def _not_final(cost: View) -> str:
@@ -248,15 +268,18 @@ def show_ledger(entries: Sequence[View]) -> None:
         return
     prices = column([entry["usd_per_chip_hour"] for entry in entries])
     amounts = column([entry["amount"] for entry in entries])
+    named = any(_is_of_vm(entry) for entry in entries)
+    what = ("WHAT", "KIND", ">QUANTITY", ">PER HOUR OF ONE") if named else _OF_CHIPS
     table(
-        [">NO.", "FROM (UTC)", "TO (UTC)", "KIND", ">CHIP-SECONDS", ">PER CHIP-HOUR", ">AMOUNT"],
+        [">NO.", "FROM (UTC)", "TO (UTC)", *what, ">AMOUNT"],
         (
             [
                 str(entry["number"]),
                 moment(entry["start"]),
                 moment(entry["end"]),
+                *([entry["what"]] if named else []),
                 _kind(entry),
-                f"{entry['chip_seconds']:,}",
+                _quantity(entry, named=named),
                 price,
                 amount,
             ]
@@ -267,6 +290,20 @@ def show_ledger(entries: Sequence[View]) -> None:
     echo(
         "", f"{exact(str(total))} in {len(entries):,} {'entry' if len(entries) == 1 else 'entries'}"
     )
+
+
+_OF_CHIPS = ("KIND", ">CHIP-SECONDS", ">PER CHIP-HOUR")
+
+
+def _is_of_vm(entry: View) -> bool:
+    return bool(entry.get("unit") == "vm_hour")
+
+
+def _quantity(entry: View, *, named: bool) -> str:
+    """Chip-seconds, or seconds of the VM; `named` where that has to be said."""
+    if _is_of_vm(entry):
+        return f"{entry['vm_seconds']:,} VM-seconds"
+    return f"{entry['chip_seconds']:,}{' chip-seconds' if named else ''}"
 
 
 def _kind(entry: View) -> str:

@@ -79,6 +79,15 @@ ValidUntil = Annotated[
         help="Give up when it is not READY by then, as in 2026-11-05T18:00:00Z.",
     ),
 ]
+VmMachineType = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TYPE",
+        help="With --architecture node: your own VM that drives it, as in n1-standard-8; it becomes"
+        " a line of the cost.",
+    ),
+]
+VmSpot = Annotated[bool, typer.Option("--vm-spot", help="That VM is a spot one.")]
 Network = Annotated[str | None, typer.Option(metavar="NAME", help="As Google names it.")]
 ExternalIp = Annotated[bool, typer.Option("--external-ip", help="Reachable from outside.")]
 Account = Annotated[
@@ -100,6 +109,8 @@ def create(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     framework: options.Framework = None,
     runtime_version: Runtime = None,
     architecture: options.Architecture = None,
+    vm_machine_type: VmMachineType = None,
+    vm_spot: VmSpot = False,
     provisioning_model: options.Model = None,
     spot: options.Spot = False,
     preemptible: options.Preemptible = False,
@@ -167,5 +178,15 @@ def body_of(typed: Mapping[str, Any]) -> dict[str, Any]:
         "ttl_seconds": typed["ttl"],
         "max_wait_seconds": typed["max_wait"],
         "startup_script": options.script(typed["startup_script"]),
+        "vm": _vm(typed["vm_machine_type"], spot=typed["vm_spot"]),
     }
     return {name: value for name, value in body.items() if value is not None and value is not False}
+
+
+def _vm(machine_type: str | None, *, spot: bool) -> dict[str, str] | None:
+    """The user's own VM as the API takes it; usage error where nothing says which that is."""
+    if machine_type is None:
+        if spot:
+            raise typer.BadParameter("say which VM: --vm-machine-type", param_hint="--vm-spot")
+        return None
+    return {"machine_type": machine_type, **({"provisioning_model": "spot"} if spot else {})}

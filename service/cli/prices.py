@@ -1,4 +1,4 @@
-"""`prices`: what a chip costs an hour, and since when."""
+"""`prices`: what a chip or a machine costs an hour, and since when."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ app.add_typer(discounts.app, name="discount")
 @app.command("list")
 def list_prices(
     generation: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only this generation, as in v5e.")
+        str | None,
+        typer.Option(metavar="NAME", help="Only this generation, as in v5e, or machine type."),
     ] = None,
     model: options.Model = None,
     region: Annotated[str | None, typer.Option(metavar="REGION", help="Only this region.")] = None,
@@ -53,7 +54,7 @@ def list_prices(
                     price["region"] or NOTHING,
                     amount,
                     *((_percent(price), less) if some_are_less else ()),
-                    price["unit"].replace("_", "-"),
+                    _UNITS[price["unit"]],
                     price["effective_from"][:10],
                     price["source"],
                 ]
@@ -62,6 +63,9 @@ def list_prices(
                 )
             ),
         )
+
+
+_UNITS = {"chip_hour": "chip-hour", "device_hour": "device-hour", "vm_hour": "hour"}
 
 
 def _percent(price: Mapping[str, Any]) -> str:

@@ -81,6 +81,10 @@ def _show(found: Mapping[str, Any]) -> None:
     )
     for kind, one in found["apart"].items():
         echo(f"apart from that, {kind}: {counted(one['rows'], 'row')}, {money(one['cost'])}")
+    machines = found["machines"]
+    if machines["entries"]:
+        left = money(machines["charged"])
+        echo(f"left out: {left} of users' own VMs beside TPU Nodes, which are not billed as TPUs")
     percent = total["variance_percent"]
     share = f", {percent} % of what matched" if percent is not None else ""
     echo(
@@ -104,7 +108,10 @@ def _show_lines(client: Client, found: Mapping[str, Any]) -> None:
             [
                 moment(line["hour"]),
                 _WORDS.get(line["verdict"], line["verdict"]),
-                line["resource"].rpartition("/")[2] or line["node_id"] or NOTHING,
+                line["resource"].rpartition("/")[2]
+                or line["node_id"]
+                or line["reservation"]
+                or NOTHING,
                 line["project"],
                 money(line["billed"]),
                 money(line["charged"]),

@@ -50,10 +50,10 @@ def _show(found: Mapping[str, Any]) -> None:
                     line["team"] or NOTHING,
                     line["owner"] or NOTHING,
                     line["accelerator_type"],
-                    line["provisioning_model"],
+                    _model(line),
                     line["zone"],
                     price,
-                    chip_hours(line["chip_seconds"]),
+                    _quantity(line),
                     money(line["amount"]) + _note(line["corrects"]),
                 ]
                 for line, price in zip(found["lines"], prices, strict=True)
@@ -61,6 +61,21 @@ def _show(found: Mapping[str, Any]) -> None:
         )
         echo("")
     echo(f"{found['period']} comes to {money(found['amount'])} and is {found['state']}")
+
+
+def _quantity(line: Mapping[str, Any]) -> str:
+    """Chip-hours, or how many hours of the VM that drives a legacy TPU Node."""
+    of_vm = line["vm_seconds"]
+    return f"{chip_hours(of_vm)} of the VM" if of_vm else chip_hours(line["chip_seconds"])
+
+
+def _model(line: Mapping[str, Any]) -> str:
+    """How it is bought, with the reservation that it was taken from, or that nobody used."""
+    model = str(line["provisioning_model"])
+    if not line["reservation"]:
+        return model
+    unused = "unused of " if line["reservation_status"] == "unused" else ""
+    return f"{model} ({unused}{line['reservation']})"
 
 
 def _note(month: str) -> str:

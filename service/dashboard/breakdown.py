@@ -94,9 +94,10 @@ def title_of(dimension: str) -> str:
 def by_group(
     asked: Asked,
     sums: Mapping[tuple[str, ...], Sum],
-    named: Callable[[Iterable[str]], Mapping[str, str]],
+    named: Callable[[Iterable[str]], Mapping[str, Value]],
 ) -> Table:
-    """The groups, what costs most first; `named` tells the names of nodes by their ids."""
+    """The groups, what costs most first; `named` tells the names and pages of nodes, and of
+    reservations, by their ids."""
     ranked = sorted(sums.items(), key=lambda one: (-one[1].cost, one[0]))
     names = _names(asked, [group for group, _ in ranked[:SHOWN]], named)
     by = ", ".join(map(title_of, asked.aggregate))
@@ -105,7 +106,10 @@ def by_group(
         f"By {by}" if by else "In all",
         "what cost most first" if len(ranked) <= SHOWN else f"the {SHOWN} that cost most",
         tuple(map(title_of, asked.aggregate)) or ("what",),
-        [(_values(asked, group, names), _lines(asked, group)) for group, _ in ranked[:SHOWN]],
+        [
+            (_values(asked, group, names), _lines(asked, group, names))
+            for group, _ in ranked[:SHOWN]
+        ],
         [one for _, one in ranked],
     )
 
@@ -165,29 +169,33 @@ def _together(sums: Iterable[Sum]) -> Sum:
     return whole
 
 
-def _lines(asked: Asked, group: Sequence[str]) -> str:
+def _lines(asked: Asked, group: Sequence[str], names: Mapping[str, Value]) -> str:
     """Where the lines of the ledger are that a row is the sum of; empty for more than a node."""
     if asked.aggregate != ("node",):
         return ""
-    return asked.at(f"/nodes/{quote(group[0], safe='')}/ledger")
+    return asked.at(f"{_named(group[0], names).href}/ledger")
 
 
 def _names(
     asked: Asked,
     groups: Sequence[tuple[str, ...]],
-    named: Callable[[Iterable[str]], Mapping[str, str]],
-) -> Mapping[str, str]:
+    named: Callable[[Iterable[str]], Mapping[str, Value]],
+) -> Mapping[str, Value]:
     if "node" not in asked.aggregate:
         return {}
     at = asked.aggregate.index("node")
     return named({group[at] for group in groups})
 
 
-def _values(asked: Asked, group: Sequence[str], names: Mapping[str, str]) -> tuple[Value, ...]:
+def _named(node_id: str, names: Mapping[str, Value]) -> Value:
+    return names.get(node_id) or Value(node_id, f"/nodes/{quote(node_id, safe='')}")
+
+
+def _values(asked: Asked, group: Sequence[str], names: Mapping[str, Value]) -> tuple[Value, ...]:
     if not group:
         return (Value("everything", asked.by("team").page),)
     return tuple(
-        Value(names.get(value, value), f"/nodes/{quote(value, safe='')}")
+        _named(value, names)
         if name == "node"
         else Value(
             value or _UNNAMED.get(name, "(none)"),

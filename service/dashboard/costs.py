@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from urllib.parse import quote
 
 from service.application.costs import CostReport
 from service.application.services import Services
@@ -151,10 +153,22 @@ def _found(services: Services, asked: Asked, report: CostReport) -> Found:
         chip_hours=chip_hours(report.chip_seconds),
         unpriced=_unpriced(report),
         doubts=tuple(_doubts(asked, report)),
-        groups=by_group(asked, groups, services.costs.names),
+        groups=by_group(asked, groups, partial(_named, services)),
         times=None if asked.step == Granularity.ALL else by_time(asked, times),
         as_of=moment(report.as_of),
     )
+
+
+def _named(services: Services, ids: Iterable[str]) -> Mapping[str, Value]:
+    """Nodes by their names, and reservations, of which it is what nobody used."""
+    names = services.costs.names(ids)
+    bought = services.reservations.among(names)
+    return {
+        one: Value(f"{name} (unused)", f"/reservations/{quote(one, safe='')}")
+        if one in bought
+        else Value(name, f"/nodes/{quote(one, safe='')}")
+        for one, name in names.items()
+    }
 
 
 def _unpriced(report: CostReport) -> str:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from service.application.explanations import Explanation
 from service.application.services import Services
 from service.dashboard.amounts import Amount, amount_of
-from service.dashboard.figures import Moment, exact, moment
-from service.dashboard.ledger import lines_of
+from service.dashboard.figures import Moment, count, exact, moment
+from service.dashboard.ledger import lines_of, unused_lines_of
 from service.dashboard.prices import address_of
 from service.dashboard.story import sentence
+from service.dashboard.sums import what_of
 from service.domain.attribution import ALWAYS
+from service.domain.metering import Usage
 from service.domain.period import period_of
+from service.domain.reservation import Reservation
 from service.store.beliefs import Belief
+from service.store.ledger import Line
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +38,18 @@ class BeliefRow:
 
 @dataclass(frozen=True, slots=True)
 class LinePage:
-    """Everything on the page. `corrects` and `corrected_by` are numbers of other lines."""
+    """Everything on the page. `home` is the page of the node, or of the reservation, that it is a
+    line of; `corrects` and `corrected_by` are numbers of other lines; `notes` say what is not plain
+    in the sum. `bought` is the page of the reservation that a node ran in."""
 
-    node_id: str
+    home: str
     name: str
     number: int
     kind: str
     amount: Amount
     sum: str
+    notes: tuple[str, ...]
+    bought: str
     start: Moment
     end: Moment
     posted: Moment
@@ -62,38 +72,68 @@ class LinePage:
 
 
 def line_of(services: Services, node_id: str, number: int) -> LinePage:
-    """The page of a line; raises NotFound where there is none of that number."""
+    """The page of a line of a node, or of what nobody used of a reservation. Raises NotFound where
+    there is none of that number."""
     found = services.explanations.line(node_id, number)
-    lines = lines_of(services, node_id)
+    home, name, lines = _subject(services, found)
     line, price = found.line, found.price
     billed = period_of(line.charge_start if line.period is None else line.period)
     return LinePage(
-        node_id=node_id,
-        name=services.nodes.get(node_id).name,
+        home=home,
+        name=name,
         number=number,
-        kind=line.kind,
+        kind=f"{line.kind} of {what_of(line)}" if line.is_vm else line.kind,
         amount=amount_of(line.amount_nanos),
-        sum=sentence(found.sentences[0]),
+        sum=sentence(found.sum),
+        notes=tuple(map(sentence, found.notes)),
+        bought=_bought(found),
         start=moment(line.charge_start),
         end=moment(line.charge_end),
         posted=moment(line.posted_at),
         price=exact(line.price_nanos),
-        price_source=sentence(found.sentences[1]),
+        price_source=sentence(found.source),
         price_address="" if price is None else address_of(price, line.charge_start),
         listed=_listed(found),
-        evidence=tuple(map(sentence, found.sentences[-3:-1])),
+        evidence=tuple(map(sentence, found.evidence)),
         beliefs=tuple(map(_belief, found.beliefs)),
-        charged=sentence(found.sentences[-1]),
+        charged=sentence(found.charged),
         charged_since=None if found.whose.since == ALWAYS else moment(found.whose.since),
         labels=tuple(sorted(found.whose.labels.items())),
         job=found.whose.job,
-        hardware=found.usage.accelerator_type,
+        hardware=_hardware(found.usage),
         corrects=line.corrects_id,
         corrected_by=tuple(one.id for one in lines if one.corrects_id == number),
         month=billed.name,
         other_month=line.period is not None,
-        json=f"/v1/nodes/{node_id}/ledger/{number}",
+        json=f"/v1{home}/ledger/{number}",
     )
+
+
+def _subject(services: Services, found: Explanation) -> tuple[str, str, Sequence[Line]]:
+    """The page of what it is a line of, the name of that, and all lines of it."""
+    its_id = found.line.node_id
+    bought = found.reservation
+    if bought is not None and found.usage.is_purchase:
+        return _page_of(bought), bought.name, unused_lines_of(services, its_id)
+    name = services.nodes.get(its_id).name
+    return f"/nodes/{quote(its_id, safe='')}", name, lines_of(services, its_id)
+
+
+def _page_of(one: Reservation) -> str:
+    return f"/reservations/{quote(one.id, safe='')}"
+
+
+def _bought(found: Explanation) -> str:
+    """The page of the reservation that a node ran in; empty for all else."""
+    if found.reservation is None or found.usage.is_purchase:
+        return ""
+    return _page_of(found.reservation)
+
+
+def _hardware(usage: Usage) -> str:
+    if usage.is_purchase:
+        return f"{count(usage.chips, 'chip')} of {usage.sku.generation} that were reserved"
+    return usage.accelerator_type
 
 
 def _listed(found: Explanation) -> str:
@@ -103,7 +143,7 @@ def _listed(found: Explanation) -> str:
         return ""
     return (
         f"On demand at list price the same seconds are {exact(line.list_nanos)}, at"
-        f" {exact(line.list_price_nanos or 0)} a chip-hour."
+        f" {exact(line.list_price_nanos or 0)} {'an hour' if line.is_vm else 'a chip-hour'}."
     )
 
 

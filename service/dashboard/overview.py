@@ -137,9 +137,10 @@ def _ahead(services: Services) -> Ahead:
 
 
 def _running(fleet: Fleet) -> str:
+    bought = f", {count(fleet.reserved, 'reservation')}" if fleet.reserved else ""
     if not fleet.ready:
-        return "nothing is READY"
-    return f"{count(fleet.ready, 'node')} READY, {count(fleet.chips, 'chip')}"
+        return f"nothing is READY{bought}"
+    return f"{count(fleet.ready, 'node')} READY, {count(fleet.chips, 'chip')}{bought}"
 
 
 def _live(services: Services, after: str, now: int) -> tuple[tuple[NodeRow, ...], str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -19,13 +19,15 @@ from service.application.services import Services
 from service.dashboard.budgets import budgets_of
 from service.dashboard.capacity import PERIODS, capacity_of
 from service.dashboard.costs import CostsPage, costs_of
-from service.dashboard.ledger import ledger_of
+from service.dashboard.ledger import ledger_of, unused_ledger_of
 from service.dashboard.line import line_of
 from service.dashboard.orphans import orphans_of
 from service.dashboard.overview import View, overview_of
 from service.dashboard.prices import prices_of
 from service.dashboard.question import Asked, asked_by
 from service.dashboard.reconcile import reconcile_of
+from service.dashboard.reservation import reservation_of
+from service.dashboard.reservations import reservations_of
 from service.dashboard.series import GROUPINGS
 from service.dashboard.spending import WINDOWS
 from service.dashboard.statements import statement_of, statements_of
@@ -38,6 +40,10 @@ _HEADERS = {"Cache-Control": "no-store"}
 _HEADINGS = {422: "That cannot be shown", 503: "The figures cannot be read now"}
 _NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 _ALL_NODES = "/", "All nodes"
+_NO_RESERVATION: Mapping[str, Any] = {
+    "missing": "There is no such reservation",
+    "back": ("/reservations", "All reservations"),
+}
 _HOST = re.compile(r"[A-Za-z0-9.:\[\]-]{1,255}")
 
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
@@ -119,6 +125,50 @@ def line(request: Request, node_id: str, number: str) -> Response:
         if not _NUMBER.fullmatch(number):
             raise NotFound(f"the ledger of node {node_id[:80]} has no line {number[:80]}")
         return {"page": line_of(services, node_id, int(number))}
+
+    return _answer(request, "line.html", context, missing="There is no such line")
+
+
+@router.get("/reservations")
+def reservations(request: Request) -> Response:
+    """What was bought by the calendar, how far it has come, and how much of it is used."""
+    return _answer(
+        request, "reservations.html", lambda services: {"page": reservations_of(services)}
+    )
+
+
+@router.get("/reservations/{reservation_id}")
+def reservation(request: Request, reservation_id: str) -> Response:
+    """One reservation: what it comes to, and who used it."""
+    return _answer(
+        request,
+        "reservation.html",
+        lambda services: {"page": reservation_of(services, reservation_id)},
+        **_NO_RESERVATION,
+    )
+
+
+@router.get("/reservations/{reservation_id}/ledger")
+def unused_ledger(request: Request, reservation_id: str, asked: AskedFor) -> Response:
+    """The lines of what nobody used: all of them, or those of a question."""
+    question = asked if {"window", "filter"} & request.query_params.keys() else None
+    return _answer(
+        request,
+        "ledger.html",
+        lambda services: {"page": unused_ledger_of(services, reservation_id, question)},
+        **_NO_RESERVATION,
+    )
+
+
+@router.get("/reservations/{reservation_id}/ledger/{number}")
+def unused_line(request: Request, reservation_id: str, number: str) -> Response:
+    """One line of what nobody used, explained."""
+
+    def context(services: Services) -> dict[str, Any]:
+        if not _NUMBER.fullmatch(number):
+            raise NotFound(f"the ledger of {reservation_id[:80]} has no line {number[:80]}")
+        services.reservations.written(reservation_id)
+        return {"page": line_of(services, reservation_id, int(number))}
 
     return _answer(request, "line.html", context, missing="There is no such line")
 

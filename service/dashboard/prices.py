@@ -1,4 +1,5 @@
-"""The page of prices: what a chip costs at an instant, what is paid of it, and who says so."""
+"""The page of prices: what a chip or a machine costs at an instant, what is paid of it, and who
+says so."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from service.domain import catalog
 from service.domain.clock import instant, rfc3339
 from service.domain.discount import Discount
 from service.domain.errors import Rejected
-from service.domain.pricing import DiscountedPrice, Price
+from service.domain.pricing import CHIP_HOUR, DEVICE_HOUR, VM_HOUR, DiscountedPrice, Price
+from service.domain.sold import row_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class DiscountRow:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One generation to look at, and whether it is the one that is."""
+    """One generation or machine type to look at, and whether it is the one that is."""
 
     name: str
     href: str
@@ -88,7 +90,7 @@ def prices_of(services: Services, asked: Mapping[str, str]) -> PricesPage:
 
 def address_of(price: Price, at: int) -> str:
     """Where the row of a price stands among those that were in force at that second."""
-    listed = price.listed if isinstance(price, DiscountedPrice) else price
+    listed = row_of(price)
     asked = {
         "at": rfc3339(at),
         "generation": listed.generation,
@@ -110,7 +112,9 @@ def _instant(text: str) -> int:
 
 
 def _choices(asked: Mapping[str, str]) -> Iterable[Choice]:
-    for generation in ("", *catalog.load().generations):
+    known = ("", *catalog.load().generations)
+    asked_too = () if asked["generation"] in known else (asked["generation"],)
+    for generation in (*known, *asked_too):
         address = _address("/prices", {**asked, "generation": generation})
         yield Choice(generation or "all", address, generation == asked["generation"])
 
@@ -121,13 +125,13 @@ def _anchor(price: Price) -> str:
 
 def _row(price: Price) -> PriceRow:
     taken = price.discount if isinstance(price, DiscountedPrice) else None
-    listed = price.listed if isinstance(price, DiscountedPrice) else price
+    listed = row_of(price)
     return PriceRow(
         anchor=_anchor(listed),
         generation=listed.generation,
         model=listed.model,
         region=listed.region,
-        unit=listed.unit.replace("_", "-"),
+        unit=_UNITS[listed.unit],
         listed=exact(listed.nanos),
         paid=exact(price.nanos) if taken else "",
         discount=f"{taken.percent} %" if taken else "",
@@ -138,10 +142,13 @@ def _row(price: Price) -> PriceRow:
     )
 
 
+_UNITS = {CHIP_HOUR: "a chip-hour", DEVICE_HOUR: "a device-hour", VM_HOUR: "an hour"}
+
+
 def _discount(one: Discount) -> DiscountRow:
     return DiscountRow(
         percent=f"{one.percent} %",
-        what=" ".join(word for word in (one.generation, one.model) if word) or "everything",
+        what=one.what,
         since=moment(one.effective_from),
         until=None if one.effective_until is None else moment(one.effective_until),
         source=one.source,

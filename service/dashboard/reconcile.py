@@ -92,6 +92,7 @@ class Found:
     end: Moment | None
     rows: str
     apart: str
+    machines: str
     variance: str
     percent: str
     more: str
@@ -147,6 +148,7 @@ def _found(
         apart="; ".join(
             f"{kind.replace('_', ' ')} {money(one.cost)}" for kind, one in bill.apart.items()
         ),
+        machines=money(counts.machine_nanos) if counts.machine_entries else "",
         variance=_signed(total.variance),
         percent="" if total.percent is None else f"{total.percent} % of what matched",
         more=_signed(total.more),
@@ -200,7 +202,7 @@ def _line(line: Line) -> LineRow:
         hour=moment(line.hour),
         verdict=VERDICTS[line.verdict],
         tone=_TONES[line.verdict],
-        resource=line.resource.rstrip("/").rpartition("/")[2] or line.node_id,
+        resource=line.resource.rstrip("/").rpartition("/")[2] or line.node_id or line.reservation,
         node_id=line.node_id,
         what=line.description or words,
         project=line.project,

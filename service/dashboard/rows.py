@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from service.dashboard.figures import Moment, duration, exact, moment, money
+from service.dashboard.figures import Moment, duration, moment, money
 from service.domain.clock import parse_rfc3339
 from service.domain.metering import is_billable
 from service.domain.money import parse_usd
@@ -136,16 +136,3 @@ def wish_of(said: Mapping[str, Any]) -> str:
     if said["ended_at"] is not None or said["state"] in (NodeState.DELETING, NodeState.STOPPED):
         return ""
     return _ASKED.get(said["asked"], "")
-
-
-def rate_of(said: Mapping[str, Any]) -> int | None:
-    """Nano-dollars for one chip for one hour; None where no price is known or none counts."""
-    hourly = said["hourly_cost"]
-    if hourly is None or said["ended_at"] is not None:
-        return None
-    return parse_usd(hourly) // int(said["chips"])
-
-
-def priced(rate: int | None) -> str:
-    """A price per chip-hour to its last decimal; empty where none is known."""
-    return "" if rate is None else exact(rate)

@@ -15,7 +15,7 @@ from service.dashboard.prices import address_of
 from service.dashboard.question import Asked, month_window
 from service.domain.dimension import condition_of
 from service.domain.period import GRACE, Period, PeriodState, period_named
-from service.domain.pricing import Price
+from service.domain.pricing import CALENDAR, Price
 from service.domain.zones import region_of
 from service.store.statements import StatementLine
 
@@ -27,7 +27,7 @@ PriceOf = Callable[[str, str, str, int], Sequence[Price]]
 
 @dataclass(frozen=True, slots=True)
 class MonthRow:
-    """One month in words."""
+    """One month in words; `vm_hours` is empty where there were none."""
 
     name: str
     state: str
@@ -35,6 +35,7 @@ class MonthRow:
     means: str
     amount: Amount
     chip_hours: str
+    vm_hours: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,7 @@ def _month(month: Month, places: int) -> MonthRow:
         means=_meaning(month),
         amount=amount_of(month.amount, places),
         chip_hours=chip_hours(month.chip_seconds),
+        vm_hours=chip_hours(month.vm_seconds) if month.vm_seconds else "",
     )
 
 
@@ -152,25 +154,40 @@ def _line(line: StatementLine, period: Period, now: int, places: int, in_force: 
     )
     return LineRow(
         who=", ".join(name for name in (line.team, line.owner) if name) or "nobody by name",
-        what=f"{line.accelerator_type}, {line.model}",
+        what=f"{line.accelerator_type}, {line.model}" + _reservation(line),
         zone=line.zone,
         project=line.project,
         corrects=line.corrects,
-        price=exact(line.price),
+        price=exact(line.price) + (" an hour" if line.is_vm else ""),
         price_address=_price_address(line, used, now, in_force),
         listed="" if line.list_price in (None, line.price) else exact(line.list_price or 0),
-        chip_hours=chip_hours(line.chip_seconds),
+        chip_hours=f"{chip_hours(line.vm_seconds)} of the VM"
+        if line.is_vm
+        else chip_hours(line.chip_seconds),
         amount=amount_of(line.amount, places),
         costs=asked.page,
     )
 
 
+def _reservation(line: StatementLine) -> str:
+    """The one that it was taken from, or that nobody used."""
+    match line.reservation_status:
+        case "":
+            return ""
+        case "used":
+            return f" in {line.reservation}"
+        case "unused":
+            return f", unused of {line.reservation}"
+
+
 def _price_address(line: StatementLine, used: Period, now: int, in_force: PriceOf) -> str:
     """Where the price of a line stands: as of the last second of the month, or of its first where
-    it changed in between; empty where it was another one still."""
+    it changed in between; empty where it was another one still. In a reservation it is its own, or
+    else what was entered for reserved capacity."""
     region = region_of(line.zone)
     for at in (max(used.start, min(now, used.end - 1)), used.start):
-        for price in in_force(line.generation, line.model, region, at):
-            if price.per_chip_hour == line.price:
-                return address_of(price, at)
+        for model in (CALENDAR, line.model) if line.reservation else (line.model,):
+            for price in in_force(line.generation, model, region, at):
+                if price.per_chip_hour == line.price:
+                    return address_of(price, at)
     return ""

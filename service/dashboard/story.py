@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from service.application.nodecost import NodeCost
+from service.application.nodecost import CostLine, NodeCost, Rate
 from service.application.services import Services
-from service.dashboard.figures import Moment, count, duration, moment, money
+from service.dashboard.figures import Moment, count, duration, exact, moment, money
 from service.dashboard.queue import Slices, Ticket, slices_of, ticket_of
-from service.dashboard.rows import NOT_KNOWN, NodeRow, hardware_of, priced, rate_of, row_of
+from service.dashboard.rows import NOT_KNOWN, TIMES, NodeRow, hardware_of, row_of
 from service.dashboard.sums import Sum, sum_of
 from service.domain.clock import parse_rfc3339
 from service.domain.event import Event
@@ -59,10 +59,11 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class CostFigures:
-    """The node's cost in figures; empty where there is nothing to say. `saved` is against the
-    on-demand price for the same seconds."""
+    """The node's cost in figures; empty where there is nothing to say. `vm` is what the user's own
+    VM has of it, `saved` is against the on-demand price for the same seconds."""
 
     cost: str
+    vm: str
     hourly: str
     rate: str
     listed: str
@@ -97,16 +98,16 @@ def story_of(services: Services, node_id: str) -> Story:
     cost = services.nodes.cost(node_id)
     told = list(_every(lambda after: services.nodes.events(node_id, after, _BATCH), _event_number))
     said: Mapping[str, Any] = json.loads(document)
-    rate, whys = rate_of(said), whys_of(event for _, event in told)
+    whys = whys_of(event for _, event in told)
     return Story(
         alarm=_alarm(said, told),
         ticket=ticket_of(said),
         slices=slices_of(said),
         node=row_of(said, cost.as_of),
-        facts=(*facts_of(said), *(Fact("Not in its cost", one) for one in cost.not_included)),
+        facts=(*facts_of(said), *(Fact(_beside(said), one) for one in cost.not_included)),
         labels=tuple(sorted(said["labels"].items())),
-        cost=_cost_figures(cost, said, rate),
-        sum=sum_of(lines, cost, int(said["chips"]), rate),
+        cost=_cost_figures(cost),
+        sum=sum_of(lines, cost, int(said["chips"])),
         placements=tuple(_placement(one, whys, cost.as_of) for one in said["placements"]),
         events=tuple(_told(event) for _, event in reversed(told[-EVENTS_SHOWN:])),
         events_left_out=max(0, len(told) - EVENTS_SHOWN),
@@ -130,6 +131,7 @@ def facts_of(said: Mapping[str, Any]) -> Iterator[Fact]:
         ("Queued resource", said["queue_state"]),
         ("Reservation", said["reservation"]),
         ("Runtime version", said["runtime_version"]),
+        ("Its VM", _vm(said)),
         ("Project", said["project"]),
         ("Owner", said["owner"]),
         ("Team", said["team"]),
@@ -157,6 +159,16 @@ def _other_types(said: Mapping[str, Any]) -> list[str]:
     return [one for one in said["accelerator_types"] if one != said["accelerator_type"]]
 
 
+def _vm(said: Mapping[str, Any]) -> str:
+    """The user's own VM that drives it."""
+    vm = said["vm"]
+    return "" if vm is None else f"{vm['machine_type']}, {vm['provisioning_model']}"
+
+
+def _beside(said: Mapping[str, Any]) -> str:
+    return "Not in its cost" if said["vm"] is None else "What its VM costs"
+
+
 def _bought(said: Mapping[str, Any]) -> str:
     return f"{said['provisioning_model']}{', through the queue' if said['queued'] else ''}"
 
@@ -166,18 +178,49 @@ def _address(endpoint: Mapping[str, Any]) -> str:
     return f"{text} ({endpoint['external_ip']})" if endpoint["external_ip"] else text
 
 
-def _cost_figures(cost: NodeCost, said: Mapping[str, Any], rate: int | None) -> CostFigures:
+def _cost_figures(cost: NodeCost) -> CostFigures:
     saved = 0 if cost.list_cost is None else cost.list_cost - cost.cost
+    prices = [one.price for one in cost.rates]
+    known = [one.units * one.price for one in cost.rates if one.price is not None]
     return CostFigures(
         cost=NOT_KNOWN if cost.unpriced_seconds and not cost.cost else money(cost.cost),
-        hourly="" if rate is None else money(rate * int(said["chips"])),
-        rate=priced(rate),
+        vm=", ".join(_cost_of_vm(one) for one in cost.lines if one.is_vm),
+        hourly="" if None in prices or not prices else money(sum(known)),
+        rate=_rate(cost.rates),
         listed="" if cost.list_cost in (None, cost.cost) else money(cost.list_cost or 0),
         saved=money(saved) if saved > 0 else "",
         uncertainty=money(cost.uncertainty) if cost.uncertainty else "",
-        unpriced=duration(cost.unpriced_seconds) if cost.unpriced_seconds else "",
+        unpriced=" and ".join(_unpriced(cost.lines)),
         as_of=moment(cost.as_of),
     )
+
+
+def _cost_of_vm(line: CostLine) -> str:
+    unknown = line.unpriced_seconds and not line.cost
+    return NOT_KNOWN if unknown else money(line.cost)
+
+
+def _rate(rates: Sequence[Rate]) -> str:
+    """How the price of an hour is made, or of what it is not known; empty once it has ended."""
+    unknown = [one.what for one in rates if one.price is None]
+    if unknown:
+        return f"none is known for {' and '.join(unknown)}"
+    parts = (
+        f"{exact(one.price)} for the VM"
+        if one.is_vm
+        else f"{one.units:,} {TIMES} {exact(one.price)} per chip-hour"
+        for one in rates
+        if one.price is not None
+    )
+    return " + ".join(parts)
+
+
+def _unpriced(lines: Sequence[CostLine]) -> Iterator[str]:
+    """How long what was used at a price that nobody knows."""
+    for one in lines:
+        if one.unpriced_seconds:
+            used = f"its VM ({one.what})" if one.is_vm else "its use"
+            yield f"{duration(one.unpriced_seconds)} of {used}"
 
 
 def whys_of(events: Iterable[Event]) -> Mapping[int, str]:

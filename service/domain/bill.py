@@ -19,7 +19,11 @@ K = TypeVar("K")
 @dataclass(frozen=True, slots=True)
 class Counts:
     """Rows by what became of them, and how far the bill reaches: the hours [start, end) in which it
-    says something was used, by whomever, and the instant of its newest row."""
+    says something was used, by whomever, and the instant of its newest row.
+
+    `machine_entries` are those of our ledger in these hours that are left out, `machine_nanos` what
+    they come to: of the machines that users drive a TPU Node with, which are not on it as TPUs.
+    """
 
     rows: int = 0
     other_projects: int = 0
@@ -28,6 +32,8 @@ class Counts:
     start: int | None = None
     end: int | None = None
     newest: int | None = None
+    machine_entries: int = 0
+    machine_nanos: int = 0
 
 
 @dataclass(frozen=True, slots=True)

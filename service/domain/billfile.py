@@ -25,6 +25,7 @@ from service.domain.billrow import (
 )
 from service.domain.billsku import CLOUD_TPU, COMPUTE
 from service.domain.errors import Rejected
+from service.domain.pricing import RESERVED
 
 LONGEST_LINE = 1024 * 1024
 """Characters of a line: a longer one is no row of a bill, and would be held in memory whole."""
@@ -58,6 +59,7 @@ _FOCUS = {
     "cost": "BilledCost",
     "currency": "BillingCurrency",
     "resource_global_name": "ResourceId",
+    "location_zone": "AvailabilityZone",
     "cost_at_list": "ListCost",
     "usage_amount": "ConsumedQuantity",
     "usage_unit": "ConsumedUnit",
@@ -222,9 +224,14 @@ def _read_json(
             unseen -= {name for name in _REQUIRED if cells.get(name) is not None}
             unseen -= {_RESOURCE[0]} if any(text(cells, name) for name in _RESOURCE) else set()
         read = _read(cells, number, projects, lambda found=document: _SORTED.encode(found))
-        used += isinstance(read.row, BillRow) and read.row.kind == REGULAR
+        used += isinstance(read.row, BillRow) and _has_resource(read.row)
         yield read
     _check_present(sorted(unseen - (set() if used else {_RESOURCE[0]})))
+
+
+def _has_resource(row: BillRow) -> bool:
+    """Whether the row speaks of something that has a name; a reservation may have none there."""
+    return row.kind == REGULAR and row.model != RESERVED
 
 
 def _check_present(missing: Sequence[str], number: int = 0) -> None:

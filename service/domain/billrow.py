@@ -42,7 +42,7 @@ class BillRow:
 
     `kind` is REGULAR, COMMITMENT, or the cost type of what is shown apart. `credits` are negative.
     `at_list` and `chip_seconds` are None where the row does not say. `node_id` is our label on the
-    resource, empty where the row shows no labels.
+    resource, empty where the row shows no labels; so is `zone` where it names none.
     """
 
     number: int
@@ -60,6 +60,7 @@ class BillRow:
     credits: int
     at_list: int | None
     chip_seconds: int | None
+    zone: str = ""
 
     @property
     def hour(self) -> int:
@@ -123,6 +124,7 @@ def read_row(cells: Cells, number: int, span: Span, projects: Collection[str]) -
         credits=_credits(cells, cost, number),
         at_list=_money(cells, "cost_at_list", number) if text(cells, "cost_at_list") else None,
         chip_seconds=_chip_seconds(cells, sku.chips if sku else 1, number),
+        zone=_kept(cells, "location_zone", number),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple
 
 from service.domain.attribution import Attribution
@@ -14,17 +15,31 @@ OURS = ("user", "team", "job")
 """The tags that say who is charged; labels stand beside them."""
 
 
+class Kind(StrEnum):
+    """What can be charged for, as a bill calls it."""
+
+    TPU_VM = "TPU VM"
+    TPU_NODE = "TPU Node"
+    MACHINE = "Virtual Machine"
+    """The user's own, which drives a TPU Node."""
+
+    RESERVATION = "TPU Reservation"
+    """What of one, by the calendar, no node used."""
+
+
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """What was charged for: a node, or one slice of it, in one placement.
+    """What was charged for: a node, or one slice of it, in one placement; a machine; a reservation.
 
-    `path` is Google's full name of it, `legacy` tells a TPU Node from a TPU VM, `model` is the
-    provisioning model, and `reservation` is the one that it was taken from, where it is known.
+    `path` is Google's full name of it. That of a machine is not known: it says of which node it is
+    the machine. `model` is the provisioning model, and `reservation` is the one that it was taken
+    from, where it is known. A machine has its type in place of generation and accelerator type, and
+    a reservation has its generation in place of both.
     """
 
     path: str
     name: str
-    legacy: bool
+    kind: Kind
     project: str
     zone: str
     generation: str
@@ -41,11 +56,12 @@ class Resource:
 class Charge(NamedTuple):
     """One entry of the ledger; a tuple, as there are millions of them.
 
-    Instants are whole UTC seconds, amounts nano-dollars, prices nano-dollars per chip-hour.
-    `number` is 0 for usage and counts the adjustments of it from 1 on. `period` is the first second
-    of the month that it is billed in where that is not the month of the charge, which was closed by
-    then. `list_price` and `list_amount` are None where no list price was known, `price` is None
-    where the price book knows no price of that id any more. `tags` are those of `tags_of`.
+    Instants are whole UTC seconds, amounts nano-dollars. `quantity` is chip-seconds and prices are
+    nano-dollars per chip-hour; of a machine they are its seconds, and its hour. `number` is 0 for
+    usage and counts the adjustments of it from 1 on. `period` is the first second of the month that
+    it is billed in where that is not the month of the charge, which was closed by then.
+    `list_price` and `list_amount` are None where no list price was known, `price` is None where the
+    price book knows no price of that id any more. `tags` are those of `tags_of`.
     """
 
     resource: Resource
@@ -53,7 +69,7 @@ class Charge(NamedTuple):
     start: int
     end: int
     number: int
-    chip_seconds: int
+    quantity: int
     price_id: str
     price: Price | None
     unit_price: int

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from service.domain.clock import HOUR
+from service.domain.reservation import Reservation
 
 PENDING_SECONDS = 48 * HOUR
 """Google may deliver what was used up to so long after it (`metering-idle-dashboard.md` 1.1)."""
@@ -69,7 +70,8 @@ class Seen(StrEnum):
 class Billed:
     """What the bill says of one resource, one SKU and one hour, rows that are corrections of each
     other added up. `node_id` is ours, empty where it is no node of ours. `at_list` and
-    `chip_seconds` are None where a row did not say. Amounts in nano-dollars."""
+    `chip_seconds` are None where a row did not say; `zone` is where something reserved is, empty
+    where its rows do not say, and for all else. Amounts in nano-dollars."""
 
     project: str
     resource: str
@@ -84,12 +86,14 @@ class Billed:
     credits: int
     at_list: int | None
     chip_seconds: int | None
+    zone: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Charged:
     """What the ledger says of one node, one provisioning model and one hour. `at_list` is what the
-    same costs on demand, None where that is not known."""
+    same costs on demand, None where that is not known. `reservation_id` is the reservation by the
+    calendar that it was taken from; where that is the `node_id` too, no node used it."""
 
     project: str
     node_id: str
@@ -100,6 +104,12 @@ class Charged:
     amount: int
     at_list: int | None
     chip_seconds: int
+    reservation_id: str = ""
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether it is what of a reservation no node used."""
+        return self.reservation_id != "" and self.node_id == self.reservation_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +132,9 @@ class Rules:
 @dataclass(frozen=True, slots=True)
 class Line:
     """One comparison. `variance` is the bill less the ledger, of which `by_seconds` is due to the
-    seconds, at our price, and the rest to the price; None where the bill does not say."""
+    seconds, at our price, and the rest to the price; None where the bill does not say.
+    `reservation` is by name what was bought, or by several names what cannot be told apart, where
+    that is compared and no single node."""
 
     verdict: Verdict
     project: str
@@ -145,11 +157,34 @@ class Line:
     difference: Difference
     seen: Seen
     reason: str
+    reservation: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Both sides of one comparison; either may be empty, and not both."""
+    """Both sides of one comparison; either may be empty, and not both. `bought` is what it is of
+    where that are reservations, and not one node."""
 
     billed: Sequence[Billed]
     charged: Sequence[Charged]
+    bought: Sequence[Reservation] = ()
+
+    @property
+    def cost(self) -> int:
+        """What the bill says."""
+        return sum(one.cost for one in self.billed)
+
+    @property
+    def amount(self) -> int:
+        """What the ledger says."""
+        return sum(one.amount for one in self.charged)
+
+    @property
+    def hour(self) -> int:
+        """The first second of the hour."""
+        return self.billed[0].hour if self.billed else self.charged[0].hour
+
+    def is_exact(self, variance: int) -> bool:
+        """Whether so much is due to the rounding of each row alone."""
+        rows = sum(one.rows for one in self.billed) + sum(one.rows for one in self.charged)
+        return abs(variance) <= rows

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from decimal import Inexact, localcontext
 
 from service.domain.money import decimal_of, half_even
+from service.domain.names import is_machine_type
 
 MILLION = 1_000_000
 _PPM_PER_PERCENT = 10_000
@@ -16,9 +17,10 @@ _PPM_PER_PERCENT = 10_000
 class Discount:
     """`ppm` parts per million off the list price in the whole UTC seconds [from, until).
 
-    An empty `generation` or `model` means any; `model` is a series of prices, so `spot` is
-    preemptible too. `effective_until` None is until further notice. What is changed is never the
-    row but its end: a later row with the same id and an earlier end takes the place of it.
+    `generation` is one of TPUs, empty for any of those, or a machine type. An empty `model` means
+    any; it is a series of prices, so `spot` is preemptible too. `effective_until` None is until
+    further notice. What is changed is never the row but its end: a later row with the same id and
+    an earlier end takes the place of it.
     """
 
     id: str
@@ -35,6 +37,11 @@ class Discount:
         """As people write it: `12.5`."""
         whole, rest = divmod(self.ppm, _PPM_PER_PERCENT)
         return f"{whole}.{rest:04d}".rstrip("0").rstrip(".")
+
+    @property
+    def what(self) -> str:
+        """What it is for, as in `v5e spot`; `every TPU` where nothing was said."""
+        return f"{self.generation} {self.model}".strip() if self.generation else _every(self.model)
 
     @property
     def is_void(self) -> bool:
@@ -54,6 +61,10 @@ class Discount:
     def off(self, nanos: int) -> int:
         """What is left of that many nano-dollars, half-even to one; never nothing at all."""
         return max(1, half_even(nanos * (MILLION - self.ppm), MILLION))
+
+
+def _every(model: str) -> str:
+    return f"every {model} TPU" if model else "every TPU"
 
 
 def parse_percent(text: str) -> int:
@@ -93,9 +104,14 @@ def clash(new: Discount, others: Iterable[Discount]) -> Discount | None:
 
 
 def _same_prices(a: Discount, b: Discount) -> bool:
-    return (a.generation == b.generation or "" in (a.generation, b.generation)) and (
+    return _same_hardware(a.generation, b.generation) and (
         a.model == b.model or "" in (a.model, b.model)
     )
+
+
+def _same_hardware(a: str, b: str) -> bool:
+    """Any generation is any of TPUs: a machine has to be named."""
+    return a == b or ("" in (a, b) and not is_machine_type(a or b))
 
 
 def _same_time(a: Discount, b: Discount) -> bool:

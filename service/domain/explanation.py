@@ -4,50 +4,116 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from service.domain.attribution import Attribution
 from service.domain.clock import HOUR, rfc3339
 from service.domain.metering import Evidence, Usage
 from service.domain.money import dollars, half_even
-from service.domain.pricing import Price
+from service.domain.pricing import VM_HOUR, Price
+from service.domain.reservation import Reservation
 
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What a line charges: instants in whole UTC seconds, money in nano-dollars."""
+    """What a line charges: `seconds` are chip-seconds, or those of the one virtual machine where
+    `is_vm`; `price` is nano-dollars for a chip, or the machine, and an hour; `amount` nano-dollars.
+    """
 
-    start: int
-    end: int
-    chip_seconds: int
+    seconds: int
     price: int
     amount: int
     is_adjustment: bool
+    is_vm: bool = False
+
+    @property
+    def product(self) -> str:
+        """Its price for its seconds, as it ends each sum."""
+        per = "an hour" if self.is_vm else "a chip-hour"
+        return f"{dollars(self.price)} {per} / 3,600 = {dollars(self.amount)}"
 
 
 def sum_of(charge: Charge, chips: int) -> str:
     """Chips x seconds x price, as it would be checked on paper."""
-    quantity = f"{charge.chip_seconds:,} chip-seconds"
-    if chips and charge.chip_seconds % chips == 0:
-        quantity = f"{chips:,} chips x {charge.chip_seconds // chips:,} s"
-    sentence = (
-        f"{quantity} x {dollars(charge.price)} a chip-hour / 3,600 = {dollars(charge.amount)}"
-    )
-    alone = half_even(charge.chip_seconds * charge.price, HOUR)
-    if alone != charge.amount and not charge.is_adjustment:
-        sentence += (
-            f"; by itself it would round to {dollars(alone)}, but only the whole interval is"
-            " rounded, so that its lines sum to it exactly"
+    quantity = f"{charge.seconds:,} chip-seconds"
+    if charge.is_vm:
+        quantity = f"1 VM x {charge.seconds:,} s"
+    elif chips and charge.seconds % chips == 0:
+        quantity = f"{chips:,} chips x {charge.seconds // chips:,} s"
+    whole = "only the whole interval is rounded, so that its lines sum to it exactly"
+    return f"{quantity} x {charge.product}{_rounded(charge, whole)}"
+
+
+def unused_sum_of(charge: Charge, chips: int, seconds: int) -> str:
+    """The same of a line that says what nobody used of `chips` that were reserved for so long."""
+    reserved = chips * seconds
+    used = reserved - charge.seconds
+    if not used:
+        of_which = "of which no node used any"
+    elif used <= reserved:
+        of_which = f"of which nodes used {used:,}, so that {charge.seconds:,} were not used"
+    else:
+        of_which = (
+            f"of which nodes are charged for {used:,}: {-charge.seconds:,} more than there are, as"
+            " it is not known to the second where one ended and the next began"
         )
-    return sentence
+    whole = (
+        "only the whole reservation is rounded, so that it and what its nodes are charged for sum"
+        " to it exactly"
+    )
+    return (
+        f"{chips:,} chips x {seconds:,} s = {reserved:,} chip-seconds reserved, {of_which}:"
+        f" {charge.seconds:,} chip-seconds x {charge.product}{_rounded(charge, whole)}"
+    )
+
+
+def _rounded(charge: Charge, whole: str) -> str:
+    alone = half_even(charge.seconds * charge.price, HOUR)
+    if alone == charge.amount or charge.is_adjustment:
+        return ""
+    return f"; by itself it would round to {dollars(alone)}, but {whole}"
 
 
 def source_of(price: Price | None, price_id: str) -> str:
     """Where the price is known from."""
     if price is None:
         return f"the price {price_id} is no longer in the book"
-    unit = price.unit.replace("_", "-")
+    unit = "hour" if price.unit == VM_HOUR else price.unit.replace("_", "-")
     return (
         f"{dollars(price.nanos)} per {unit} for {price.generation} {price.model} in {price.region},"
         f" in force from {rfc3339(price.effective_from)}: {price.source}"
     )
+
+
+def vm_note_of(usage: Usage) -> str:
+    """Why the user's own virtual machine is charged for just these seconds."""
+    free = (
+        f"; its TPU is free ({usage.free}), which is a rule about TPUs alone" if usage.free else ""
+    )
+    return (
+        f"this VM drives {usage.accelerator_type}, and its time is taken to be that of its TPU:"
+        " Compute Engine bills the VM from its start to its stop, which nothing here sees"
+        f"{free}"
+    )
+
+
+def reservation_note_of(one: Reservation) -> str:
+    """In which reservation a node ran, and what that has to do with its price."""
+    withdrawn = "" if one.withdrawn_at is None else f"; its record was withdrawn: {one.reason}"
+    return (
+        f"it ran in the reservation {one.name} ({one.id}), at the price of that; what no node uses"
+        f" of it is charged under the reservation itself{withdrawn}"
+    )
+
+
+def evidence_of(usage: Usage) -> tuple[str, ...]:
+    """How both ends of the interval are known."""
+    if not usage.is_purchase:
+        return beginning_of(usage), end_of(usage)
+    assert usage.end is not None
+    bought = (
+        f"it was bought from {rfc3339(usage.start)} to {rfc3339(usage.end)}, and is paid for"
+        " whether anything runs on it or not"
+    )
+    return (bought, f"its record was {usage.free}") if usage.free else (bought,)
 
 
 def beginning_of(usage: Usage) -> str:
@@ -74,6 +140,13 @@ def end_of(usage: Usage) -> str:
         return f"it ended at {rfc3339(usage.end)}, by the cloud's audit log"
     lowest = usage.end if usage.end_lo is None else usage.end_lo
     return _between("it ended", lowest, usage.end, usage.end_evidence or Evidence.OBSERVED)
+
+
+def charged_to(whose: Attribution) -> str:
+    """Who is charged."""
+    named = (("team", whose.team), ("owner", whose.owner), ("job", whose.job))
+    charged = ", ".join(f"{what} {name}" for what, name in named if name)
+    return f"it is charged to {charged or 'nobody by name'}"
 
 
 def _between(what: str, first: int, last: int, evidence: Evidence) -> str:

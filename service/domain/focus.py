@@ -7,33 +7,29 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from itertools import groupby
 
-from service.domain.charge import Charge, Resource, flat_json
+from service.domain import exportsku
+from service.domain.charge import Charge, Kind, Resource
 from service.domain.clock import DAY, rfc3339
 from service.domain.money import half_even, usd
 from service.domain.node import ProvisioningModel
 from service.domain.period import period_of
-from service.domain.pricing import DEVICE_HOUR, DiscountedPrice, Price, series_of
+from service.domain.pricing import Price
 from service.domain.regions import region_name
 
 Row = tuple[str, ...]
 
 PROVIDER = "Google Cloud"
 QUANTITY_PLACES = 12
-"""Decimal places of a number of chip-hours: one second of one chip is 1/3600."""
+"""Decimal places of a number of hours: one second of one chip is 1/3600."""
 
 _BILLIONTH = 10**9
 """A cost has to be price times quantity to a billionth of itself."""
-
-_SKU = re.compile(r"(?<![0-9A-F-])[0-9A-F]{4}-[0-9A-F]{4}-[0-9A-F]{4}(?![0-9A-F-])")
-_SERVICES = frozenset({"6F81-5844-456A", "E000-3F24-B8AA"})
-"""Compute Engine and Cloud TPU in the Cloud Billing Catalog: spelled like SKUs, but none."""
 
 _KEPT = 10_000
 """How many texts are kept at most: memory stays the same however long an export is."""
@@ -95,6 +91,7 @@ _OF_RESOURCE = (
     "CapacityReservationId",
     "CapacityReservationStatus",
     "x_AcceleratorType",
+    "x_MachineType",
     "x_ProvisioningModel",
 )
 _ORIGIN: Mapping[Version, tuple[str, str]] = {
@@ -120,6 +117,14 @@ _ALWAYS = {
     "CommitmentDiscountUnit": "",
     "x_Estimated": "false",
 }
+_OF_MACHINES = {
+    "ServiceName": "Compute Engine",
+    "ServiceCategory": "Compute",
+    "ServiceSubcategory": "Virtual Machines",
+    "PricingUnit": "Hours",
+    "ConsumedUnit": "Seconds",
+}
+"""What is said otherwise of the machines that users drive a TPU Node with."""
 
 
 def columns(version: Version) -> Row:
@@ -147,17 +152,6 @@ def lines(account: Account, charges: Iterable[Charge]) -> Iterator[str]:
         yield from found if len(found) == 1 else sorted(found)
 
 
-def sku_of(price: Price) -> str:
-    """Google's id of the SKU where the source of the price names it, else a stable one of ours: the
-    generation, the model and the region, and the unit where that is not the chip."""
-    listed = price.listed if isinstance(price, DiscountedPrice) else price
-    for found in _SKU.findall(listed.source):
-        if found not in _SERVICES:
-            return str(found)
-    ours = f"{price.generation}/{series_of(price.model)}/{price.region}"
-    return f"{ours}/device" if price.unit == DEVICE_HOUR else ours
-
-
 def _start_and_resource(charge: Charge) -> tuple[int, str]:
     return charge.start, charge.resource.name
 
@@ -178,10 +172,12 @@ def _line(charge: Charge, payer: str) -> str:
             str(charge.number),
             "false" if charge.list_price is None or charge.list_amount is None else "true",
             *_money(charge),
-            _unknown_sku(resource, charge.price_id) if price is None else _sku(price),
+            _unknown_sku(resource, charge.price_id)
+            if price is None
+            else _sku(price, resource.kind),
             _resource(resource),
             _shared_cell(charge.tags),
-            _REST,
+            _REST[resource.kind],
         )
     )
 
@@ -193,7 +189,13 @@ def _cells(*texts: str) -> str:
     return written.getvalue()
 
 
-_REST = _cells(PROVIDER, PROVIDER, *_ALWAYS.values()) + "\r\n"
+def _rest(kind: Kind) -> str:
+    """The end of a line: what it says of every charge of a kind."""
+    said = _ALWAYS | (_OF_MACHINES if kind is Kind.MACHINE else {})
+    return _cells(PROVIDER, PROVIDER, *said.values()) + "\r\n"
+
+
+_REST = {kind: _rest(kind) for kind in Kind}
 _instant = lru_cache(_KEPT)(rfc3339)
 _price = lru_cache(_KEPT)(usd)
 
@@ -212,7 +214,7 @@ def _month(day: int) -> str:
 
 def _money(charge: Charge) -> Row:
     """The cells from the currency on; no number needs a quote."""
-    quantity = half_even(charge.chip_seconds * 10**QUANTITY_PLACES, 3_600)
+    quantity = half_even(charge.quantity * 10**QUANTITY_PLACES, 3_600)
     billed, paid = usd(charge.amount), _price(charge.unit_price)
     contracted = _cost(charge.unit_price, quantity, charge.amount)
     if charge.list_price is None or charge.list_amount is None:
@@ -233,7 +235,7 @@ def _money(charge: Charge) -> Row:
         paid,
         list_price,
         _decimal(quantity, QUANTITY_PLACES),
-        f"{charge.chip_seconds}.0",
+        f"{charge.quantity}.0",
     )
 
 
@@ -256,36 +258,22 @@ def _decimal(value: int, places: int) -> str:
 
 
 @lru_cache(_KEPT)
-def _sku(price: Price) -> str:
-    details = {
-        "x_EffectiveFrom": rfc3339(price.effective_from),
-        "x_Generation": price.generation,
-        "x_PriceRegion": price.region,
-        "x_PriceSource": price.source,
-        "x_ProvisioningModel": price.model,
-    }
-    return _cells(sku_of(price), _meter(price.generation), price.id, flat_json(details))
+def _sku(price: Price, kind: Kind) -> str:
+    return _cells(*exportsku.of(price, kind))
 
 
 @lru_cache(_KEPT)
-def _unknown_sku(of: Resource, price_id: str) -> str:
-    """A price that no book knows is one of the SKU that was charged, and of no other."""
-    model = series_of(of.model)
-    sku = f"{of.generation}/{model}/{of.region}"
-    details = {"x_Generation": of.generation, "x_ProvisioningModel": model}
-    return _cells(sku, _meter(of.generation), f"{sku}/{price_id}", flat_json(details))
-
-
-def _meter(generation: str) -> str:
-    return f"Chip time of TPU {generation}"
+def _unknown_sku(resource: Resource, price_id: str) -> str:
+    return _cells(*exportsku.of_unknown(resource, price_id))
 
 
 @lru_cache(_KEPT)
 def _resource(of: Resource) -> str:
+    is_node = of.kind in (Kind.TPU_VM, Kind.TPU_NODE)
     return _cells(
         of.path,
         of.name,
-        "TPU Node" if of.legacy else "TPU VM",
+        of.kind,
         of.project,
         of.project,
         "Project",
@@ -294,15 +282,26 @@ def _resource(of: Resource) -> str:
         of.zone,
         _category(of.model),
         of.reservation,
-        "Used" if of.reservation else "",
-        of.accelerator_type,
+        _status(of),
+        of.accelerator_type if is_node else "",
+        of.accelerator_type if of.kind is Kind.MACHINE else "",
         of.model,
     )
 
 
+def _status(of: Resource) -> str:
+    """Whether what was reserved was used; empty where nothing was."""
+    if not of.reservation:
+        return ""
+    return "Unused" if of.kind is Kind.RESERVATION else "Used"
+
+
 @lru_cache(_KEPT)
 def _description(of: Resource, *, adjusted: bool) -> str:
-    about = f"{of.accelerator_type}, {of.model.replace('_', ' ')}, in {of.zone}"
+    how = of.model.replace("_", " ")
+    if of.kind is Kind.RESERVATION:
+        how = f"{how} and not used"
+    about = f"{of.accelerator_type}, {how}, in {of.zone}"
     return _shared_cell(f"Adjustment of {about}" if adjusted else about)
 
 

@@ -17,8 +17,8 @@ NOT_INCLUDED = "the VM that drives the legacy TPU Node is billed by Compute Engi
 """So it stays until the caller says which machine that is (`vm`)."""
 
 VM_INCLUDED = (
-    "the VM that drives the legacy TPU Node is charged here while the TPU is; Compute Engine bills"
-    " it from its start to its stop, and its disks besides"
+    "Compute Engine bills the VM that drives the legacy TPU Node from its start to its stop, and"
+    " its disks besides; here it is charged for as long as the TPU is"
 )
 
 _ITS_OWN_VM = "give it to your own VM instead, beside the node"

@@ -26,6 +26,11 @@ RESERVED_LABEL_PREFIX = "steward-"
 MAX_CLOUD_ID = 63
 """What Google takes for a node id; only the ten-thousandth attempt of a long name comes close."""
 
+MACHINE_TYPE_RULE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+){1,4}")
+"""A machine type of Compute Engine: `n1-standard-8`. No generation of TPUs has a hyphen."""
+
+MAX_MACHINE_TYPE = 63
+
 MAX_LABELS = 60
 """Google takes 64; four are kept for ours."""
 
@@ -36,6 +41,11 @@ def cloud_id_for(name: str, node_id: str, attempt: int) -> str:
     if attempt > 1:
         suffix += f"-{attempt}"
     return name[: MAX_CLOUD_ID - len(suffix)] + suffix
+
+
+def is_machine_type(name: str) -> bool:
+    """Whether it is written as machine types are; accelerator types are written so too."""
+    return len(name) <= MAX_MACHINE_TYPE and MACHINE_TYPE_RULE.fullmatch(name) is not None
 
 
 def check_name(name: str) -> None:

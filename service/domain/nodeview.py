@@ -10,7 +10,7 @@ from service.domain.node import Endpoint, Node
 from service.domain.placement import Placement
 from service.domain.slices import part
 
-FORMAT = 4
+FORMAT = 5
 """Raised whenever the shape changes, so that stored views are made anew."""
 
 
@@ -39,6 +39,12 @@ def view_of(node: Node, placements: Sequence[Placement]) -> dict[str, Any]:
         "slice_states": [_slice(node, number) for number in range(len(node.slices_seen))],
         "reservation": spec.reservation,
         "architecture": spec.architecture,
+        "vm": None
+        if spec.vm is None
+        else {
+            "machine_type": spec.vm.machine_type,
+            "provisioning_model": spec.vm.provisioning_model,
+        },
         "asked": node.asked,
         "state": node.state,
         "state_since": rfc3339(node.state_since),

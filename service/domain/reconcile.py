@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from service.domain.clock import HOUR
+from service.domain.calendarbill import Hour, together
+from service.domain.clock import HOUR, rfc3339
 from service.domain.comparison import (
     PENDING_SECONDS,
     Billed,
@@ -23,6 +24,8 @@ from service.domain.comparison import (
     Verdict,
 )
 from service.domain.money import half_even, usd
+from service.domain.pricing import RESERVED
+from service.domain.reservation import Reservation
 
 _SHARED = {"preemptible": "spot"}
 """Models that the bill has one SKU for."""
@@ -42,13 +45,15 @@ def reconcile(
     charged: Iterable[Charged],
     rules: Rules,
     sights: Mapping[str, Sight],
+    reservations: Sequence[Reservation] = (),
 ) -> list[Line]:
     """The comparisons of some hours, in an order that does not depend on that of the rows.
 
     `sights` tell by node id, and by the bill's name for what is no node of ours, what the inventory
-    saw.
+    saw. `reservations` are all that were ever written down.
     """
-    pairs = _pairs(sorted(billed, key=_place), sorted(charged, key=_entry))
+    hours = _hours(sorted(billed, key=_place), sorted(charged, key=_entry))
+    pairs = (pair for hour in hours for pair in together(hour, reservations))
     return [_compared(pair, rules, sights) for pair in pairs]
 
 
@@ -57,23 +62,31 @@ def _place(one: Billed) -> tuple[int, tuple[str, ...]]:
     return one.hour, (one.node_id, one.project, one.resource, *what)
 
 
-def _entry(one: Charged) -> tuple[int, str, str, str]:
-    return one.hour, one.node_id, one.generation, one.model
+def _entry(one: Charged) -> tuple[int, str, str, str, str]:
+    return one.hour, one.node_id, one.generation, one.model, one.reservation_id
 
 
-def _pairs(billed: Sequence[Billed], charged: Sequence[Charged]) -> Iterator[Pair]:
-    """Who is compared with whom: a node's hour, by SKU where both sides name the same ones."""
+def _hours(billed: Sequence[Billed], charged: Sequence[Charged]) -> Iterator[Hour]:
+    """Both sides hour by hour; those of a node by SKU where both name the same ones."""
     theirs: dict[tuple[int, str], list[Billed]] = defaultdict(list)
     ours: dict[tuple[int, str], list[Charged]] = defaultdict(list)
+    strangers: dict[int, list[Billed]] = defaultdict(list)
+    unused: dict[int, list[Charged]] = defaultdict(list)
+    nodes: dict[int, list[Pair]] = defaultdict(list)
     for row in billed:
         if row.node_id:
             theirs[row.hour, row.node_id].append(row)
         else:
-            yield Pair([row], [])
+            strangers[row.hour].append(row)
     for entry in charged:
-        ours[entry.hour, entry.node_id].append(entry)
+        if entry.is_unused:
+            unused[entry.hour].append(entry)
+        else:
+            ours[entry.hour, entry.node_id].append(entry)
     for key in sorted(theirs.keys() | ours.keys()):
-        yield from _by_sku(theirs.get(key, []), ours.get(key, []))
+        nodes[key[0]].extend(_by_sku(theirs.get(key, []), ours.get(key, [])))
+    for hour in sorted(strangers.keys() | unused.keys() | nodes.keys()):
+        yield Hour(hour, strangers[hour], nodes[hour], unused[hour])
 
 
 def _by_sku(billed: Sequence[Billed], charged: Sequence[Charged]) -> Iterator[Pair]:
@@ -94,18 +107,17 @@ def _kind(one: Billed | Charged) -> tuple[str, str]:
 
 def _compared(pair: Pair, rules: Rules, sights: Mapping[str, Sight]) -> Line:
     first: Billed | Charged = pair.billed[0] if pair.billed else pair.charged[0]
-    theirs, ours = pair.billed, pair.charged
-    cost, amount = sum(one.cost for one in theirs), sum(one.amount for one in ours)
+    theirs, ours, cost, amount = pair.billed, pair.charged, pair.cost, pair.amount
     used = _total([one.chip_seconds for one in theirs])
     counted = sum(one.chip_seconds for one in ours)
     difference = _difference(pair, cost - amount, used, counted)
-    sight = sights.get(first.node_id or _resource(theirs)) or Sight(Seen.NEVER, "")
+    sight = _sight(pair, sights.get(first.node_id or _resource(theirs)))
     verdict = _verdict(pair, difference, cost - amount, rules)
     return Line(
         verdict=verdict,
         project=first.project,
         resource=_resource(theirs),
-        node_id=first.node_id,
+        node_id="" if pair.bought else first.node_id,
         sku_id=theirs[0].sku_id if theirs else "",
         description=theirs[0].description if theirs else "",
         generation=first.generation or (ours[0].generation if ours else ""),
@@ -123,7 +135,21 @@ def _compared(pair: Pair, rules: Rules, sights: Mapping[str, Sight]) -> Line:
         difference=difference,
         seen=sight.seen,
         reason=_reason(pair, verdict, difference, sight),
+        reservation=", ".join(dict.fromkeys(one.name for one in pair.bought)),
     )
+
+
+def _sight(pair: Pair, of_inventory: Sight | None) -> Sight:
+    """Who saw it: of a reservation there is nothing to be seen, only what was written down."""
+    if not pair.bought:
+        return of_inventory or Sight(Seen.NEVER, "")
+    return Sight(Seen.RECORDED, "; ".join(map(_written, pair.bought)))
+
+
+def _written(one: Reservation) -> str:
+    taken_back = "" if one.withdrawn_at is None else f", which was withdrawn: {one.reason}"
+    span = f"from {rfc3339(one.start)} to {rfc3339(one.end)}"
+    return f"{one.name} is written down as bought {span}{taken_back}"
 
 
 def _resource(theirs: Sequence[Billed]) -> str:
@@ -137,7 +163,7 @@ def _total(some: Sequence[int | None]) -> int | None:
 
 
 def _difference(pair: Pair, variance: int, used: int | None, counted: int) -> Difference:
-    if not _is_exact(pair, variance):
+    if not pair.is_exact(variance):
         if not pair.billed or not pair.charged:
             return Difference.SECONDS
         if used is None:
@@ -150,15 +176,8 @@ def _split(pair: Pair, used: int, counted: int) -> Difference:
     """Which of seconds and price it is: the same price is that at which both amounts agree."""
     if used == counted:
         return Difference.PRICE
-    cost, amount = sum(one.cost for one in pair.billed), sum(one.amount for one in pair.charged)
-    at_our_price = half_even(amount * used, counted) if counted else cost
-    return Difference.SECONDS if _is_exact(pair, cost - at_our_price) else Difference.BOTH
-
-
-def _is_exact(pair: Pair, variance: int) -> bool:
-    """Whether two sums are the same but for the rounding of each of their rows."""
-    rows = sum(one.rows for one in pair.billed) + sum(one.rows for one in pair.charged)
-    return abs(variance) <= rows
+    at_our_price = half_even(pair.amount * used, counted) if counted else pair.cost
+    return Difference.SECONDS if pair.is_exact(pair.cost - at_our_price) else Difference.BOTH
 
 
 def _lists_agree(pair: Pair) -> bool:
@@ -170,7 +189,7 @@ def _lists_agree(pair: Pair) -> bool:
     comparable = models == {"on_demand"}
     if theirs is None or ours is None or not comparable:
         return True
-    return _is_exact(pair, theirs - ours)
+    return pair.is_exact(theirs - ours)
 
 
 def _by_seconds(cost: int, amount: int, used: int | None, counted: int) -> int | None:
@@ -184,10 +203,9 @@ def _verdict(pair: Pair, difference: Difference, variance: int, rules: Rules) ->
     """A leak is one however young it is: what comes later only makes it larger."""
     if difference is Difference.NONE:
         return Verdict.MATCHED
-    if pair.billed and not pair.billed[0].node_id:
+    if pair.billed and not (pair.billed[0].node_id or pair.bought):
         return Verdict.BILL_WITHOUT_NODE
-    hour = pair.billed[0].hour if pair.billed else pair.charged[0].hour
-    if hour + HOUR > rules.newest - PENDING_SECONDS:
+    if pair.hour + HOUR > rules.newest - PENDING_SECONDS:
         return Verdict.PENDING
     if difference is not Difference.LIST_PRICE and abs(variance) <= rules.tolerance:
         return Verdict.TOLERATED
@@ -202,17 +220,20 @@ def _reason(pair: Pair, verdict: Verdict, difference: Difference, sight: Sight) 
         case Verdict.TOLERATED:
             return "less than the tolerance"
         case Verdict.BILL_WITHOUT_NODE:
-            return _leak(sight)
+            return _leak(pair.billed[0], sight)
         case Verdict.NODE_WITHOUT_BILL:
             return (
                 f"charged by us and not on the bill; {sight.words or 'nothing shows that it ran'}"
             )
         case Verdict.PENDING | Verdict.AMOUNT_DIFFERS:
             young = "the bill may still change; " if verdict is Verdict.PENDING else ""
-            return young + _disagreement(pair, difference)
+            known = f"; {sight.words}" if pair.bought else ""
+            return young + _disagreement(pair, difference) + known
 
 
-def _leak(sight: Sight) -> str:
+def _leak(row: Billed, sight: Sight) -> str:
+    if row.model == RESERVED:
+        return "bought outside of this service; no reservation that it may be is written down"
     if sight.seen is Seen.ORPHAN:
         return f"made outside of this service; {sight.words}"
     return f"made outside of this service; {sight.words or 'our inventory never saw it'}"
@@ -223,7 +244,8 @@ def _disagreement(pair: Pair, difference: Difference) -> str:
     if not theirs:
         return "it is not on the bill yet"
     if not ours:
-        return "the node is ours, and the ledger has nothing in this hour"
+        whose = "reservation" if pair.bought else "node"
+        return f"the {whose} is ours, and the ledger has nothing in this hour"
     models = sorted({one.model for one in theirs} - {""})
     if models and {_kind(one) for one in theirs} != {_kind(one) for one in ours}:
         charged = ", ".join(sorted({one.model for one in ours}))
@@ -234,8 +256,8 @@ def _disagreement(pair: Pair, difference: Difference) -> str:
 def _contracted(pair: Pair) -> str:
     """A hint where the bill's list price is what we charge: a contract that we do not know of."""
     theirs = _total([one.at_list for one in pair.billed])
-    ours = sum(one.amount for one in pair.charged)
-    cost = sum(one.cost for one in pair.billed)
-    if theirs is None or not _is_exact(pair, theirs - ours) or cost > theirs:
+    if theirs is None or not pair.is_exact(theirs - pair.amount) or pair.cost > theirs:
         return ""
-    return f"; at list it agrees, so {usd(theirs - cost)} is a discount that is not in our books"
+    return (
+        f"; at list it agrees, so {usd(theirs - pair.cost)} is a discount that is not in our books"
+    )

@@ -6,17 +6,17 @@ that. It is charged, as a line of its own, for the seconds in which its TPU is.
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable
 
+from service.domain import catalog
 from service.domain.errors import Rejected
+from service.domain.names import is_machine_type
 from service.domain.node import Architecture, ProvisioningModel, UserVm
-from service.domain.pricing import Sku
+from service.domain.pricing import VM_HOUR, PriceBook, Sku
+from service.domain.zones import region_of
 
 MODELS = (ProvisioningModel.ON_DEMAND, ProvisioningModel.SPOT)
 """How Compute Engine sells a machine, as far as anybody needs it here."""
-
-_MACHINE_TYPE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+){1,4}")
-_LONGEST = 63
 
 
 def check(vm: UserVm, architecture: Architecture) -> None:
@@ -27,15 +27,32 @@ def check(vm: UserVm, architecture: Architecture) -> None:
             " architecture node alone",
             field="vm",
         )
-    if not _MACHINE_TYPE.fullmatch(vm.machine_type) or len(vm.machine_type) > _LONGEST:
+    check_machine_type(vm.machine_type, "vm.machine_type")
+    check_model(vm.provisioning_model, "vm.provisioning_model")
+
+
+def check_machine_type(name: str, field: str) -> None:
+    """Raise Rejected, naming the field, for what is written as no machine type is, and for an
+    accelerator type, which is written alike."""
+    if name in catalog.load().accelerators:
         raise Rejected(
-            f"{vm.machine_type[:80]!r} is no machine type; write it as n1-standard-8",
-            field="vm.machine_type",
+            f"{name} is an accelerator type, of TPUs; a machine type of Compute Engine is written"
+            " as n1-standard-8",
+            field=field,
         )
-    if vm.provisioning_model not in MODELS:
+    if not is_machine_type(name):
         raise Rejected(
-            f"a virtual machine is sold {' or '.join(MODELS)} here, not {vm.provisioning_model}",
-            field="vm.provisioning_model",
+            f"{name[:80]!r} is no machine type; write it as n1-standard-8",
+            field=field,
+        )
+
+
+def check_model(model: str, field: str) -> None:
+    """Raise Rejected, naming the field, for a model that no machine is sold by."""
+    if model not in MODELS:
+        raise Rejected(
+            f"a virtual machine is sold {' or '.join(MODELS)} here, not {model}",
+            field=field,
             models=list(MODELS),
         )
 
@@ -43,3 +60,16 @@ def check(vm: UserVm, architecture: Architecture) -> None:
 def sku_of(vm: UserVm, region: str) -> Sku:
     """What of it is priced, in a region."""
     return Sku(vm.machine_type, vm.provisioning_model, region, is_vm=True)
+
+
+def unpriced(vm: UserVm, zones: Iterable[str], book: PriceBook, now: int) -> tuple[str, ...]:
+    """A sentence where its price is not known in some regions of the zones: that it is in no
+    figure there, and how to enter it."""
+    regions = dict.fromkeys(region_of(zone) for zone in zones)
+    unknown = [one for one in regions if book.at(sku_of(vm, one), now) is None]
+    said = (
+        f"no {vm.provisioning_model} price is known for {vm.machine_type} in {', '.join(unknown)}:"
+        " what the VM costs is called unpriced, and is in no figure, until it is entered with POST"
+        f" /v1/prices, generation {vm.machine_type} and unit {VM_HOUR}"
+    )
+    return (said,) if unknown else ()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sqlalchemy import Connection, case, delete, func, insert, select, update
+from sqlalchemy import Connection, case, delete, func, insert, literal_column, select, update
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
@@ -31,6 +31,13 @@ _KEYS = [
         "hour",
     )
 ]
+_PLACE = case(
+    (bill_rows.c.model == literal_column("'reserved'"), bill_rows.c.zone),
+    else_=literal_column("''"),
+)
+"""Where something reserved is: its rows may name nothing else that tells it apart. All else has a
+resource, and a correction of it that does not say where is no other row."""
+
 _NAMES = [field.name for field in fields(Line)]
 _LINE = [bill_lines.c[name] for name in _NAMES]
 _OF_BILL = ("id", "name", "digest", "tolerance", "created_at", "duplicates", "finished_at")
@@ -47,7 +54,7 @@ class Kept:
 @dataclass(frozen=True, slots=True)
 class Staged:
     """Rows of one resource, SKU and hour added up; `label` is the node that the resource's own
-    label names, if it has one."""
+    label names, if it has one, and `zone` is where something reserved is, if its rows say so."""
 
     project: str
     resource: str
@@ -62,6 +69,7 @@ class Staged:
     credits: int
     at_list: int | None
     chip_seconds: int | None
+    zone: str = ""
 
 
 class Bills:
@@ -168,13 +176,14 @@ class Bills:
                 func.sum(columns.credits),
                 _known(columns.at_list),
                 _known(columns.chip_seconds),
+                _PLACE,
             )
             .where(columns.bill_id == bill_id, columns.kind == REGULAR)
             .where(columns.hour >= start, columns.hour < end)
-            .group_by(*_KEYS)
+            .group_by(*_KEYS, _PLACE)
         )
         return [
-            Staged(*row[:9], int(row[9]), int(row[10]), _int(row[11]), _int(row[12]))
+            Staged(*row[:9], int(row[9]), int(row[10]), _int(row[11]), _int(row[12]), row[13])
             for row in self._connection.execute(statement)
         ]
 
@@ -269,6 +278,7 @@ def _staged(bill_id: str, read: Read) -> dict[str, object]:
         "credits": row.credits,
         "at_list": row.at_list,
         "chip_seconds": row.chip_seconds,
+        "zone": row.zone,
     }
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, Select, bindparam, select
 
-from service.domain.charge import Charge, Resource, tags_of
+from service.domain.charge import Charge, Kind, Resource, tags_of
 from service.domain.clock import HOUR, floor_to
 from service.domain.metering import WHOLE
 from service.domain.node import Architecture, NodeSpec, Place
 from service.domain.pricing import Price
+from service.domain.purchase import Purchase
 from service.store.attributions import Attributions
 from service.store.rows import loads
-from service.store.tables import ledger, nodes, placements, usage
+from service.store.tables import ledger, nodes, placements, reservations, usage
 
 CHUNK = 1_000
 """Rows that are in memory at a time."""
@@ -22,14 +24,20 @@ CHUNK = 1_000
 _KEPT = 10_000
 """Intervals whose resource is remembered at most."""
 
+Subject = tuple[str, str, str | None]
+"""What a row is about, in a key: the usage, the line of it (its generation, or the type of its
+machine), and the reservation that it was taken from."""
+
 _ROW = select(
     ledger.c.usage_id,
+    ledger.c.generation,
+    ledger.c.reservation_id,
     ledger.c.node_id,
     ledger.c.since,
     ledger.c.charge_start,
     ledger.c.charge_end,
     ledger.c.key,
-    ledger.c.chip_seconds,
+    (ledger.c.chip_seconds + ledger.c.vm_seconds).label("quantity"),
     ledger.c.price_id,
     ledger.c.price_nanos,
     ledger.c.amount_nanos,
@@ -37,7 +45,9 @@ _ROW = select(
     ledger.c.period,
     ledger.c.list_price_nanos,
     ledger.c.list_nanos,
-).order_by(ledger.c.hour, ledger.c.charge_start, ledger.c.node_id, ledger.c.id)
+).order_by(
+    *(ledger.c.hour, ledger.c.charge_start, ledger.c.node_id, ledger.c.generation, ledger.c.id)
+)
 PriceOf = Callable[[str], Price | None]
 """Answers the price of an id; None where none is known."""
 
@@ -52,11 +62,13 @@ _RESOURCES = (
         usage.c.model,
         usage.c.slice,
         usage.c.start_at,
+        usage.c.vm,
+        usage.c.vm_model,
         nodes.c.name,
         nodes.c.cloud_id,
         nodes.c.spec,
     )
-    .join(nodes, nodes.c.id == usage.c.node_id)
+    .outerjoin(nodes, nodes.c.id == usage.c.node_id)
     .where(usage.c.id.in_(bindparam("ids", expanding=True)))
 )
 _PLACEMENTS = (
@@ -69,6 +81,10 @@ _PLACEMENTS = (
     .where(placements.c.node_id.in_(bindparam("ids", expanding=True)))
     .order_by(placements.c.node_id, placements.c.attempt)
 )
+_PURCHASES = select(
+    *(reservations.c[name] for name in ("id", "name", "project", "zone", "generation")),
+    *(reservations.c.start_at, reservations.c.end_at),
+).where(reservations.c.id.in_(bindparam("ids", expanding=True)))
 
 
 class Charges:
@@ -79,9 +95,9 @@ class Charges:
         self._attributions = Attributions(connection)
 
     def billed(self, start: int, end: int, price_of: PriceOf) -> Iterator[Charge]:
-        """What is billed in [start, end), by start and node: first the corrections of months that
-        were closed before they were made, which are billed with the month in which they were, then
-        the charges that begin in the window.
+        """What is billed in [start, end), by start and node, the machine that drives a node apart
+        from it: first the corrections of months that were closed before they were made, which are
+        billed with the month in which they were, then the charges that begin in the window.
 
         Only a chunk is in memory at a time; the transaction has to stay open until the end.
         """
@@ -108,7 +124,7 @@ class _Subjects:
     def __init__(self, connection: Connection, attributions: Attributions) -> None:
         self._connection = connection
         self._attributions = attributions
-        self.resources: dict[str, Resource] = {}
+        self.resources: dict[Subject, Resource] = {}
         self.tags: dict[tuple[str, int], str] = {}
 
     def learn(self, chunk: Sequence[Any]) -> None:
@@ -116,23 +132,34 @@ class _Subjects:
         if len(self.resources) + len(self.tags) > _KEPT:
             self.resources.clear()
             self.tags.clear()
-        new = {row.usage_id for row in chunk} - self.resources.keys()
+        new = {row[:3] for row in chunk} - self.resources.keys()
         if new:
-            self._learn_resources(sorted(new))
+            self._learn_resources(new)
         unknown = {row.node_id for row in chunk if (row.node_id, row.since) not in self.tags}
         if unknown:
             for node_id, whose in self._attributions.of_each(sorted(unknown)).items():
                 self.tags.update({(node_id, one.since): tags_of(one) for one in whose})
 
-    def _learn_resources(self, usage_ids: Sequence[str]) -> None:
-        found = self._connection.execute(_RESOURCES, {"ids": usage_ids}).all()
-        ids = sorted({row.node_id for row in found})
+    def _learn_resources(self, subjects: Collection[Subject]) -> None:
+        rows = self._by_id(_RESOURCES, {usage_id for usage_id, _, _ in subjects})
+        bought = self._by_id(_PURCHASES, {one for _, _, one in subjects if one is not None})
         attempts: dict[str, list[Any]] = {}
+        ids = sorted({row.node_id for row in rows.values()})
         for attempt in self._connection.execute(_PLACEMENTS, {"ids": ids}):
             attempts.setdefault(attempt.node_id, []).append(attempt)
-        for row in found:
-            cloud_id = _cloud_id(row, attempts.get(row.node_id, ()))
-            self.resources[row.id] = _resource(row, cloud_id)
+        for subject in subjects:
+            usage_id, line, reservation_id = subject
+            row = rows[usage_id]
+            purchase = None if reservation_id is None else Purchase(*bought[reservation_id])
+            if purchase is not None and row.node_id == purchase.id:
+                found = _unused(row, purchase)
+            else:
+                found = _node(row, _cloud_id(row, attempts.get(row.node_id, ())), purchase)
+            self.resources[subject] = _machine(row, found) if line == row.vm else found
+
+    def _by_id(self, statement: Select[Any], ids: Collection[str]) -> dict[str, Any]:
+        found = self._connection.execute(statement, {"ids": sorted(ids)})
+        return {row.id: row for row in found}
 
 
 def _cloud_id(interval: Any, attempts: Sequence[Any]) -> str:
@@ -143,31 +170,62 @@ def _cloud_id(interval: Any, attempts: Sequence[Any]) -> str:
     return str(name) if interval.slice == WHOLE else f"{name}-{interval.slice}"
 
 
-def _resource(row: Any, cloud_id: str) -> Resource:
+def _node(row: Any, cloud_id: str, purchase: Purchase | None) -> Resource:
+    """A node; of where it was taken from the ledger knows better than its wish."""
     spec = loads(row.spec, NodeSpec)
     return Resource(
         path=Place(row.project, row.zone, cloud_id).path,
         name=row.name if row.slice == WHOLE else f"{row.name}-{row.slice}",
-        legacy=spec.architecture is Architecture.NODE,
+        kind=Kind.TPU_NODE if spec.architecture is Architecture.NODE else Kind.TPU_VM,
         project=row.project,
         zone=row.zone,
         generation=row.generation,
         accelerator_type=row.accelerator_type,
         model=row.model,
-        reservation=spec.reservation,
+        reservation=spec.reservation if purchase is None else purchase.path,
+    )
+
+
+def _machine(row: Any, node: Resource) -> Resource:
+    """The user's own that drives a node. What it is called nobody told us, so that it bears no name
+    of Google's, but one that says whose it is."""
+    return replace(
+        node,
+        path=f"tpu-steward/vm-of/{node.path}",
+        name=f"VM of {node.name}",
+        kind=Kind.MACHINE,
+        generation=row.vm,
+        accelerator_type=row.vm,
+        model=row.vm_model,
+        reservation="",
+    )
+
+
+def _unused(row: Any, purchase: Purchase) -> Resource:
+    """What of a reservation no node used."""
+    return Resource(
+        path=purchase.path,
+        name=purchase.name,
+        kind=Kind.RESERVATION,
+        project=row.project,
+        zone=row.zone,
+        generation=row.generation,
+        accelerator_type=row.accelerator_type,
+        model=row.model,
+        reservation=purchase.path,
     )
 
 
 def _read(row: Any, subjects: _Subjects, price_of: PriceOf) -> Charge:
-    usage_id, node_id, since, start, end, key, chip_seconds, price_id, *money = row
+    *_, node_id, since, start, end, key, quantity, price_id = row[:10]
     return Charge(
-        subjects.resources[usage_id],
+        subjects.resources[row[:3]],
         subjects.tags[node_id, since],
         start,
         end,
         int(key.rpartition("/")[2]),
-        chip_seconds,
+        quantity,
         price_id,
         price_of(price_id),
-        *money,
+        *row[10:],
     )

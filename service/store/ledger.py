@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Row, func, insert, select
 from service.domain.attribution import Attribution
 from service.domain.ledger import Entry, Posted, Slot
 from service.domain.metering import Usage
+from service.domain.names import is_machine_type
 from service.domain.period import billed_in
 from service.domain.pricing import reservation_in
 from service.store.tables import ledger
@@ -26,6 +27,7 @@ class Line:
     its charge: a correction of a month that was closed. `list_nanos` is None where no list price
     was known; `corrects_id` is the row that an adjustment adjusts. `vm_seconds` are those of the
     user's own virtual machine; `reservation_id` is what was bought, and used here or by nobody.
+    `accelerator_type` is the machine type where it is of that machine, and so is `generation`.
     """
 
     id: int
@@ -47,6 +49,15 @@ class Line:
     corrects_id: int | None
     vm_seconds: int = 0
     reservation_id: str | None = None
+    generation: str = ""
+    accelerator_type: str = ""
+    model: str = ""
+    zone: str = ""
+
+    @property
+    def is_vm(self) -> bool:
+        """Whether it is of the user's own virtual machine."""
+        return is_machine_type(self.generation)
 
 
 _LINE = [ledger.c[name] for name in Line.__dataclass_fields__]

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, case, func, literal_column, or_, select
 
+from service.domain.names import is_machine_type
 from service.domain.period import Period, period_of
-from service.store.tables import ledger
+from service.store.tables import ledger, reservations
 
 
 @dataclass(frozen=True, slots=True)
 class StatementLine:
     """One line of a month's statement. `corrects` is the month, `2026-10`, that it corrects; empty
-    where it is of the month itself. `price` and `list_price` are nano-dollars per chip-hour,
-    `amount` and `list_amount` nano-dollars; list figures are None where no list price was known."""
+    where it is of the month itself. `price` and `list_price` are nano-dollars per chip-hour, or per
+    hour of the user's own virtual machine, of which there are `vm_seconds` then; `amount` and
+    `list_amount` nano-dollars; list figures are None where no list price was known. `reservation`
+    is the name of the one by the calendar that it was taken from, `reservation_status` whether it
+    was `used` or `unused` by nodes; both are empty where there is none."""
 
     project: str
     team: str
@@ -31,24 +35,43 @@ class StatementLine:
     chip_seconds: int
     amount: int
     list_amount: int | None
+    vm_seconds: int = 0
+    reservation: str = ""
+    reservation_status: Literal["", "used", "unused"] = ""
+
+    @property
+    def is_vm(self) -> bool:
+        """Whether it is of the user's own virtual machine."""
+        return is_machine_type(self.generation)
 
 
-_DIMENSIONS = [
-    ledger.c[name]
-    for name in (
-        "project",
-        "team",
-        "owner",
-        "generation",
-        "accelerator_type",
-        "model",
-        "zone",
-    )
-]
-_SUMS = (
-    func.sum(ledger.c.chip_seconds),
-    func.sum(ledger.c.amount_nanos),
-    func.sum(ledger.c.list_nanos),
+_COLUMNS = ledger.c
+_NOTHING: ColumnElement[str] = literal_column("''")
+_BY = {
+    **{
+        name: _COLUMNS[name]
+        for name in ("project", "team", "owner", "generation", "accelerator_type", "model", "zone")
+    },
+    "price": _COLUMNS.price_nanos,
+    "list_price": _COLUMNS.list_price_nanos,
+    "reservation": func.coalesce(reservations.c.name, _NOTHING),
+    "reservation_status": case(
+        (_COLUMNS.reservation_id.is_(None), _NOTHING),
+        (_COLUMNS.reservation_id == _COLUMNS.node_id, literal_column("'unused'")),
+        else_=literal_column("'used'"),
+    ),
+}
+"""What lines are told apart by. A reservation is called by its name: its id says nothing to whoever
+pays, and two that follow each other under one name are one to them."""
+
+_SUMS = {
+    "chip_seconds": func.sum(_COLUMNS.chip_seconds),
+    "amount": func.sum(_COLUMNS.amount_nanos),
+    "list_amount": func.sum(_COLUMNS.list_nanos),
+    "vm_seconds": func.sum(_COLUMNS.vm_seconds),
+}
+_LINES = select(*_BY.values(), *_SUMS.values()).select_from(
+    ledger.outerjoin(reservations, reservations.c.id == _COLUMNS.reservation_id)
 )
 
 
@@ -63,42 +86,38 @@ class Statements:
         first: int | None = self._connection.execute(select(func.min(ledger.c.hour))).scalar_one()
         return first
 
-    def total(self, period: Period) -> tuple[int, int]:
-        """(nano-dollars, chip-seconds) that are billed in that month, corrections among them."""
-        statement = select(
-            func.coalesce(func.sum(ledger.c.amount_nanos), 0),
-            func.coalesce(func.sum(ledger.c.chip_seconds), 0),
-        ).where(or_(_own(period), ledger.c.period == period.start))
-        amount, chip_seconds = self._connection.execute(statement).one()
-        return int(amount), int(chip_seconds)
+    def total(self, period: Period) -> tuple[int, int, int]:
+        """(nano-dollars, chip-seconds, seconds of users' own machines) that are billed in that
+        month, corrections among them."""
+        columns = _COLUMNS.amount_nanos, _COLUMNS.chip_seconds, _COLUMNS.vm_seconds
+        statement = select(*(func.coalesce(func.sum(one), 0) for one in columns)).where(
+            or_(_own(period), ledger.c.period == period.start)
+        )
+        amount, chip_seconds, vm_seconds = self._connection.execute(statement).one()
+        return int(amount), int(chip_seconds), int(vm_seconds)
 
     def lines(self, period: Period) -> Sequence[StatementLine]:
         """The lines of a month in an order that follows from what they say."""
-        prices = (ledger.c.price_nanos, ledger.c.list_price_nanos)
-        statement = (
-            select(*_DIMENSIONS, *prices, *_SUMS)
-            .where(_own(period))
-            .group_by(*_DIMENSIONS, *prices)
-        )
-        found = [_line(row, "") for row in self._connection.execute(statement)]
+        statement = _LINES.where(_own(period)).group_by(*_BY.values())
+        found = [_line(row, row[len(_BY) :], "") for row in self._connection.execute(statement)]
         found += self._corrections(period)
         return sorted(found, key=_order)
 
     def _corrections(self, period: Period) -> list[StatementLine]:
         """Of months that were closed when it was posted, by month."""
-        prices = (ledger.c.price_nanos, ledger.c.list_price_nanos)
-        columns = (*_DIMENSIONS, *prices, *_SUMS, ledger.c.hour)
+        hour = ledger.c.hour
         statement = (
-            select(*columns)
+            _LINES.add_columns(hour)
             .where(ledger.c.period == period.start)
-            .group_by(*_DIMENSIONS, *prices, ledger.c.hour)
+            .group_by(*_BY.values(), hour)
         )
         sums: dict[tuple[object, ...], list[int | None]] = {}
         for row in self._connection.execute(statement):
-            key = (*row[:9], period_of(row[-1]).name)
-            known = sums.setdefault(key, [0, 0, 0])
-            sums[key] = [_add(one, other) for one, other in zip(known, row[9:12], strict=True)]
-        return [_line((*key[:9], *figures), str(key[9])) for key, figures in sums.items()]
+            key = (*row[: len(_BY)], period_of(row[-1]).name)
+            known = sums.setdefault(key, [0] * len(_SUMS))
+            figures = row[len(_BY) : -1]
+            sums[key] = [_add(one, other) for one, other in zip(known, figures, strict=True)]
+        return [_line(key, figures, str(key[-1])) for key, figures in sums.items()]
 
 
 def _own(period: Period) -> ColumnElement[bool]:
@@ -111,18 +130,11 @@ def _add(one: int | None, other: int | None) -> int | None:
     return None if one is None or other is None else one + int(other)
 
 
-def _line(row: Sequence[Any], corrects: str) -> StatementLine:
-    names = dict(zip((column.name for column in _DIMENSIONS), row[:7], strict=True))
-    price, list_price, chip_seconds, amount, list_amount = row[7:12]
-    return StatementLine(
-        **names,
-        corrects=corrects,
-        price=price,
-        list_price=list_price,
-        chip_seconds=int(chip_seconds),
-        amount=int(amount),
-        list_amount=None if list_amount is None else int(list_amount),
-    )
+def _line(key: Sequence[Any], figures: Sequence[Any], corrects: str) -> StatementLine:
+    """A line of the values in `_BY` and the sums in `_SUMS`."""
+    sums = (None if one is None else int(one) for one in figures)
+    said: dict[str, Any] = dict(zip((*_BY, *_SUMS), (*key[: len(_BY)], *sums), strict=True))
+    return StatementLine(**said, corrects=corrects)
 
 
 def _order(line: StatementLine) -> tuple[object, ...]:
@@ -137,4 +149,6 @@ def _order(line: StatementLine) -> tuple[object, ...]:
         line.zone,
         line.price,
         line.list_price or 0,
+        line.reservation,
+        line.reservation_status,
     )

@@ -7,8 +7,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, case, func, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select
 
+from service.domain.calendarbill import reservation_named
 from service.domain.clock import rfc3339
 from service.domain.comparison import Charged, Seen, Sight
 from service.domain.node import NodeState
@@ -17,6 +18,10 @@ from service.store.tables import ledger, nodes, observations, orphans, placement
 
 _CHUNK = 500
 _NUMBERED = re.compile(r"(.+)-\d{1,4}")
+_MACHINE = and_(ledger.c.accelerator_type == ledger.c.generation, ledger.c.reservation_id.is_(None))
+"""Lines of machines that users drive a TPU Node with: they have a type, which is both. So has what
+of a reservation is unused, but that says of which; and no accelerator is called as its generation.
+"""
 
 
 class Witnesses:
@@ -30,8 +35,13 @@ class Witnesses:
 
         By our label where the bill shows it, else by the cloud's name, which no two attempts of
         ours share, with the number of a slice behind it or without, else by the cloud's uid.
+        A reservation is no node, whatever it is called.
         """
-        keys = {(one.project, one.resource, one.label) for one in staged}
+        keys = {
+            (one.project, one.resource, one.label)
+            for one in staged
+            if not reservation_named(one.resource)
+        }
         leaves = {_leaf(resource) for _, resource, _ in keys if resource}
         names = leaves | {_unnumbered(leaf) for leaf in leaves}
         by_id = self._by(nodes.c.id, {label for _, _, label in keys if label})
@@ -72,13 +82,14 @@ class Witnesses:
         return found
 
     def charged(self, projects: Sequence[str], start: int, end: int) -> Sequence[Charged]:
-        """What the ledger says of the hours in [start, end), adjustments added up with what they
-        adjust."""
+        """What the ledger says of TPUs in the hours in [start, end), adjustments added up with what
+        they adjust."""
         columns = ledger.c
         by = [columns[name] for name in ("project", "node_id", "generation", "model", "hour")]
         statement = (
             select(
                 *by,
+                columns.reservation_id,
                 func.count(),
                 func.sum(columns.amount_nanos),
                 case(
@@ -86,22 +97,27 @@ class Witnesses:
                 ),
                 func.sum(columns.chip_seconds),
             )
-            .where(columns.project.in_(projects), columns.hour >= start, columns.hour < end)
-            .group_by(*by)
+            .where(_within(projects, start, end), ~_MACHINE)
+            .group_by(*by, columns.reservation_id)
         )
-        return [
-            Charged(*row[:6], int(row[6]), None if row[7] is None else int(row[7]), int(row[8]))
-            for row in self._connection.execute(statement)
-        ]
+        return [_charged(row) for row in self._connection.execute(statement)]
+
+    def machines(self, projects: Sequence[str], start: int, end: int) -> tuple[int, int]:
+        """(entries, nano-dollars) that the ledger has of users' own machines in the hours in
+        [start, end): Google bills them as any machine, so that they are compared with nothing."""
+        amount = func.coalesce(func.sum(ledger.c.amount_nanos), 0)
+        statement = select(func.count(), amount).where(_within(projects, start, end), _MACHINE)
+        entries, nanos = self._connection.execute(statement).one()
+        return entries, int(nanos)
 
     def charged_hours(
         self, projects: Sequence[str], start: int, end: int
     ) -> Iterator[tuple[int, int]]:
-        """The hours in [start, end) of which the ledger has rows, each with their number."""
+        """The hours in [start, end) that the ledger has rows of TPUs of, each with their number."""
         columns = ledger.c
         statement = (
             select(columns.hour, func.count())
-            .where(columns.project.in_(projects), columns.hour >= start, columns.hour < end)
+            .where(_within(projects, start, end), ~_MACHINE)
             .group_by(columns.hour)
             .order_by(columns.hour)
         )
@@ -168,6 +184,28 @@ class Witnesses:
             )
             for row in self._connection.execute(statement)
         }
+
+
+def _within(projects: Sequence[str], start: int, end: int) -> ColumnElement[bool]:
+    columns = ledger.c
+    return and_(columns.project.in_(projects), columns.hour >= start, columns.hour < end)
+
+
+def _charged(row: Any) -> Charged:
+    project, node_id, generation, model, hour, reservation_id, rows, *sums = row
+    amount, at_list, chip_seconds = sums
+    return Charged(
+        project=project,
+        node_id=node_id,
+        generation=generation,
+        model=model,
+        hour=hour,
+        rows=rows,
+        amount=int(amount),
+        at_list=None if at_list is None else int(at_list),
+        chip_seconds=int(chip_seconds),
+        reservation_id=reservation_id or "",
+    )
 
 
 def _leaf(resource: str) -> str:

@@ -70,7 +70,25 @@ def test_a_discount_may_be_for_any_generation_and_any_model(client):
     made = entered(client, generation="", provisioning_model=None, percent="50")
     assert (made["generation"], made["provisioning_model"]) == ("", "")
     answer = client.get("/v1/prices", params={"page_size": 1000}).json()["prices"]
-    assert {one["discount"]["percent"] for one in answer} == {"50"}
+    tpus = [one for one in answer if one["unit"] != "vm_hour"]
+    assert {one["discount"]["percent"] for one in tpus} == {"50"}
+    assert {one["discount"] for one in answer if one not in tpus} == {None}, "of machines"
+
+
+def test_a_discount_for_a_machine_type_stands_beside_one_for_every_tpu(client):
+    entered(client, generation="", provisioning_model=None, percent="50")
+    machine = {"generation": "n1-standard-8", "provisioning_model": "on_demand"}
+    made = entered(client, **machine, percent="20")
+    (found,) = client.get("/v1/prices", params=machine | {"region": "us-central1"}).json()["prices"]
+    assert (found["unit"], found["usd"]) == ("vm_hour", "0.379998000")
+    assert (found["discount"]["id"], found["discount"]["usd"]) == (made["id"], "0.303998400")
+    again = client.post("/v1/prices/discounts", json=OURS | {"generation": "n1-standard-8"})
+    assert again.status_code == 409
+    assert "20 % off n1-standard-8 on_demand" in again.json()["detail"]
+
+
+def test_a_discount_on_what_a_reservation_by_the_calendar_costs(client):
+    assert entered(client, provisioning_model="calendar")["provisioning_model"] == "calendar"
 
 
 def test_a_discount_on_preemptible_is_one_on_spot(client):
@@ -110,6 +128,8 @@ def test_a_list_of_discounts_is_cut_into_pages(client):
         ({"percent": 12.5}, "string"),
         ({"percent": "9" * 21}, "at most 20"),
         ({"generation": "v9"}, "there is no generation"),
+        ({"generation": "v2-8"}, "v2-8 is an accelerator type; prices are those of its gen"),
+        ({"generation": "n1-standard-8", "provisioning_model": "reserved"}, "on_demand or spot"),
         ({"provisioning_model": "gift"}, "'on_demand'"),
         ({"effective_from": "2026-11-04"}, "a discount never rewrites the past"),
         ({"effective_from": "2026-10-31"}, "2026-10 is closed"),

@@ -8,9 +8,11 @@ import pytest
 
 from service.controllers.posting import post
 from service.domain.metering import Evidence
+from service.domain.money import parse_usd
 from service.domain.node import NodeState
 from tests import factories
 from tests.hands import NOON
+from tests.purchases import metered, ran_reserved
 
 
 @pytest.fixture
@@ -96,3 +98,116 @@ def test_a_line_of_another_node_is_not_shown(client, books):
     second, _ = books()
     number = client.get(f"/v1/nodes/{first}/ledger").json()["entries"][0]["number"]
     assert client.get(f"/v1/nodes/{second}/ledger/{number}").status_code == 404
+
+
+BOUGHT = {
+    "name": "autumn",
+    "zone": "us-west4-a",
+    "generation": "v5e",
+    "chips": 64,
+    "starts_at": "2026-11-05T12:00:00Z",
+    "ends_at": "2026-11-07T12:00:00Z",
+    "team": "infra",
+}
+PRICE = {
+    "generation": "v5e",
+    "provisioning_model": "calendar",
+    "region": "us-west4",
+    "usd": "0.60",
+    "source": "our contract",
+}
+
+
+@pytest.fixture
+def bought(client, units, clock):
+    """Two hours of 64 chips, in the first of which a node used eight for half an hour; answers the
+    reservation and the node, everything posted."""
+    assert client.post("/v1/prices", json=PRICE).status_code == 201
+    one = client.post("/v1/reservations", json=BOUGHT).json()
+    node = ran_reserved(units, NOON + 600, NOON + 2_400, reservation="autumn")
+    clock.pass_(7_200)
+    metered(units, clock)
+    return one, node
+
+
+def told(client, path, index=0):
+    entry = client.get(f"{path}/ledger").json()["entries"][index]
+    answer = client.get(f"{path}/ledger/{entry['number']}")
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_what_nobody_used_is_a_sum_that_can_be_checked_by_hand(client, bought):
+    one, _ = bought
+    first, second = (told(client, f"/v1/reservations/{one['id']}", index) for index in range(2))
+    price, *rest = first["explanation"][1:]
+    assert first["explanation"][0] == (
+        "64 chips x 3,600 s = 230,400 chip-seconds reserved, of which nodes used 14,400, so that"
+        " 216,000 were not used: 216,000 chip-seconds x $0.60 a chip-hour / 3,600 = $36.00"
+    )
+    assert price.startswith("$0.60 per chip-hour for v5e calendar in us-west4, in force from")
+    assert price.endswith("our contract; in the reservation autumn")
+    assert rest == [
+        (
+            "it was bought from 2026-11-05T12:00:00Z to 2026-11-07T12:00:00Z, and is paid for"
+            " whether anything runs on it or not"
+        ),
+        "it is charged to team infra",
+    ]
+    assert second["explanation"][0] == (
+        "64 chips x 3,600 s = 230,400 chip-seconds reserved, of which no node used any: 230,400"
+        " chip-seconds x $0.60 a chip-hour / 3,600 = $38.40"
+    )
+    assert (first["entry"]["reservation_id"], first["entry"]["what"]) == (one["id"], "v5e")
+    assert (first["price"]["provisioning_model"], first["chips"]) == ("calendar", 64)
+
+
+def test_a_line_of_a_node_names_the_reservation_that_it_ran_in(client, bought):
+    one, node = bought
+    found = told(client, f"/v1/nodes/{node.id}")
+    assert found["explanation"][0] == ("8 chips x 1,800 s x $0.60 a chip-hour / 3,600 = $2.40")
+    assert found["explanation"][2] == (
+        f"it ran in the reservation autumn ({one['id']}), at the price of that; what no node uses"
+        " of it is charged under the reservation itself"
+    )
+    assert found["entry"]["reservation_id"] == one["id"]
+
+
+def test_what_became_known_late_is_said_on_both_lines(client, units, clock, bought):
+    one, _ = bought
+    path = f"/v1/reservations/{one['id']}"
+    number = told(client, path)["entry"]["number"]
+    late = ran_reserved(units, NOON + 2_400, NOON + 3_600, reservation="autumn")
+    metered(units, clock)
+    assert told(client, f"/v1/nodes/{late.id}")["entry"]["amount"] == "1.600000000"
+    first, adjustment = told(client, path), told(client, path, -1)
+    assert first["explanation"][2] == (
+        "by now nodes are charged for 24,000 chip-seconds of it; later lines adjust this one"
+    )
+    assert adjustment["explanation"][0] == (
+        "-9,600 chip-seconds x $0.60 a chip-hour / 3,600 = -$1.60"
+    )
+    assert adjustment["explanation"][2] == (
+        f"it adjusts line {number}: more became known of what nodes used of it, or of its record"
+    )
+
+
+def test_a_record_that_was_withdrawn_says_why(client, units, clock, bought):
+    one, node = bought
+    path = f"/v1/reservations/{one['id']}"
+    client.delete(path, params={"reason": "bought twice"})
+    metered(units, clock)
+    assert told(client, path)["explanation"][-2] == "its record was withdrawn: bought twice"
+    assert told(client, path, -1)["explanation"][-2] == "its record was withdrawn: bought twice"
+    found = told(client, f"/v1/nodes/{node.id}")
+    assert found["explanation"][2].endswith("; its record was withdrawn: bought twice")
+    lines = client.get(f"{path}/ledger").json()["entries"]
+    assert sum(parse_usd(one["amount"]) for one in lines) == 0
+
+
+def test_a_line_of_a_reservation_that_is_not_there_is_said_to_be_so(client, bought):
+    one, node = bought
+    lines = client.get(f"/v1/nodes/{node.id}/ledger").json()["entries"]
+    for number in (lines[0]["number"], 999_999):
+        answer = client.get(f"/v1/reservations/{one['id']}/ledger/{number}")
+        assert answer.status_code == 404

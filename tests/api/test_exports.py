@@ -4,31 +4,37 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import Counter
 from decimal import Decimal
 
 import pytest
 
 from service.application.exports import AT_ONCE, ExportService
-from service.domain.clock import HOUR
+from service.domain.charge import Kind
+from service.domain.clock import DAY, HOUR
 from service.domain.focus import Account, Version, columns
 from service.domain.money import NANOS
 from service.domain.node import NodeState
 from service.store.engine import make_engine
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
-from tests import factories
+from tests import books, factories
 from tests.charges import read
 from tests.databases import fresh_database
 from tests.domain.focus_checks import complaints
 from tests.hands import NOON
-from tests.store.given import entry, metered, posted, ran, stored
+from tests.purchases import metered
+from tests.store.given import entry, posted, ran, stored
+from tests.store.given import metered as posted_of
 
 FOCUS = "/v1/exports/focus"
 WINDOW = f"{FOCUS}?window=2026-11-01,2026-12-01"
 
 
-def a_day(units):
-    """Three nodes that ran, one of them with an end that was found to be sooner than believed."""
+def a_day(units, clock):
+    """Three nodes that ran, one of them with an end that was found to be sooner than believed; and
+    a machine beside a legacy node, and a reservation that nodes ran in for a while."""
+    books.kept(units, clock)
     for number, model in enumerate(("on_demand", "spot", "on_demand")):
         node = stored(
             units,
@@ -41,12 +47,12 @@ def a_day(units):
         sku = factories.Sku("v5e", model, "us-west4", single_device=True)
         start = NOON - 5 * HOUR + 17 * number
         usage = ran(units, node, sku=sku, start=start, end=start + 3 * HOUR + 1, end_lo=start)
-        usage = metered(units, usage, book(units), NOON)
+        usage = posted_of(units, usage, book(units), NOON)
         if number == 2:
             sooner = factories.replace(usage, end=usage.end - 1_111, dirty=True)
             with units() as unit:
                 unit.usage.save(sooner)
-            metered(units, sooner, book(units), NOON)
+            posted_of(units, sooner, book(units), NOON)
 
 
 def book(units):
@@ -60,9 +66,9 @@ def sum_of_ledger(engine):
 
 
 @pytest.fixture
-def file(client, units):
+def file(client, units, clock):
     """What the window holds, in an edition."""
-    a_day(units)
+    a_day(units, clock)
 
     def fetch(version="1.4"):
         answer = client.get(f"{WINDOW}&version={version}")
@@ -75,7 +81,7 @@ def file(client, units):
 @pytest.mark.parametrize("version", list(Version))
 def test_the_file_breaks_no_rule_of_its_edition(file, version):
     text = file(version)
-    assert len(read(text)) > 10
+    assert {row["ResourceType"] for row in read(text)} == set(Kind)
     assert complaints(text, version) == []
 
 
@@ -83,6 +89,39 @@ def test_the_file_has_every_nano_dollar_of_the_ledger(file, engine):
     billed = sum(Decimal(row["BilledCost"]) for row in read(file()))
     assert billed * NANOS == sum_of_ledger(engine)
     assert any(row["BilledCost"].startswith("-") for row in read(file()))
+
+
+def test_machines_are_counted_by_the_hour_and_what_was_reserved_by_who_used_it(file):
+    rows = read(file())
+    by_unit, by_status = Counter(), Counter()
+    for row in rows:
+        by_unit[row["ServiceName"], row["ConsumedUnit"]] += Decimal(row["BilledCost"])
+        by_status[row["CapacityReservationStatus"]] += Decimal(row["PricingQuantity"])
+    assert set(by_unit) == {("Cloud TPU", "Chip-Seconds"), ("Compute Engine", "Seconds")}
+    hours = Decimal(5 * HOUR - 60) / HOUR
+    charged = hours * books.MACHINE_HOUR / NANOS
+    assert abs(by_unit["Compute Engine", "Seconds"] - charged) < Decimal("1e-8")
+    assert by_status["Used"] + by_status["Unused"] == 24 * 8
+    assert any(
+        row["ConsumedQuantity"].startswith("-") and row["CapacityReservationStatus"] == "Unused"
+        for row in rows
+    )
+
+
+def test_a_record_that_is_withdrawn_changes_no_line_of_a_month_that_is_closed(
+    client, units, clock, services
+):
+    bought = books.kept(units, clock).bought
+    clock.pass_(60 * DAY)
+    before = client.get(WINDOW).text
+    services.reservations.withdraw(bought.id, "bought twice")
+    metered(units, clock)
+    assert client.get(WINDOW).text == before
+    corrections = read(client.get(f"{FOCUS}?window=2027-01-01,2027-02-01").text)
+    unused = [row for row in corrections if row["CapacityReservationStatus"] == "Unused"]
+    assert {row["ChargeClass"] for row in unused} == {"Correction"}
+    old = [row for row in read(before) if row["CapacityReservationStatus"] == "Unused"]
+    assert sum(Decimal(row["BilledCost"]) for row in [*unused, *old]) == 0
 
 
 def test_the_focus_data_toolkit_finds_nothing_wrong_with_the_file(file, tmp_path):
@@ -136,7 +175,7 @@ def test_the_month_so_far_is_what_is_exported_by_default(client, units, clock):
 def test_what_still_runs_is_in_no_file_before_it_is_posted(client, units, clock):
     usage = ran(units, stored(units, state=NodeState.READY))
     clock.pass_(HOUR + 60)
-    metered(units, usage, book(units), clock())
+    posted_of(units, usage, book(units), clock())
     (row,) = read(client.get(FOCUS).text)
     assert (row["ChargePeriodEnd"], row["x_Estimated"]) == ("2026-11-05T13:00:00Z", "false")
 

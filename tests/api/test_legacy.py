@@ -6,9 +6,19 @@ from dataclasses import replace
 
 import pytest
 
+from service.controllers.posting import post
+from service.domain.metering import Evidence, closed
 from service.domain.node import Endpoint, NodeState
+from service.domain.usage import opened
+from service.store.pricebook import PriceShelf
+from tests.hands import NOON
 
 LEGACY = {"accelerator_type": "v2-8", "zone": "us-central1-b", "architecture": "node"}
+VM = {"machine_type": "n1-standard-8"}
+BESIDES = (
+    "Compute Engine bills the VM that drives the legacy TPU Node from its start to its stop, and"
+    " its disks besides; here it is charged for as long as the TPU is"
+)
 ELSEWHERE = "the VM that drives the legacy TPU Node is billed by Compute Engine"
 
 
@@ -126,3 +136,186 @@ def test_what_is_not_there_is_not_found(client, method, tail):
 def test_what_a_legacy_node_cannot_be_is_refused_with_what_to_do(client, changes, said):
     answer = client.post("/v1/nodes", json={**LEGACY, **changes})
     assert (answer.status_code, said in answer.json()["detail"]) == (422, True), answer.text
+
+
+def runs(units, clock, document, seconds, free=""):
+    """Have the node been READY for so long since noon, and all of it be posted."""
+    clock.pass_(seconds)
+    with units() as unit:
+        node = unit.nodes.get(document["id"])
+        usage = closed(
+            opened(node, NOON, NOON, Evidence.OPERATION),
+            NOON + seconds,
+            NOON + seconds,
+            Evidence.OPERATION,
+        )
+        usage = replace(usage, free=free)
+        unit.usage.save(usage)
+        unit.beliefs.add(usage, NOON)
+        post(unit, usage, PriceShelf().book(unit), clock())
+
+
+def entries_of(client, document):
+    return client.get(f"/v1/nodes/{document['id']}/ledger").json()["entries"]
+
+
+def test_its_vm_is_named_and_shown_and_said_to_be_charged(client, ask):
+    document = ask(**LEGACY, vm=VM)
+    assert document["vm"] == VM | {"provisioning_model": "on_demand"}
+    assert document["warnings"][1:] == [BESIDES]
+    assert document["hourly_cost"] == "4.879998000", "4.50 for the device, 0.379998 for the VM"
+    assert client.get(f"/v1/nodes/{document['id']}").json()["vm"] == document["vm"]
+    assert ask(**LEGACY)["vm"] is None
+    spot = ask(**LEGACY, vm=VM | {"provisioning_model": "spot"})
+    assert spot["vm"]["provisioning_model"] == "spot"
+
+
+@pytest.mark.parametrize("architecture", ["vm", "node"])
+def test_a_vm_that_is_null_is_none(ask, architecture):
+    assert ask(**LEGACY | {"architecture": architecture}, vm=None)["vm"] is None
+
+
+@pytest.mark.parametrize(
+    ("vm", "changes", "said"),
+    [
+        (VM, {"architecture": "vm"}, "vm goes with architecture node alone"),
+        (VM | {"machine_type": "N1"}, {}, "write it as n1-standard-8"),
+        (VM | {"machine_type": ""}, {}, "at least 1"),
+        (VM | {"machine_type": "a" * 81}, {}, "at most 80"),
+        (VM | {"machine_type": "a\0b"}, {}, "not allowed"),
+        (VM | {"machine_type": 8}, {}, "string"),
+        (VM | {"machine_type": "v2-8"}, {}, "v2-8 is an accelerator type"),
+        (VM | {"provisioning_model": "reserved"}, {}, "'on_demand' or 'spot'"),
+        (VM | {"machine": "n1"}, {}, "known fields are"),
+        ({}, {}, "machine_type"),
+        ("n1-standard-8", {}, "vm"),
+    ],
+)
+def test_a_vm_that_cannot_be_is_refused_with_what_to_do(client, vm, changes, said):
+    answer = client.post("/v1/nodes", json=LEGACY | changes | {"vm": vm})
+    assert (answer.status_code, said in answer.json()["detail"]) == (422, True), answer.text
+
+
+def test_the_vm_is_a_line_of_the_cost_beside_the_tpu(client, units, clock, ask):
+    document = ask(**LEGACY, vm=VM)
+    runs(units, clock, document, 5_400)
+    cost = client.get(f"/v1/nodes/{document['id']}/cost").json()
+    same = {"seconds": 5_400, "unpriced_seconds": 0}
+    assert cost["lines"] == [
+        same | {"what": "v2-8", "kind": "tpu", "cost": "6.750000000", "list_cost": "6.750000000"},
+        same
+        | {
+            "what": "n1-standard-8",
+            "kind": "vm",
+            "cost": "0.569997000",
+            "list_cost": "0.569997000",
+        },
+    ]
+    assert (cost["cost"], cost["list_cost"]) == ("7.319997000", "7.319997000")
+    assert cost["chip_seconds"] == 4 * 5_400
+    assert cost["not_included"] == [BESIDES]
+    assert client.get(f"/v1/nodes/{document['id']}").json()["cost"] == cost["cost"]
+    told = [
+        (one["what"], one["unit"], one["chip_seconds"], one["vm_seconds"], one["amount"])
+        for one in entries_of(client, document)
+    ]
+    assert told == [
+        ("v2-8", "chip_hour", 14_400, 0, "4.500000000"),
+        ("v2-8", "chip_hour", 7_200, 0, "2.250000000"),
+        ("n1-standard-8", "vm_hour", 0, 3_600, "0.379998000"),
+        ("n1-standard-8", "vm_hour", 0, 1_800, "0.189999000"),
+    ]
+
+
+def test_both_lines_are_explained_and_the_vm_says_whose_seconds_those_are(
+    client, units, clock, ask
+):
+    document = ask(**LEGACY, vm=VM)
+    runs(units, clock, document, 1_800)
+    tpu, vm = (
+        client.get(f"/v1/nodes/{document['id']}/ledger/{one['number']}").json()
+        for one in entries_of(client, document)
+    )
+    assert tpu["explanation"][0] == "4 chips x 1,800 s x $1.125 a chip-hour / 3,600 = $2.25"
+    assert vm["explanation"][0] == "1 VM x 1,800 s x $0.379998 an hour / 3,600 = $0.189999"
+    price, why, *rest = vm["explanation"][1:]
+    assert price.startswith("$0.379998 per hour for n1-standard-8 on_demand in us-central1, in")
+    assert why == (
+        "this VM drives v2-8, and its time is taken to be that of its TPU: Compute Engine bills the"
+        " VM from its start to its stop, which nothing here sees"
+    )
+    assert rest == tpu["explanation"][2:], "both ends of the same interval, and the same team"
+    assert (vm["price"]["unit"], vm["price"]["generation"]) == ("vm_hour", "n1-standard-8")
+    assert (vm["accelerator_type"], vm["chips"], vm["entry"]["what"]) == (
+        *("v2-8", 4),
+        "n1-standard-8",
+    )
+
+
+def test_a_tpu_that_is_free_leaves_its_vm_to_be_paid(client, units, clock, ask):
+    document = ask(**LEGACY, vm=VM)
+    runs(units, clock, document, 45, free="preempted in its first minute")
+    (vm,) = entries_of(client, document)
+    found = client.get(f"/v1/nodes/{document['id']}/ledger/{vm['number']}").json()
+    assert found["explanation"][0].endswith("= $0.004749975")
+    assert found["explanation"][2].endswith(
+        "; its TPU is free (preempted in its first minute), which is a rule about TPUs alone"
+    )
+
+
+def test_a_vm_whose_price_nobody_knows_is_unpriced_and_said_to_be(client, units, clock, ask):
+    odd = {"machine_type": "c9-standard-8"}
+    document = ask(**LEGACY, vm=odd)
+    warning = document["warnings"][-1]
+    assert warning.startswith("no on_demand price is known for c9-standard-8 in us-central1:")
+    assert "POST /v1/prices, generation c9-standard-8 and unit vm_hour" in warning
+    assert document["hourly_cost"] is None
+    runs(units, clock, document, 3_600)
+    cost = client.get(f"/v1/nodes/{document['id']}/cost").json()
+    assert (cost["cost"], cost["unpriced_seconds"]) == ("4.500000000", 3_600)
+    assert cost["lines"][1] == {
+        "what": "c9-standard-8",
+        "kind": "vm",
+        "cost": "0.000000000",
+        "list_cost": None,
+        "seconds": 3_600,
+        "unpriced_seconds": 3_600,
+    }
+    entered = client.post(
+        "/v1/prices",
+        json={
+            "generation": "c9-standard-8",
+            "provisioning_model": "on_demand",
+            "region": "us-central1",
+            "unit": "vm_hour",
+            "usd": "0.5",
+            "effective_from": "2026-11-05T12:00:00Z",
+        },
+    )
+    assert entered.status_code == 201, entered.text
+    cost = client.get(f"/v1/nodes/{document['id']}/cost").json()
+    assert (cost["cost"], cost["unpriced_seconds"]) == ("5.000000000", 0)
+    assert ask(**LEGACY, vm=odd)["warnings"][-1] == BESIDES
+
+
+def test_a_month_says_the_vm_beside_its_tpu_and_still_adds_up(client, units, clock, ask):
+    runs(units, clock, ask(**LEGACY, vm=VM, team="vision"), 5_400)
+    found = client.get("/v1/statements/2026-11").json()
+    told = [
+        (one["accelerator_type"], one["chip_seconds"], one["vm_seconds"], one["amount"])
+        for one in found["lines"]
+    ]
+    assert told == [
+        ("n1-standard-8", 0, 5_400, "0.569997000"),
+        ("v2-8", 21_600, 0, "6.750000000"),
+    ]
+    assert (found["amount"], found["chip_seconds"]) == ("7.319997000", 21_600)
+
+
+def test_the_same_wish_with_another_vm_is_another_wish(client):
+    key = {"Idempotency-Key": "once"}
+    body = LEGACY | {"vm": VM}
+    first = client.post("/v1/nodes", json=body, headers=key)
+    assert client.post("/v1/nodes", json=body, headers=key).json()["id"] == first.json()["id"]
+    other = LEGACY | {"vm": VM | {"provisioning_model": "spot"}}
+    assert client.post("/v1/nodes", json=other, headers=key).status_code == 422

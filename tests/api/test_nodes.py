@@ -227,6 +227,16 @@ def test_the_cost_of_a_running_node_grows_by_the_second(client, units, clock):
         "estimated": True,
         "unpriced_seconds": 0,
         "not_included": [],
+        "lines": [
+            {
+                "what": "v5litepod-8",
+                "kind": "tpu",
+                "cost": "4.800000000",
+                "list_cost": "4.800000000",
+                "seconds": 1_800,
+                "unpriced_seconds": 0,
+            }
+        ],
         "as_of": "2026-11-05T12:30:00Z",
     }
     shown = client.get(f"/v1/nodes/{node.id}").json()

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from typing import get_args
+
 import pytest
+
+from service.api.prices import Sold
+from service.domain.node import ProvisioningModel
 
 PRICE = {
     "generation": "v5e",
@@ -74,6 +80,71 @@ def test_a_gap_is_filled_in_months_that_are_not_closed(client):
     assert filled.status_code == 201
 
 
+MACHINE = {
+    "generation": "n1-standard-8",
+    "provisioning_model": "spot",
+    "region": "us-central1",
+    "unit": "vm_hour",
+    "usd": "0.08",
+}
+
+
+def test_a_machine_has_a_price_an_hour(client):
+    asked = {"generation": "n1-standard-8", "region": "us-central1"}
+    (known,) = prices(client, **asked)
+    assert (known["unit"], known["provisioning_model"]) == ("vm_hour", "on_demand")
+    answer = client.post("/v1/prices", json=MACHINE)
+    assert answer.status_code == 201, answer.text
+    assert prices(client, **asked) == [known, answer.json()]
+    assert prices(client, **asked, provisioning_model="spot") == [answer.json()]
+    assert prices(client, generation="c4-nobody-1") == []
+
+
+def test_prices_of_machines_come_after_those_of_tpus(client):
+    units = [price["unit"] for price in prices(client)]
+    assert "vm_hour" in units
+    assert "vm_hour" not in units[: units.index("vm_hour")]
+    assert set(units[units.index("vm_hour") :]) == {"vm_hour"}
+
+
+def test_what_a_reservation_by_the_calendar_costs_may_be_entered(client):
+    answer = client.post("/v1/prices", json=PRICE | {"provisioning_model": "calendar"})
+    assert answer.status_code == 201, answer.text
+    asked = {"generation": "v5e", "provisioning_model": "calendar", "region": "us-west4"}
+    assert prices(client, **asked) == [answer.json()]
+
+
+def test_a_price_may_be_entered_for_every_model_that_nodes_are_bought_by():
+    assert {*ProvisioningModel, "calendar"} == set(get_args(Sold))
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "said"),
+    [
+        ({"unit": "chip_hour"}, "unit", "n1-standard-8 is a machine type, priced per vm_hour"),
+        ({"unit": "device_hour"}, "unit", "only v2 and v3|is a machine type"),
+        ({"generation": "v5e"}, "unit", "v5e is a generation of TPUs, priced per chip_hour"),
+        ({"generation": "v2-8"}, "generation", "v2-8 is an accelerator type"),
+        ({"generation": "N1 standard"}, "generation", "write it as n1-standard-8"),
+        ({"provisioning_model": "reserved"}, "provisioning_model", "sold on_demand or spot here"),
+        ({"provisioning_model": "calendar"}, "provisioning_model", "sold on_demand or spot here"),
+    ],
+)
+def test_a_price_of_a_machine_that_cannot_be_is_refused(client, changes, field, said):
+    before = prices(client)
+    answer = client.post("/v1/prices", json=MACHINE | changes)
+    assert answer.status_code == 422
+    assert answer.json()["field"] == field
+    assert re.search(said, answer.json()["detail"])
+    assert prices(client) == before
+
+
+@pytest.mark.parametrize("generation", ["v2-8", "v9", "N1-Standard-8"])
+def test_prices_of_what_is_no_hardware_are_not_asked_for(client, generation):
+    answer = client.get("/v1/prices", params={"generation": generation})
+    assert (answer.status_code, answer.json()["field"]) == (422, "generation")
+
+
 def test_a_month_that_was_over_for_less_than_three_days_still_takes_a_price(client, clock):
     clock.pass_(-(36 + 48) * 3_600)
     gap = PRICE | {"generation": "v6e", "region": "asia-east1", "effective_from": "2026-10-31"}
@@ -99,7 +170,7 @@ def test_a_price_may_begin_later(client, clock):
         ({"usd": "1e9"}, "check the unit"),
         ({"usd": "1e400"}, "more than an amount can hold"),
         ({"usd": "9" * 41}, "at most 40"),
-        ({"unit": "pod_hour"}, "'chip_hour' or 'device_hour'"),
+        ({"unit": "pod_hour"}, "'chip_hour', 'device_hour' or 'vm_hour'"),
         ({"unit": "device_hour"}, "only v2 and v3"),
         ({"generation": "v9"}, "there is no generation"),
         ({"provisioning_model": "gift"}, "'on_demand'"),

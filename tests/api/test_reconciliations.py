@@ -11,7 +11,7 @@ from service.api import guard
 from service.api.app import create_app
 from service.application.reconciliations import AT_ONCE, ReconciliationService
 from service.domain.clock import HOUR, rfc3339
-from tests import factories
+from tests import books, factories
 from tests.bills import detailed_csv, json_lines, row, time_of
 from tests.hands import NOON
 from tests.store.test_bills import START, hours_of, ran
@@ -67,6 +67,20 @@ def test_the_lines_can_be_had_by_verdict_and_page_by_page(client, post, units):
     every = client.get(path, params=both).json()["lines"]
     assert every == first["lines"] + rest["lines"]
     assert {one["node_id"] for one in every} == {node.id, ""}
+
+
+def test_a_reservation_is_compared_by_name_and_machines_are_left_out(client, post, units, clock):
+    books.kept(units, clock)
+    export = client.get("/v1/exports/focus?window=2026-11-01,2026-12-01").content
+    found = post(export)
+    assert found["machines"] == {"entries": 5, "charged": "1.893656700"}
+    assert {verdict for verdict, one in found["verdicts"].items() if one["lines"]} == {"matched"}
+    lines = client.get(f"{PATH}/{found['id']}/lines", params={"page_size": 1_000}).json()["lines"]
+    march = [line for line in lines if line["reservation"]]
+    assert {(line["reservation"], line["node_id"], line["seen"]) for line in march} == {
+        ("march", "", "recorded")
+    }
+    assert march[0]["charged_chip_seconds"] == 8 * 17
 
 
 def test_the_same_file_again_is_told_and_changes_nothing(client, post):

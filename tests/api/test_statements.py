@@ -9,8 +9,9 @@ import pytest
 
 from service.domain.clock import DAY, HOUR
 from service.domain.period import GRACE, period_of
-from tests import factories
+from tests import books, factories
 from tests.hands import NOON
+from tests.purchases import metered
 from tests.store.given import entry, ran, stored
 
 OCTOBER, NOVEMBER = period_of(NOON - 10 * DAY), period_of(NOON)
@@ -69,6 +70,73 @@ def test_a_month_as_csv_is_the_same_bytes_whenever_it_is_asked_for(client, clock
     assert [row["amount"] for row in rows] == [LINE, LINE]
     clock.pass_(9 * DAY)
     assert client.get("/v1/statements/2026-11?format=csv").content == first.content
+
+
+@pytest.fixture
+def all_kinds(units, clock):
+    """A node, a legacy one with its machine, and a reservation that two nodes ran in."""
+    return books.kept(units, clock)
+
+
+def lines_of(client, month="2026-11"):
+    return client.get(f"/v1/statements/{month}").json()["lines"]
+
+
+@pytest.mark.usefixtures("all_kinds")
+def test_a_machine_is_a_line_with_hours_of_its_own(client):
+    (machine,) = [one for one in lines_of(client) if one["vm_seconds"]]
+    assert (machine["accelerator_type"], machine["generation"]) == ("n1-standard-8",) * 2
+    assert (machine["vm_seconds"], machine["vm_hours"]) == (5 * HOUR - 60, "4.983333333")
+    assert (machine["chip_seconds"], machine["usd_per_chip_hour"]) == (0, "0.379998000")
+    month = client.get("/v1/statements/2026-11").json()
+    assert (month["vm_seconds"], month["vm_hours"]) == (5 * HOUR - 60, "4.983333333")
+
+
+@pytest.mark.usefixtures("all_kinds")
+def test_what_of_a_reservation_was_used_and_what_was_not_are_two_lines(client):
+    unused, used = [one for one in lines_of(client) if one["reservation"]]
+    for line, status, kind in ((used, "used", "v5litepod-8"), (unused, "unused", "v5e")):
+        told = line["reservation"], line["reservation_status"], line["accelerator_type"]
+        assert told == ("march", status, kind)
+    assert used["chip_seconds"] + unused["chip_seconds"] == 8 * DAY
+    assert (used["team"], unused["team"]) == ("vision", "infra")
+    others = [one for one in lines_of(client) if one not in (used, unused)]
+    assert {one["reservation_status"] for one in others} == {""}
+
+
+def test_reservations_that_follow_each_other_under_one_name_are_one_line(client, units, clock):
+    for start in (books.START, books.START + DAY):
+        books.reservation(units, clock, start=start, end=start + DAY)
+    metered(units, clock)
+    (line,) = lines_of(client)
+    assert (line["reservation"], line["chip_seconds"]) == ("march", 2 * 8 * DAY)
+
+
+def test_what_is_withdrawn_of_a_closed_month_is_a_correction_of_the_reservation(
+    client, units, clock, services, all_kinds
+):
+    before = lines_of(client)
+    clock.pass_(60 * DAY)
+    services.reservations.withdraw(all_kinds.bought.id, "bought twice")
+    metered(units, clock)
+    assert lines_of(client) == before
+    told = {
+        (one["reservation_status"], one["corrects"], one["chip_seconds"])
+        for one in lines_of(client, "2027-01")
+    }
+    (unused,) = [one for one in before if one["reservation_status"] == "unused"]
+    assert ("unused", "2026-11", -unused["chip_seconds"]) in told
+
+
+@pytest.mark.usefixtures("all_kinds")
+def test_a_month_as_csv_names_no_id(client, all_kinds):
+    text = client.get("/v1/statements/2026-11?format=csv").text
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [row["reservation_status"] for row in rows if row["reservation"] == "march"] == [
+        "unused",
+        "used",
+    ]
+    assert all_kinds.bought.id not in text
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tests.cli.given import ID, OTHER, node, page, steward
 
 COSTS = {
@@ -67,6 +69,7 @@ def test_costs_by_node_say_what_each_is_called(api):
     rows = [{**row, "node": id_} for row, id_ in zip(COSTS["rows"], (ID, OTHER), strict=True)]
     api.when("GET", "/v1/costs", {**COSTS, "aggregate": ["node", "team"], "rows": rows})
     api.when("GET", "/v1/nodes", page(node()))
+    api.when("GET", "/v1/reservations", {"reservations": [], "next_page_token": ""})
     lines = steward("costs", "--by", "node", "--by", "team").stdout.splitlines()
     assert [line.split() for line in lines[:3]] == [
         ["FROM", "(Europe/Berlin)", "NODE", "TEAM", "CHIP-HOURS", "COST", "ID"],
@@ -75,26 +78,60 @@ def test_costs_by_node_say_what_each_is_called(api):
     ]
 
 
-def test_a_statement_has_each_price_in_full(api):
-    line = {
-        "team": "",
-        "owner": "ada",
-        "accelerator_type": "v6e-8",
-        "provisioning_model": "spot",
-        "zone": "us-east5-b",
-        "usd_per_chip_hour": "1.403300000",
-        "chip_seconds": 7_200,
-        "amount": "2.806600000",
-        "corrects": "2026-10",
-    }
-    month = {"period": "2026-11", "state": "open", "amount": "2.806600000", "lines": [line]}
+def test_costs_by_node_say_which_reservation_nobody_used(api):
+    rows = [{**COSTS["rows"][0], "node": OTHER}]
+    api.when("GET", "/v1/costs", {**COSTS, "aggregate": ["node"], "rows": rows})
+    api.when("GET", "/v1/nodes", page(node()))
+    bought = {"reservations": [{"id": OTHER, "name": "autumn"}], "next_page_token": ""}
+    api.when("GET", "/v1/reservations", bought)
+    line = steward("costs", "--by", "node").stdout.splitlines()[1]
+    assert line.split()[1:3] == ["autumn", "(unused)"]
+
+
+LINE = {
+    "team": "",
+    "owner": "ada",
+    "accelerator_type": "v6e-8",
+    "provisioning_model": "spot",
+    "zone": "us-east5-b",
+    "usd_per_chip_hour": "1.403300000",
+    "chip_seconds": 7_200,
+    "vm_seconds": 0,
+    "reservation": "",
+    "reservation_status": "",
+    "amount": "2.806600000",
+    "corrects": "2026-10",
+}
+
+
+def statement(api, *lines):
+    month = {"period": "2026-11", "state": "open", "amount": "2.806600000", "lines": lines}
     api.when("GET", "/v1/statements/2026-11", month)
-    lines = steward("costs", "statement", "2026-11").stdout.splitlines()
+    return steward("costs", "statement", "2026-11").stdout.splitlines()
+
+
+def test_a_statement_has_each_price_in_full(api):
+    lines = statement(api, LINE)
     assert lines[1].split(maxsplit=5)[:6] == [
         *("-", "ada", "v6e-8", "spot", "us-east5-b"),
         "$1.4033        2.00  $2.81 (corrects 2026-10)",
     ]
     assert lines[-1] == "2026-11 comes to $2.81 and is open"
+
+
+def test_a_statement_tells_what_is_no_node_from_what_is(api):
+    machine = {"accelerator_type": "n1-standard-8", "chip_seconds": 0, "vm_seconds": 9_000}
+    bought = {"provisioning_model": "reserved", "reservation": "march"}
+    lines = statement(
+        api,
+        LINE | machine,
+        LINE | bought | {"reservation_status": "used"},
+        LINE | bought | {"reservation_status": "unused", "accelerator_type": "v6e"},
+    )
+    machine, used, unused = (re.split(r"  +", line)[2:] for line in lines[1:4])
+    assert (machine[0], machine[4]) == ("n1-standard-8", "2.50 of the VM")
+    assert used[:2] == ["v6e-8", "reserved (march)"]
+    assert unused[:2] == ["v6e", "reserved (unused of march)"]
 
 
 def test_before_the_first_full_hour_there_is_no_statement(api):

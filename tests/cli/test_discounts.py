@@ -82,7 +82,7 @@ def test_a_discount_is_ended_now_or_when_it_is_said(api):
     ended = OURS | {"generation": "", "effective_until": "2026-12-01T00:00:00Z"}
     api.when("POST", f"{PATH}/{OURS['id']}:end", ended)
     shown = steward("prices", "discount", "end", OURS["id"]).stdout
-    told = "12.5 % off everything from 2026-11-05 12:00:00 until 2026-12-01 00:00:00 (UTC)"
+    told = "12.5 % off every TPU from 2026-11-05 12:00:00 until 2026-12-01 00:00:00 (UTC)"
     assert shown.splitlines() == [told]
     steward("prices", "discount", "end", OURS["id"], "--at", "2026-12-01", "--json")
     assert [call.body for call in api.calls] == [{}, {"effective_until": "2026-12-01"}]

@@ -31,6 +31,7 @@ LEAK = {
     "hour": "2026-11-01T00:00:00Z",
     "resource": "//tpu.googleapis.com/projects/lab/locations/us-west4-a/nodes/some\x1bbodys",
     "node_id": "",
+    "reservation": "",
     "project": "lab",
     "billed": "9.600000000",
     "charged": "0.000000000",
@@ -46,6 +47,7 @@ FOUND = {
     "end": "2026-11-01T03:00:00Z",
     "rows": {"read": 1_234, "duplicates": 2, "other_projects": 30, "not_tpu": 1_000},
     "apart": {"tax": {"rows": 1, "cost": "1.230000000"}},
+    "machines": {"entries": 0, "charged": "0.000000000"},
     "total": tally(3, variance="9.600000000", more="9.600000000", variance_percent="50.0000"),
     "verdicts": {
         "matched": tally(2, "19.200000000", "19.200000000"),
@@ -97,6 +99,23 @@ def test_the_headline_and_every_disagreement_are_shown(api, file):
     assert sent.body == json.loads(file.read_text())
     assert sent.query == {"name": ["november.jsonl"]}
     assert asked.query["verdict"] == ["bill_without_node", "node_without_bill", "amount_differs"]
+
+
+def test_a_reservation_is_named_and_what_was_left_out_of_the_ledger_is_told(api, file):
+    machines = {"machines": {"entries": 5, "charged": "1.893656700"}}
+    missing = LEAK | {
+        "verdict": "node_without_bill",
+        "resource": "",
+        "reservation": "march",
+        "reason": "charged by us and not on the bill",
+    }
+    api.when("POST", PATH, FOUND | machines, status=201)
+    api.when("GET", f"{PATH}/{ID}/lines", {"lines": [missing], "next_page_token": ""})
+    told = steward("costs", "reconcile", str(file)).stdout.splitlines()
+    assert (
+        "left out: $1.89 of users' own VMs beside TPU Nodes, which are not billed as TPUs" in told
+    )
+    assert told[-1].split()[6:9] == ["the", "bill", "march"]
 
 
 def test_a_file_that_was_sent_before_is_told(api, file):

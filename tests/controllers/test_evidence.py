@@ -336,13 +336,13 @@ def test_what_becomes_known_after_its_month_was_closed_is_given_back_in_the_pres
     lab.clock.now = november.end - 2 * HOUR
     node, path, preempted = lost(lab)
     with lab.units.reading() as unit:
-        closed_with, _ = unit.statements.total(november)
+        closed_with, *_ = unit.statements.total(november)
     lab.clock.now = november.end + GRACE + HOUR
     log.write(path, preempted)
     evidence.tick(lab.lease)
     with lab.units.reading() as unit:
-        after, _ = unit.statements.total(november)
-        december, _ = unit.statements.total(period_of(november.end))
+        after, *_ = unit.statements.total(november)
+        december, *_ = unit.statements.total(period_of(november.end))
     assert after == closed_with, "a closed month never changes"
     assert december < 0
     assert after + december == lab.posted(node) == lab.cost(node)

@@ -32,7 +32,7 @@ from service.dashboard.pages import add_dashboard
 from service.domain.clock import DAY
 from service.domain.event import Event
 from service.domain.focus import Account
-from service.domain.node import Node, NodeState, ProvisioningModel
+from service.domain.node import Architecture, Node, NodeState, ProvisioningModel, UserVm
 from service.domain.orphan import Orphan
 from service.domain.placement import Outcome, Placement
 from service.domain.pricing import Sku
@@ -43,6 +43,7 @@ from service.store.unit import Units
 from tests import factories
 from tests.hands import HandClock
 
+DRIVER = UserVm("n1-standard-8")
 POLICY = (
     "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self'; object-src 'none';"
     " base-uri 'none'; frame-ancestors 'none'"
@@ -207,6 +208,19 @@ class Lab:
             team="infra",
         )
         return self.services.reservations.record(replace(base, **changes)).shown.reservation
+
+    def ran_legacy(
+        self, start: int, end: int | None = None, vm: UserVm | None = DRIVER, **changes: Any
+    ) -> Node:
+        """A legacy TPU Node that did, driven by that VM."""
+        fields: dict[str, Any] = {
+            "accelerator_type": "v2-8",
+            "generation": "v2",
+            "chips": 4,
+            "zone": "us-central1-b",
+            "architecture": Architecture.NODE,
+        }
+        return self.ran(start, end, vm=vm, **(fields | changes))
 
     def learned(self, node: Node, **changes: Any) -> None:
         """More became known now of the interval in which a node was used."""

@@ -16,12 +16,14 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from service.dashboard.figures import money
 from service.domain.budgets import Threshold
+from service.domain.clock import HOUR
 from service.domain.orphan import Kind
 from service.domain.placement import Outcome
 from tests import factories
 from tests.dashboard.lab import Lab
 from tests.garbage import orphan, shown
 from tests.hands import NOON
+from tests.purchases import metered
 
 CHROMIUM = shutil.which("chromium")
 ARGUMENTS = (
@@ -117,12 +119,17 @@ def test_pages_load_without_a_complaint_and_fit(
     lab: Lab, address: str, chromium: Browser, scheme: str, width: int
 ) -> None:
     node = _filled(lab)
+    bought = lab.bought(name="a-name-that-goes-on" * 3, start=NOON - 9 * HOUR, owner="x" * 80).id
+    metered(lab.units, lab.clock)
     with _page(chromium, scheme, width) as page:
         for path in (
             "/",
             "/?window=90d&group=team",
             f"/nodes/{node}",
             "/budgets",
+            "/reservations",
+            f"/reservations/{bought}",
+            f"/reservations/{bought}/ledger",
             "/orphans",
             "/capacity",
             "/costs",
@@ -137,6 +144,22 @@ def test_pages_load_without_a_complaint_and_fit(
             expect(page.get_by_role("status")).to_have_text("live")
             assert page.evaluate("document.documentElement.scrollWidth") <= width
             assert "broken" not in page.title()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_sum_of_two_lines_is_read_without_scrolling_on_a_phone(
+    lab: Lab, address: str, chromium: Browser, scheme: str
+) -> None:
+    node = lab.ran_legacy(NOON - 7_277)
+    lab.clock.pass_(777)
+    with _page(chromium, scheme, 390) as page:
+        page.goto(f"{address}/nodes/{node.id}")
+        table = page.locator("table.sums")
+        expect(table.get_by_role("row")).to_have_count(6)
+        assert table.evaluate("it => it.scrollWidth <= it.parentElement.clientWidth")
+        for number in (one.id for one in lab.services.nodes.ledger(node.id, 0, 10)):
+            page.goto(f"{address}/nodes/{node.id}/ledger/{number}")
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def test_the_first_page_of_all_loads_without_a_complaint(address: str, chromium: Browser) -> None:

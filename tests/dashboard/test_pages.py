@@ -303,6 +303,7 @@ WAYS = [
     "/#nodes-heading",
     "/costs",
     "/budgets",
+    "/reservations",
     "/statements",
     "/prices",
     "/capacity",

@@ -13,6 +13,8 @@ from tests.dashboard.lab import Lab
 from tests.dashboard.reading import HOSTILE, cells_of, links_of, nanos_of, text_of
 from tests.hands import NOON
 
+UNITS = {"chip_hour": "a chip-hour", "device_hour": "a device-hour", "vm_hour": "an hour"}
+
 
 @pytest.mark.parametrize(
     "question",
@@ -21,6 +23,7 @@ from tests.hands import NOON
         "?generation=v5e",
         "?at=2024-07-01&generation=v5p&provisioning_model=spot",
         "?at=2026-11-05T12:00:00Z&region=us-west4",
+        "?generation=n1-standard-8",
     ],
 )
 def test_the_prices_are_those_of_the_api(lab: Lab, caller: TestClient, question: str) -> None:
@@ -31,9 +34,9 @@ def test_the_prices_are_those_of_the_api(lab: Lab, caller: TestClient, question:
     assert len(rows) == len(said) > 0
     for row, one in zip(rows, said, strict=True):
         assert row[:3] == [one["generation"], one["provisioning_model"], one["region"]]
-        amount, unit = row[3].split("a ")
+        amount, unit = row[3].split("a", 1)
         assert nanos_of(amount) == parse_usd(one["usd"])
-        assert unit == one["unit"].replace("_", "-")
+        assert f"a{unit}" == UNITS[one["unit"]]
         assert row[-1].startswith(one["source"].replace("&", "&amp;"))
 
 

@@ -9,10 +9,12 @@ from fastapi.testclient import TestClient
 
 from service.domain.clock import HOUR
 from service.domain.orphan import Kind
+from tests import books
 from tests.bills import json_lines, row, time_of
 from tests.dashboard.lab import Lab
 from tests.dashboard.reading import HOSTILE, text_of
 from tests.garbage import orphan, shown
+from tests.purchases import metered
 
 AGO = 96 * HOUR
 
@@ -87,6 +89,26 @@ def test_the_hours_of_each_verdict_can_be_looked_at(
     assert "Chosen hours" in said
     assert told in said
     assert text_of(browser.get("/reconcile?verdict=nonsense")).count("Where they disagree") == 1
+
+
+def test_what_a_reservation_and_a_machine_cost_is_told_as_what_it_is(
+    lab: Lab, browser: TestClient
+) -> None:
+    bought = books.reservation(lab.units, lab.clock)
+    books.legacy(lab.units, books.START, books.START + HOUR)
+    metered(lab.units, lab.clock)
+    at = books.START + HOUR
+    other = row(usage_start_time=time_of(at), usage_end_time=time_of(at + HOUR))
+    stranger = row(
+        usage_start_time=time_of(books.START), usage_end_time=time_of(books.START + HOUR)
+    )
+    content = json_lines([other, stranger | {"project": {"id": "theirs"}}])
+    lab.services.reconciliations.reconcile(io.BytesIO(content), name="november.csv")
+    page = browser.get("/reconcile")
+    said = text_of(page)
+    assert "Left out of our ledger: $0.38 of the VMs with which users drive TPU Nodes" in said
+    assert "Charged by us and not on the bill; march is written down as bought from" in said
+    assert f"/nodes/{bought.id}" not in page.text
 
 
 def test_earlier_bills_can_be_chosen_and_one_that_is_none_is_not_found(

@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from service.domain.clock import DAY, HOUR
 from service.domain.money import parse_usd
 from service.domain.node import Node
-from tests import factories
+from tests import books, factories
 from tests.dashboard.lab import Lab
 from tests.dashboard.reading import HOSTILE, cells_of, links_of, nanos_of, text_of
 from tests.hands import NOON
@@ -115,6 +115,29 @@ def test_a_price_that_changed_within_the_month_is_found_where_it_held(
     for price in ("$1.20", "$1.50"):
         prices = caller.get(links_of(page)[price]).text
         assert [row[3] for row in cells_of(prices)[1:]] == [f"{price}a chip-hour"]
+
+
+def test_what_is_no_node_is_told_from_what_is_and_leads_to_its_price(
+    lab: Lab, caller: TestClient
+) -> None:
+    books.kept(lab.units, lab.clock)
+    page = caller.get("/statements/2026-11").text
+    rows = {row[1]: row for row in cells_of(page)[1:-1]}
+    assert set(rows) == {
+        "n1-standard-8, on_demand",
+        "v2-8, on_demand",
+        "v5e, reserved, unused of march",
+        "v5litepod-8, on_demand",
+        "v5litepod-8, reserved in march",
+    }
+    assert rows["n1-standard-8, on_demand"][5] == "4.983333333 of the VM"
+    assert "VM-hours 4.983333333 of the VMs that drive legacy TPU Nodes" in " ".join(
+        text_of(caller.get("/statements/2026-11")).split()
+    )
+    for price, kind in (("$0.379998 an hour", "n1-standard-8"), ("$0.84", "calendar")):
+        prices = caller.get(links_of(page)[price]).text
+        assert kind in prices
+        assert price.partition(" ")[0] in prices
 
 
 def test_a_month_without_charges_is_one_too(caller: TestClient) -> None:

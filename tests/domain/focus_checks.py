@@ -62,7 +62,7 @@ OTHERS = {
     "AvailabilityZone": "text?",
     "BillingAccountType": "text",
     "CapacityReservationId": "text?",
-    "CapacityReservationStatus": "text?",
+    "CapacityReservationStatus": "reservation?",
     "ChargeFrequency": "frequency",
     "CommitmentDiscountCategory": "text?",
     "CommitmentDiscountId": "text?",
@@ -108,6 +108,7 @@ ALLOWED = {
     "class": {"Correction"},
     "frequency": {"One-Time", "Recurring", "Usage-Based"},
     "pricing": {"Standard", "Dynamic", "Committed", "Other"},
+    "reservation": {"Used", "Unused"},
     "currency": CURRENCIES,
 }
 
@@ -217,6 +218,11 @@ def _goes_with_its_unit(of: str) -> Rule:
     return lambda row: bool(row[f"{of}Quantity"]) == bool(row[f"{of}Unit"])
 
 
+def _reservation_has_its_status(row: Cells) -> bool:
+    """FOCUS: of usage, a status where there is a reservation, and none where there is none."""
+    return bool(row["CapacityReservationId"]) == bool(row["CapacityReservationStatus"])
+
+
 def _same_sign(row: Cells) -> bool:
     """A charge of less than nothing takes back as many chip-seconds, and the other way round."""
     quantity, consumed = Decimal(row["PricingQuantity"]), Decimal(row["ConsumedQuantity"])
@@ -242,6 +248,7 @@ RULES: tuple[tuple[str, str, Rule], ...] = (
     ("ends before it starts", "BillingPeriodEnd", _ends_after_start("BillingPeriod")),
     ("not a month", "BillingPeriodStart", _is_a_month),
     ("outside of its billing period", "ChargePeriodStart", _in_period),
+    ("reservation and status apart", "CapacityReservationStatus", _reservation_has_its_status),
     ("quantity and unit apart", "PricingUnit", _goes_with_its_unit("Pricing")),
     ("quantity and unit apart", "ConsumedUnit", _goes_with_its_unit("Consumed")),
     ("not what was consumed", "PricingQuantity", _same_sign),
@@ -251,6 +258,7 @@ RULES: tuple[tuple[str, str, Rule], ...] = (
 def _together(rows: list[dict[str, str]]) -> Iterator[Complaint]:
     seen: set[tuple[str, ...]] = set()
     skus: dict[str, str] = {}
+    units: dict[str, str] = {}
     for line, row in enumerate(rows, 1):
         cells = tuple(str(cell) for cell in row.values())
         if cells in seen:
@@ -259,3 +267,6 @@ def _together(rows: list[dict[str, str]]) -> Iterator[Complaint]:
         sku, price = row.get("SkuId", ""), row.get("SkuPriceId", "")
         if skus.setdefault(price, sku) != sku:
             yield Complaint("two SKUs for one price", "SkuId", line)
+        unit = row.get("PricingUnit", "")
+        if units.setdefault(sku, unit) != unit:
+            yield Complaint("two units for one SKU", "PricingUnit", line)

@@ -145,3 +145,15 @@ def test_what_does_not_clash_never_applies_twice_and_what_clashes_does_somewhere
     ]
     for a, b in permutations((one, other)):
         assert (clash(a, [b]) is not None) is bool(twice)
+
+
+@pytest.mark.parametrize("model", ["", "on_demand"])
+def test_one_for_every_tpu_stands_beside_one_for_a_machine(model):
+    every = Discount("a", "", model, 1, DAY, None, "ours")
+    machine = Discount("b", "n1-standard-8", model, 1, DAY, None, "ours")
+    assert clash(machine, [every]) is clash(every, [machine]) is None
+    assert clash(replace(machine, id="c"), [machine]) is machine
+    assert (every.what, machine.what) == (
+        "every on_demand TPU" if model else "every TPU",
+        f"n1-standard-8 {model}".strip(),
+    )

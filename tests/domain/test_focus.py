@@ -14,15 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.domain.catalog import load
+from service.domain.charge import Kind
 from service.domain.discount import Discount
-from service.domain.focus import Account, Version, columns, sku_of
+from service.domain.exportsku import sku_of
+from service.domain.focus import Account, Version, columns
 from service.domain.money import NANOS, half_even
 from service.domain.node import ProvisioningModel
 from service.domain.pricelist import embedded_prices
 from service.domain.pricing import discounted
 from service.domain.regions import region_name
 from tests import factories
-from tests.charges import charge, focus, only, read, resource, tags
+from tests.charges import charge, focus, of_machine, of_unused, only, read, resource, tags
 from tests.domain.focus_checks import complaints
 from tests.hands import NOON
 
@@ -99,6 +101,7 @@ def test_an_hour_of_a_node_is_a_row():
         "CommitmentDiscountType": "",
         "CommitmentDiscountUnit": "",
         "x_AcceleratorType": "v5litepod-8",
+        "x_MachineType": "",
         "x_ProvisioningModel": "on_demand",
         "Tags": '{"team":"vision","user":"ada"}',
         "ServiceProviderName": "Google Cloud",
@@ -123,7 +126,7 @@ def test_without_a_billing_account_the_installation_is_who_pays():
 
 def test_an_adjustment_takes_back_quantity_and_amount():
     row = only(
-        charge(number=1, chip_seconds=-8, amount=-2_666_667, list_amount=-2_666_667, end=NOON + 1)
+        charge(number=1, quantity=-8, amount=-2_666_667, list_amount=-2_666_667, end=NOON + 1)
     )
     assert (row["BilledCost"], row["ConsumedQuantity"]) == ("-0.002666667", "-8.0")
     assert row["PricingQuantity"] == "-0.002222222222"
@@ -153,7 +156,7 @@ def test_what_was_saved_against_the_list_price_can_be_read_off():
 
 
 def test_where_a_nano_dollar_is_more_than_a_billionth_the_product_is_written_in_full():
-    second = charge(end=NOON + 1, chip_seconds=1, amount=333_333, list_amount=333_333)
+    second = charge(end=NOON + 1, quantity=1, amount=333_333, list_amount=333_333)
     row = only(second)
     assert row["BilledCost"] == "0.000333333"
     assert row["ContractedCost"] == row["ListCost"] == "0.0003333333336"
@@ -182,7 +185,7 @@ def test_what_is_taken_from_a_reservation_names_it():
 
 
 def test_a_legacy_node_is_told_from_a_vm():
-    assert only(charge(resource=resource(legacy=True)))["ResourceType"] == "TPU Node"
+    assert only(charge(resource=resource(kind=Kind.TPU_NODE)))["ResourceType"] == "TPU Node"
 
 
 @pytest.mark.parametrize(
@@ -257,7 +260,7 @@ def test_hostile_labels_come_back_as_they_were():
 
 
 def test_no_cell_is_a_formula_to_a_spreadsheet():
-    row = only(charge(tags=tags(owner="=cmd()"), number=1, amount=-1, chip_seconds=0))
+    row = only(charge(tags=tags(owner="=cmd()"), number=1, amount=-1, quantity=0))
     assert [k for k, v in row.items() if v[:1] in "=+@\t" and v] == []
     assert [k for k, v in row.items() if v.startswith("-")] == [
         "BilledCost",
@@ -272,16 +275,18 @@ def test_charges_of_a_node_that_start_together_are_in_the_order_of_what_they_say
 
 
 PRICES = st.integers(1, 10**12)
+KINDS = st.sampled_from([charge(), of_machine(), of_unused()])
 CHARGES = st.builds(
-    lambda number, chip_seconds, paid, listed, off, labels: charge(
+    lambda kind, number, quantity, paid, listed, off, labels: kind._replace(
         number=number,
-        chip_seconds=chip_seconds,
+        quantity=quantity,
         unit_price=paid,
-        amount=half_even(chip_seconds * paid, 3_600) + off,
+        amount=half_even(quantity * paid, 3_600) + off,
         list_price=listed,
-        list_amount=half_even(chip_seconds * listed, 3_600) - off,
+        list_amount=half_even(quantity * listed, 3_600) - off,
         tags=tags(labels=labels),
     ),
+    KINDS,
     st.integers(0, 10**6),
     st.integers(-(10**8), 10**8),
     PRICES,
@@ -301,7 +306,7 @@ def test_a_file_read_back_holds_every_nano_dollar_and_every_chip_second(charges)
         one.amount for one in charges
     )
     consumed = sum(Decimal(row["ConsumedQuantity"]) for row in rows)
-    assert consumed == sum(one.chip_seconds for one in charges)
+    assert consumed == sum(one.quantity for one in charges)
     assert Counter(row["Tags"] for row in rows) == Counter(one.tags for one in charges)
 
 

@@ -55,5 +55,54 @@ def test_a_legacy_node_comes_up_is_reached_reimaged_and_deleted_at_its_exact_pri
     ]
 
 
+def test_a_legacy_node_and_the_vm_that_drives_it_cost_the_same_seconds_at_both_prices(
+    house: House,
+) -> None:
+    body = {
+        "name": "old",
+        "accelerator_type": "v2-8",
+        "zone": "us-central1-b",
+        "architecture": "node",
+        "vm": {"machine_type": "n1-standard-8"},
+    }
+    node = house.post("/v1/nodes", body)
+    path = f"/v1/nodes/{node['id']}"
+    assert node["hourly_cost"] == "4.879998000"
+    house.until_state(node, "READY")
+    house.until(lambda: Fraction(house.node(node)["cost"]) > Fraction("0.005"), "some seconds")
+    gone = house.delete_and_see_it_gone(node)
+    (billed,) = house.bill()
+    seconds = billed["seconds"]
+    tpu, vm = (by_hand(price, seconds) for price in ("4.50", "0.379998"))
+    cost = house.get(f"{path}/cost")
+    assert [(one["what"], one["kind"], nanos(one["cost"])) for one in cost["lines"]] == [
+        ("v2-8", "tpu", tpu),
+        ("n1-standard-8", "vm", vm),
+    ]
+    assert nanos(gone["cost"]) == nanos(cost["cost"]) == tpu + vm
+    assert nanos(house.get("/v1/costs?window=1d&aggregate=node")["total"]) == tpu + vm
+    entries = house.get(f"{path}/ledger")["entries"]
+    assert sum(one["chip_seconds"] for one in entries) == 4 * seconds
+    assert sum(one["vm_seconds"] for one in entries) == seconds
+    for one in entries:
+        total, price, *_ = house.get(f"{path}/ledger/{one['number']}")["explanation"]
+        assert Fraction(total.partition(" = $")[2].partition(";")[0]) == Fraction(one["amount"])
+        if one["unit"] == "vm_hour":
+            assert total.startswith(f"1 VM x {one['vm_seconds']} s x $0.379998 an hour / 3,600 =")
+            assert price.startswith("$0.379998 per hour for n1-standard-8 on_demand in us-central1")
+        else:
+            assert total.startswith(f"4 chips x {one['chip_seconds'] // 4} s x $1.125 a chip-hour")
+    assert sum(nanos(one["amount"]) for one in entries) == tpu + vm
+
+
+def by_hand(price: str, seconds: int) -> int:
+    """Nano-dollars for so many seconds at that price in dollars an hour."""
+    return round(Fraction(price) * 10**9 * seconds / 3600)
+
+
+def nanos(dollars: str) -> int:
+    return int(Fraction(dollars) * 10**9)
+
+
 def story(house: House, path: str) -> list[str]:
     return [event["message"] for event in house.get(f"{path}/events")["events"]]

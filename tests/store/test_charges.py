@@ -7,14 +7,16 @@ import json
 import pytest
 
 from service.domain.attribution import Attribution
+from service.domain.charge import Kind
 from service.domain.clock import DAY, HOUR
 from service.domain.ledger import Slot
 from service.domain.node import Architecture
 from service.domain.period import period_of
 from service.domain.placement import Placement
 from service.store import charges as store
-from tests import factories
+from tests import books, factories
 from tests.hands import NOON
+from tests.purchases import metered, ran_reserved
 from tests.store.given import entry, posted, ran, stored
 
 MONTH = period_of(NOON)
@@ -39,14 +41,14 @@ def test_a_charge_says_what_the_ledger_says_and_what_it_is_about(units):
     posted(units, usage := ran(units, node), [entry(usage)])
     (charge,) = billed(units)
     assert (charge.start, charge.end, charge.number) == (NOON, NOON + HOUR, 0)
-    assert (charge.chip_seconds, charge.unit_price) == (28_800, 1_200_000_000)
+    assert (charge.quantity, charge.unit_price) == (28_800, 1_200_000_000)
     assert (charge.amount, charge.list_amount, charge.currency) == (9_600_000_000,) * 2 + ("USD",)
     assert (charge.price_id, charge.price) == ("test/0", factories.price())
     assert charge.period is None
     assert json.loads(charge.tags) == {"run": "17", "team": "vision", "user": "ada"}
     of = charge.resource
     assert of.path == "projects/lab/locations/us-west4-a/nodes/trainer-1"
-    assert (of.name, of.legacy, of.project, of.region) == (node.name, False, "lab", "us-west4")
+    assert (of.name, of.kind, of.project, of.region) == (node.name, Kind.TPU_VM, "lab", "us-west4")
     assert (of.generation, of.accelerator_type, of.model) == ("v5e", "v5litepod-8", "on_demand")
 
 
@@ -154,7 +156,51 @@ def placement(node, attempt, zone, started_at):
 def test_a_legacy_node_is_known_for_one(units):
     node = stored(units, architecture=Architecture.NODE)
     posted(units, usage := ran(units, node), [entry(usage)])
-    assert billed(units)[0].resource.legacy
+    assert billed(units)[0].resource.kind is Kind.TPU_NODE
+
+
+def test_the_machine_that_drives_a_legacy_node_is_a_charge_of_its_own(units, clock):
+    """Its name nobody told us, so that it bears none that could be taken for Google's."""
+    node = books.legacy(units, NOON - 2 * HOUR, NOON - HOUR)
+    metered(units, clock)
+    machine, tpu = billed(units, price_of={}.get)
+    assert (tpu.quantity, tpu.amount) == (4 * HOUR, books.TPU_HOUR)
+    assert (machine.quantity, machine.amount) == (HOUR, books.MACHINE_HOUR)
+    of = machine.resource
+    assert (of.kind, of.name) == (Kind.MACHINE, "VM of old")
+    assert of.path == f"tpu-steward/vm-of/{tpu.resource.path}"
+    assert (of.generation, of.accelerator_type, of.model) == ("n1-standard-8",) * 2 + ("on_demand",)
+    assert (of.zone, machine.tags) == (node.zone, tpu.tags)
+
+
+def test_what_of_a_reservation_nobody_used_is_a_charge_of_the_reservation(units, clock):
+    books.reservation(units, clock)
+    metered(units, clock)
+    first, *rest = billed(units, price_of={}.get)
+    assert (len(rest), first.quantity, first.amount) == (23, 8 * HOUR, 8 * books.CHIP_HOUR)
+    of = first.resource
+    assert (of.kind, of.name) == (Kind.RESERVATION, "march")
+    assert of.path == of.reservation == "projects/lab/locations/us-west4-a/reservations/march"
+    assert (of.generation, of.accelerator_type, of.model) == ("v5e", "v5e", "reserved")
+    assert json.loads(first.tags) == {"order": "4711", "team": "infra"}
+
+
+def test_what_ran_in_a_reservation_is_told_of_by_the_ledger_and_else_by_the_wish(units, clock):
+    """The node names none; the second runs on when the reservation is over."""
+    over = books.START + DAY
+    books.reservation(units, clock)
+    ran_reserved(units, over - HOUR, over, name="a")
+    ran_reserved(units, over - HOUR, over + HOUR, name="b", reservation="march")
+    with units() as unit:
+        unit.prices.add(factories.price(900_000_000, id="manual/1", model="reserved"))
+    metered(units, clock)
+    path = "projects/lab/locations/us-west4-a/reservations/march"
+    found = [one for one in billed(units) if one.resource.kind is Kind.TPU_VM]
+    assert [(one.resource.name, one.start - over, one.resource.reservation) for one in found] == [
+        ("a", -HOUR, path),
+        ("b", -HOUR, path),
+        ("b", 0, "march"),
+    ]
 
 
 def test_a_price_that_the_book_does_not_know_is_still_charged(units):
@@ -172,11 +218,10 @@ def test_the_list_price_of_what_was_posted_before_it_was_kept_is_not_known(units
 
 
 @pytest.mark.parametrize("kept", [0, 10_000])
-def test_a_stream_is_the_same_in_whatever_chunks_it_is_read(units, monkeypatch, kept):
-    for _ in range(3):
-        posted(units, usage := ran(units, stored(units)), hours(usage, NOON, NOON + HOUR))
+def test_a_stream_is_the_same_in_whatever_chunks_it_is_read(units, clock, monkeypatch, kept):
+    books.kept(units, clock)
     whole = billed(units)
     monkeypatch.setattr(store, "CHUNK", 2)
     monkeypatch.setattr(store, "_KEPT", kept)
     assert billed(units) == whole
-    assert len(whole) == 6
+    assert {one.resource.kind for one in whole} == set(Kind)

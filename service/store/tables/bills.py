@@ -48,6 +48,7 @@ bill_rows = Table(
     Column("credits", BigInteger, nullable=False),
     Column("at_list", BigInteger),
     Column("chip_seconds", BigInteger),
+    Column("zone", Text, nullable=False, server_default=text("''")),
     Index(None, "bill_id", "hour"),
 )
 
@@ -77,5 +78,6 @@ bill_lines = Table(
     Column("difference", Text, nullable=False),
     Column("seen", Text, nullable=False),
     Column("reason", Text, nullable=False),
+    Column("reservation", Text, nullable=False, server_default=text("''")),
     Index(None, "bill_id", "verdict", "id"),
 )

@@ -1,0 +1,240 @@
+"""What is told over HTTP of a bill that was held against the ledger."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from service.api.schemas import Page, Time, Usd, View
+from service.application.reconciliations import Kept, Outcome
+from service.domain.bill import Tally
+from service.domain.billfile import Shape
+from service.domain.clock import rfc3339
+from service.domain.comparison import Difference, Seen, Verdict
+from service.domain.money import usd
+
+
+class TallyView(View):
+    """Comparisons together. The variance is the bill less the ledger."""
+
+    lines: int = Field(description="Hours of a node, by SKU.")
+    billed: Usd
+    credits: Usd = Field(description="What Google takes off; never more than zero.")
+    net: Usd = Field(description="What is billed, with its credits.")
+    charged: Usd = Field(description="What our ledger says.")
+    variance: Usd
+    more: Usd = Field(description="What the bill says more, over all hours in which it does.")
+    less: Usd = Field(description="What the bill says less; never more than zero.")
+    variance_percent: str | None = Field(
+        description="Of what matched; null where nothing did.", examples=["0.0213"]
+    )
+
+    @classmethod
+    def of(cls, tally: Tally) -> TallyView:
+        """The view of a sum."""
+        return cls(**_tally(tally))
+
+
+class SkuView(TallyView):
+    """The comparisons of one SKU; the id is empty where nothing of it is on the bill."""
+
+    sku_id: str = Field(examples=["2549-F208-72FA"])
+    generation: str = Field(examples=["v6e"])
+    provisioning_model: str = Field(examples=["on_demand"])
+
+
+class ProjectView(TallyView):
+    """The comparisons of one project."""
+
+    project: str = Field(examples=["lab"])
+
+
+class ApartView(View):
+    """Rows of one cost type that are no usage: in none of the sums."""
+
+    rows: int
+    cost: Usd
+
+
+class RowsView(View):
+    """The rows of the file. A duplicate equals another one in every column, and counts once."""
+
+    read: int
+    duplicates: int
+    other_projects: int = Field(description="Ignored: not of a project of this service.")
+    not_tpu: int = Field(description="Ignored: no TPU.")
+
+
+class MachinesView(View):
+    """What our ledger says, in the hours of the bill, of the machines with which users drive their
+    TPU Nodes. Google bills those as any machine of Compute Engine: they are compared with nothing
+    and in none of the sums."""
+
+    entries: int = Field(description="Lines of the ledger.")
+    charged: Usd
+
+
+class ReconciliationView(View):
+    """A bill held against the ledger. `pending` is in none of the sums but its own."""
+
+    id: str = Field(examples=["019a9f3e-7a40-7cc1-9e41-0b5f3d6c2a11"])
+    name: str = Field(examples=["november.csv"])
+    known: bool = Field(description="Whether the very same file had been sent before.")
+    shape: Shape
+    created_at: Time
+    start: Time | None = Field(description="The first hour that the bill speaks of.")
+    end: Time | None
+    newest: Time | None = Field(description="When its newest row was written.")
+    tolerance: Usd
+    rows: RowsView
+    apart: dict[str, ApartView] = Field(description="Tax, adjustments, commitments and the like.")
+    machines: MachinesView
+    total: TallyView
+    verdicts: dict[Verdict, TallyView]
+    skus: tuple[SkuView, ...]
+    projects: tuple[ProjectView, ...]
+    currency: str = Field(examples=["USD"])
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> ReconciliationView:
+        """The view of an outcome."""
+        bill, found = outcome.bill, outcome.headline
+        counts = bill.counts
+        return cls(
+            id=bill.id,
+            name=bill.name,
+            known=outcome.known,
+            shape=bill.shape,
+            created_at=rfc3339(bill.created_at),
+            start=_time(counts.start),
+            end=_time(counts.end),
+            newest=_time(counts.newest),
+            tolerance=usd(bill.tolerance),
+            rows=RowsView(
+                read=counts.rows,
+                duplicates=bill.duplicates,
+                other_projects=counts.other_projects,
+                not_tpu=counts.not_tpu,
+            ),
+            apart={
+                kind: ApartView(rows=one.rows, cost=usd(one.cost))
+                for kind, one in bill.apart.items()
+            },
+            machines=MachinesView(
+                entries=counts.machine_entries, charged=usd(counts.machine_nanos)
+            ),
+            total=TallyView.of(found.total),
+            verdicts={verdict: TallyView.of(one) for verdict, one in found.verdicts.items()},
+            skus=tuple(
+                SkuView(sku_id=key[0], generation=key[1], provisioning_model=key[2], **_tally(one))
+                for key, one in found.skus.items()
+            ),
+            projects=tuple(
+                ProjectView(project=project, **_tally(one))
+                for project, one in found.projects.items()
+            ),
+            currency="USD",
+        )
+
+
+class ReconciliationPage(Page):
+    """A page of reconciliations, the newest first."""
+
+    reconciliations: tuple[ReconciliationView, ...]
+
+
+class ComparisonView(View):
+    """One hour of one resource, by SKU: what the bill says, what the ledger says, who saw it."""
+
+    id: int
+    verdict: Verdict
+    project: str = Field(examples=["lab"])
+    resource: str = Field(
+        description="The bill's name of it; empty where the bill has none.",
+        examples=["//tpu.googleapis.com/projects/lab/locations/us-west4-a/nodes/somebodys"],
+    )
+    node_id: str = Field(description="Empty where it is no node of ours.")
+    reservation: str = Field(
+        description="The reservation by the calendar that is compared, with what ran in it and what"
+        " nobody used; several with commas where the bill does not tell them apart; else empty.",
+        examples=["march"],
+    )
+    sku_id: str = Field(examples=["2549-F208-72FA"])
+    description: str = Field(examples=["TpuV6e running in Dallas"])
+    generation: str = Field(examples=["v6e"])
+    provisioning_model: str = Field(examples=["on_demand"])
+    hour: Time
+    billed: Usd
+    credits: Usd
+    billed_at_list: Usd | None
+    billed_chip_seconds: int | None
+    charged: Usd
+    charged_at_list: Usd | None = Field(description="On demand, at list price.")
+    charged_chip_seconds: int
+    variance: Usd
+    variance_by_seconds: Usd | None = Field(
+        description="What the seconds account for, at our price; the rest is the price. Null where"
+        " the bill does not say how long."
+    )
+    difference: Difference
+    seen: Seen = Field(description="Whether our inventory ever saw it, and as what.")
+    reason: str
+
+    @classmethod
+    def of(cls, kept: Kept) -> ComparisonView:
+        """The view of a comparison."""
+        line = kept.line
+        return cls(
+            id=kept.id,
+            verdict=line.verdict,
+            project=line.project,
+            resource=line.resource,
+            node_id=line.node_id,
+            reservation=line.reservation,
+            sku_id=line.sku_id,
+            description=line.description,
+            generation=line.generation,
+            provisioning_model=line.model,
+            hour=rfc3339(line.hour),
+            billed=usd(line.billed),
+            credits=usd(line.credits),
+            billed_at_list=_usd(line.billed_at_list),
+            billed_chip_seconds=line.billed_chip_seconds,
+            charged=usd(line.charged),
+            charged_at_list=_usd(line.charged_at_list),
+            charged_chip_seconds=line.charged_chip_seconds,
+            variance=usd(line.variance),
+            variance_by_seconds=_usd(line.by_seconds),
+            difference=line.difference,
+            seen=line.seen,
+            reason=line.reason,
+        )
+
+
+class ComparisonPage(Page):
+    """A page of comparisons."""
+
+    lines: tuple[ComparisonView, ...]
+
+
+def _tally(tally: Tally) -> dict[str, Any]:
+    return {
+        "lines": tally.lines,
+        "billed": usd(tally.billed),
+        "credits": usd(tally.credits),
+        "net": usd(tally.net),
+        "charged": usd(tally.charged),
+        "variance": usd(tally.variance),
+        "more": usd(tally.more),
+        "less": usd(tally.less),
+        "variance_percent": tally.percent,
+    }
+
+
+def _usd(nanos: int | None) -> str | None:
+    return None if nanos is None else usd(nanos)
+
+
+def _time(seconds: int | None) -> str | None:
+    return None if seconds is None else rfc3339(seconds)
