@@ -265,9 +265,14 @@ def _used(one: View) -> str:
 
 
 def _share(one: View, chip_seconds: int, amount: str) -> str:
-    """An amount, and what part of the time so far that is; a small part is not called nothing."""
+    """An amount, and what part of the time so far that is; a small part is not called nothing, nor
+    one that lacks little all of it."""
     whole = one["chip_seconds"]
     if not whole:
         return exact(amount)
-    percent = round(100 * Decimal(chip_seconds) / whole)
-    return f"{exact(amount)}, {percent or ('<1' if chip_seconds else 0)}%"
+    percent = str(round(100 * Decimal(chip_seconds) / whole))
+    if percent == "0" and chip_seconds:
+        percent = "<1"
+    if percent == "100" and chip_seconds < whole:
+        percent = ">99"
+    return f"{exact(amount)}, {percent}%"

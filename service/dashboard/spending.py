@@ -141,10 +141,13 @@ def _made_of(layer: Series, asked: Asked) -> str:
 
 
 def share(part: int, total: int) -> str:
-    """A part in whole percent of a total that is not zero; a small part is not called nothing."""
+    """A part in whole percent of a total that is not zero; a small part is not called nothing, nor
+    one that lacks little all of it."""
     if total <= 0 or part <= 0:
         return ""
     percent = (200 * part + total) // (2 * total)
+    if percent == 100 and part < total:
+        return "> 99 %"
     return f"{percent} %" if percent else "< 1 %"
 
 

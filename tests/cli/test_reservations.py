@@ -204,6 +204,7 @@ def test_one_is_shown_by_its_name(api):
         ({"state": "over"}, "over"),
         ({"usd_per_chip_hour": None, "whole": None}, "unpriced"),
         ({"unused_chip_seconds": 2_764_799}, "$1,128.96, <1%"),
+        ({"unused_chip_seconds": 2_764_799}, "$1,128.96, >99%"),
         ({"unused_chip_seconds": 2_764_800}, "$1,128.96, 0%"),
         ({"unpriced_seconds": 7_200}, "2h00m at a price nobody knows, in no figure"),
         (GONE, "2026-11-05 12:00:00 UTC: bought twice"),

@@ -13,6 +13,7 @@ from service.application.reservations import Shown
 from service.dashboard import reservation, reservations
 from service.dashboard.reservations import WIDTH, Bar, bar_of, row_of
 from service.dashboard.rows import TIMES
+from service.dashboard.spending import share
 from service.domain.clock import DAY, HOUR
 from service.domain.discount import Discount
 from service.domain.money import parse_usd
@@ -314,3 +315,11 @@ def test_a_sign_says_how_it_stands(changes: dict[str, Any], verdict: tuple[str, 
 def test_more_used_than_bought_is_said() -> None:
     (said,) = row_of(shown(unused_chip_seconds=-1, unused=-1)).doubts
     assert said.startswith("Nodes used more chips in it than were bought")
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [(0, ""), (1, "< 1 %"), (500, "50 %"), (994, "99 %"), (999, "> 99 %"), (1_000, "100 %")],
+)
+def test_a_share_is_neither_nothing_nor_all_unless_it_is(part, said):
+    assert share(part, 1_000) == said
