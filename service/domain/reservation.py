@@ -76,10 +76,6 @@ class Reservation:
             return ReservationState.PLANNED
         return ReservationState.RUNNING if now < self.end else ReservationState.OVER
 
-    def is_running(self, now: int) -> bool:
-        """Whether it is being paid for now."""
-        return self.state(now) is ReservationState.RUNNING
-
 
 def check(wanted: Reservation, others: Iterable[Reservation]) -> None:
     """Refuse what cannot have been bought. `others` are those that stand.

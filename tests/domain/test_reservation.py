@@ -84,9 +84,9 @@ def test_it_is_paid_from_its_first_second_to_its_last():
 
 def test_it_is_running_between_its_ends_unless_the_record_was_wrong():
     instants = (NOON - 1, NOON, BOUGHT.end - 1, BOUGHT.end)
-    assert [BOUGHT.is_running(now) for now in instants] == [False, True, True, False]
+    assert [BOUGHT.state(now) for now in instants] == ["planned", "running", "running", "over"]
     wrong = replace(BOUGHT, withdrawn_at=NOON, reason="it was for spring")
-    assert not wrong.is_running(NOON)
+    assert wrong.state(NOON) == "withdrawn"
     assert usage_of(wrong, "u-1").free == "withdrawn: it was for spring"
 
 
