@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from service.application import holds, quotas
 from service.application.nodecost import NodeCost, cost_of
+from service.application.projects import chosen
 from service.domain import alternatives, catalog, reimaging, tiers, uservm
 from service.domain.accelerators import AcceleratorType
 from service.domain.attribution import Reattribution, difference, reattributed
@@ -66,7 +67,7 @@ class NodeService:
         """
         if key is not None and (known := self._known(actor, key, body_digest)) is not None:
             return known
-        wanted = replace(wanted, project=self._project(wanted.project))
+        wanted = replace(wanted, project=chosen(wanted.project, self._projects))
         tiers.check_times(wanted.valid_until, wanted.max_wait_seconds, self._clock())
         now = self._clock()
         with self._units.reading() as unit:
@@ -202,17 +203,6 @@ class NodeService:
             return (
                 None if node_id is None else Requested(unit.nodes.get(node_id), (), created=False)
             )
-
-    def _project(self, named: str) -> str:
-        if named and named not in self._projects:
-            raise Rejected(
-                f"{named[:80]!r} is not a project of this service; STEWARD_PROJECTS lists those",
-                field="project",
-                projects=list(self._projects),
-            )
-        if not self._projects:
-            raise Rejected("no project is set; set STEWARD_PROJECTS", field="project")
-        return named or self._projects[0]
 
     def _write(
         self, wanted: Wish, meant: Understood, key: str | None, body_digest: str, actor: str

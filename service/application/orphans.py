@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from service.application.projects import every
 from service.domain.adoption import Adopter, adopted
 from service.domain.clock import Clock
-from service.domain.errors import Conflict, Rejected, StaleVersion
+from service.domain.errors import Conflict, StaleVersion
 from service.domain.event import Event
 from service.domain.garbage import names_of
 from service.domain.node import Node
@@ -73,13 +74,7 @@ class OrphanService:
     def all(self, project: str = "", kind: Kind | None = None) -> Sequence[Seen]:
         """Those that are there, the dearest first. Raises Rejected for a project that is none of
         this service."""
-        if project and project not in self._projects:
-            raise Rejected(
-                f"{project[:80]!r} is not a project of this service; STEWARD_PROJECTS lists those",
-                field="project",
-                projects=list(self._projects),
-            )
-        projects = (project,) if project else self._projects
+        projects = every(project, self._projects)
         with self._units.reading() as unit:
             seen = self._look(unit, unit.orphans.present(projects))
         wanted = [one for one in seen if kind in (None, one.orphan.kind)]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from service.application.projects import every
 from service.domain import catalog
 from service.domain.admission import admitted, claims, concerned
 from service.domain.clock import Clock
-from service.domain.errors import Rejected
 from service.domain.node import NodeSpec
 from service.domain.quota import MEMORY_SECONDS, Limit, Tally
 from service.domain.zones import region_of
@@ -35,7 +35,7 @@ class QuotaService:
     def report(self, query: QuotaQuery) -> Sequence[Tally]:
         """By project and place, with what counts against each. Raises Rejected for a project or a
         generation that there is not."""
-        now, projects = self._clock(), self._meant(query.project)
+        now, projects = self._clock(), every(query.project, self._projects)
         if query.generation:
             catalog.load().generation(query.generation)
         with self._units.reading() as unit:
@@ -54,15 +54,6 @@ class QuotaService:
         with self._units() as unit:
             limit = unit.quotas.forget(quota_id, self._projects)
             return unit.quotas.tallies(limit.project, [limit], self._clock())[0]
-
-    def _meant(self, project: str) -> tuple[str, ...]:
-        if project and project not in self._projects:
-            raise Rejected(
-                f"{project[:80]!r} is not a project of this service; STEWARD_PROJECTS lists those",
-                field="project",
-                projects=list(self._projects),
-            )
-        return (project,) if project else self._projects
 
 
 def warnings(unit: Unit, spec: NodeSpec, now: int) -> tuple[str, ...]:

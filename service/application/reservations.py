@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 
+from service.application.projects import chosen
 from service.domain.attribution import Attribution
 from service.domain.clock import Clock
 from service.domain.errors import Rejected
@@ -76,7 +77,7 @@ class ReservationService:
     def record(self, wanted: Reservation) -> Recorded:
         """Write down what was bought; its id and the time are given here. The same once more is the
         one that is there. Raises Rejected for what cannot be, Conflict where the name is taken."""
-        project = self._project(wanted.project)
+        project = chosen(wanted.project, self._projects)
         one = replace(
             wanted,
             id=new_id(),
@@ -173,17 +174,6 @@ class ReservationService:
                 )
             )
         return found
-
-    def _project(self, named: str) -> str:
-        if named and named not in self._projects:
-            raise Rejected(
-                f"{named[:80]!r} is not a project of this service; STEWARD_PROJECTS lists those",
-                field="project",
-                projects=list(self._projects),
-            )
-        if not self._projects:
-            raise Rejected("no project is set; set STEWARD_PROJECTS", field="project")
-        return named or self._projects[0]
 
 
 def _unused(unit: Unit, usage: Usage, book: PriceBook, now: int) -> Unused:

@@ -1,0 +1,27 @@
+"""The projects that this service looks after, and which of them a caller means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from service.domain.errors import Rejected
+
+
+def chosen(named: str, projects: Sequence[str]) -> str:
+    """The project that is meant: the first where none is named. Raises Rejected where it is not
+    one of these, or there is none."""
+    if not projects:
+        raise Rejected("no project is set; set STEWARD_PROJECTS", field="project")
+    return every(named, projects)[0]
+
+
+def every(named: str, projects: Sequence[str]) -> tuple[str, ...]:
+    """The projects that are meant: all of them where none is named. Raises Rejected where it is not
+    one of these."""
+    if named and named not in projects:
+        raise Rejected(
+            f"{named[:80]!r} is not a project of this service; STEWARD_PROJECTS lists those",
+            field="project",
+            projects=list(projects),
+        )
+    return (named,) if named else tuple(projects)
