@@ -251,13 +251,14 @@ class Nodes:
         row["generation"] = node.spec.generation
         row["model"] = node.spec.provisioning_model
         row["chips"] = node.spec.chips
-        row["price_key"] = price_key(node)
         return row | self._view(node)
 
     def _view(self, node: Node) -> dict[str, Any]:
-        """The document that callers are shown, up to the figures that grow and close it."""
+        """The document that callers are shown, up to the figures that grow and close it, and what
+        those are told from."""
         view = view_of(node, self._placements.of(node.id))
-        return {"view": dumps(view)[:-1], "view_format": FORMAT}
+        shown = {"view": dumps(view)[:-1], "price_key": price_key(node)}
+        return shown | {"view_format": FORMAT}
 
     def reattribute(self, node: Node, whose: Attribution, now: int) -> Node:
         """Write a node that is another's from now on, with its labels; answers it as `save`."""

@@ -125,12 +125,14 @@ def test_a_database_of_another_version_is_refused_with_both_versions(engine):
 def test_stored_views_of_an_older_shape_are_made_anew(engine, units):
     node = given.stored(units, name="train")
     with engine.begin() as connection:
-        connection.execute(text("UPDATE nodes SET view = '{}', view_format = 0"))
+        connection.execute(text("UPDATE nodes SET view = '{}', price_key = '', view_format = 0"))
     migrate(engine)
     with engine.connect() as connection:
         assert connection.execute(text("SELECT view_format FROM nodes")).scalar_one() == FORMAT
     with units.reading() as unit:
-        assert '"name":"train"' in unit.listing.one(node.id, given.Shelf(), NOON).decode()
+        shown = unit.listing.one(node.id, given.Shelf(), NOON).decode()
+        assert '"name":"train"' in shown
+        assert '"hourly_cost":"9.600000000"' in shown
         assert unit.nodes.renew_views() == 0
 
 
