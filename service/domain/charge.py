@@ -47,6 +47,10 @@ class Resource:
     model: str
     reservation: str = ""
 
+    def __hash__(self) -> int:
+        """By its name, which hardly two share: it is asked for with every row of an export."""
+        return hash(self.path)
+
     @property
     def region(self) -> str:
         """The region of its zone."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 
 def pool_of(project: str, zone: str, name: str = "") -> str:
-    """Where reserved capacity is taken from: a reservation by its name, or with an empty name any
-    that the project has in the zone."""
-    return f"{project}/{zone}/{name}"
+    """Where reserved capacity is taken from: a reservation by its name, or by its full name, or
+    with an empty name any that the project has in the zone."""
+    return f"{project}/{zone}/{name.rpartition('/')[2]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,9 +217,9 @@ def _unused(row: Any, purchase: Purchase) -> Resource:
 
 
 def _read(row: Any, subjects: _Subjects, price_of: PriceOf) -> Charge:
-    *_, node_id, since, start, end, key, quantity, price_id = row[:10]
+    usage_id, line, taken, node_id, since, start, end, key, quantity, price_id, *money = row
     return Charge(
-        subjects.resources[row[:3]],
+        subjects.resources[usage_id, line, taken],
         subjects.tags[node_id, since],
         start,
         end,
@@ -227,5 +227,5 @@ def _read(row: Any, subjects: _Subjects, price_of: PriceOf) -> Charge:
         quantity,
         price_id,
         price_of(price_id),
-        *row[10:],
+        *money,
     )

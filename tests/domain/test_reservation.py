@@ -109,6 +109,11 @@ def test_it_serves_who_names_it_and_who_names_none(pool, generation, served):
     assert BOUGHT.purchase.serves(pool, generation) is served
 
 
+def test_it_is_met_by_its_full_name_too():
+    named = pool_of("lab", "us-west4-a", BOUGHT.purchase.path)
+    assert BOUGHT.purchase.serves(named, "v5e")
+
+
 def test_of_several_the_one_that_began_first_serves_and_none_outside_its_time():
     later = replace(BOUGHT, id="r-0", name="autumn-too", start=NOON + DAY).purchase
     anyone = pool_of("lab", "us-west4-a")
