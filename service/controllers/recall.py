@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import structlog
 
@@ -11,9 +11,12 @@ from service.controllers.beliefs import write_usage
 from service.domain.blink import blinks, cut, told
 from service.domain.errors import CloudError, NotAllowed
 from service.domain.lease import Lease
+from service.domain.metering import WHOLE, Usage
+from service.domain.node import Node, Place
 from service.domain.operation import Operation
+from service.domain.placement import Placement
 from service.store.pricebook import PriceShelf
-from service.store.unit import Units
+from service.store.unit import Unit, Units
 
 log = structlog.get_logger()
 
@@ -21,9 +24,13 @@ LONG = 60
 """Seconds between two looks in which a node may have been stopped and have come back: Google takes
 longer for either."""
 
+ByPath = Mapping[str, Sequence[Operation]]
+"""Operations by the full name of the node that they are on."""
+
 
 class Recall:
-    """A node that is READY as it was before need not have been so in between."""
+    """A node that is READY as it was before need not have been so in between; nor one of which
+    somebody saw only that it had gone down in the end."""
 
     def __init__(self, units: Units, cloud: TpuCloud, prices: PriceShelf) -> None:
         self._units = units
@@ -32,15 +39,15 @@ class Recall:
         self._asked: dict[tuple[str, str], int] = {}
 
     def recall(self, lease: Lease, inventory: Inventory, before: int, now: int) -> bool:
-        """Cut out of what runs where the cloud's record says that it did not, since it was last
-        looked at (`before`). Answers False where the cloud gives no answer: then it is to be asked
-        again. Zones that cannot be reached are asked once they can."""
+        """Cut out of what ran since the last look (`before`) where the cloud's record says that it
+        did not. Answers False where the cloud gives no answer: then it is to be asked again. Zones
+        that cannot be reached are asked once they can."""
         if not before or now - before <= LONG:
             return True
         with self._units.reading() as unit:
-            zones = unit.usage.running_zones(lease.project)
-        by_node: dict[str, list[Operation]] = {}
-        for zone in zones:
+            zones = {usage.zone for usage in _ran(unit, lease.project, before - LONG)}
+        by_path: dict[str, list[Operation]] = {}
+        for zone in sorted(zones):
             asked = self._asked.get((lease.project, zone), 0)
             if now - asked <= LONG or not inventory.knows(zone):
                 continue
@@ -52,25 +59,41 @@ class Recall:
             except CloudError:
                 return False
             for operation in found:
-                by_node.setdefault(operation.target, []).append(operation)
+                by_path.setdefault(operation.target, []).append(operation)
             self._asked[lease.project, zone] = now
-        since = {path: some for path, some in by_node.items() if blinks(some, before - LONG)}
-        if since:
-            self._write(lease, since, now)
+        since = before - LONG
+        came_back = {path: some for path, some in by_path.items() if blinks(some, since)}
+        if came_back:
+            self._write(lease, came_back, since, now)
         return True
 
-    def _write(self, lease: Lease, by_node: Mapping[str, Sequence[Operation]], now: int) -> None:
+    def _write(self, lease: Lease, by_path: ByPath, since: int, now: int) -> None:
         with self._units(lease) as unit:
             book = self._prices.book(unit)
-            where = f"projects/{lease.project}/locations"
-            known = {
-                f"{where}/{one.zone}/nodes/{one.cloud_id}": one.id
-                for one in unit.nodes.open_in(lease.project)
-            }
-            ids = {known[path]: some for path, some in by_node.items() if path in known}
-            for node in unit.nodes.many(ids).values():
-                running = unit.usage.running(node.id)
-                intervals = [] if running is None else cut(node, running, ids[node.id])
-                for usage in intervals:
-                    write_usage(unit, usage, book, now)
+            ran = list(_ran(unit, lease.project, since))
+            nodes = unit.nodes.many({usage.node_id for usage in ran})
+            for usage in ran:
+                node = nodes[usage.node_id]
+                operations = _on(node, usage, unit.placements.of(node.id), by_path)
+                intervals = cut(usage, operations) if operations else []
+                for one in intervals:
+                    write_usage(unit, one, book, now)
                 unit.events.add(*told(node, intervals, now))
+
+
+def _ran(unit: Unit, project: str, since: int) -> Iterator[Usage]:
+    """What nodes ran since then, and could be stopped: slices cannot."""
+    return (
+        usage
+        for usage in unit.usage.ran_since(since)
+        if usage.project == project and usage.slice == WHOLE and not usage.is_purchase
+    )
+
+
+def _on(
+    node: Node, usage: Usage, attempts: Sequence[Placement], by_path: ByPath
+) -> Sequence[Operation]:
+    """The operations on what the node was when it ran; one that was adopted has no attempts."""
+    names = dict.fromkeys([node.cloud_id, *(one.cloud_id for one in attempts)])
+    paths = (Place(usage.project, usage.zone, name).path for name in names)
+    return next((by_path[path] for path in paths if path in by_path), ())

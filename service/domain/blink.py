@@ -1,45 +1,64 @@
-"""What a running interval really was, where the cloud says that the node was down for a while and
-came back, and nobody looked. Pure."""
+"""What an interval really was, where the cloud says that the node was down for a while and came
+back, and nobody looked. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from service.domain.clock import rfc3339
 from service.domain.event import Event
 from service.domain.metering import Evidence, Usage, closed
+from service.domain.names import new_id
 from service.domain.node import Node
 from service.domain.operation import Operation
-from service.domain.usage import opened
 
 _DOWN = ("stop", "reimage")
 _UP = ("start", "reimage")
 
 
 def blinks(operations: Sequence[Operation], since: int) -> list[tuple[int, int]]:
-    """(down, up) of each time that a node was stopped or reimaged after `since` and came back, by
+    """(down, up) of each time that a node was stopped or reimaged and came back after `since`, by
     the operations on it that succeeded; instants in whole UTC seconds, in their order."""
     known = [op for op in operations if op.succeeded and op.ended_at is not None]
+    ups = [op.ended_at for op in known if op.verb in _UP and op.ended_at is not None]
     found: list[tuple[int, int]] = []
     for down in sorted(op.created_at for op in known if op.verb in _DOWN):
-        ups = [op.ended_at for op in known if op.verb in _UP and op.ended_at is not None]
         up = min((at for at in ups if at > down), default=None)
-        after = max(since, found[-1][1] if found else since)
-        if up is not None and down > after:
+        if up is not None and up > since and (not found or down > found[-1][1]):
             found.append((down, up))
     return found
 
 
-def cut(node: Node, running: Usage, operations: Sequence[Operation]) -> list[Usage]:
-    """The intervals that take the place of a running one, the last of which runs; none where the
-    cloud's record says nothing against it."""
+def cut(usage: Usage, operations: Sequence[Operation]) -> list[Usage]:
+    """The intervals that take the place of one, be it over or not; none where the cloud's record
+    says nothing against it.
+
+    Where it was called READY between a stop and the end of the start after it, either that look was
+    stale, or the start was long done: all of that stays charged, and is uncertain.
+    """
+    until = usage.end if usage.end_lo is None else usage.end_lo
     found: list[Usage] = []
-    current = running
-    for down, up in blinks(operations, running.start_hi):
+    current = usage
+    for down, up in blinks(operations, usage.start_hi):
+        if until is not None and up >= until:
+            break
+        if down <= current.start_hi:
+            current = replace(current, start_hi=up, dirty=True)
+            continue
         found.append(closed(current, down, down, Evidence.OPERATION))
-        current = opened(node, up, up, Evidence.OPERATION)
-    return [*found, current] if found else []
+        current = replace(
+            usage,
+            id=new_id(),
+            start=up,
+            start_hi=up,
+            start_evidence=Evidence.OPERATION,
+            posted_until=up,
+            unpriced_seconds=0,
+            dirty=True,
+        )
+    return [] if current == usage else [*found, current]
 
 
 def told(node: Node, intervals: Sequence[Usage], now: int) -> tuple[Event, ...]:

@@ -150,15 +150,11 @@ class Usages:
         statement = select(usage).where(usage.c.end_at.is_(None))
         return [_read(row) for row in self._connection.execute(statement)]
 
-    def running_zones(self, project: str) -> Sequence[str]:
-        """Where something of a project is billed now."""
-        statement = (
-            select(usage.c.zone)
-            .where(usage.c.end_at.is_(None), usage.c.project == project)
-            .distinct()
-            .order_by(usage.c.zone)
-        )
-        return self._connection.execute(statement).scalars().all()
+    def ran_since(self, instant: int) -> Iterator[Usage]:
+        """Every interval that is running, or ended no sooner than that."""
+        for over in (usage.c.end_at.is_(None), usage.c.end_at >= instant):  # one index for each
+            for row in self._connection.execute(select(usage).where(over)):
+                yield _read(row)
 
     def doubtful(self, start: int, end: int) -> Iterator[Usage]:
         """Intervals with seconds in [start, end) of which some have no price, or are uncertain."""

@@ -60,6 +60,35 @@ def test_so_is_what_was_stopped_a_second_time_and_is_still(lab: Lab) -> None:
     assert lab.nodes.cost(node.id).uncertainty == 0
 
 
+def test_who_deletes_it_before_the_look_at_all_pays_for_no_more(lab: Lab) -> None:
+    """The lifecycle's turn came first: it saw an end, and took all before it for one interval."""
+    node = lab.up()
+    ready = lab.nodes.get(node.id).up_since or 0
+    down, up = away(lab, HOUR, 3 * HOUR)
+    lab.clock.pass_(HOUR)
+    lab.nodes.delete(node.id)
+    lab.lifecycle.tick(lab.lease)
+    deleted = lab.clock()
+    lab.tick(30)
+    lab.tick(30)
+    seconds = (down - ready), (deleted - up)
+    assert lab.cost(node) == sum(half_even(RATE * one, HOUR) for one in seconds)
+    assert lab.cost(node) == lab.posted(node)
+
+
+def test_who_stops_it_before_that_look_neither(lab: Lab) -> None:
+    node = lab.up()
+    ready = lab.nodes.get(node.id).up_since or 0
+    down, up, again = away(lab, HOUR, HOUR, HOUR)
+    lab.clock.pass_(HOUR)
+    lab.nodes.stop(node.id)
+    lab.lifecycle.tick(lab.lease)
+    lab.tick(30)
+    lab.tick(30)
+    seconds = (down - ready), (again - up)
+    assert lab.cost(node) == sum(half_even(RATE * one, HOUR) for one in seconds)
+
+
 def test_several_times_are_several_intervals(lab: Lab) -> None:
     node = lab.up()
     ready = lab.nodes.get(node.id).up_since or 0

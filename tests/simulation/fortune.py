@@ -38,6 +38,17 @@ class Fortune:
     """How often a price changes; where any does, nodes change hands as well."""
     log_lost: float
     """The share of ends that Google's log says nothing of; 1 where there is no log."""
+    reservations: int
+    """How many the lab buys by the calendar."""
+    machines: float
+    """The share of the legacy TPU Nodes that name the VM which drives them."""
+    early: float
+    """The share of the preemptible ones among them that are taken back in their first minute."""
+    oversleeps: float
+    """The share of the last postings within an hour after which a daemon sleeps until it is over.
+    """
+    restarts_per_hour: float
+    """Somebody else stops a node of ours and starts it again."""
 
     def as_text(self) -> str:
         return ", ".join(f"{key} {value:g}" for key, value in asdict(self).items())
@@ -69,4 +80,9 @@ def drawn(luck: Random) -> Fortune:
         castaways=luck.choice([0, 0, 0, 1, 2]),
         prices_per_hour=luck.choice([0, 0, 2, 20]),
         log_lost=luck.choice([1.0, 1.0, 0.3, 0.0]),
+        reservations=luck.choice([0, 0, 1, 2]),
+        machines=luck.choice([0.0, 0.5, 1.0]),
+        early=luck.choice([0.0, 0.3]),
+        oversleeps=luck.choice([0.0, 0.0, 0.5]),
+        restarts_per_hour=luck.choice([0, 0, 2, 6]),
     )

@@ -9,6 +9,7 @@ from sqlalchemy import Engine
 
 from service.application.nodes import NodeService
 from service.application.prices import PriceService
+from service.application.reservations import ReservationService
 from service.cloud.google.channel import legacy_client, tpu_client
 from service.cloud.google.history import GoogleHistory, logging_client
 from service.cloud.google.legacy import LegacyTpus
@@ -24,8 +25,9 @@ from service.controllers.steps import Steps
 from service.controllers.tools import Manners, Tools
 from service.domain.attribution import Reattribution
 from service.domain.clock import DAY, HOUR
-from service.domain.node import Node, ProvisioningModel
+from service.domain.node import Architecture, Node, ProvisioningModel, UserVm
 from service.domain.pricing import Price
+from service.domain.reservation import Reservation
 from service.domain.wish import Wish
 from service.emulator.app import build_world
 from service.emulator.surfaces import control
@@ -57,6 +59,7 @@ class Month:
     pace: Pace
     agenda: Agenda = field(default_factory=Agenda)
     nodes: dict[str, Node] = field(default_factory=dict)
+    reservations: dict[str, Reservation] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.world = build_world(seed=7, clock=lambda: self.agenda.now)
@@ -64,6 +67,7 @@ class Month:
         shared = self.units, PriceShelf(), self.agenda.seconds
         self.service = NodeService(*shared, [PROJECT])
         self.prices = PriceService(*shared)
+        self.purchases = ReservationService(*shared, [PROJECT])
         self.start = self.agenda.seconds()
 
     def live(self) -> None:
@@ -90,18 +94,26 @@ class Month:
     def _script(self) -> dict[int, list[Callable[[], None]]]:
         """What callers and Google do, by the seconds since the beginning; all on full hours, where
         every daemon has a turn."""
-        spot = ProvisioningModel.SPOT
+        spot, reserved = ProvisioningModel.SPOT, ProvisioningModel.RESERVED
         told: Sequence[tuple[int, Callable[[], None]]] = (
             (1, lambda: self._ask("train", "vision")),
             (2, lambda: self._ask("sweep", "nlp", provisioning_model=spot)),
             (30, lambda: self._ask("serve", "speech", accelerator_type="v5litepod-4")),
             (50, lambda: self.service.stop(self.nodes["serve"].id)),
+            (60, lambda: self._buy("block", "vision", from_hour=72, days=7)),
             (77, lambda: self.service.start(self.nodes["serve"].id)),
+            (
+                90,
+                lambda: self._ask("tune", "nlp", provisioning_model=reserved, reservation="block"),
+            ),
             (100, lambda: self._pass_on("train", "nlp")),
+            (120, lambda: self._ask_for_a_legacy_one("old", "speech")),
+            (131, lambda: self.service.delete(self.nodes["tune"].id)),
             (150, lambda: self._price(1_137_000_001, "on_demand")),
             (151, lambda: self._price(433_333_333, "spot")),
             (200, lambda: self._preempt("sweep")),
             (230, lambda: self._ask("sweep-2", "nlp", provisioning_model=spot)),
+            (260, lambda: self.service.delete(self.nodes["old"].id)),
             (300, lambda: self.service.delete(self.nodes["train"].id)),
             (500, lambda: self.service.delete(self.nodes["sweep-2"].id)),
             (611, lambda: self._ask("late", "vision")),
@@ -116,6 +128,33 @@ class Month:
         wish = {"accelerator_type": "v5litepod-8", "zone": "us-west4-a", **changes}
         asked = Wish(project=PROJECT, name=name, team=team, **wish)  # type: ignore[arg-type]
         self.nodes[name] = self.service.request(asked).node
+
+    def _ask_for_a_legacy_one(self, name: str, team: str) -> None:
+        """With a machine of its owner's that drives it."""
+        self._ask(
+            name,
+            team,
+            accelerator_type="v2-8",
+            zone="us-central1-b",
+            architecture=Architecture.NODE,
+            vm=UserVm("n1-standard-8", ProvisioningModel.ON_DEMAND),
+        )
+
+    def _buy(self, name: str, team: str, from_hour: int, days: int) -> None:
+        """Sixteen chips by the calendar."""
+        start = self.start + from_hour * HOUR
+        bought = Reservation(
+            id="",
+            name=name,
+            project=PROJECT,
+            zone="us-west4-a",
+            generation="v5e",
+            chips=16,
+            start=start,
+            end=start + days * DAY,
+            team=team,
+        )
+        self.reservations[name] = self.purchases.record(bought).shown.reservation
 
     def _pass_on(self, name: str, team: str) -> None:
         self.service.reattribute(self.nodes[name].id, Reattribution(team=team))

@@ -20,6 +20,7 @@ from service.controllers import placing as placing_controller
 from service.controllers.ending import Ending
 from service.controllers.eyes import Eyes
 from service.controllers.placing import Placing
+from service.controllers.recall import Recall
 from service.domain import garbage, landing, observation, queueing
 from service.domain.errors import CloudUnavailable
 from service.domain.lease import Lease
@@ -36,6 +37,7 @@ from service.domain.step import Look, Step
 from service.store.leases import Leases
 from service.store.ledger import Ledger
 from service.store.orphans import Orphans
+from tests.simulation.planted_lines import LINE_BUGS
 from tests.simulation.planted_money import MONEY_BUGS
 
 Planting = Callable[[], Any]
@@ -243,6 +245,11 @@ def group_billed_as_its_first_slice() -> Any:
     return patch.object(observation, "_open", first)
 
 
+def what_came_back_is_not_asked_about() -> Any:
+    """What is READY after a time without a look has been so all the time."""
+    return patch.object(Recall, "recall", lambda *_: True)
+
+
 def strangers_swept() -> Any:
     """Whatever the books do not account for is garbage."""
 
@@ -283,6 +290,8 @@ BUGS: Mapping[str, Planting] = {
         deletion_of_a_ticket_believed,
         group_billed_as_its_first_slice,
         strangers_swept,
+        what_came_back_is_not_asked_about,
         *MONEY_BUGS,
+        *LINE_BUGS,
     )
 }

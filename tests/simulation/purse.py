@@ -3,59 +3,72 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from fractions import Fraction
-from itertools import pairwise
 from random import Random
 
 from service.application.costs import CostService, Question
 from service.application.nodes import NodeService
 from service.application.prices import PriceService
 from service.domain.attribution import Reattribution
-from service.domain.clock import HOUR
+from service.domain.clock import DAY, HOUR, floor_to, rfc3339
 from service.domain.errors import Conflict
-from service.domain.ledger import desired_entries
-from service.domain.metering import Meter, Usage
 from service.domain.node import Node
-from service.domain.pricing import Price, embedded_prices, group_of
-from service.domain.window import Granularity
+from service.domain.pricing import Price
+from service.domain.reservation import Reservation
+from service.store.ledger import Line
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
+from tests.simulation.audit import Audit, Rows
+from tests.simulation.buyer import Buyer
 from tests.simulation.clock import Agenda
+from tests.simulation.paper import Paper, worth
 from tests.simulation.truth import Violation
 
 TEAMS = ("vision", "nlp", "speech", "")
 REGIONS = ("us-west4", "us-east5", "europe-west4")
-ON_PAPER = {"preemptible": "spot"}
+SERIES = (
+    ("v5e", "calendar", "chip_hour"),
+    ("v5e", "reserved", "chip_hour"),
+    ("v6e", "calendar", "chip_hour"),
+    ("v6e", "on_demand", "chip_hour"),
+    ("n1-standard-8", "on_demand", "vm_hour"),
+    ("n1-standard-8", "spot", "vm_hour"),
+    ("n2-standard-8", "on_demand", "vm_hour"),
+)
+"""What else has prices that change: of some, none is known before."""
+EVERYTHING = ("team", "node", "generation")
+PATIENCE = 1_200
+"""Seconds within which a daemon that nothing happens to has posted what is due."""
 
 
 @dataclass
 class Purse:
-    """The lab's finance department. It knows the price lists and how to multiply, and nothing of
-    how the service does it."""
+    """The lab's finance department."""
 
     agenda: Agenda
     units: Units
     nodes: NodeService
+    buyer: Buyer
     luck: Random
     changes_per_hour: float
     teams: dict[str, list[tuple[int, str]]] = field(default_factory=lambda: defaultdict(list))
     """By node: from when on it is which team's; before the first, nobody's."""
     _entered: list[Price] = field(default_factory=list)
+    _looked_at: int = 0
 
     def __post_init__(self) -> None:
         shared = self.units, PriceShelf(), self.agenda.seconds
         self.prices, self.costs = PriceService(*shared), CostService(*shared)
+        self.reservations = self.buyer.service
+        self.began = self.agenda.seconds()
 
-    def begin(self, hours: float) -> None:
-        """Prices change now and then, for all the time that the fleet lives."""
-        if not self.changes_per_hour:
-            return
-        when = self.luck.expovariate(self.changes_per_hour) * HOUR
-        while when < hours * HOUR:
-            self.agenda.after(when, self._change_a_price)
-            when += self.luck.expovariate(self.changes_per_hour) * HOUR
+    def begin(self, hours: float, others: Random) -> None:
+        """Prices change now and then, for all the time that the fleet lives; of what is rarely
+        used, by a luck of their own."""
+        self._often(self.luck, hours, self._change_a_price)
+        self._often(others, hours, lambda: self._change_another(others))
 
     def mind(self, node: Node, hours: float) -> None:
         """That node changes hands a few times."""
@@ -63,127 +76,117 @@ class Purse:
             for _ in range(self.luck.choice([0, 1, 2, 3])):
                 self.agenda.after(self.luck.uniform(0, hours * HOUR), lambda: self._hand_on(node))
 
+    def look(self, nodes: Sequence[Node]) -> None:
+        """In the middle of it all, when a daemon has posted: once an hour, what has become of the
+        reservations."""
+        now = self.agenda.seconds()
+        if not self.buyer.standing or floor_to(now, HOUR) == self._looked_at:
+            return
+        with self._audit() as audit:
+            if any(usage.dirty for usage in audit.unit.usage.overlapping(0, 2**40)):
+                return  # it is known that something is still to be posted
+            for one in self.buyer.standing:
+                until = audit.unit.usage.purchase(one.id).posted_until
+                audit.check_reservation(one, nodes, until)
+        self._looked_at = floor_to(now, HOUR)
+        self._told()
+
     def check(self, nodes: Sequence[Node]) -> None:
-        """Every amount is chips x seconds x price, each team pays for its own seconds, and every
+        """Every amount is units x seconds x price, each team pays for its own seconds, and every
         way to ask comes to the same figures."""
-        for node in nodes:
-            with self.units.reading() as unit:
-                intervals = unit.usage.of(node.id)
-                lines = unit.ledger.of(node.id, 0, 100_000)
-            amounts: dict[str, int] = defaultdict(int)
-            for line in lines:
-                alone = Fraction(line.chip_seconds * line.price_nanos, HOUR)
-                if abs(line.amount_nanos - alone) > 2:  # it is rounded with its whole interval
-                    raise Violation(f"line {line.id} is {line.amount_nanos}, its sum {alone}")
-                amounts[line.usage_id] += line.amount_nanos
-            for usage in intervals:
-                worth = 0 if usage.free else round(self._worth(usage))
-                if amounts[usage.id] != worth:
-                    raise Violation(
-                        f"{usage.id} is worth {worth} nano-dollars, the ledger says"
-                        f" {amounts[usage.id]}"
-                    )
-            self._check_teams(node, intervals)
-            self._check_overlaps(node, intervals)
-        self._check_replay(nodes)
-        self._check_reports()
-
-    def _check_overlaps(self, node: Node, intervals: Sequence[Usage]) -> None:
-        """No second of a node, or of one of its slices, is charged twice."""
-        ordered = sorted(intervals, key=lambda usage: (usage.slice, usage.start))
-        for one, following in pairwise(ordered):
-            assert one.end is not None
-            if one.slice == following.slice and following.start < one.end:
-                raise Violation(f"{node.id}: {one.id} and {following.id} overlap")
-
-    def _check_replay(self, nodes: Sequence[Node]) -> None:
-        """An empty ledger that is written from what is believed now says what this one says."""
-        with self.units.reading() as unit:
-            book = PriceShelf().book(unit)
+        with self._audit() as audit:
+            book = PriceShelf().book(audit.unit)
             for node in nodes:
-                whose = unit.attributions.of(node.id)
-                for usage in unit.usage.of(node.id):
-                    assert usage.end is not None
-                    meter = Meter(usage, book, usage.end, whose)
-                    wanted = desired_entries(meter, usage.start, meter.end)
-                    anew = {slot: (e.amount, e.chip_seconds) for slot, e in wanted.items()}
-                    posted = unit.ledger.posted(usage.id, 0)
-                    kept = {slot: (p.amount, p.chip_seconds) for slot, p in posted.items()}
-                    kept = {slot: sums for slot, sums in kept.items() if any(sums)}
-                    if anew != kept:
-                        raise Violation(f"{usage.id}: {kept} in the ledger, {anew} when replayed")
-
-    def _check_teams(self, node: Node, intervals: Sequence[Usage]) -> None:
-        owed: dict[str, int] = defaultdict(int)
-        for usage in intervals:
-            changes = [since for since, _ in self.teams[node.id]]
-            for left, right in _stretches(usage, changes):
-                if not usage.free:
-                    owed[self._team_at(node, left)] += usage.chips * (right - left)
-        with self.units.reading() as unit:
-            rows = unit.costs.by_day(0, 2**40, ("team",), {"node_id": [node.id]})
-        charged: dict[str, int] = defaultdict(int)
-        for _, (team,), _, chip_seconds, _ in rows:
-            charged[team] += chip_seconds
-        if {k: v for k, v in owed.items() if v} != {k: v for k, v in charged.items() if v}:
-            raise Violation(f"{node.id}: teams owe {dict(owed)}, are charged {dict(charged)}")
-
-    def _check_reports(self) -> None:
-        asked = Question(window="2000-01-01,2100-01-01", aggregate=("team", "node"))
-        by_rollup = self._sums(asked)
-        by_usage = self._sums(
-            Question(window="7d", aggregate=("team", "node"), step=Granularity.HOUR)
-        )
-        if by_rollup != by_usage:
-            raise Violation(f"the rollup says {by_rollup}, the usage {by_usage}")
+                audit.check_node(node)
+                self._check_node(node, audit.rows.of(node.id))
+                audit.check_teams(node, self.teams[node.id])
+                audit.check_replay(audit.unit.usage.of(node.id), book)
+            for one in self.buyer.written:
+                audit.check_replay([audit.unit.usage.purchase(one.id)], book)
+                audit.check_owner(one)
+                if one.id in self.buyer.withdrawn:
+                    audit.check_withdrawn(one, nodes)
+                else:
+                    self._check_posted(audit, one, nodes)
+        told = self._told()
         with self.units() as unit:
             unit.costs.rebuild()
-        if self._sums(asked) != by_rollup:
+        if self._told() != told:
             raise Violation("the rollup is another when it is made anew")
 
-    def _sums(self, question: Question) -> dict[tuple[str, ...], tuple[int, int]]:
-        sums: dict[tuple[str, ...], tuple[int, int]] = {}
-        for row in self.costs.report(question).rows:
-            cost, listed = sums.get(row.group, (0, 0))
-            sums[row.group] = cost + row.cost, listed + row.list_cost
-        return {group: figures for group, figures in sums.items() if any(figures)}
+    @contextmanager
+    def _audit(self) -> Iterator[Audit]:
+        with self.units.reading() as unit:
+            paper = Paper(self._entered, self.buyer.standing)
+            yield Audit(unit, paper, Rows(unit, self._entered))
 
-    def _worth(self, usage: Usage) -> Fraction:
-        """The exact price of an interval, second by price, as on paper."""
-        model = ON_PAPER.get(usage.sku.model, usage.sku.model)
-        listed = [
-            price
-            for price in (*embedded_prices(), *self._entered)
-            if (price.generation, price.model, price.unit)
-            == (usage.sku.generation, model, usage.sku.unit)
-        ]
-        own = [price for price in listed if price.region == usage.sku.region]
-        group = [price for price in listed if price.region == group_of(usage.sku.region)]
-        total = Fraction(0)
-        for left, right in _stretches(usage, [price.effective_from for price in listed]):
-            held = [p for p in own if p.effective_from <= left] or [
-                p for p in group if p.effective_from <= left
-            ]
-            if held:
-                latest = max(held, key=lambda p: (p.effective_from, p.recorded_at, p.id))
-                total += Fraction(usage.chips * (right - left) * latest.per_chip_hour, HOUR)
-        return total
+    def _check_posted(self, audit: Audit, one: Reservation, nodes: Sequence[Node]) -> None:
+        """A reservation is posted as far as hours are closed, and what is told of it is so."""
+        now = self.agenda.seconds()
+        until = audit.unit.usage.purchase(one.id).posted_until
+        if until < min(one.end, floor_to(now - PATIENCE, HOUR)):
+            raise Violation(f"{one.name} is posted up to {until} only, and it is {now}")
+        audit.check_reservation(one, nodes, until)
+        used = sum(
+            line.amount_nanos
+            for node in nodes
+            for line in audit.rows.of(node.id)
+            if line.reservation_id == one.id
+        )
+        cost, whole = (
+            round(worth(audit.paper.of_reservation(one, end), one.chips)) for end in (now, one.end)
+        )
+        shown = self.reservations.get(one.id)
+        told = shown.cost, shown.unused, whole if shown.whole is None else shown.whole
+        if told != (cost, cost - used, whole):
+            raise Violation(f"{one.name} is told to cost {told}, not {(cost, cost - used, whole)}")
 
-    def _team_at(self, node: Node, instant: int) -> str:
-        held = [team for since, team in self.teams[node.id] if since <= instant]
-        return held[-1] if held else ""
+    def _check_node(self, node: Node, lines: Sequence[Line]) -> None:
+        """What a node is said to cost is what it was charged."""
+        told, charged = self.nodes.cost(node.id).cost, sum(line.amount_nanos for line in lines)
+        if told != charged:
+            raise Violation(f"{node.id} is told to cost {told}, and is charged {charged}")
+
+    def _told(self) -> object:
+        """What reports say: the same by rollup as by usage."""
+        first = min([self.began, *(one.start for one in self.buyer.written)])
+        window = f"{rfc3339(floor_to(first, DAY))},2100-01-01T00:00:00Z"
+        by_rollup = self._sums(Question(window, EVERYTHING))
+        by_usage = self._sums(Question(window, EVERYTHING, tz="Asia/Kolkata"))
+        if by_rollup != by_usage:
+            raise Violation(f"the rollup says {by_rollup}, the usage {by_usage}")
+        return by_rollup
+
+    def _sums(self, question: Question) -> tuple[dict[tuple[str, ...], list[int]], int]:
+        report = self.costs.report(question)
+        sums: dict[tuple[str, ...], list[int]] = defaultdict(lambda: [0, 0, 0])
+        for row in report.rows:
+            for index, figure in enumerate((row.cost, row.list_cost, row.chip_seconds)):
+                sums[row.group][index] += figure
+        some = {group: figures for group, figures in sums.items() if any(figures)}
+        return some, report.unpriced_seconds
+
+    def _often(self, luck: Random, hours: float, happen: Callable[[], None]) -> None:
+        if not self.changes_per_hour:
+            return
+        when = luck.expovariate(self.changes_per_hour) * HOUR
+        while when < hours * HOUR:
+            self.agenda.after(when, happen)
+            when += luck.expovariate(self.changes_per_hour) * HOUR
 
     def _change_a_price(self) -> None:
-        price = Price(
-            id="",
-            generation="v5e",
-            model=self.luck.choice(["on_demand", "spot"]),
-            unit="chip_hour",
-            region=self.luck.choice(REGIONS),
-            nanos=self.luck.randint(1, 3_000_000_000),
-            effective_from=0,
-            source="the finance department",
-        )
+        model = self.luck.choice(["on_demand", "spot"])
+        region = self.luck.choice(REGIONS)
+        self._enter("v5e", model, "chip_hour", region, self.luck.randint(1, 3_000_000_000))
+
+    def _change_another(self, luck: Random) -> None:
+        what, model, unit = luck.choice(SERIES)
+        region = "us-central1" if unit == "vm_hour" else luck.choice(REGIONS[:2])
+        self._enter(what, model, unit, region, luck.randint(1, 3_000_000_000))
+
+    def _enter(self, what: str, model: str, unit: str, region: str, nanos: int) -> None:
+        source = "the finance department"
+        price = Price("", what, model, unit, region, nanos, effective_from=0, source=source)
         self._entered.append(self.prices.add(price))
 
     def _hand_on(self, node: Node) -> None:
@@ -197,10 +200,3 @@ class Purse:
         change = latest.since, latest.team
         if latest.since and change not in self.teams[node.id]:
             self.teams[node.id].append(change)
-
-
-def _stretches(usage: Usage, instants: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """An interval cut at those instants that lie in it."""
-    assert usage.end is not None
-    within = {instant for instant in instants if usage.start < instant < usage.end}
-    return pairwise(sorted({usage.start, usage.end, *within}))

@@ -24,6 +24,8 @@ from service.controllers.steps import Steps
 from service.controllers.tools import Manners, Tools
 from service.daemon import LEASE_SECONDS, Leaseholder
 from service.domain.errors import StewardError
+from service.domain.lease import Lease
+from service.domain.node import Node
 from service.emulator.surfaces.channel import LocalChannel
 from service.emulator.world import World
 from service.store.pricebook import PriceShelf
@@ -48,7 +50,10 @@ class Replica:
     saved: Callable[..., None]
     luck: Random
     deaths: int = 0
+    posted: Callable[[], None] = lambda: None
+    """Called when the metering has committed."""
     _busy: bool = field(default=False, init=False)
+    _away_until: float = field(default=0.0, init=False)
 
     def begin(self) -> None:
         """Start with nothing in memory, as a process does."""
@@ -65,7 +70,8 @@ class Replica:
         steps = Steps(Tools(*shared, Manners(INSTALL, LIFECYCLE_SECONDS)))  # type: ignore[arg-type]
         lifecycle = LifecycleController(*shared, steps)  # type: ignore[arg-type]
         lifecycle.workers = 1
-        metering = MeteringController(units, shared[2], self.agenda.seconds)
+        ledger_units = SeamedUnits(self.engine, self.seams, self._posted)
+        metering = MeteringController(ledger_units, shared[2], self.agenda.seconds)
         history = SeamedHistory(GoogleHistory(logging_client(channel), ONCE), self.seams)
         evidence = EvidenceController(units, cloud, history, shared[2], self.agenda.seconds)  # type: ignore[arg-type]
         holder = f"{self.name}-{self.deaths}"
@@ -83,13 +89,18 @@ class Replica:
         ):
             self._every(period, lambda one=controller: self._tick(one), life)
 
+    def leave(self, seconds: float) -> None:
+        """Be away for a while, once it is through with what it is about: it keeps what it has in
+        memory, and knows nothing of the time."""
+        self._away_until = max(self._away_until, self.agenda.now + seconds)
+
     def _every(self, period: float, work: Callable[[], None], life: int) -> None:
         def turn() -> None:
             if life != self.deaths:
                 return
             # One thing at a time: a daemon that is held up in a call does nothing else, not even
             # renew its lease, which is harsher than its threads are.
-            if not self._busy:
+            if not self._busy and self.agenda.now >= self._away_until:
                 self._busy = True
                 try:
                     work()
@@ -108,6 +119,11 @@ class Replica:
                 controller.tick(lease)
             except StewardError:
                 """Told in the log, and tried again at the next tick, as the daemon does."""
+
+    def _posted(self, nodes: list[Node], lease: Lease | None) -> None:
+        self.saved(nodes, lease)
+        self.posted()
+        self.seams.posted()
 
     def _die(self) -> None:
         self.deaths += 1

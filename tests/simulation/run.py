@@ -19,6 +19,7 @@ from structlog.testing import capture_logs
 
 from service.application.nodes import NodeService
 from service.application.orphans import OrphanService
+from service.application.reservations import ReservationService
 from service.cloud.google import pages
 from service.domain import names
 from service.domain.errors import Conflict, QuotaTooSmall, Rejected
@@ -29,19 +30,23 @@ from service.store.engine import make_engine
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 from tests.databases import fresh_database
+from tests.simulation.buyer import Buyer
 from tests.simulation.castaways import Castaways
 from tests.simulation.clock import Agenda
 from tests.simulation.fortune import Fortune, drawn
-from tests.simulation.purse import Purse
+from tests.simulation.purse import PATIENCE, Purse
 from tests.simulation.replica import PROJECT, Replica
+from tests.simulation.restarts import Restarts
 from tests.simulation.seams import Seams
 from tests.simulation.squalls import Squalls
 from tests.simulation.truth import Truth, Violation
 from tests.simulation.weather import Weather
-from tests.simulation.wishes import LEGACY_VERSIONS, direct, legacy, otherwise
+from tests.simulation.wishes import LEGACY_VERSIONS, direct, driven, legacy, otherwise, reserved
 
 REST_HOURS = 3
 """How long it may take to come to rest: the longest storm, back-off and horizon together."""
+RESERVED_SHARE = 0.7
+"""Of the wishes for TPU VMs, where the lab has bought any."""
 BROKEN = {"lifecycle.failed", "tick.broke"}
 
 
@@ -60,34 +65,41 @@ class Run:
         self.fortune = drawn(self._luck("fortune"))
         self.world = build_world(seed=self.seed, clock=lambda: self.agenda.now)
         self.truth = Truth(self.world)
-        self.weather = Weather(self.agenda, self.world, self._luck("weather"), self.fortune)
+        self.units = Units(self.engine)
+        shared = self.units, PriceShelf(), self.agenda.seconds, [PROJECT]
+        fortune, luck = self.fortune, self._luck("buyer")
+        self.buyer = Buyer(
+            self.agenda, ReservationService(*shared), luck, fortune.reservations, fortune.hours
+        )
+        luck, set_aside = self._luck("weather"), self.buyer.capacity()
+        self.weather = Weather(self.agenda, self.world, luck, fortune, set_aside)
         rate = self.fortune.squalls_per_hour
         luck, zones = self._luck("squalls"), self.weather.zones
         self.squalls = Squalls(self.agenda, self.world, luck, zones, rate)
-        self.units = Units(self.engine)
-        self.service = NodeService(self.units, PriceShelf(), self.agenda.seconds, [PROJECT])
-        self.castaways = Castaways(
-            self.agenda,
-            self.weather,
-            self.truth,
-            OrphanService(self.units, PriceShelf(), self.agenda.seconds, [PROJECT]),
-            self._luck("castaways"),
-        )
+        self.service = NodeService(*shared)
+        orphans, luck = OrphanService(*shared), self._luck("castaways")
+        self.castaways = Castaways(self.agenda, self.weather, self.truth, orphans, luck)
         rate, luck = self.fortune.prices_per_hour, self._luck("purse")
-        self.purse = Purse(self.agenda, self.units, self.service, luck, rate)
+        self.purse = Purse(self.agenda, self.units, self.service, self.buyer, luck, rate)
         self.replicas = [self._replica(f"r{number}") for number in range(self.fortune.replicas)]
+        rate, luck = self.fortune.restarts_per_hour, self._luck("restarts")
+        self.restarts = Restarts(self.agenda, self.weather, self.replicas, luck, rate)
 
     def live(self) -> None:
         """Raises Violation with what went wrong."""
         self.weather.begin()
         self.squalls.begin()
         self.castaways.begin()
-        self.purse.begin(self.fortune.hours)
+        self.purse.begin(self.fortune.hours, self._luck("other prices"))
+        self.buyer.begin()
+        self.restarts.begin()
         for replica in self.replicas:
             replica.begin()
         self._callers()
         self.agenda.pass_(self.fortune.hours * 3600)
         self._come_to_rest()
+        if self.buyer.written:
+            self.agenda.pass_(PATIENCE)  # until the last full hour is posted
         self.deaths = sum(replica.deaths for replica in self.replicas)
         self.truth.at_rest(self.units, self.nodes, lying=self.weather.lying)
         self.purse.check(self.nodes)
@@ -119,8 +131,13 @@ class Run:
         """Ask for a node, now and then twice with the same key, and decide what will be wanted."""
         wanted = otherwise(direct(luck), self._luck(f"queue {number}"), self.fortune.queued)
         own = self._luck(f"legacy {number}")
+        luck_of_its = self._luck(f"beside {number}")
         if own.random() < self.fortune.legacy:
             wanted = legacy(wanted, own)
+            if luck_of_its.random() < self.fortune.machines:
+                wanted = driven(wanted, luck_of_its)
+        elif self.buyer.bought and luck_of_its.random() < RESERVED_SHARE:
+            wanted = reserved(wanted, luck_of_its, self.buyer.bought)
         try:
             asked = self.service.request(wanted, key=f"key-{number}", body_digest=str(number))
         except QuotaTooSmall:
@@ -164,6 +181,7 @@ class Run:
             seams,
             self.truth.committed,
             self._luck(f"replica {name}"),
+            posted=lambda: self.purse.look(self.nodes),
         )
 
     def _luck(self, of: str) -> Random:

@@ -15,6 +15,7 @@ from typing import Any
 from sqlalchemy import Engine
 
 from service.cloud.ports import History, Order
+from service.domain.clock import HOUR
 from service.domain.errors import CloudError, CloudUnavailable
 from service.domain.evidence import Termination
 from service.domain.lease import Lease
@@ -26,6 +27,8 @@ from tests.simulation.fortune import Fortune
 from tests.simulation.squalls import Squalls
 
 DEADLINE_SECONDS = 60
+LAST_TICK_SECONDS = 600
+"""Between two ticks of the metering: one of them is the last within an hour."""
 MUTATIONS = {"create", "delete", "dequeue", "start", "stop", "reimage"}
 Saved = Callable[[list[Node], Lease | None], None]
 
@@ -78,6 +81,13 @@ class Seams:
         self.commit()
         if not self.calm:
             self._pause()
+
+    def posted(self) -> None:
+        """Cross the moment after a commit of the metering: near the end of an hour a daemon may
+        sleep here until that is over, and then go on with its tick."""
+        left = HOUR - self.agenda.now % HOUR
+        if not self.calm and left < LAST_TICK_SECONDS and self._happens(self.fortune.oversleeps):
+            self.agenda.pass_(left + self.luck.uniform(0, 60))
 
     def _pause(self) -> float:
         if not self._happens(self.fortune.pause):

@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import event
 
 from service.domain.clock import HOUR
-from service.domain.money import parse_usd
+from service.domain.money import half_even, parse_usd
 from service.settings import Settings
 from service.store.engine import make_engine
 from service.store.pricebook import PriceShelf
@@ -69,6 +69,23 @@ def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
     time.tzset()
 
 
+@pytest.fixture(scope="module")
+def rarely(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Month, TestClient]]:
+    """The month as a daemon lived it that rarely looks, and someone who asks about it."""
+    with lived(tmp_path_factory.mktemp("rarely") / "month", RARELY) as both:
+        yield both
+
+
+@pytest.fixture
+def month(rarely: tuple[Month, TestClient]) -> Month:
+    return rarely[0]
+
+
+@pytest.fixture
+def client(rarely: tuple[Month, TestClient]) -> TestClient:
+    return rarely[1]
+
+
 def test_the_papers_of_two_like_months_are_the_same_to_the_byte(tmp_path, zone):
     told = []
     for pace in (CLOSELY, RARELY):
@@ -79,36 +96,88 @@ def test_the_papers_of_two_like_months_are_the_same_to_the_byte(tmp_path, zone):
     assert all(len(paper.splitlines()) > 1 for paper in told[0])
 
 
-def test_every_figure_of_a_month_is_followed_down_to_the_price_list_and_to_googles_bill(tmp_path):
-    with lived(tmp_path / "month", RARELY) as (month, client):
-        statement = client.get("/v1/statements/2026-11").json()
-        assert statement["state"] == "closed"
-        every = [line for node in month.nodes.values() for line in ledger(client, node.id)]
-        lines = [line for line in every if line["period"] == "2026-11"]
-        assert total(lines, "amount") == total(statement["lines"], "amount")
-        assert total(lines, "amount") == parse_usd(statement["amount"])
-        for line in lines:
-            found = client.get(f"/v1/nodes/{line['node']}/ledger/{line['number']}").json()
-            assert found["price"]["usd"] == line["usd_per_chip_hour"], "as the price list says"
-            alone = Fraction(line["chip_seconds"] * parse_usd(line["usd_per_chip_hour"]), HOUR)
-            assert abs(parse_usd(line["amount"]) - alone) <= 2, "it is rounded with its interval"
-        with month.units.reading() as unit:
-            used = [usage for node in month.nodes.values() for usage in unit.usage.of(node.id)]
-        bill = month.world.bill.entries(month.world.settle())
-        now = month.agenda.seconds()
-        assert sorted((usage.start, usage.end or now) for usage in used) == sorted(
-            (entry["start"], entry["end"]) for entry in bill
-        )
-        assert sum(usage.uncertain_seconds for usage in used) == 0
+def test_every_figure_of_a_month_is_followed_down_to_the_price_list_and_to_googles_bill(
+    month, client
+):
+    statement = client.get("/v1/statements/2026-11").json()
+    assert statement["state"] == "closed"
+    lines = [line for line in ledgers(client, month) if line["period"] == "2026-11"]
+    assert total(lines, "amount") == total(statement["lines"], "amount")
+    assert total(lines, "amount") == parse_usd(statement["amount"])
+    for line in lines:
+        found = client.get(f"{line['of']}/ledger/{line['number']}").json()
+        chips = 4 if found["price"]["unit"] == "device_hour" else 1
+        listed = parse_usd(found["price"]["usd"])
+        assert listed == chips * parse_usd(line["usd_per_chip_hour"]), "as the price list says"
+        units = line["vm_seconds"] or line["chip_seconds"]
+        alone = Fraction(units * parse_usd(line["usd_per_chip_hour"]), HOUR)
+        assert abs(parse_usd(line["amount"]) - alone) <= 2, "it is rounded with its interval"
+    with month.units.reading() as unit:
+        used = [usage for node in month.nodes.values() for usage in unit.usage.of(node.id)]
+    bill = month.world.bill.entries(month.world.settle())
+    now = month.agenda.seconds()
+    assert sorted((usage.start, usage.end or now) for usage in used) == sorted(
+        (entry["start"], entry["end"]) for entry in bill
+    )
+    assert sum(usage.uncertain_seconds for usage in used) == 0
 
 
-def ledger(client, node_id):
-    """Every line of a node."""
+def test_what_a_reservation_was_used_for_and_what_nobody_used_is_the_whole_of_it(month, client):
+    bought = month.reservations["block"]
+    used = lines_of(client, f"/v1/nodes/{month.nodes['tune'].id}")
+    unused = lines_of(client, f"/v1/reservations/{bought.id}")
+    chip_seconds = bought.chips * (bought.end - bought.start)
+    price = 840_000_000
+    assert {parse_usd(line["usd_per_chip_hour"]) for line in (*used, *unused)} == {price}
+    assert 0 < sum(line["chip_seconds"] for line in used) < chip_seconds / 2
+    assert sum(line["chip_seconds"] for line in (*used, *unused)) == chip_seconds
+    assert total((*used, *unused), "amount") == chip_seconds * price // HOUR
+    said = [explained(client, line) for line in unused if line["kind"] == "usage"]
+    reserved = "16 chips x 3,600 s = 57,600 chip-seconds reserved, of which "
+    assert all(reserved in one for one in said)
+    assert sum(f"{reserved}no node used any" in one for one in said) > len(said) / 2
+    partly = f"{reserved}nodes used 28,800, so that 28,800 were not used"
+    assert sum(partly in one for one in said) == 40
+    assert all("it was bought from " in one for one in said)
+    assert all("it ran in the reservation block" in explained(client, line) for line in used)
+
+
+def test_the_machine_of_a_legacy_node_is_a_line_of_its_own_down_to_its_price(month, client):
+    lines = lines_of(client, f"/v1/nodes/{month.nodes['old'].id}")
+    machine = [line for line in lines if line["unit"] == "vm_hour"]
+    tpu = [line for line in lines if line["unit"] == "chip_hour"]
+    assert {line["what"] for line in machine} == {"n1-standard-8"}
+    assert {line["what"] for line in tpu} == {"v2-8"}
+    seconds = sum(line["vm_seconds"] for line in machine)
+    assert seconds * 4 == sum(line["chip_seconds"] for line in tpu) > 0
+    assert total(machine, "amount") == half_even(seconds * 379_998_000, HOUR)
+    assert total(tpu, "amount") == half_even(seconds * 4_500_000_000, HOUR)
+    for line in machine:
+        said = explained(client, line)
+        assert f"1 VM x {line['vm_seconds']:,} s x $0.379998 an hour" in said
+        assert "this VM drives v2-8" in said
+
+
+def ledgers(client, month):
+    """Every line of every node and reservation."""
+    paths = [f"/v1/nodes/{node.id}" for node in month.nodes.values()]
+    paths += [f"/v1/reservations/{one.id}" for one in month.reservations.values()]
+    return [line for path in paths for line in lines_of(client, path)]
+
+
+def explained(client, line):
+    """What is said of a line, in one."""
+    found = client.get(f"{line['of']}/ledger/{line['number']}").json()
+    return "; ".join(found["explanation"])
+
+
+def lines_of(client, path):
+    """Every line of a node or a reservation, and whose it is."""
     found, token = [], ""
     while True:
         query = {"page_size": 1000, "page_token": token}
-        page = client.get(f"/v1/nodes/{node_id}/ledger", params=query).json()
-        found += [line | {"node": node_id} for line in page["entries"]]
+        page = client.get(f"{path}/ledger", params=query).json()
+        found += [line | {"of": path} for line in page["entries"]]
         token = page["next_page_token"]
         if not token:
             return found

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 from service.emulator.api.call import answer
 from service.emulator.api.methods import SERVICES
+from service.emulator.bill import FREE_SECONDS, Transition
 from service.emulator.errors import ApiError
 from service.emulator.queued.queue import QueuedTransition
 from service.emulator.surfaces import control
@@ -80,6 +82,8 @@ class Weather:
     world: World
     luck: Random
     fortune: Fortune
+    set_aside: Mapping[str, int] = field(default_factory=dict)
+    """Chips of reservations, by the keys of the cloud's configuration."""
     fair: bool = False
     lying: bool = False
     """Whether lists ever lied: then what we last saw of a node may not have been so."""
@@ -105,12 +109,15 @@ class Weather:
         if self.fortune.capacity:
             config["capacity"] = {f"{zone}/v5e": self.fortune.capacity for zone in ZONES}
             config["capacity"] |= {f"{zone}/v2": 8 for zone in LEGACY_ZONES}
+        config.setdefault("capacity", {}).update(self.set_aside)
         control.change_config(self.world, config)
         for number in range(self.fortune.strangers):
             self._make_stranger(number)
         self._often(self.fortune.storms_per_hour, self._storm)
         self.world.queue.observers.append(self._tidy_up)
         self._often(self.fortune.meddling_per_hour, self._meddle)
+        if self.fortune.early:
+            self.world.observers.append(self._take_early)
 
     def clear_up(self) -> None:
         """From now on the cloud works as it should."""
@@ -126,6 +133,21 @@ class Weather:
         if told.error is not None:
             raise told.error
         return told.response
+
+    def _take_early(self, transition: Transition) -> None:
+        """A legacy node that can be taken back may be so before it is a minute old."""
+        left = transition.created + FREE_SECONDS - transition.at
+        if self.fair or transition.after != "READY" or left <= 0:
+            return
+        if (
+            transition.provisioning_model == "preemptible"
+            and self.luck.random() < self.fortune.early
+        ):
+            self.agenda.after(self.luck.uniform(0, left), lambda: self._take(transition.name))
+
+    def _take(self, name: str) -> None:
+        with suppress(ApiError):  # somebody was faster
+            control.preempt(self.world, {"name": name})
 
     def _often(self, per_hour: float, happen: Any) -> None:
         if per_hour <= 0:

@@ -1,17 +1,24 @@
-"""What callers wish for: TPU VMs asked for directly and through the queue, and legacy TPU Nodes."""
+"""What callers wish for: TPU VMs asked for directly and through the queue or out of a reservation,
+and legacy TPU Nodes with and without the VM that drives them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
-from service.domain.node import Architecture, ProvisioningModel
+from service.domain.node import Architecture, ProvisioningModel, UserVm
+from service.domain.reservation import Reservation
 from service.domain.wish import Wish
 from tests.simulation.weather import LEGACY_ZONES, ZONES
 
 PROJECT = "lab"
 TYPES = ("v5litepod-4", "v5litepod-8", "v5litepod-16")
+RESERVED_TYPES = {"v5e": TYPES, "v6e": ("v6e-4", "v6e-8")}
 LEGACY_VERSIONS = ("2.12.0", "2.11.0")
+MACHINES = ("n1-standard-8", "n1-standard-8", "n2-standard-8")
+"""The price list that ships knows the first, on demand, and not the other."""
 
 
 def direct(luck: Random) -> Wish:
@@ -54,3 +61,26 @@ def legacy(wish: Wish, luck: Random) -> Wish:
         queued=None,
         slices=1,
     )
+
+
+def reserved(wish: Wish, luck: Random, bought: Sequence[Reservation]) -> Wish:
+    """Capacity that was bought instead: of that reservation, or of any that is in the zone."""
+    one = luck.choice(bought)
+    others = [zone for zone in ZONES if zone != one.zone] if one.generation == "v5e" else []
+    beside = luck.sample(others, 1) if others and luck.random() < 0.25 else []
+    return replace(
+        wish,
+        accelerator_type=luck.choice(RESERVED_TYPES[one.generation]),
+        accelerator_types=(),
+        zones=(one.zone, *beside),
+        provisioning_model=ProvisioningModel.RESERVED,
+        reservation=luck.choice([one.name, one.name, ""]),
+        slices=luck.choice([1, 1, 2]),
+        queued=None,
+    )
+
+
+def driven(wish: Wish, luck: Random) -> Wish:
+    """The same legacy TPU Node, and the machine of its owner that drives it."""
+    model = luck.choice([ProvisioningModel.ON_DEMAND] * 3 + [ProvisioningModel.SPOT])
+    return replace(wish, vm=UserVm(luck.choice(MACHINES), model))

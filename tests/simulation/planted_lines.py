@@ -1,0 +1,87 @@
+"""Bugs in the lines beside the TPU's, of reservations and of users' own machines, that somebody
+could write tomorrow: each must make the simulation fail.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+from service.application.reservations import ReservationService, Shown
+from service.controllers import metering, posting
+from service.domain import lines
+from service.domain.metering import Usage
+from service.domain.pricing import PriceBook
+from service.store.unit import Unit
+from service.store.usage import Usages
+
+
+def what_was_left_is_not_corrected() -> Any:
+    """When a node's past hours are corrected, what nobody used in them stays as it was posted."""
+
+    def nothing(*_: Any) -> None:
+        return None
+
+    return patch.object(posting, "_post_what_they_left", nothing)
+
+
+def left_before_it_is_known_what_ran() -> Any:
+    """As soon as an hour is over, what is not charged to a node by then was used by nobody."""
+
+    def early(unit: Unit, bought: Usage, book: PriceBook, now: int) -> Usage:
+        nothing_runs = patch.object(Usages, "reserved", lambda *_: [])
+        with nothing_runs:
+            return post_unused(unit, bought, book, now)
+
+    post_unused = posting.post_unused
+    return patch.object(metering, "post_unused", early)
+
+
+def the_machine_has_the_free_minute_of_its_tpu() -> Any:
+    """Where the TPU was taken back in its first minute, its machine costs nothing either."""
+    lines_of = lines.lines_of
+
+    def alike(usage: Usage) -> tuple[Usage, ...]:
+        return tuple(replace(line, free=usage.free) for line in lines_of(usage))
+
+    return patch.multiple(posting, lines_of=alike)
+
+
+def withdrawn_and_not_taken_back() -> Any:
+    """A record that was wrong charges nothing more, and what it charged stays."""
+
+    def withdraw(self: ReservationService, reservation_id: str, reason: str) -> Shown:
+        with self._units() as unit:
+            unit.reservations.withdraw(reservation_id, reason, self._clock())
+        return self.get(reservation_id)
+
+    return patch.object(ReservationService, "withdraw", withdraw)
+
+
+def known_late_and_charged_from_then_on() -> Any:
+    """What ran in a reservation before it was written down is not looked at again."""
+
+    def nothing(*_: Any) -> None:
+        return None
+
+    return patch.object(Usages, "reconsider_reserved", nothing)
+
+
+def charged_to_both() -> Any:
+    """What nodes use of a reservation is charged once more as its own."""
+
+    def whole(wanted: Any, _: Any) -> Any:
+        return wanted
+
+    return patch.object(posting, "unused", whole)
+
+
+LINE_BUGS = (
+    what_was_left_is_not_corrected,
+    left_before_it_is_known_what_ran,
+    the_machine_has_the_free_minute_of_its_tpu,
+    withdrawn_and_not_taken_back,
+    known_late_and_charged_from_then_on,
+    charged_to_both,
+)
