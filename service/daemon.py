@@ -26,6 +26,47 @@ LEASE_SECONDS = 10
 """How long a daemon that died keeps its projects from another; renewed at a third of it."""
 
 
+FIRST_LOOK_SECONDS = 30
+"""How long everybody else waits for the first look at a project that was just taken over: what it
+shows of the time before comes first. A cloud that gives no answer must not keep a deletion waiting
+for longer."""
+
+
+class FirstLook:
+    """Holds the others back until the inventory has had its turn, once for each lease."""
+
+    def __init__(self, seconds: float = FIRST_LOOK_SECONDS) -> None:
+        self._seconds = seconds
+        self._taken: dict[tuple[str, int], threading.Event] = {}
+        self._lock = threading.Lock()
+        self._over = False
+
+    def wait(self, lease: Lease) -> None:
+        """Come back once the first look was tried, or has taken too long."""
+        event = self._of(lease)
+        if not event.wait(self._seconds):
+            log.warning("daemon.first_look_is_slow", project=lease.project)
+            event.set()
+
+    def done(self, lease: Lease) -> None:
+        """It was tried, whatever came of it."""
+        self._of(lease).set()
+
+    def end(self) -> None:
+        """Nobody waits any more."""
+        with self._lock:
+            self._over = True
+            for event in self._taken.values():
+                event.set()
+
+    def _of(self, lease: Lease) -> threading.Event:
+        with self._lock:
+            event = self._taken.setdefault((lease.project, lease.epoch), threading.Event())
+            if self._over:
+                event.set()
+            return event
+
+
 class Leaseholder:
     """Takes and keeps the leases of the projects, and knows which are held now."""
 
@@ -93,9 +134,10 @@ class Daemon:
         controllers: Mapping[int, Sequence[Controller]],
     ) -> None:
         looked_at: Mapping[str, int] = {}
+        self._first_look: FirstLook | None = None
         for controller in (c for some in controllers.values() for c in some):
             if isinstance(controller, InventoryController):
-                looked_at = controller.looked_at
+                looked_at, self._first_look = controller.looked_at, FirstLook()
         self._leases = Leaseholder(units, projects, looked_at)
         self._scheduler = BackgroundScheduler(
             timezone=UTC,
@@ -116,12 +158,19 @@ class Daemon:
         self._leases.renew()
         self._scheduler.start()
         stop.wait()
+        if self._first_look is not None:
+            self._first_look.end()
         self._scheduler.shutdown(wait=True)
         self._leases.release()
 
     def tick(self, controller: Controller) -> None:
         """One tick for each project that is ours; what goes wrong is told, and tried again."""
+        looks = isinstance(controller, InventoryController)
         for lease in self._leases.held():
+            if self._first_look is not None and not looks:
+                self._first_look.wait(lease)
+                if lease not in self._leases.held():
+                    continue  # it was another's turn meanwhile
             try:
                 controller.tick(lease)
             except StewardError as error:
@@ -133,3 +182,5 @@ class Daemon:
                 )
             except Exception:
                 log.exception("tick.broke", controller=controller.name, project=lease.project)
+            if self._first_look is not None and looks:
+                self._first_look.done(lease)
