@@ -14,7 +14,12 @@ from service.domain.errors import CloudNotFound
 from service.domain.lease import Lease
 from service.domain.metering import is_billable
 from service.domain.node import LOST, CloudNode, Node, NodeState, Place
-from service.domain.observation import Looking, queue_observed, state_of_absent
+from service.domain.observation import (
+    COMES_BACK_BY_ITSELF,
+    Looking,
+    queue_observed,
+    state_of_absent,
+)
 from service.domain.operation import Operation
 from service.domain.ownership import is_our_ticket, is_ours
 from service.domain.queueing import needs_nodes
@@ -115,10 +120,12 @@ class Eyes:
 def _brought_up(node: Node, known: Sequence[Operation], sight: CloudNode) -> bool:
     """Whether the operation at hand says all: it is what made the node READY, and not what did so
     before the node went into the state that is stored. Where a create went unanswered there may
-    have been another node of that name before."""
+    have been another node of that name before; what comes back by itself may have been READY, and
+    stopped, before that operation."""
     return (
         is_billable(sight.state)
         and node.unanswered_at is None
+        and node.state not in COMES_BACK_BY_ITSELF
         and any(
             one.succeeded
             and one.verb in ("create", "start")

@@ -72,6 +72,11 @@ class Looking:
         )
         return min((end for end in ends if self.before <= end < last), default=None)
 
+    def went_down_before(self, instant: int) -> bool:
+        """Whether a delete, stop or reimage was accepted since the look before and until then."""
+        accepted = self._accepted(failed=False)
+        return any(self.before <= at < instant for at in accepted)
+
     @property
     def went_down(self) -> int | None:
         """When the last delete, stop or reimage was accepted, by the cloud's record."""
@@ -199,6 +204,8 @@ def _open(node: Node, looking: Looking) -> Usage:
         came_up = None  # it began an interval that is over
     start, start_hi, evidence = begin(looking.before, looking.now, came_up)
     earlier = looking.up_before(start)
+    if earlier is None and node.state in COMES_BACK_BY_ITSELF and looking.went_down_before(start):
+        earlier = looking.before  # what was stopped had come back, and no record says when
     if evidence is Evidence.OPERATION and earlier is not None:
         start, evidence = earlier, Evidence.OBSERVED
     return opened(node, start, start_hi, evidence)
@@ -249,6 +256,9 @@ def _recorded(node: Node, looking: Looking) -> Usage | None:
         return None
     return _close(_open(node, looking), replace(looking, before=came_up))
 
+
+COMES_BACK_BY_ITSELF = frozenset({NodeState.RESTARTING, NodeState.REPAIRING})
+"""States that the cloud ends by itself, without an operation that says when."""
 
 _COMES_BACK_BY: Mapping[str, str] = {
     NodeState.STARTING: "start",

@@ -436,6 +436,23 @@ def test_what_came_up_twice_between_two_looks_is_charged_from_the_first_time_on(
     assert interval(once) == (NOON + 30, NOON + 30, OPERATION)
 
 
+@pytest.mark.parametrize("state", ["RESTARTING", "REPAIRING"])
+def test_what_was_stopped_had_come_back_by_itself_and_nobody_knows_when(state):
+    """Only what is READY can be stopped; that it came back no record says."""
+    node = factories.sent(state=state, state_since=NOON, seen_at=NOON, up_since=NOON - 200)
+    stop, start = (
+        factories.operation(verb, created_at=NOON + at, ended_at=NOON + at + 10, done=True)
+        for verb, at in (("stop", 60), ("start", 100))
+    )
+    usage = look(node, READY, NOON + 128, stop, start).usage
+    assert (usage.start, usage.start_hi) == (NOON, NOON + 110)
+    assert usage.start_evidence is OBSERVED
+    alone = look(node, READY, NOON + 128, start).usage
+    assert interval(alone) == (NOON + 110, NOON + 110, OPERATION)
+    still = look(replace(node, state="STOPPED"), READY, NOON + 128, stop, start).usage
+    assert interval(still) == (NOON + 110, NOON + 110, OPERATION)
+
+
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(
