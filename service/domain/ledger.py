@@ -169,10 +169,11 @@ def _adjustment(usage_id: str, slot: Slot, want: Entry | None, have: Posted) -> 
     amount = (want.amount if want else 0) - have.amount
     chip_seconds = (want.chip_seconds if want else 0) - have.chip_seconds
     vm_seconds = (want.vm_seconds if want else 0) - have.vm_seconds
-    if amount == chip_seconds == vm_seconds == 0:
-        return
     before = have.list_amount
     wanted = (want.list_amount if want else 0) if before is not None else None
+    listed = None if wanted is None or before is None else wanted - before
+    if amount == chip_seconds == vm_seconds == 0 and not listed:
+        return
     yield Entry(
         usage_id=usage_id,
         slot=slot,
@@ -182,7 +183,7 @@ def _adjustment(usage_id: str, slot: Slot, want: Entry | None, have: Posted) -> 
         chip_seconds=chip_seconds,
         price=have.price,
         amount=amount,
-        list_amount=None if wanted is None or before is None else wanted - before,
+        list_amount=listed,
         corrects=have.first_id,
         vm_seconds=vm_seconds,
     )

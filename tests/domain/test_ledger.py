@@ -59,9 +59,10 @@ class Account:
         }
 
     def sums(self):
-        """What each slot comes to; slots that were taken back altogether do not count."""
+        """What each slot comes to, at list price too; slots that were taken back altogether do not
+        count."""
         return {
-            slot: (posted.amount, posted.chip_seconds)
+            slot: (posted.amount, posted.chip_seconds, posted.list_amount)
             for slot, posted in self.posted().items()
             if posted.amount or posted.chip_seconds
         }
@@ -91,7 +92,7 @@ def test_ticks_at_any_times_in_any_order_come_to_the_same_sums(usage, book, tick
     running = replace(usage, end=None)
     for now in ticks:
         account.post(running, book, min(now, usage.end))
-        total = sum(amount for amount, _ in account.sums().values())
+        total = sum(amount for amount, *_ in account.sums().values())
         assert total == Meter(running, book, floor_to(min(now, usage.end), HOUR)).total()
     account.post(usage, book, NOW)
     assert account.sums() == known_at_once(usage, book, NOW)
@@ -119,7 +120,7 @@ def test_however_a_belief_changed_the_ledger_says_what_is_believed_now(beliefs, 
         book = books[number % len(books)]
         account.post(usage, book, NOON + 3 * DAY)
         assert account.sums() == known_at_once(usage, book, NOON + 3 * DAY)
-        assert all(amount >= 0 for amount, _ in account.sums().values())
+        assert all(amount >= 0 for amount, *_ in account.sums().values())
         assert account.post(usage, book, NOON + 3 * DAY) == []
 
 
@@ -132,7 +133,9 @@ def test_a_late_end_is_an_adjustment_that_names_the_slot_it_corrects():
         (NOON, 1, -8 * (HOUR - 90), -(9_600_000_000 - 240_000_000)),
         (NOON + HOUR, 1, -8 * HOUR, -9_600_000_000),
     ]
-    assert account.sums() == {Slot(NOON, "test/0", 0, 1_200_000_000): (240_000_000, 8 * 90)}
+    assert account.sums() == {
+        Slot(NOON, "test/0", 0, 1_200_000_000): (240_000_000, 8 * 90, 240_000_000)
+    }
 
 
 def test_a_preemption_in_the_first_minute_takes_back_what_was_posted():
