@@ -134,7 +134,7 @@ class ForecastService:
         found = _Running()
         with self._units.reading() as unit:
             book = self._prices.book(unit)
-            usages = running(unit, now)
+            usages = [usage for usage in running(unit, now) if usage.is_open(now)]
             whose = unit.attributions.running()
             nodes = unit.nodes.many({usage.node_id for usage in usages})
         edges = [now + left for left in accumulate(day.left for day in ahead)]

@@ -162,10 +162,10 @@ class _Purchased:
 
 @dataclass(frozen=True, slots=True)
 class _Own:
-    """The reservations of a budget, and its nodes that run in one of them."""
+    """The reservations of a budget, and its nodes that run in some of them."""
 
     holds: Sequence[Bought]
-    inside: Mapping[str, Purchase]
+    inside: Mapping[str, Sequence[Purchase]]
 
 
 def _all_bought(unit: Unit, book: PriceBook, now: int) -> list[_Purchased]:
@@ -188,24 +188,17 @@ def _within(unit: Unit, budget: Budget, bought: Sequence[_Purchased], book: Pric
         return _Own((), {})
     ids = {one.reservation_id for one in own}
     purchases = [one for one in book.purchases if one.id in ids]
-    return _Own(
-        own,
-        {
-            node.id: found
-            for node in unit.nodes.reserved()
-            if (found := _serving(purchases, node)) is not None
-        },
-    )
+    return _Own(own, {node.id: _serving(purchases, node) for node in unit.nodes.reserved()})
 
 
-def _serving(purchases: Sequence[Purchase], node: Node) -> Purchase | None:
+def _serving(purchases: Sequence[Purchase], node: Node) -> Sequence[Purchase]:
     """What a node runs in, or will wherever it is made."""
     zones = [node.zone] if node.zone else [z for one in node.spec.possible for z in one.zones]
-    found = [
-        next((p for p in purchases if p.serves(pool_for(node.spec, z), node.spec.generation)), None)
-        for z in zones
-    ]
-    return found[0] if found and len(set(found)) == 1 else None
+    found = {
+        tuple(p for p in purchases if p.serves(pool_for(node.spec, zone), node.spec.generation))
+        for zone in zones
+    }
+    return found.pop() if len(found) == 1 else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +249,7 @@ def _held(
         total += left
     for hold, covers in found:
         if covers[position]:
-            left = left_beside(hold, own.inside.get(hold.node_id), window, now)
+            left = left_beside(hold, own.inside.get(hold.node_id, ()), window, now)
             if left is None:
                 return None
             total += left

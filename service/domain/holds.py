@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from service.domain import catalog
@@ -96,15 +96,22 @@ class Bought:
         return None if self.rate is None else worst(self.rate, seconds)
 
 
-def left_beside(hold: Hold, bought: Purchase | None, window: Window, now: int) -> int | None:
-    """What a node may add, where a reservation that it runs in is set aside already: only what it
-    does outside of that."""
-    if bought is None:
-        return hold.left(window, now)
-    before = Window(window.start, max(window.start, min(bought.start, window.end)))
-    after = Window(min(window.end, max(bought.end, window.start)), window.end)
-    parts = [hold.left(one, now) for one in (before, after) if one.start < one.end]
+def left_beside(hold: Hold, bought: Iterable[Purchase], window: Window, now: int) -> int | None:
+    """What a node may add, where reservations that it runs in are set aside already: only what it
+    does outside of all of them."""
+    parts = [hold.left(one, now) for one in _outside(bought, window)]
     return None if None in parts else sum(one or 0 for one in parts)
+
+
+def _outside(bought: Iterable[Purchase], window: Window) -> Iterator[Window]:
+    """The parts of a window in which nothing is reserved."""
+    start = window.start
+    for one in sorted(bought, key=lambda one: one.start):
+        if start < min(one.start, window.end):
+            yield Window(start, min(one.start, window.end))
+        start = max(start, one.end)
+    if start < window.end:
+        yield Window(start, window.end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +124,11 @@ class Room:
     window: Window
     spent: int
     held: int | None
-    inside: Mapping[str, Purchase] = field(default_factory=dict)
+    inside: Mapping[str, Sequence[Purchase]] = field(default_factory=dict)
 
-    def within(self, node_id: str) -> Purchase | None:
-        """The reservation of this budget that a node runs in."""
-        return self.inside.get(node_id)
+    def within(self, node_id: str) -> Sequence[Purchase]:
+        """The reservations of this budget that a node runs in."""
+        return self.inside.get(node_id, ())
 
     @property
     def left(self) -> int | None:

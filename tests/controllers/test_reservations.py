@@ -363,6 +363,18 @@ def test_who_pays_for_the_reservation_is_not_asked_twice_for_a_node_in_it(buyer,
     lab.ask(provisioning_model="reserved", ttl_seconds=40 * HOUR)
 
 
+def test_nor_where_one_reservation_follows_upon_another(buyer, lab):
+    whole = 64 * 48 * CALENDAR
+    cap = budget(buyer, 3 * whole, scope=Scope())
+    buyer.record(start=NOON + 4 * DAY, end=NOON + 6 * DAY, name="third")
+    buyer.record(start=NOON + 2 * DAY, end=NOON + 4 * DAY, name="second")
+    buyer.record(start=NOON, end=NOON + 2 * DAY, name="first")
+    lab.ask(provisioning_model="reserved", ttl_seconds=6 * DAY)
+    assert buyer.budgets.standing(cap).held == 3 * whole
+    with pytest.raises(BudgetExceeded):
+        lab.ask(provisioning_model="reserved", ttl_seconds=6 * DAY + 1)
+
+
 def test_a_team_that_did_not_buy_it_pays_for_what_it_uses_of_it(buyer, lab):
     budget(buyer, 8 * CALENDAR * 10, scope=Scope(team="vision"))
     buyer.record()
