@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 import grpc
 import grpc.aio
@@ -123,8 +124,20 @@ def hold(pipe: Connection, count: int) -> None:
     world = build_world()
     _fill(world, count)
     ready = sum(record.state == "READY" for record in world.nodes.values())
-    kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    pipe.send((kilobytes / 1024**2, ready))
+    pipe.send((_peak_bytes() / 1024**3, ready))
+
+
+def _peak_bytes() -> int:
+    """Return the most memory this process itself held at once.
+
+    Linux hands `ru_maxrss` on through fork and exec: a child of a heavy process would report
+    its parent's weight, so there the kernel's own figure of this process is read.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        peak = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(peak.split()[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on macOS
 
 
 def _fill(world: object, count: int) -> None:
