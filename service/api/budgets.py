@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Query, Response
 from pydantic import Field, field_validator
 
 from service.api.budgetviews import BudgetDetail, BudgetPage, BudgetView
 from service.api.deps import BudgetsDep, VersionDep
+from service.api.idempotency import HIT, IdempotencyKey, key_of, mark
 from service.api.problems import may_answer
 from service.api.schemas import Body, Line, Name, PageQuery
 from service.domain.budgets import (
@@ -34,7 +34,7 @@ _ETAG: dict[str, Any] = {
 _CREATED: dict[int | str, dict[str, Any]] = {
     201: {
         "model": BudgetView,
-        "headers": {**_ETAG, "Location": {"schema": {"type": "string"}}},
+        "headers": {**_ETAG, **HIT, "Location": {"schema": {"type": "string"}}},
     }
 }
 Count = Annotated[int, Field(strict=True)]
@@ -208,23 +208,13 @@ def create_budget(
     body: BudgetRequest,
     budgets: BudgetsDep,
     response: Response,
-    idempotency_key: Annotated[
-        str | None,
-        Header(
-            min_length=1,
-            max_length=255,
-            pattern=r"^[!-~]+$",
-            description="The same wish with the same key is one budget, however often it is told.",
-        ),
-    ] = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> BudgetView:
     """Set a budget; it counts at once, for what runs already as well."""
-    digest = hashlib.sha256(body.model_dump_json().encode()).hexdigest()
-    made = budgets.create(body.to_budget(), key=idempotency_key, digest=digest)
+    made = budgets.create(body.to_budget(), key_of(idempotency_key, body))
     response.headers["Location"] = f"/v1/budgets/{made.shown.budget.id}"
     response.headers["ETag"] = f'"{made.shown.budget.version}"'
-    if not made.created:
-        response.headers["Idempotency-Hit"] = "true"
+    mark(response, created=made.created)
     return BudgetView.of(made.shown)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Response
 from pydantic import Field, field_validator
 
 from service.api.deps import PricesDep
+from service.api.idempotency import HIT, IdempotencyKey, key_of, mark
 from service.api.prices import Sold
 from service.api.problems import may_answer
 from service.api.schemas import Body, Instant, Line, Name, Page, PageQuery, Time, View
@@ -122,6 +123,9 @@ class DiscountView(View):
         )
 
 
+_ENTERED: dict[int | str, dict[str, Any]] = {201: {"model": DiscountView, "headers": HIT}}
+
+
 class DiscountPage(Page):
     """A page of discounts, the latest to begin first."""
 
@@ -139,15 +143,22 @@ def list_discounts(prices: PricesDep, query: Annotated[DiscountsQuery, Query()])
     "",
     status_code=201,
     operation_id="add_discount",
-    responses=may_answer(400, 409, 413, 415, 422),
+    responses=_ENTERED | may_answer(400, 409, 413, 415, 422),
 )
-def add_discount(body: DiscountRequest, prices: PricesDep) -> DiscountView:
+def add_discount(
+    body: DiscountRequest,
+    prices: PricesDep,
+    response: Response,
+    idempotency_key: IdempotencyKey = None,
+) -> DiscountView:
     """Enter a discount for the time to come; it never rewrites the past.
 
     Two never apply to the same price at the same second, also not a general and a special one: the
     second is refused with 409, and names the first.
     """
-    return DiscountView.of(prices.discounts.add(body.to_discount()))
+    agreed = prices.discounts.add(body.to_discount(), key_of(idempotency_key, body))
+    mark(response, created=agreed.created)
+    return DiscountView.of(agreed.discount)
 
 
 @router.post(

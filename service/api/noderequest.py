@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -168,12 +166,6 @@ class NodeRequest(HardwareRequest):
             idle=None if idle is None else IdlePolicy(**idle.model_dump()),
             vm=None if self.vm is None else self.vm.to_vm(),
         )
-
-    def digest(self) -> str:
-        """The same for the same wish, in whatever order and spacing it was written."""
-        said = self.model_dump(mode="json", exclude_unset=True)
-        text = json.dumps(said, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
 
 
 class ReimageRequest(Body):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Header, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from service.api.deps import ExplanationsDep, NodesDep, VersionDep, services_of
 from service.api.explanations import ExplanationView
+from service.api.idempotency import HIT, IdempotencyKey, key_of, mark
 from service.api.nodelist import PARAMETERS, read_query
 from service.api.noderequest import NodeRequest, ReattributionRequest, ReimageRequest
 from service.api.nodeviews import (
@@ -42,10 +43,7 @@ _CREATED: dict[int | str, dict[str, Any]] = {
         "headers": {
             **_ETAG,
             "Location": {"schema": {"type": "string"}},
-            "Idempotency-Hit": {
-                "description": "`true` when the key had asked for this node before.",
-                "schema": {"type": "string"},
-            },
+            **HIT,
         },
     }
 }
@@ -66,25 +64,15 @@ class _Versioned(msgspec.Struct):
 def request_node(
     body: NodeRequest,
     nodes: NodesDep,
-    idempotency_key: Annotated[
-        str | None,
-        Header(
-            min_length=1,
-            max_length=255,
-            pattern=r"^[!-~]+$",
-            description="The same wish with the same key is one node, however often it is told.",
-        ),
-    ] = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Record the wish for a node and answer at once; the daemon brings it up."""
-    digest = body.digest() if idempotency_key is not None else ""
-    found = nodes.request(body.to_wish(), key=idempotency_key, body_digest=digest)
+    found = nodes.request(body.to_wish(), key=key_of(idempotency_key, body))
     document = nodes.shown(found.node.id)
     warnings = msgspec.json.encode(found.warnings)
     answer = _document(document[:-1] + b',"warnings":' + warnings + b"}", 201)
     answer.headers["Location"] = f"/v1/nodes/{found.node.id}"
-    if not found.created:
-        answer.headers["Idempotency-Hit"] = "true"
+    mark(answer, created=found.created)
     return answer
 
 

@@ -3,12 +3,13 @@ prices."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Response
 from pydantic import Field, field_validator
 
 from service.api.deps import PricesDep
+from service.api.idempotency import HIT, IdempotencyKey, key_of, mark
 from service.api.problems import may_answer
 from service.api.schemas import Body, Instant, Line, Name, Page, PageQuery, Time, Usd, View
 from service.application.prices import PriceQuery
@@ -161,6 +162,9 @@ def _taken_off(price: Price) -> TakenOff | None:
     return TakenOff(id=off.id, percent=off.percent, usd=usd(price.nanos), source=off.source)
 
 
+_ENTERED: dict[int | str, dict[str, Any]] = {201: {"model": PriceView, "headers": HIT}}
+
+
 class PricePage(Page):
     """A page of prices."""
 
@@ -179,8 +183,15 @@ def list_prices(prices: PricesDep, query: Annotated[PricesQuery, Query()]) -> Pr
     "",
     status_code=201,
     operation_id="add_price",
-    responses=may_answer(400, 413, 415, 422),
+    responses=_ENTERED | may_answer(400, 409, 413, 415, 422),
 )
-def add_price(body: PriceRequest, prices: PricesDep) -> PriceView:
+def add_price(
+    body: PriceRequest,
+    prices: PricesDep,
+    response: Response,
+    idempotency_key: IdempotencyKey = None,
+) -> PriceView:
     """Enter a price by hand, for the time to come; it never rewrites the past."""
-    return PriceView.of(prices.add(body.to_price()))
+    entered = prices.add(body.to_price(), key_of(idempotency_key, body))
+    mark(response, created=entered.created)
+    return PriceView.of(entered.price)

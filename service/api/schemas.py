@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from typing import Annotated, TypeVar
 
@@ -18,6 +20,12 @@ class Body(BaseModel):
     """What callers send: an unknown field is refused, so that a typing error is never a default."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def digest(self) -> str:
+        """The same for the same wish, in whatever order and spacing it was written."""
+        said = self.model_dump(mode="json", exclude_unset=True)
+        text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
 
 
 class View(BaseModel):

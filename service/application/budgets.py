@@ -14,6 +14,7 @@ from service.domain.alerts import EXCEEDED, Alert, deletes_at
 from service.domain.budgets import Budget, Forecast, Scope, Standing, Who, check
 from service.domain.clock import Clock, rfc3339
 from service.domain.errors import Conflict, StaleVersion, StoreUnavailable
+from service.domain.idempotency import Key
 from service.domain.names import check_labels, new_id
 from service.domain.notification import Notification, check_emails, check_webhook
 from service.domain.window import Granularity, Window
@@ -94,7 +95,7 @@ class BudgetService:
         self._costs = costs
         self._forecast = forecast
 
-    def create(self, wanted: Budget, *, key: str | None = None, digest: str = "") -> Created:
+    def create(self, wanted: Budget, key: Key | None = None) -> Created:
         """Set a new budget; its id and the time are given here. With a `key`, the same wish told
         twice is one budget. Raises Rejected where it makes no sense or the name is taken, Conflict
         where there are too many."""
@@ -102,11 +103,13 @@ class BudgetService:
         _check(budget)
 
         def write(unit: Unit) -> tuple[Budget, bool]:
-            if key is not None and (known := unit.budgets.asked_before(key, digest)) is not None:
-                return known, False
+            if key is not None:
+                known = unit.budgets.asked_before(key)
+                if known is not None:
+                    return known, False
             if len(unit.budgets.all()) >= MAX_BUDGETS:
                 raise Conflict(f"there are {MAX_BUDGETS} budgets; take one away first")
-            unit.budgets.add(budget, key, digest)
+            unit.budgets.add(budget, key)
             return budget, True
 
         written, created = self._again(write)

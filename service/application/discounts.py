@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from service.application.once import once
 from service.domain import catalog
 from service.domain.clock import Clock, rfc3339
 from service.domain.discount import Discount, clash, standing
 from service.domain.errors import Conflict, NotFound, Rejected
+from service.domain.idempotency import Key
 from service.domain.names import new_id
 from service.domain.prices import check_not_past
 from service.domain.pricing import series_of
@@ -16,6 +18,14 @@ from service.domain.sold import check_discounted
 from service.store.unit import Unit, Units
 
 WHAT = "a discount"
+
+
+@dataclass(frozen=True, slots=True)
+class Agreed:
+    """A discount; `created` is False when the same key had entered it before."""
+
+    discount: Discount
+    created: bool
 
 
 class DiscountService:
@@ -32,42 +42,33 @@ class DiscountService:
         wanted = [one for one in found if at is None or one.is_in_force(at)]
         return sorted(wanted, key=lambda one: (-one.effective_from, one.id))
 
-    def add(self, discount: Discount) -> Discount:
+    def add(self, discount: Discount, key: Key | None = None) -> Agreed:
         """Enter a discount; an `effective_from` of 0 is now.
 
         Raises Rejected where it would rewrite the past or ends before it begins, Conflict where
-        another one applies to the same price at the same second, also a more general one.
+        another one applies to the same price at the same second, also a more general one. With a
+        `key`, the same told twice is one discount, however late the second time comes.
         """
         now = self._clock()
-        check_discounted(discount.generation, series_of(discount.model))
-        entered = replace(
-            discount,
-            id=new_id(),
-            model=series_of(discount.model),
-            effective_from=discount.effective_from or now,
-            recorded_at=now,
+        discount_id, created = once(
+            self._units, "discounts", key, now, lambda unit: _enter(unit, discount, now)
         )
-        check_not_past(entered.effective_from, now, WHAT, "effective_from")
-        if entered.is_void:
-            raise Rejected("it ends before it begins", field="effective_until")
-        with self._units() as unit:
-            rows = unit.prices.discounts()
-            _check_alone(entered, standing(rows))
-            unit.prices.add_discount(entered, len(rows))
-            _reconsider(unit, entered, entered.effective_from)
-        return entered
+        with self._units.reading() as unit:
+            return Agreed(_named(unit.prices.discounts(), discount_id), created)
 
     def end(self, discount_id: str, until: int | None) -> Discount:
-        """End a discount sooner than it would; None is now. Raises NotFound, and Rejected where
-        that would rewrite the past or make it last longer."""
+        """End a discount sooner than it would; None is now. Told again, it stays as it is.
+
+        Raises NotFound, and Rejected where that would rewrite the past or make it last longer.
+        """
         now = self._clock()
-        until = now if until is None else until
-        check_not_past(until, now, "the end of a discount", "effective_until")
         with self._units() as unit:
             rows = unit.prices.discounts()
-            known = {one.id: one for one in standing(rows)}.get(discount_id)
-            if known is None:
-                raise NotFound(f"there is no discount {discount_id[:80]!r}")
+            known = _named(rows, discount_id)
+            if _has_ended_so(known, until, now):
+                return known
+            until = now if until is None else until
+            check_not_past(until, now, "the end of a discount", "effective_until")
             if known.effective_until is not None and known.effective_until <= until:
                 raise Rejected(
                     f"it ends at {rfc3339(known.effective_until)} already; enter another one for"
@@ -80,6 +81,38 @@ class DiscountService:
             unit.prices.add_discount(ended, len(rows))
             _reconsider(unit, ended, until)
         return ended
+
+
+def _has_ended_so(known: Discount, until: int | None, now: int) -> bool:
+    if until is None:
+        return known.effective_until is not None and known.effective_until <= now
+    return known.effective_until == until
+
+
+def _enter(unit: Unit, discount: Discount, now: int) -> str:
+    check_discounted(discount.generation, series_of(discount.model))
+    entered = replace(
+        discount,
+        id=new_id(),
+        model=series_of(discount.model),
+        effective_from=discount.effective_from or now,
+        recorded_at=now,
+    )
+    check_not_past(entered.effective_from, now, WHAT, "effective_from")
+    if entered.is_void:
+        raise Rejected("it ends before it begins", field="effective_until")
+    rows = unit.prices.discounts()
+    _check_alone(entered, standing(rows))
+    unit.prices.add_discount(entered, len(rows))
+    _reconsider(unit, entered, entered.effective_from)
+    return entered.id
+
+
+def _named(rows: Sequence[Discount], discount_id: str) -> Discount:
+    known = {one.id: one for one in standing(rows)}.get(discount_id)
+    if known is None:
+        raise NotFound(f"there is no discount {discount_id[:80]!r}")
+    return known
 
 
 def _check_alone(discount: Discount, others: Sequence[Discount]) -> None:

@@ -16,6 +16,7 @@ from service.domain.connection import Connection, connection_to
 from service.domain.errors import Conflict, Rejected, StaleVersion
 from service.domain.estimate import hourly, sku_of
 from service.domain.event import Event
+from service.domain.idempotency import Key
 from service.domain.node import Asked, Node, ProvisioningModel
 from service.domain.pricing import PriceBook
 from service.domain.purchase import pool_of
@@ -57,15 +58,13 @@ class NodeService:
         self._clock = clock
         self._projects = tuple(projects)
 
-    def request(
-        self, wanted: Wish, *, key: str | None = None, body_digest: str = "", actor: str = ""
-    ) -> Requested:
+    def request(self, wanted: Wish, *, key: Key | None = None, actor: str = "") -> Requested:
         """Write down a wish for a node.
 
         With a `key`, the same wish told twice is one node. Raises Rejected (with what would do)
         when it cannot be granted, Conflict when the name is taken.
         """
-        if key is not None and (known := self._known(actor, key, body_digest)) is not None:
+        if key is not None and (known := self._known(actor, key)) is not None:
             return known
         wanted = replace(wanted, project=chosen(wanted.project, self._projects))
         tiers.check_times(wanted.valid_until, wanted.max_wait_seconds, self._clock())
@@ -79,7 +78,7 @@ class NodeService:
         meant = replace(meant, warnings=(*meant.warnings, *expected))
         for _ in range(ATTEMPTS):
             try:
-                return self._write(wanted, meant, key, body_digest, actor)
+                return self._write(wanted, meant, key, actor)
             except StaleVersion:
                 continue
         raise Conflict("the same name or key was written again and again; try once more")
@@ -196,27 +195,25 @@ class NodeService:
             intervals = unit.usage.of(node_id)
         return cost_of(node, intervals, book, now)
 
-    def _known(self, actor: str, key: str, body_digest: str) -> Requested | None:
+    def _known(self, actor: str, key: Key) -> Requested | None:
         """What the key has led to; before anything is checked that may have changed since."""
         with self._units.reading() as unit:
-            node_id = unit.idempotency_keys.find(actor, key, body_digest)
+            node_id = unit.idempotency_keys.find(_scope(actor), key)
             return (
                 None if node_id is None else Requested(unit.nodes.get(node_id), (), created=False)
             )
 
-    def _write(
-        self, wanted: Wish, meant: Understood, key: str | None, body_digest: str, actor: str
-    ) -> Requested:
+    def _write(self, wanted: Wish, meant: Understood, key: Key | None, actor: str) -> Requested:
         now = self._clock()
         with holds.admitting(self._units, self._clock) as unit:
             if key is not None:
-                known = unit.idempotency_keys.find(actor, key, body_digest)
+                known = unit.idempotency_keys.find(_scope(actor), key)
                 if known is not None:
                     return Requested(unit.nodes.get(known), meant.warnings, created=False)
             node = requested(wanted, meant.spec, now)
             unit.nodes.add(node)
             if key is not None:  # before a budget is asked: it would see the first of two alike
-                unit.idempotency_keys.add(actor, key, body_digest, node.id, now)
+                unit.idempotency_keys.add(_scope(actor), key, node.id, now)
             holds.place(unit, node, self._prices, now)
             unit.events.add(*first_events(node, meant, actor))
         return Requested(node, meant.warnings, created=True)
@@ -284,6 +281,11 @@ def _check_version(node: Node, version: int | None) -> None:
         raise StaleVersion(
             f"node {node.id} has changed since you looked at it", version=node.version
         )
+
+
+def _scope(actor: str) -> str:
+    """Each caller has keys of its own."""
+    return f"nodes/{actor}"
 
 
 def _check(node: Node, asked: Asked) -> None:

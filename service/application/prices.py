@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from service.application.discounts import DiscountService
+from service.application.once import once
 from service.domain.clock import Clock, rfc3339
 from service.domain.errors import Rejected
+from service.domain.idempotency import Key
 from service.domain.names import new_id
 from service.domain.prices import check_open
 from service.domain.pricing import (
@@ -23,7 +25,7 @@ from service.domain.pricing import (
 )
 from service.domain.sold import check_named, check_sold
 from service.store.pricebook import PriceShelf
-from service.store.unit import Units
+from service.store.unit import Unit, Units
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,14 @@ class PriceQuery:
     generation: str = ""
     model: str = ""
     region: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """A price; `created` is False when the same key had entered it before."""
+
+    price: Price
+    created: bool
 
 
 class PriceService:
@@ -70,13 +80,21 @@ class PriceService:
         found.sort(key=lambda p: (p.unit == VM_HOUR, p.generation, p.model, p.unit, p.region))
         return [book.paid(price, at) for price in found]
 
-    def add(self, price: Price) -> Price:
+    def add(self, price: Price, key: Key | None = None) -> Entered:
         """Enter a price by hand. Raises Rejected where it would rewrite the past.
 
         It may be dated back only where no price was known, and not into a month that is closed:
         that fills a gap and changes nothing that was ever charged. An `effective_from` of 0 is now.
+        With a `key`, the same told twice is one price, however late the second time comes.
         """
         now = self._clock()
+        price_id, created = once(
+            self._units, "prices", key, now, lambda unit: self._enter(unit, price, now)
+        )
+        with self._units.reading() as unit:
+            return Entered(unit.prices.get(price_id), created)
+
+    def _enter(self, unit: Unit, price: Price, now: int) -> str:
         price = replace(price, effective_from=price.effective_from or now)
         check_sold(price)
         try:
@@ -89,12 +107,11 @@ class PriceService:
             )
         check_open(price.effective_from, now, "effective_from")
         entered = replace(price, id=manual_id(new_id()), recorded_at=now)
-        with self._units() as unit:
-            if price.effective_from < now:
-                _check_fills_a_gap(self._prices.book(unit), entered, now)
-            unit.prices.add(entered)
-            unit.usage.reconsider(price.generation, entered.effective_from)
-        return entered
+        if price.effective_from < now:
+            _check_fills_a_gap(self._prices.book(unit), entered, now)
+        unit.prices.add(entered)
+        unit.usage.reconsider(price.generation, entered.effective_from)
+        return entered.id
 
 
 def _members(price: Price, region: str) -> tuple[str, ...]:

@@ -10,7 +10,9 @@ from sqlalchemy import Connection, RowMapping, delete, insert, or_, select, upda
 
 from service.domain.budgets import Budget, OnExceeded, Period, Scope, Threshold
 from service.domain.clock import DAY
-from service.domain.errors import Conflict, NotFound, Rejected, StaleVersion
+from service.domain.errors import NotFound, Rejected, StaleVersion
+from service.domain.idempotency import Key
+from service.store.idempotency import ANOTHER_BODY
 from service.store.rows import dumps, loads
 from service.store.tables import alerts, budgets, notifications, refusals
 
@@ -38,11 +40,14 @@ class Budgets:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def add(self, budget: Budget, key: str | None = None, digest: str = "") -> None:
+    def add(self, budget: Budget, key: Key | None = None) -> None:
         """Write a new one. Raises Rejected where the name is taken."""
         self._check_name(budget)
-        row = _row(budget) | {"checked_at": 0, "request_key": key, "request_digest": digest}
-        self._connection.execute(insert(budgets).values(**row))
+        told = {
+            "request_key": None if key is None else key.text,
+            "request_digest": "" if key is None else key.digest,
+        }
+        self._connection.execute(insert(budgets).values(**_row(budget), checked_at=0, **told))
 
     def save(self, budget: Budget) -> Budget:
         """Write a changed one; answers it with its new version. Raises StaleVersion when someone
@@ -91,14 +96,16 @@ class Budgets:
         rows = self._connection.execute(statement.with_for_update())
         return list(map(_read, rows.mappings()))
 
-    def asked_before(self, key: str, digest: str) -> Budget | None:
-        """The budget that this key has led to. Raises Conflict when that was for something else."""
-        statement = select(*_COLUMNS, budgets.c.request_digest).where(budgets.c.request_key == key)
+    def asked_before(self, key: Key) -> Budget | None:
+        """The budget that this key has led to. Raises Rejected when it came with another body."""
+        statement = select(*_COLUMNS, budgets.c.request_digest).where(
+            budgets.c.request_key == key.text
+        )
         row = self._connection.execute(statement).mappings().one_or_none()
         if row is None:
             return None
-        if row["request_digest"] != digest:
-            raise Conflict("this Idempotency-Key was used for another request; take a new one")
+        if row["request_digest"] != key.digest:
+            raise Rejected(ANOTHER_BODY, led_to=row["id"])
         return _read(row)
 
     def claim(self, budget_id: str, now: int, period: int) -> bool:

@@ -39,6 +39,11 @@ class Prices:
         """Write a price down."""
         self._connection.execute(insert(prices).values(**asdict(price)))
 
+    def get(self, price_id: str) -> Price:
+        """One that was entered."""
+        statement = select(prices).where(prices.c.id == price_id)
+        return Price(**self._connection.execute(statement).mappings().one())
+
     def add_from_feed(self, price: Price) -> None:
         """Write a price down, unless another daemon did so just now: its id says all of it."""
         sqlite = self._connection.dialect.name == "sqlite"

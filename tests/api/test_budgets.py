@@ -156,7 +156,7 @@ def test_the_same_wish_with_the_same_key_is_one_budget(client):
     assert again.headers["Idempotency-Hit"] == "true"
     assert first.headers["Location"] == f"/v1/budgets/{first.json()['id']}"
     other = client.post("/v1/budgets", json=BODY | {"amount": "7"}, headers=key)
-    assert other.status_code == 409
+    assert other.status_code == 422
 
 
 def test_there_are_no_more_budgets_than_can_be_looked_at(client, put, monkeypatch):

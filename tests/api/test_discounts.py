@@ -209,10 +209,36 @@ def test_an_end_never_rewrites_the_past_and_never_makes_a_discount_longer(client
     past = end(client, made, effective_until="2026-11-05T11:00:00Z")
     assert past.status_code == 422
     assert "never rewrites the past" in past.json()["detail"]
-    longer = end(client, made, effective_until="2026-12-01")
+    longer = end(client, made, effective_until="2026-12-02")
     assert longer.status_code == 422
     assert "it ends at 2026-12-01T00:00:00Z already" in longer.json()["detail"]
     assert listed(client) == [made]
+
+
+def test_an_end_that_is_told_again_changes_nothing(client, clock):
+    made = entered(client, effective_until="2026-12-01")
+    assert end(client, made, effective_until="2026-12-01").json() == made
+    ended = end(client, made).json()
+    clock.pass_(60)
+    assert end(client, made).json() == ended
+    assert end(client, made, effective_until=ended["effective_until"]).json() == ended
+    assert listed(client) == [ended]
+
+
+def test_a_discount_told_again_with_its_key_is_one_even_when_its_start_is_over(client, clock):
+    key = {"Idempotency-Key": "contract-2026"}
+    body = OURS | {"effective_from": "2026-11-05T12:00:30Z"}
+    first = client.post("/v1/prices/discounts", json=body, headers=key)
+    clock.pass_(60)
+    again = client.post("/v1/prices/discounts", json=body, headers=key)
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert "Idempotency-Hit" not in first.headers
+    assert again.headers["Idempotency-Hit"] == "true"
+    assert again.json() == first.json()
+    other = client.post("/v1/prices/discounts", json=OURS | {"percent": "20"}, headers=key)
+    assert other.status_code == 422
+    assert other.json()["led_to"] == first.json()["id"]
+    assert len(listed(client)) == 1
 
 
 def test_a_discount_that_nobody_entered_cannot_be_ended(client):

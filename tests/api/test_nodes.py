@@ -94,7 +94,7 @@ def test_the_same_key_with_another_wish_is_refused(client):
     first = client.post("/v1/nodes", json=WISH, headers=key).json()
     answer = client.post("/v1/nodes", json=WISH | {"team": "nlp"}, headers=key)
     assert answer.status_code == 422
-    assert answer.json()["node_id"] == first["id"]
+    assert answer.json()["led_to"] == first["id"]
     assert "take a new key" in answer.json()["detail"]
     assert len(names(client)) == 1
 
@@ -103,7 +103,7 @@ def test_a_name_that_is_alive_is_taken(client, ask):
     first = ask(name="trainer")
     answer = client.post("/v1/nodes", json=WISH | {"name": "trainer"})
     assert answer.status_code == 409
-    assert answer.json()["node_id"] == first["id"]
+    assert answer.json()["led_to"] == first["id"]
 
 
 @pytest.mark.parametrize(

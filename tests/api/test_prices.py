@@ -55,6 +55,23 @@ def test_a_list_of_prices_is_cut_into_pages(client):
     assert second["next_page_token"] == ""
 
 
+def test_a_price_told_again_with_its_key_is_one_even_when_its_start_is_over(client, clock):
+    key = {"Idempotency-Key": "k-1"}
+    body = PRICE | {"effective_from": "2026-11-05T12:00:30Z"}
+    first = client.post("/v1/prices", json=body, headers=key)
+    clock.pass_(60)
+    again = client.post("/v1/prices", json=dict(reversed(body.items())), headers=key)
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert "Idempotency-Hit" not in first.headers
+    assert again.headers["Idempotency-Hit"] == "true"
+    assert again.json() == first.json()
+    other = client.post("/v1/prices", json=body | {"usd": "1.11"}, headers=key)
+    assert other.status_code == 422
+    assert other.json()["led_to"] == first.json()["id"]
+    kind = client.post("/v1/prices/discounts", json={"percent": "5"}, headers=key)
+    assert kind.status_code == 201
+
+
 def test_a_price_that_is_entered_counts_from_now_on(client, clock):
     answer = client.post("/v1/prices", json=PRICE)
     assert answer.status_code == 201

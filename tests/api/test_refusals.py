@@ -184,7 +184,7 @@ def test_a_body_of_five_megabytes_is_refused_with_the_limit(client, told):
 def test_a_key_that_is_no_key_is_refused(client, key, said):
     headers = [("Idempotency-Key", key.encode("latin-1"))]
     problem = refused(client, client.post("/v1/nodes", json=WISH, headers=headers))
-    assert problem["errors"][0]["field"] == "idempotency-key"
+    assert problem["errors"][0]["field"] == "Idempotency-Key"
     assert said in problem["errors"][0]["message"]
 
 

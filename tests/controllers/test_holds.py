@@ -14,6 +14,7 @@ from service.domain.attribution import Attribution, Reattribution
 from service.domain.budgets import OnExceeded, Period, Scope
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import BudgetExceeded
+from service.domain.idempotency import Key
 from service.domain.money import NANOS
 from service.domain.node import NodeState
 from service.store.pricebook import PriceShelf
@@ -185,8 +186,8 @@ def test_a_price_that_rises_raises_what_is_held(purse, clock, units):
 def test_the_same_wish_told_twice_is_held_once(purse):
     budget = purse.budget(amount=HOURLY)
     wish = factories.wish(ttl_seconds=HOUR)
-    first = purse.nodes.request(wish, key="k", body_digest="d")
-    again = purse.nodes.request(wish, key="k", body_digest="d")
+    first = purse.nodes.request(wish, key=Key("k", "d"))
+    again = purse.nodes.request(wish, key=Key("k", "d"))
     assert (first.node.id, first.created, again.created) == (again.node.id, True, False)
     assert purse.room(budget).held == HOURLY
 
@@ -198,7 +199,7 @@ def test_the_same_wish_told_many_times_at_once_is_granted_each_time(units, clock
 
     def ask(number):
         wish = factories.wish(ttl_seconds=HOUR)
-        return purse.nodes.request(wish, key=f"k-{number // 8}", body_digest="d").node.id
+        return purse.nodes.request(wish, key=Key(f"k-{number // 8}", "d")).node.id
 
     with ThreadPoolExecutor(8) as pool:
         assert len(set(pool.map(ask, range(8)))) == 1

@@ -243,7 +243,7 @@ def test_a_discount_cuts_the_interval_that_runs_and_its_early_end_cuts_it_again(
     ready = node.ready_at or 0
     lab.tick(HOUR + 17)
     began = lab.clock()
-    half = lab.prices.discounts.add(Discount("", "", "", 500_000, 0, None, "our contract"))
+    half = lab.prices.discounts.add(Discount("", "", "", 500_000, 0, None, "our contract")).discount
     lab.tick(2 * HOUR + 5)
     ended = lab.clock()
     lab.prices.discounts.end(half.id, None)

@@ -9,6 +9,7 @@ import pytest
 from service.application.nodes import Filter
 from service.application.quotas import QuotaQuery, QuotaService
 from service.domain.errors import CapacityUnavailable, QuotaExceeded, QuotaTooSmall
+from service.domain.idempotency import Key
 from service.domain.node import NodeState
 from service.domain.placement import Outcome
 from service.domain.quota import Amount, Standing, Tally
@@ -65,9 +66,9 @@ def test_what_was_refused_once_is_refused_at_once(refused: Lab) -> None:
 
 def test_the_same_key_is_answered_with_the_node_that_was_asked_for_before(lab: Lab) -> None:
     lab.cloud.fail("create", no_quota())
-    first = lab.nodes.request(factories.wish(), key="k", body_digest="1")
+    first = lab.nodes.request(factories.wish(), key=Key("k", "1"))
     lab.tick()
-    again = lab.nodes.request(factories.wish(), key="k", body_digest="1")
+    again = lab.nodes.request(factories.wish(), key=Key("k", "1"))
     assert (again.node.id, again.created) == (first.node.id, False)
 
 

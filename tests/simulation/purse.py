@@ -187,7 +187,7 @@ class Purse:
     def _enter(self, what: str, model: str, unit: str, region: str, nanos: int) -> None:
         source = "the finance department"
         price = Price("", what, model, unit, region, nanos, effective_from=0, source=source)
-        self._entered.append(self.prices.add(price))
+        self._entered.append(self.prices.add(price).price)
 
     def _hand_on(self, node: Node) -> None:
         team = self.luck.choice(TEAMS)

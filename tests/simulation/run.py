@@ -23,6 +23,7 @@ from service.application.reservations import ReservationService
 from service.cloud.google import pages
 from service.domain import names
 from service.domain.errors import Conflict, QuotaTooSmall, Rejected
+from service.domain.idempotency import Key
 from service.domain.node import Architecture, Node
 from service.domain.reimaging import Software
 from service.emulator.app import build_world
@@ -139,11 +140,11 @@ class Run:
         elif self.buyer.bought and luck_of_its.random() < RESERVED_SHARE:
             wanted = reserved(wanted, luck_of_its, self.buyer.bought)
         try:
-            asked = self.service.request(wanted, key=f"key-{number}", body_digest=str(number))
+            asked = self.service.request(wanted, key=Key(f"key-{number}", str(number)))
         except QuotaTooSmall:
             return  # a storm has just named a limit of 0 in every zone that would do
         if luck.random() < 0.3:
-            again = self.service.request(wanted, key=f"key-{number}", body_digest=str(number))
+            again = self.service.request(wanted, key=Key(f"key-{number}", str(number)))
             if again.node.id != asked.node.id:
                 raise Violation("the same key made two nodes")
         self.nodes.append(asked.node)

@@ -13,6 +13,7 @@ from sqlalchemy import text
 
 from service.domain.errors import StoreUnavailable
 from service.domain.event import Event
+from service.domain.idempotency import Key
 from service.domain.nodeview import FORMAT
 from service.domain.placement import Placement
 from service.store import migrate as store_migrate
@@ -191,6 +192,19 @@ def test_the_books_of_before_are_kept_and_charged_to_whom_they_were(engine, unit
         unit.costs.rebuild()
     with units.reading() as unit:
         assert unit.costs.by_day(0, 2 * NOON, ("node_id", "team"), {}) == by_node
+
+
+def test_a_key_of_before_still_leads_to_its_node(engine, units):
+    node = given.stored(units)
+    key = Key("k", "body")
+    with units() as unit:
+        unit.idempotency_keys.add("nodes/ada", key, node.id, NOON)
+        unit.idempotency_keys.add("prices", key, "manual/1", NOON)
+    step_down(engine, "0013")
+    migrate(engine)
+    with units.reading() as unit:
+        assert unit.idempotency_keys.find("nodes/ada", key) == node.id
+        assert unit.idempotency_keys.find("prices", key) is None
 
 
 def step_down(engine, revision):

@@ -10,6 +10,7 @@ from service.domain.backoff import WINDOW_SECONDS
 from service.domain.clock import DAY
 from service.domain.errors import Rejected, StaleVersion
 from service.domain.event import Event
+from service.domain.idempotency import Key
 from service.domain.node import Asked, NodeState
 from service.domain.placement import Outcome, Placement
 from service.domain.pricelist import embedded_prices
@@ -173,29 +174,29 @@ def test_a_price_cannot_be_entered_twice(units):
 def test_a_key_leads_to_the_node_that_it_made(units):
     node = stored(units)
     with units() as unit:
-        assert unit.idempotency_keys.find("ada", "k", "body") is None
-        unit.idempotency_keys.add("ada", "k", "body", node.id, NOON)
+        assert unit.idempotency_keys.find("ada", Key("k", "body")) is None
+        unit.idempotency_keys.add("ada", Key("k", "body"), node.id, NOON)
     with units.reading() as unit:
-        assert unit.idempotency_keys.find("ada", "k", "body") == node.id
-        assert unit.idempotency_keys.find("grace", "k", "body") is None
-        assert unit.idempotency_keys.find("ada", "another", "body") is None
+        assert unit.idempotency_keys.find("ada", Key("k", "body")) == node.id
+        assert unit.idempotency_keys.find("grace", Key("k", "body")) is None
+        assert unit.idempotency_keys.find("ada", Key("another", "body")) is None
 
 
 def test_a_key_with_another_body_is_refused_with_the_node_it_made(units):
     node = stored(units)
     with units() as unit:
-        unit.idempotency_keys.add("ada", "k", "body", node.id, NOON)
+        unit.idempotency_keys.add("ada", Key("k", "body"), node.id, NOON)
         with pytest.raises(Rejected) as refused:
-            unit.idempotency_keys.find("ada", "k", "another")
-    assert refused.value.facts["node_id"] == node.id
+            unit.idempotency_keys.find("ada", Key("k", "another"))
+    assert refused.value.facts["led_to"] == node.id
 
 
 def test_the_same_key_told_twice_at_once_is_told_apart_by_the_database(units):
     node = stored(units)
     with units() as unit:
-        unit.idempotency_keys.add("ada", "k", "body", node.id, NOON)
+        unit.idempotency_keys.add("ada", Key("k", "body"), node.id, NOON)
     with pytest.raises(StaleVersion), units() as unit:
-        unit.idempotency_keys.add("ada", "k", "body", node.id, NOON)
+        unit.idempotency_keys.add("ada", Key("k", "body"), node.id, NOON)
 
 
 # ---- the fleet

@@ -155,7 +155,7 @@ idempotency_keys = Table(
     Column("scope", Text, primary_key=True),
     Column("key", Text, primary_key=True),
     Column("body_digest", Text, nullable=False),
-    Column("node_id", Text, ForeignKey("nodes.id"), nullable=False),
+    Column("led_to", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
 )
 

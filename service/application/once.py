@@ -1,0 +1,35 @@
+"""What is told twice with the same key is done once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from service.domain.errors import Conflict, StaleVersion
+from service.domain.idempotency import Key
+from service.store.unit import Unit, Units
+
+ATTEMPTS = 5
+
+
+def once(
+    units: Units, scope: str, key: Key | None, now: int, write: Callable[[Unit], str]
+) -> tuple[str, bool]:
+    """The id of what `write` wrote, and whether it did so just now: with a key that has led to
+    something before, nothing is checked or written again.
+
+    Raises Rejected where the key came with another body before, and whatever `write` does.
+    """
+    for _ in range(ATTEMPTS):
+        try:
+            with units() as unit:
+                if key is None:
+                    return write(unit), True
+                known = unit.idempotency_keys.find(scope, key)
+                if known is not None:
+                    return known, False
+                made = write(unit)
+                unit.idempotency_keys.add(scope, key, made, now)
+                return made, True
+        except StaleVersion:
+            continue
+    raise Conflict("others write the same again and again; try once more")
