@@ -44,6 +44,11 @@ class FleetCollector(Collector):
             value=fleet.unpriced,
         )
         yield GaugeMetricFamily(
+            "steward_unpriced_vms",
+            "Their users' own VMs that are billed at a price nobody knows.",
+            value=fleet.unpriced_vms,
+        )
+        yield GaugeMetricFamily(
             "steward_deletions_overdue",
             "Deletions that do not come to their end, of which a human was told.",
             value=fleet.overdue,

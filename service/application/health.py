@@ -31,8 +31,8 @@ class Sight:
 class Fleet:
     """The fleet as of now. `burn` is nano-dollars an hour for what is READY and priced, and for the
     reservations that are paid whatever runs in them, of which there are `reserved`; `unpriced` the
-    nodes that are READY at a price nobody knows, `unpriced_reserved` such reservations; `overdue`
-    the deletions that do not end."""
+    nodes that are READY at a price nobody knows, `unpriced_vms` such VMs of their users,
+    `unpriced_reserved` such reservations; `overdue` the deletions that do not end."""
 
     counts: Sequence[FleetCount]
     ready: int
@@ -44,6 +44,7 @@ class Fleet:
     sights: Sequence[Sight]
     as_of: int
     unpriced_reserved: int = 0
+    unpriced_vms: int = 0
 
     @property
     def stale(self) -> bool:
@@ -89,14 +90,13 @@ class HealthService:
             sights = [Sight(project, *unit.leases.sight(project)) for project in self._projects]
             running, bought = unit.fleet.running(), unit.usage.purchases(now)
             overdue = unit.fleet.overdue_number()
-        burn = reserved = unpriced = unpriced_reserved = chips = nodes = 0
+        burn = reserved = unpriced = unpriced_vms = unpriced_reserved = 0
         for one in running:
-            nodes, chips = nodes + one.nodes, chips + one.chips
-            rates = [hourly(one.chips, _beyond(book.at(one.sku, now)))]
-            if one.vm is not None:
-                rates.append(hourly(one.vms, book.at(one.vm, now)))
-            burn += sum(rate or 0 for rate in rates)
-            unpriced += one.nodes if None in rates else 0
+            tpus = hourly(one.chips, _beyond(book.at(one.sku, now)))
+            vms = None if one.vm is None else hourly(one.vms, book.at(one.vm, now))
+            burn += (tpus or 0) + (vms or 0)
+            unpriced += one.nodes if tpus is None else 0
+            unpriced_vms += one.vms if vms is None else 0
         for usage in bought:
             if usage.start <= now < usage.until(now + 1) and not usage.free:
                 rate = hourly(usage.chips, book.at(usage.sku, now))
@@ -104,8 +104,8 @@ class HealthService:
                 burn += rate or 0
         return Fleet(
             counts=counts,
-            ready=nodes,
-            chips=chips,
+            ready=sum(one.nodes for one in running),
+            chips=sum(one.chips for one in running),
             burn=burn,
             reserved=reserved,
             unpriced=unpriced,
@@ -113,6 +113,7 @@ class HealthService:
             sights=sights,
             as_of=now,
             unpriced_reserved=unpriced_reserved,
+            unpriced_vms=unpriced_vms,
         )
 
     def overdue(self, limit: int) -> tuple[int, Sequence[Late]]:

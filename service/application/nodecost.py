@@ -9,7 +9,7 @@ from service.domain.legacy import not_included
 from service.domain.lines import meters
 from service.domain.metering import Meter, Usage
 from service.domain.node import Node
-from service.domain.pricing import Price, PriceBook, Sku
+from service.domain.pricing import Price, PriceBook, ReservedPrice, Sku
 from service.domain.usage import pool_for
 from service.domain.uservm import sku_of
 from service.domain.zones import region_of
@@ -48,7 +48,8 @@ class NodeCost:
     price, None where that is not known; `uncertainty` how much of `cost` may not be true;
     `unpriced_seconds` were used at a price nobody knows, and are in no figure; `not_included` says
     what else the node costs its owner, elsewhere. `lines` are what the figures are the sums of,
-    `rates` what its lines cost once it is READY; none once it has ended."""
+    `rates` what its lines cost once it is READY; none once it has ended. `reservations` are the
+    ids of those that it ran in, in the order in which it did."""
 
     cost: int
     list_cost: int | None
@@ -60,6 +61,7 @@ class NodeCost:
     not_included: tuple[str, ...] = ()
     lines: tuple[CostLine, ...] = ()
     rates: tuple[Rate, ...] = ()
+    reservations: tuple[str, ...] = ()
 
 
 def cost_of(node: Node, intervals: Sequence[Usage], book: PriceBook, now: int) -> NodeCost:
@@ -78,7 +80,15 @@ def cost_of(node: Node, intervals: Sequence[Usage], book: PriceBook, now: int) -
         not_included=not_included(node),
         lines=lines,
         rates=() if node.ended else tuple(_rates(node, book, now)),
+        reservations=tuple(dict.fromkeys(_reservations(found))),
     )
+
+
+def _reservations(found: Sequence[Meter]) -> Iterator[str]:
+    cuts = sorted((cut for meter in found for cut in meter.cuts), key=lambda cut: cut.start)
+    for cut in cuts:
+        if isinstance(cut.price, ReservedPrice):
+            yield cut.price.reservation_id
 
 
 def _rates(node: Node, book: PriceBook, now: int) -> Iterator[Rate]:

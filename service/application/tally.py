@@ -107,10 +107,12 @@ class Tally:
                 self.unpriced_seconds += meter.seconds(start, until, priced=False)
 
     def rows(self) -> tuple[CostRow, ...]:
-        """All there is, by bucket and group."""
+        """All there is, by bucket and group; not what came to nothing at all, such as a record
+        that was withdrawn."""
         return tuple(
             CostRow(self._parts[position], group, *figures)
             for (position, group), figures in sorted(self._cells.items())
+            if any(figures)
         )
 
     def _counts(self, usage: Usage, whose: Attribution) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 from service.dashboard.amounts import Amount, amount_of, chip_hours, places_of
 from service.dashboard.figures import count
+from service.dashboard.homes import home_of_node
 from service.dashboard.question import Asked
 from service.dashboard.spending import share
 from service.domain.clock import DAY
@@ -188,7 +188,7 @@ def _names(
 
 
 def _named(node_id: str, names: Mapping[str, Value]) -> Value:
-    return names.get(node_id) or Value(node_id, f"/nodes/{quote(node_id, safe='')}")
+    return names.get(node_id) or Value(node_id, home_of_node(node_id))
 
 
 def _values(asked: Asked, group: Sequence[str], names: Mapping[str, Value]) -> tuple[Value, ...]:

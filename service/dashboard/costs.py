@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from urllib.parse import quote
 
 from service.application.costs import CostReport
 from service.application.services import Services
@@ -21,6 +20,7 @@ from service.dashboard.breakdown import (
     title_of,
 )
 from service.dashboard.figures import Moment, duration, moment, money
+from service.dashboard.homes import home_of_node, home_of_reservation
 from service.dashboard.question import Asked, month_window
 from service.dashboard.spending import share
 from service.domain.dimension import only_of
@@ -164,9 +164,9 @@ def _named(services: Services, ids: Iterable[str]) -> Mapping[str, Value]:
     names = services.costs.names(ids)
     bought = services.reservations.among(names)
     return {
-        one: Value(f"{name} (unused)", f"/reservations/{quote(one, safe='')}")
+        one: Value(f"{name} (unused)", home_of_reservation(one))
         if one in bought
-        else Value(name, f"/nodes/{quote(one, safe='')}")
+        else Value(name, home_of_node(one))
         for one, name in names.items()
     }
 

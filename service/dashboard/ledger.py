@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from urllib.parse import quote
 
 from service.application.services import Services
 from service.dashboard.amounts import Amount, amount_of, places_of
 from service.dashboard.figures import Moment, moment
+from service.dashboard.homes import home_of_node, home_of_reservation
 from service.dashboard.question import Asked
 from service.dashboard.sums import LineRow, is_named, row_of_line, what_of
 from service.domain.attribution import Attribution
@@ -73,7 +73,7 @@ def ledger_of(services: Services, node_id: str, asked: Asked | None) -> LedgerPa
     """The lines of a node, or of its part in the answer to a question. Raises NotFound for a node
     that is not there, Rejected where the question makes no sense."""
     node = services.nodes.get(node_id)
-    home = f"/nodes/{quote(node_id, safe='')}"
+    home = home_of_node(node_id)
     lines = lines_of(services, node_id)
     subject = _Subject(node_id, node.name, node.spec.chips, home, lines, unused=False)
 
@@ -87,7 +87,7 @@ def ledger_of(services: Services, node_id: str, asked: Asked | None) -> LedgerPa
 def unused_ledger_of(services: Services, reservation_id: str, asked: Asked | None) -> LedgerPage:
     """The same of what nobody used of a reservation."""
     shown = services.reservations.get(reservation_id)
-    home = f"/reservations/{quote(reservation_id, safe='')}"
+    home = home_of_reservation(reservation_id)
     lines = unused_lines_of(services, reservation_id)
     # Its lines are of as many chips as were left, so what they are of is told in chip-seconds.
     subject = _Subject(reservation_id, shown.reservation.name, 0, home, lines, unused=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import quote
 
 from service.application.explanations import Explanation
 from service.application.services import Services
 from service.dashboard.amounts import Amount, amount_of
 from service.dashboard.figures import Moment, count, exact, moment
+from service.dashboard.homes import home_of_node, home_of_reservation
 from service.dashboard.ledger import lines_of, unused_lines_of
 from service.dashboard.prices import address_of
 from service.dashboard.story import sentence
@@ -17,7 +17,6 @@ from service.dashboard.sums import what_of
 from service.domain.attribution import ALWAYS
 from service.domain.metering import Usage
 from service.domain.period import period_of
-from service.domain.reservation import Reservation
 from service.store.beliefs import Belief
 from service.store.ledger import Line
 
@@ -114,20 +113,16 @@ def _subject(services: Services, found: Explanation) -> tuple[str, str, Sequence
     its_id = found.line.node_id
     bought = found.reservation
     if bought is not None and found.usage.is_purchase:
-        return _page_of(bought), bought.name, unused_lines_of(services, its_id)
+        return home_of_reservation(bought.id), bought.name, unused_lines_of(services, its_id)
     name = services.nodes.get(its_id).name
-    return f"/nodes/{quote(its_id, safe='')}", name, lines_of(services, its_id)
-
-
-def _page_of(one: Reservation) -> str:
-    return f"/reservations/{quote(one.id, safe='')}"
+    return home_of_node(its_id), name, lines_of(services, its_id)
 
 
 def _bought(found: Explanation) -> str:
     """The page of the reservation that a node ran in; empty for all else."""
     if found.reservation is None or found.usage.is_purchase:
         return ""
-    return _page_of(found.reservation)
+    return home_of_reservation(found.reservation.id)
 
 
 def _hardware(usage: Usage) -> str:

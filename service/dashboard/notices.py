@@ -32,8 +32,11 @@ class Alarms:
 def notices_of(fleet: Fleet) -> Iterator[str]:
     """What makes the picture less than the truth, in sentences."""
     yield from doubts_of(fleet)
-    unpriced = (fleet.unpriced, "READY node"), (fleet.unpriced_reserved, "running reservation")
-    for number, what in unpriced:
+    for number, what in (
+        (fleet.unpriced, "READY node"),
+        (fleet.unpriced_vms, "running VM"),
+        (fleet.unpriced_reserved, "running reservation"),
+    ):
         if number:
             yield (
                 f"{count(number, what)} {'has' if number == 1 else 'have'} no known price: what"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from urllib.parse import quote
 
 from service.application.reservations import Shown, Used
 from service.application.services import Services
 from service.dashboard.amounts import Amount, amount_of, chip_hours, places_of
 from service.dashboard.figures import Moment, count, exact, moment
+from service.dashboard.homes import home_of_node
 from service.dashboard.ledger import Entry, unused_lines_of
 from service.dashboard.prices import address_of
 from service.dashboard.reservations import ReservationRow, row_of
@@ -111,7 +111,7 @@ def reservation_of(services: Services, reservation_id: str) -> ReservationPage:
 
 
 def _user(used: Used, whole: int, places: int) -> UserRow:
-    href = f"/nodes/{quote(used.node_id, safe='')}"
+    href = home_of_node(used.node_id)
     return UserRow(
         name=used.name,
         href=href,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import quote
 
 from service.application.reservations import Shown
 from service.application.services import Services
 from service.dashboard.figures import Moment, count, duration, exact, moment, money
+from service.dashboard.homes import home_of_reservation
 from service.dashboard.rows import NOT_KNOWN
 from service.dashboard.spending import share
 from service.domain.reservation import ReservationState
@@ -92,7 +92,7 @@ def row_of(shown: Shown) -> ReservationRow:
     bar = bar_of(shown)
     return ReservationRow(
         id=one.id,
-        href=f"/reservations/{quote(one.id, safe='')}",
+        href=home_of_reservation(one.id),
         name=one.name,
         what=f"{count(one.chips, one.generation + ' chip')} in {one.zone}",
         whose=", ".join(name for name in (one.team, one.owner) if name),

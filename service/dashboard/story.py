@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from service.application.nodecost import CostLine, NodeCost, Rate
 from service.application.services import Services
 from service.dashboard.figures import Moment, count, duration, exact, moment, money
+from service.dashboard.homes import home_of_reservation
 from service.dashboard.queue import Slices, Ticket, slices_of, ticket_of
 from service.dashboard.rows import NOT_KNOWN, TIMES, NodeRow, hardware_of, row_of
 from service.dashboard.sums import Sum, sum_of
@@ -23,11 +24,12 @@ Numbered = TypeVar("Numbered")
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One fact with its name; a moment where it is one."""
+    """One fact with its name; a moment where it is one, an address where it has a page."""
 
     name: str
     text: str
     at: Moment | None = None
+    href: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,11 @@ def story_of(services: Services, node_id: str) -> Story:
         ticket=ticket_of(said),
         slices=slices_of(said),
         node=row_of(said, cost.as_of),
-        facts=(*facts_of(said), *(Fact(_beside(said), one) for one in cost.not_included)),
+        facts=(
+            *facts_of(said),
+            *_ran_in(services, cost),
+            *(Fact(_beside(said), one) for one in cost.not_included),
+        ),
         labels=tuple(sorted(said["labels"].items())),
         cost=_cost_figures(cost),
         sum=sum_of(lines, cost, int(said["chips"])),
@@ -153,6 +159,13 @@ def facts_of(said: Mapping[str, Any]) -> Iterator[Fact]:
         if said[key] is not None:
             at = moment(parse_rfc3339(said[key]))
             yield Fact(name, at.full, at)
+
+
+def _ran_in(services: Services, cost: NodeCost) -> Iterator[Fact]:
+    for one in map(services.reservations.written, cost.reservations):
+        yield Fact(
+            "Ran in", f"{one.name}, from {moment(one.start).date}", href=home_of_reservation(one.id)
+        )
 
 
 def _other_types(said: Mapping[str, Any]) -> list[str]:

@@ -288,6 +288,8 @@ def test_a_wrong_record_is_withdrawn_with_a_reason_and_charges_nothing(
     assert [entry["kind"] for entry in entries] == ["usage", "usage", "adjustment", "adjustment"]
     assert sum(parse_usd(entry["amount"]) for entry in entries) == 0
     assert listed(client) == [gone]
+    costs = client.get("/v1/costs", params={"window": "7d", "aggregate": "node"}).json()
+    assert costs["rows"] == []
 
 
 def test_it_is_withdrawn_once_and_can_be_written_down_rightly_then(client, clock, record):

@@ -185,6 +185,15 @@ def test_its_price_leads_to_the_price_list(autumn: Reservation, caller: TestClie
     assert f'id="{anchor.replace("%2F", "/")}"' in caller.get(address).text
 
 
+def test_a_node_says_in_which_reservation_it_ran(lab: Lab, caller: TestClient) -> None:
+    one, train = lab.bought(), _trains(lab)
+    lab.clock.pass_(8 * HOUR)
+    page = caller.get(f"/nodes/{train.id}")
+    assert "Ran in autumn, from 5 Nov 2026" in text_of(page)
+    assert links_of(page.text)["autumn, from 5 Nov 2026"] == f"/reservations/{one.id}"
+    assert "Ran in" not in text_of(caller.get(f"/nodes/{lab.ran(NOON).id}"))
+
+
 def test_the_first_page_says_that_reservations_burn_too(lab: Lab, browser: TestClient) -> None:
     lab.bought()
     lab.bought(name="later", start=NOON + DAY, end=NOON + 2 * DAY)

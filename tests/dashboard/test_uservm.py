@@ -69,6 +69,15 @@ def test_a_vm_whose_price_nobody_knows_is_not_free(lab: Lab, caller: TestClient)
     assert nanos_of(total[3]) == nanos_of(parts[0][3]) == 750_000_000
 
 
+def test_the_first_page_says_that_it_is_the_vm_whose_price_nobody_knows(
+    lab: Lab, caller: TestClient
+) -> None:
+    lab.ran_legacy(NOON - 600, vm=UserVm("c9-standard-8", ProvisioningModel.SPOT))
+    said = text_of(caller.get("/"))
+    assert "1 running VM has no known price: what it costs is in no figure here." in said
+    assert "READY node has no known price" not in said
+
+
 def test_seconds_at_no_known_price_are_one_part_and_no_other(lab: Lab, caller: TestClient) -> None:
     node = lab.ran(NOON - 600, zone="asia-nowhere1-a")
     parts = cells_of(caller.get(f"/nodes/{node.id}").text)[1:-1]
