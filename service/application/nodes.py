@@ -204,8 +204,8 @@ class NodeService:
             )
 
     def _write(self, wanted: Wish, meant: Understood, key: Key | None, actor: str) -> Requested:
-        now = self._clock()
         with holds.admitting(self._units, self._clock) as unit:
+            now = self._clock()  # it may have waited for its turn, and a budget's period be over
             if key is not None:
                 known = unit.idempotency_keys.find(_scope(actor), key)
                 if known is not None:

@@ -53,7 +53,8 @@ class Eyes:
             sights = tuple(
                 _or_none(self._cloud.get, place_of(node, number)) for number in numbers(node)
             )
-        operation = Records(self._cloud).last(node)
+        records = Records(self._cloud)
+        operation = records.create(node) if _is_nameless(node) else records.last(node)
         if node.spec.slices > 1:
             return Look(None, operation, queue, sights)
         return Look(sights[0], operation, queue)
@@ -69,12 +70,13 @@ class Eyes:
             not is_our_ticket(node, queue) or queue.state == node.queue_state
         ):
             queue = None
-        if not sights and not lost and queue is None:
+        found = look.operation.name if look.operation is not None and _is_nameless(node) else ""
+        if not sights and not lost and queue is None and not found:
             return node
         with self._units(lease) as unit:
             book = self._prices.book(unit)
             looked_at = unit.leases.looked_at(node.spec.project)
-            after = node
+            after = replace(node, operation=found) if found else node
             if queue is not None:
                 after, told = queue_observed(after, queue, asked, self._clock())
                 unit.events.add(*told)
@@ -115,6 +117,13 @@ class Eyes:
             if sight is None and one.cloud_uid and one.state not in _GOING:
                 lost[number] = state, records.looking(node, self._clock(), asked)(one)
         return lost
+
+
+def _is_nameless(node: Node) -> bool:
+    """Whether the node was seen to come while the answer to its create was lost, or was overtaken
+    by that: only the operation says why, should it come to nothing."""
+    seen_to_come = bool(node.cloud_uid) and node.up_since is None
+    return seen_to_come and not node.operation and not node.spec.queued
 
 
 def _brought_up(node: Node, known: Sequence[Operation], sight: CloudNode) -> bool:

@@ -65,6 +65,11 @@ class Records:
         except CloudNotFound:
             return None
 
+    def create(self, node: Node) -> Operation | None:
+        """The operation that created the node, by the record of all; None where that has none."""
+        creates = (one for one in self.of(node) if one.verb == "create")
+        return max(creates, key=lambda one: one.created_at, default=None)
+
     def _listed(self, project: str, zone: str) -> dict[str, list[Operation]]:
         try:
             return self._by_target(project, zone)

@@ -204,8 +204,8 @@ def _open(node: Node, looking: Looking) -> Usage:
         came_up = None  # it began an interval that is over
     start, start_hi, evidence = begin(looking.before, looking.now, came_up)
     earlier = looking.up_before(start)
-    if earlier is None and node.state in COMES_BACK_BY_ITSELF and looking.went_down_before(start):
-        earlier = looking.before  # what was stopped had come back, and no record says when
+    if earlier is None and node.state in _UP_WITHOUT_RECORD and looking.went_down_before(start):
+        earlier = looking.before  # what was stopped had come up, and no record says when
     if evidence is Evidence.OPERATION and earlier is not None:
         start, evidence = earlier, Evidence.OBSERVED
     return opened(node, start, start_hi, evidence)
@@ -259,6 +259,9 @@ def _recorded(node: Node, looking: Looking) -> Usage | None:
 
 COMES_BACK_BY_ITSELF = frozenset({NodeState.RESTARTING, NodeState.REPAIRING})
 """States that the cloud ends by itself, without an operation that says when."""
+
+_UP_WITHOUT_RECORD = COMES_BACK_BY_ITSELF | {NodeState.CREATING}
+"""And what is created comes up although its operation has failed, or is lost."""
 
 _COMES_BACK_BY: Mapping[str, str] = {
     NodeState.STARTING: "start",

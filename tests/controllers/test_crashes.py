@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from service.domain.errors import CloudUnavailable
+from service.cloud.ports import Operation, Order
+from service.domain.errors import CapacityUnavailable, CloudUnavailable
 from service.domain.node import NodeState
+from service.domain.placement import Outcome
 from tests.controllers.conftest import Lab
-from tests.fakes import Killed
+from tests.fakes import FakeCloud, Killed
 
 
 def kill(lab: Lab, verb: str, *, after: bool) -> None:
@@ -105,3 +107,40 @@ def test_what_was_ready_and_gone_before_its_create_was_sent_again_is_charged(lab
         first, second = unit.usage.of(node.id)
     assert first == used
     assert second.start >= used.end
+
+
+def test_a_stock_out_is_told_as_that_though_the_answer_to_the_create_was_lost(lab: Lab) -> None:
+    node = lab.ask(zone=None, zones=("us-west4-a", "us-central1-a"))
+    kill(lab, "create", after=True)
+    lab.tick()
+    assert lab.node(node).state == NodeState.CREATING
+    lab.cloud.stock_out(CapacityUnavailable("There is no more capacity in the zone"))
+    lab.tick()
+    lab.tick()
+    assert [one.outcome for one in lab.placements(node)] == [Outcome.STOCK_OUT, Outcome.OPEN]
+
+
+def test_an_answer_to_the_create_that_the_inventory_overtook_is_found_again(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The inventory sees the node, and writes it, while the daemon still waits for the answer."""
+    create = FakeCloud.create
+
+    def slow(cloud: FakeCloud, order: Order) -> Operation:
+        operation = create(cloud, order)
+        lab.inventory.tick(lab.lease)
+        return operation
+
+    monkeypatch.setattr(FakeCloud, "create", slow)
+    node = lab.ask()
+    lab.tick()
+    lab.tick()
+    found = lab.node(node)
+    assert found.operation
+    assert found.unanswered_at is None
+    listed = lab.cloud.count("operations")
+    lab.tick()
+    assert lab.cloud.count("operations") == listed, "it is looked for once"
+    lab.cloud.stock_out(CapacityUnavailable("There is no more capacity in the zone"))
+    lab.tick()
+    assert lab.placements(node)[0].outcome == Outcome.STOCK_OUT

@@ -12,12 +12,13 @@ from sqlalchemy import event
 
 from service.domain.attribution import Attribution, Reattribution
 from service.domain.budgets import OnExceeded, Period, Scope
-from service.domain.clock import DAY, HOUR
+from service.domain.clock import DAY, HOUR, rfc3339
 from service.domain.errors import BudgetExceeded
 from service.domain.idempotency import Key
 from service.domain.money import NANOS
 from service.domain.node import NodeState
 from service.store.pricebook import PriceShelf
+from service.store.unit import Units
 from tests import factories
 from tests.controllers.budgeting import HOURLY, Purse
 from tests.hands import NOON
@@ -181,6 +182,24 @@ def test_a_price_that_rises_raises_what_is_held(purse, clock, units):
     cheap = Purse(units, clock, Shelf())
     cheap.controller.tick(cheap.lease)
     assert purse.room(budget).held == 2 * HOURLY
+
+
+def test_a_wish_that_waits_for_its_turn_is_admitted_by_the_period_in_which_it_is_written(
+    purse, clock, monkeypatch
+):
+    midnight = NOON + 12 * HOUR
+    purse.budget(amount=HOURLY, period=Period.DAY)
+    clock.now = midnight - 5
+    writing = Units.__call__
+
+    def late(units, lease=None):
+        clock.now = midnight + 5
+        return writing(units, lease)
+
+    monkeypatch.setattr(Units, "__call__", late)
+    with pytest.raises(BudgetExceeded) as caught:
+        purse.ask(ttl_seconds=2 * HOUR)
+    assert caught.value.facts["resets_at"] == rfc3339(midnight + DAY)
 
 
 def test_the_same_wish_told_twice_is_held_once(purse):
