@@ -53,8 +53,9 @@ def check_not_past(instant: int, now: int, what: str, field: str) -> None:
 def changes(book: PriceBook, quotes: Iterable[Quote], now: int) -> list[Change]:
     """What has to be added to the book for it to say what the feed says; empty the second time.
 
-    A price counts from when the feed says, but not in the past: from `now` on. It is dated back
-    only where nothing was known, and never into a month that is closed.
+    A price counts from when the feed says, also where that is over by the time it is read: Google
+    charges it from then on, so what ran since is charged anew. Never in a month that is closed; and
+    from `now` on where the book has another price that began later still.
     """
     known = {price.id for price in book.prices}
     found = []
@@ -74,8 +75,10 @@ def _start(book: PriceBook, quote: Quote, now: int) -> int:
     since = max(quote.effective_at, open_since(now))
     if since >= now:
         return since
+    before = book.listed(quote.sku, since)
     cuts = book.cuts(quote.sku, since, now + 1)
-    return since if all(cut.price is None for cut in cuts) else now
+    later = (book.listed(quote.sku, cut.start) for cut in cuts)
+    return since if all(one == before for one in later) else now
 
 
 def _stands(before: Price, quote: Quote) -> bool:

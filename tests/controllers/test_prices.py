@@ -85,8 +85,8 @@ def test_a_spot_price_that_changes_cuts_the_interval_that_runs(
     node = lab.up(provisioning_model=ProvisioningModel.SPOT)
     ready = node.ready_at or 0
     lab.tick(2 * HOUR + 123)
-    changed = lab.clock()
-    feed.found = [spot(750_000_000, changed - 60)]
+    changed = lab.clock() - 60
+    feed.found = [spot(750_000_000, changed)]
     prices.tick(lab.lease)
     lab.tick(3 * HOUR + 77)
     lab.nodes.delete(node.id)
@@ -104,19 +104,24 @@ def test_a_spot_price_that_changes_cuts_the_interval_that_runs(
     assert len(seconds) == 2
 
 
-def test_a_change_that_is_read_late_leaves_what_was_posted_as_it_was(
+def test_a_change_that_is_read_late_is_charged_since_google_charges_it(
     lab: Lab, feed: FakeFeed, prices: PricesController
 ) -> None:
     node = lab.up(provisioning_model=ProvisioningModel.SPOT)
+    ready = node.ready_at or 0
     lab.tick(5 * HOUR)
     before = lab.nodes.ledger(node.id, 0, 1_000)
-    feed.found = [spot(750_000_000, NOON)]
+    changed = NOON + 2 * HOUR + 7
+    feed.found = [spot(750_000_000, changed)]
     prices.tick(lab.lease)
     lab.metering.tick(lab.lease)
-    assert lab.nodes.ledger(node.id, 0, 1_000) == before
+    after = lab.nodes.ledger(node.id, 0, 1_000)
+    assert after[: len(before)] == before, "corrected by new lines"
+    exact = 8 * (WAS * (changed - ready) + 750_000_000 * (lab.clock() - changed))
+    assert lab.cost(node) == half_even(exact, HOUR)
     (new,) = entered(lab)
-    assert new.effective_from == lab.clock()
-    assert "2026-11-05T12:00:00Z" in new.source
+    assert new.effective_from == changed
+    assert "2026-11-05T14:00:07Z" in new.source
 
 
 def test_what_ran_at_no_known_price_is_charged_from_its_first_second_once_one_is_listed(

@@ -39,9 +39,11 @@ def test_what_the_book_already_says_is_not_added():
     assert added(factories.book(), quote(1_200_000_000)) == []
 
 
-def test_a_price_that_is_in_force_already_counts_from_now_and_says_since_when_it_is_listed():
+def test_a_price_that_is_in_force_already_counts_since_then_as_far_as_months_are_open():
     (price,) = added(factories.book(), quote())
-    assert (price.nanos, price.effective_from, price.recorded_at) == (1_500_000_000, NOON, NOON)
+    assert (price.nanos, price.effective_from, price.recorded_at) == (1_500_000_000, NOVEMBER, NOON)
+    (recent,) = added(factories.book(), quote(effective_at=NOON - HOUR))
+    assert recent.effective_from == NOON - HOUR
     assert "2026-10-06T12:00:00Z" in price.source
     assert "S-1" in price.source
     assert price.confidence == "catalog"
@@ -67,7 +69,7 @@ def test_where_nothing_was_known_it_is_dated_back_as_far_as_months_are_open():
     assert recent.effective_from == NOON - HOUR
 
 
-def test_where_anything_was_known_since_then_it_is_not_dated_back():
+def test_where_the_book_has_a_price_that_began_later_it_is_not_dated_back():
     late = factories.price(effective_from=NOON - HOUR)
     (price,) = added(factories.book(late), quote(effective_at=NOON - 2 * HOUR))
     assert price.effective_from == NOON
@@ -79,7 +81,7 @@ def test_a_price_entered_by_hand_goes_on_until_the_list_has_a_later_one():
     assert added(book, quote(effective_at=NOON - 2 * DAY)) == []
     assert added(book, quote(effective_at=NOON - DAY)) == []
     (price,) = added(book, quote(effective_at=NOON - DAY + 1))
-    assert price.effective_from == NOON
+    assert price.effective_from == NOON - DAY + 1
 
 
 def test_the_list_is_held_against_the_list_price_and_not_against_what_is_paid():
@@ -125,17 +127,20 @@ QUOTES = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(QUOTES, st.lists(st.integers(-1_500, 0), max_size=3, unique=True), st.integers(0, 40))
-def test_the_feed_never_changes_what_was_known_of_the_past_nor_of_a_closed_month(
-    quotes, ages, later
-):
+def test_the_feed_changes_nothing_before_its_price_began_nor_in_a_closed_month(quotes, ages, later):
     known = [factories.price(at + 2_000, NOON + at * HOUR, id=f"p/{at}") for at in ages]
     before, now = PriceBook(known), NOON + later * DAY
     after = grown(before, *quotes, now=now)
     for one in quotes:
+        since, anew = max(one.effective_at, open_since(now)), set()
         for instant in range(NOON - 2_000 * HOUR, now, 37 * HOUR):
-            said = before.at(one.sku, instant)
-            if said is not None or instant < open_since(now):
-                assert after.at(one.sku, instant) == said
+            said = after.at(one.sku, instant)
+            if instant < since:
+                assert said == before.at(one.sku, instant)
+            else:
+                anew.add(None if said is None else said.nanos)
+        known_since = {before.at(one.sku, at) for at in range(since, now + 1, HOUR)}
+        assert anew <= {one.nanos} or len(known_since) > 1
         assert after.at(one.sku, max(now, one.effective_at)).nanos == one.nanos
     assert added(after, *quotes, now=now) == []
 
