@@ -114,7 +114,8 @@ def budgets(base: Foundation) -> BudgetService:
     def expected(budget: Budget, window: Window, _now: int) -> int:
         return forecaster.within(budget.scope.only, window, budget.tz).total.mid
 
-    return BudgetService(*shared, costs, expected)
+    private = base.settings.webhook_allow_private
+    return BudgetService(*shared, costs, expected, private_webhooks=private)
 
 
 def messengers(settings: Settings) -> dict[Channel, Messenger]:

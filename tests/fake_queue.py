@@ -50,9 +50,11 @@ class FakeQueue:
             if node.queued_resource == self.ticket:
                 self.nodes[path] = replace(node, state=NodeState.READY)
 
-    def suspend(self, *, leftovers: bool = False) -> None:
-        """The hardware is taken back; its nodes stay PREEMPTED, or are gone."""
+    def suspend(self, *, leftovers: bool = False, initiator: str = "SERVICE") -> None:
+        """The hardware is taken back, or somebody else (a USER) deletes the nodes; they stay
+        PREEMPTED, or are gone."""
         self._show(QueueState.SUSPENDED)
+        self.queues[self.ticket] = replace(self.queues[self.ticket], initiator=initiator)
         for path, node in list(self.nodes.items()):
             if node.queued_resource == self.ticket:
                 if leftovers:

@@ -81,8 +81,15 @@ class FakeCloud(FakeQueue):
         self._set(path, state=state)
 
     def lose(self, path: str | None = None) -> None:
-        """Someone deletes the node elsewhere; it is gone at once."""
+        """The node is gone at once, and the cloud has no record of why."""
         del self.nodes[path or self.only]
+
+    def delete_elsewhere(self, path: str | None = None) -> None:
+        """Someone deletes the node in the console; it is gone at once."""
+        path = path or self.only
+        self._begin("delete", path)
+        self._finish(path, ("delete",))
+        del self.nodes[path]
 
     def stock_out(self, error: CloudError) -> None:
         """The create that is under way fails late, inside its operation, and leaves nothing."""

@@ -12,7 +12,7 @@ from service.api.budgetviews import BudgetDetail, BudgetPage, BudgetView
 from service.api.deps import BudgetsDep, VersionDep
 from service.api.idempotency import HIT, IdempotencyKey, key_of, mark
 from service.api.problems import may_answer
-from service.api.schemas import Body, Line, Name, PageQuery
+from service.api.schemas import Body, Line, Name, PageQuery, Secret
 from service.domain.budgets import (
     Budget,
     Measure,
@@ -116,7 +116,7 @@ class _Changes(Body):
         description="An address that messages are sent to.",
         examples=["https://hooks.example.com/budgets"],
     )
-    webhook_secret: Annotated[str, Field(min_length=16, max_length=200)] | None = Field(
+    webhook_secret: Secret | None = Field(
         default=None,
         description="Signs what the webhook gets. Never shown again.",
         examples=["a long random text"],

@@ -103,7 +103,7 @@ class CostView(View):
     )
     currency: str = Field(examples=["USD"])
     as_of: Time
-    estimated: bool = Field(description="Whether some of it still runs, or is not yet posted.")
+    estimated: bool = Field(description="Whether something that ran in the window still runs.")
 
 
 _ANSWERS: dict[int | str, dict[str, Any]] = {

@@ -102,7 +102,7 @@ async def _version(
         str | None,
         Header(
             max_length=80,
-            description="The ETag of the node as you saw it; 412 when it has changed since.",
+            description="The ETag of it as you saw it; 412 when it has changed since.",
             examples=['"3"'],
         ),
     ] = None,
@@ -112,9 +112,11 @@ async def _version(
         return None
     tag = _TAG.fullmatch(if_match.strip())
     if tag is None:
-        raise Rejected('If-Match is the ETag of one node, such as "3", or *', field="If-Match")
+        raise Rejected(
+            'If-Match is an ETag as it was answered, such as "3", or *', field="If-Match"
+        )
     if not (tag[1].isascii() and tag[1].isdigit()):
-        raise StaleVersion(f"no node ever had the ETag {tag[1]!r}")
+        raise StaleVersion(f"nothing here ever had the ETag {tag[1]!r}")
     return int(tag[1])
 
 

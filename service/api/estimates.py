@@ -9,7 +9,7 @@ from service.api.deps import EstimatesDep
 from service.api.noderequest import HardwareRequest
 from service.api.prices import PriceView
 from service.api.problems import may_answer
-from service.api.schemas import Line, Name, Seconds, Time, Usd, View
+from service.api.schemas import Line, Name, Seconds, Text, Time, Usd, View
 from service.application.estimates import Caller, Estimate, Share
 from service.domain.clock import HOUR, rfc3339
 from service.domain.errors import Rejected
@@ -37,7 +37,7 @@ class EstimateRequest(HardwareRequest):
     project: Name = Field(default="", description="Whose budgets are looked at.", examples=[""])
     team: Line = Field(default="", description="The same.", examples=["vision"])
     owner: Line = Field(default="", description="The same.", examples=["ada"])
-    labels: dict[str, str] | None = Field(
+    labels: dict[Text, Text] | None = Field(
         default=None, description="The same.", examples=[{"run": "17"}]
     )
 
@@ -63,8 +63,11 @@ class OfferView(View):
     zone: str = Field(examples=["us-west4-a"])
     region: str = Field(examples=["us-west4"])
     provisioning_model: ProvisioningModel
-    hourly_cost: Usd | None
-    cost: Usd | None = Field(description="For the whole duration.")
+    hourly_cost: Usd | None = Field(description="At the present price.")
+    cost: Usd | None = Field(
+        description="For the whole duration, with every price and discount that is known to begin"
+        " or end in it; what is reserved ends with its reservation."
+    )
     price: PriceView | None
 
     @classmethod

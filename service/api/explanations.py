@@ -61,6 +61,13 @@ class WhoseView(View):
         )
 
 
+class StretchView(View):
+    """One stretch of seconds that a line charges."""
+
+    start: Time
+    end: Time = Field(description="The first second after it.")
+
+
 class ExplanationView(View):
     """A line of the ledger and everything that it follows from."""
 
@@ -68,6 +75,9 @@ class ExplanationView(View):
     explanation: tuple[str, ...] = Field(
         description="In words: the sum, the price and its source, what is not plain in them, how"
         " both ends of the interval are known, and who is charged."
+    )
+    stretches: tuple[StretchView, ...] = Field(
+        description="Where it charges several within its hour, with something else in between."
     )
     price: PriceView | None = Field(description="That of the price list, and its discount.")
     charged_to: WhoseView
@@ -84,6 +94,10 @@ class ExplanationView(View):
         return cls(
             entry=EntryView.of(found.line),
             explanation=found.sentences,
+            stretches=tuple(
+                StretchView(start=rfc3339(one.start), end=rfc3339(one.end))
+                for one in found.stretches
+            ),
             price=None if found.price is None else PriceView.of(found.price),
             charged_to=WhoseView.of(found.whose),
             accelerator_type=found.usage.accelerator_type,

@@ -9,6 +9,7 @@ from functools import lru_cache
 from urllib.parse import urlsplit
 
 import structlog
+from anyio import fail_after
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -22,12 +23,19 @@ from service.api.problems import (
     too_large,
 )
 
-LOOPBACK = frozenset({b"localhost", b"127.0.0.1", b"[::1]", b"testserver"})
+LOOPBACK = frozenset({b"localhost", b"127.0.0.1", b"[::1]"})
 """The names under which the service answers while it asks for no token."""
 
 MISDIRECTED = Kind(421, "misdirected-request", "Not the name of this service")
 CROSS_SITE = Kind(403, "cross-site-request", "Sent by a page of another site")
 UNREADABLE = Kind(400, "unreadable-address", "The address cannot be read")
+
+STALLED_SECONDS = 30.0
+"""How long nothing of a body may come: what it is held for, such as one of the few places for
+bills, is another's after that."""
+
+UNREAD_SECONDS = 120.0
+"""How long a reader may take for a piece of a long answer: an export's has up to a megabyte."""
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,100}")
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -45,20 +53,31 @@ _API_HEADERS = [*_HEADERS, (b"cache-control", b"no-store")]
 log = structlog.get_logger(__name__)
 
 
+class _Unread(Exception):
+    """The caller takes no more of a long answer."""
+
+
 class Guard:
     """Outside of everything that answers, so that refusals and failures carry the headers too.
 
     `loopback_only`: without a token the service is safe only because nobody else reaches it. A page
     of another site can still have its own name resolve to this machine (DNS rebinding); the Host
     header tells. `roomy` are the paths that read their body as it comes, with what they take.
+    `patience` is for how many seconds a body may stall, and an answer be left unread.
     """
 
     def __init__(
-        self, app: ASGIApp, *, loopback_only: bool, roomy: Mapping[str, int] | None = None
+        self,
+        app: ASGIApp,
+        *,
+        loopback_only: bool,
+        roomy: Mapping[str, int] | None = None,
+        patience: tuple[float, float] = (STALLED_SECONDS, UNREAD_SECONDS),
     ) -> None:
         self._app = app
         self._loopback_only = loopback_only
         self._roomy = roomy or {}
+        self._stalled_seconds, self._unread_seconds = patience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or have the application answer."""
@@ -72,21 +91,22 @@ class Guard:
             *(_API_HEADERS if scope["path"].startswith("/v1") else _HEADERS),
             (b"x-request-id", request_id),
         ]
-        started = False
+        started, hand = False, _handing(send, self._unread_seconds)
 
         async def answer(message: Message) -> None:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
                 message["headers"] = [*message["headers"], *more]
-            await send(message)
+            await hand(message)
 
         scope[BODY_LIMIT] = self._roomy.get(scope["path"], MAX_BODY_BYTES)
         app = self._refusal(scope, headers) or self._app
-        if b"transfer-encoding" in headers:
-            receive = _limited(receive, scope[BODY_LIMIT])
+        receive = _limited(receive, scope[BODY_LIMIT], self._stalled_seconds)
         try:
             await app(scope, receive, answer)
+        except _Unread:
+            log.warning("answer left unread", method=scope["method"], path=scope["path"][:200])
         except Exception:
             log.exception("request failed", method=scope["method"], path=scope["path"][:200])
             if started:
@@ -112,7 +132,7 @@ class Guard:
                 "a page of another site may change nothing here: Origin and Host have to agree",
             )
         length = headers.get(b"content-length", b"0")
-        if length.isdigit() and int(length[:20]) > scope[BODY_LIMIT]:
+        if length.isdigit() and int(length.lstrip(b"0")[:20] or b"0") > scope[BODY_LIMIT]:
             return too_large(scope)
         return None
 
@@ -143,16 +163,43 @@ def _is_cross_site(headers: dict[bytes, bytes], host: bytes) -> bool:
         return True
 
 
-def _limited(receive: Receive, limit: int) -> Receive:
-    """Counts a body whose length was not told beforehand, and stops it at the limit."""
-    total = 0
+def _limited(receive: Receive, limit: int, seconds: float) -> Receive:
+    """Counts a body as it comes, whatever its length was said to be: it is stopped at the limit,
+    and when nothing of it came for so many seconds."""
+    total, more = 0, True
 
     async def counted() -> Message:
-        nonlocal total
-        message = await receive()
+        nonlocal total, more
+        if not more:  # what comes now is the caller's going, however long that takes
+            return await receive()
+        try:
+            with fail_after(seconds):
+                message = await receive()
+        except TimeoutError:
+            raise HTTPException(408, headers={"Connection": "close"}) from None
+        more = message.get("more_body", False)
         total += len(message.get("body", b""))
         if total > limit:
             raise HTTPException(413)
         return message
 
     return counted
+
+
+def _handing(send: Send, seconds: float) -> Send:
+    """Sends an answer; one in pieces only for as long as they are taken."""
+    streams = False
+
+    async def hand(message: Message) -> None:
+        nonlocal streams
+        streams = streams or message.get("more_body", False)
+        if not streams:
+            await send(message)
+            return
+        try:
+            with fail_after(seconds):
+                await send(message)
+        except TimeoutError:
+            raise _Unread from None
+
+    return hand

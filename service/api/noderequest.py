@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from service.api.runtimes import FrameworkRequest
-from service.api.schemas import YEAR_SECONDS, Body, Flag, Instant, Line, Name, Seconds
+from service.api.schemas import YEAR_SECONDS, Body, Flag, Instant, Line, Name, Seconds, Text
 from service.domain.attribution import Reattribution
 from service.domain.clock import instant
 from service.domain.node import Architecture, IdlePolicy, ProvisioningModel, UserVm
@@ -88,7 +88,7 @@ class NodeRequest(HardwareRequest):
     )
     owner: Line | None = Field(default=None, examples=["ada"])
     team: Line | None = Field(default=None, examples=["vision"])
-    labels: dict[str, str] | None = Field(default=None, examples=[{"run": "17"}])
+    labels: dict[Text, Text] | None = Field(default=None, examples=[{"run": "17"}])
     runtime_version: Name | None = Field(
         default=None, description="Or say the framework.", examples=[None]
     )
@@ -138,10 +138,10 @@ class NodeRequest(HardwareRequest):
     data_disks: Annotated[tuple[Line, ...], Field(max_length=100)] | None = Field(
         default=None, examples=[None]
     )
-    metadata: dict[str, str] | None = Field(
+    metadata: dict[Text, Text] | None = Field(
         default=None, description="At most 256 KiB a value; no place for secrets.", examples=[None]
     )
-    startup_script: str | None = Field(
+    startup_script: Text | None = Field(
         default=None, description="Run by each worker as root at every start.", examples=[None]
     )
     ttl_seconds: Seconds | None = Field(
@@ -186,7 +186,7 @@ class ReattributionRequest(Body):
 
     owner: Line | None = Field(default=None, examples=["grace"])
     team: Line | None = Field(default=None, examples=["nlp"])
-    labels: dict[str, str | None] = Field(
+    labels: dict[Text, Text | None] = Field(
         default_factory=dict,
         description="Merged into the labels that are there; null takes one away.",
         examples=[{"run": "18", "draft": None}],

@@ -198,6 +198,10 @@ class NodeCostView(View):
     not_included: tuple[str, ...] = Field(
         description="What it costs elsewhere, and is in no figure here.", examples=[[]]
     )
+    free: tuple[str, ...] = Field(
+        description="By which rules some of its time cost nothing.",
+        examples=[["preempted in its first minute"]],
+    )
     lines: tuple[CostLineView, ...] = Field(
         description="What the figures are the sums of: the TPU, and your VM where it was said."
     )
@@ -214,6 +218,7 @@ class NodeCostView(View):
             estimated=cost.estimated,
             unpriced_seconds=cost.unpriced_seconds,
             not_included=cost.not_included,
+            free=cost.free,
             lines=tuple(map(CostLineView.of, cost.lines)),
             as_of=rfc3339(cost.as_of),
         )

@@ -73,6 +73,13 @@ class OrphanView(View):
     )
     labels: dict[str, str]
     owner_hints: dict[str, str] = Field(description="The labels that may say whose it is.")
+    queued_resource: str = Field(
+        description=(
+            "The queued resource that the node belongs to, by its full name, else empty. It stays"
+            " when the node is deleted, and holds quota until it is deleted as well."
+        ),
+        examples=[""],
+    )
     created_at: Time | None
     first_seen: Time
     last_seen: Time
@@ -106,6 +113,7 @@ class OrphanView(View):
             provisioning_model=shown.provisioning_model,
             labels=dict(shown.labels),
             owner_hints=owner_hints(shown.labels),
+            queued_resource=shown.ticket,
             created_at=_moment(shown.created_at),
             first_seen=rfc3339(orphan.first_seen),
             last_seen=rfc3339(seen.last_seen),
@@ -152,7 +160,8 @@ def delete_orphan(
 ) -> OrphanView:
     """Ask for its end; the daemon looks at it once more, deletes it, and goes on until it is gone.
 
-    What is not ours is deleted only when its full name is repeated.
+    What is not ours is deleted only when its full name is repeated. The queued resource that a node
+    belongs to is not deleted with it: ask for its end too, and it goes once its nodes have.
     """
     confirm = "" if body is None else body.confirm
     return OrphanView.of(orphans.delete(orphan_id, confirm=confirm))
@@ -168,7 +177,7 @@ def adopt_orphan(
     orphan_id: OrphanId, orphans: OrphansDep, nodes: NodesDep, body: AdoptRequest | None = None
 ) -> Response:
     """Make a record for a node that is READY: it is managed like any other from now on, and charged
-    from this second, not from its first."""
+    from this second, not from its first. The node of a queued resource cannot be adopted."""
     wanted = Adopter() if body is None else Adopter(**body.model_dump())
     node = orphans.adopt(orphan_id, wanted)
     location = {"Location": f"/v1/nodes/{node.id}"}

@@ -65,7 +65,10 @@ class PriceRequest(Body):
         " calendar costs.",
         examples=["on_demand"],
     )
-    region: Annotated[Name, Field(min_length=1)] = Field(examples=["us-west4"])
+    region: Annotated[Name, Field(min_length=1)] = Field(
+        description="A region of Google's, or whatever the price book knows.",
+        examples=["us-west4"],
+    )
     unit: Unit = Field(
         default="chip_hour",
         description="device_hour: one-host types of v2 and v3 alone. vm_hour: a machine type, such"

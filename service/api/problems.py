@@ -100,6 +100,7 @@ _BY_STATUS = {
     400: MALFORMED,
     404: Kind(404, "not-found", "Not found"),
     405: Kind(405, "method-not-allowed", "Method not allowed"),
+    408: Kind(408, "body-stalled", "The body did not come"),
     413: TOO_LARGE,
 }
 
@@ -107,6 +108,7 @@ _TITLES = {
     400: "The body or the address cannot be read",
     403: "A budget has no room for it",
     404: "There is no such thing",
+    408: "Nothing of the body came for half a minute",
     409: "The wish contradicts what is there",
     412: "Changed since you looked",
     413: "The body is too large",
@@ -144,8 +146,10 @@ def problem(
 
 
 def may_answer(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The error responses of a route, for its documentation."""
-    return {status: {"model": Problem, "description": _TITLES[status]} for status in statuses}
+    """The error responses of a route, for its documentation. A body that may be too large may also
+    never come."""
+    told = {*statuses, 408} if 413 in statuses else set(statuses)
+    return {one: {"model": Problem, "description": _TITLES[one]} for one in sorted(told)}
 
 
 def too_large(scope: Scope) -> Response:
@@ -192,6 +196,8 @@ async def _http_error(request: Request, error: Exception) -> Response:
         case 405:
             headers["Allow"] = ", ".join(_allowed(request))
             detail = f"{request.method[:20]} is not possible here; {headers['Allow']} would be"
+        case 408:
+            detail = "nothing of the body came for too long; send it again"
         case 413:
             return too_large(scope)
         case _:
@@ -200,12 +206,16 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 def _allowed(request: Request) -> list[str]:
-    """Every method of every route at this path, not only of the first."""
-    methods: set[str] = set()
-    for route in iter_route_contexts(request.app.routes):
-        if route.methods and route.path_regex.match(request.scope["path"]):
-            methods |= route.methods
-    return sorted(methods)
+    """Every method of every route at this path, not only of the first; of `/nodes/x:stop` those of
+    the verb alone, though it reads like a node of that name."""
+    routes = iter_route_contexts(request.app.routes)
+    there = [
+        (route.path or "", route.methods)
+        for route in routes
+        if route.methods and route.path_regex.match(request.scope["path"])
+    ]
+    verbs = [methods for path, methods in there if "}:" in path]
+    return sorted(set().union(*(verbs or (methods for _, methods in there))))
 
 
 async def _invalid(request: Request, error: Exception) -> Response:

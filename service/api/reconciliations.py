@@ -78,7 +78,7 @@ class LinesQuery(NumberedQuery):
     status_code=201,
     operation_id="reconcile_bill",
     openapi_extra=_BODY,
-    responses={**_MADE, **may_answer(413, 422, 429)},
+    responses={**_MADE, **may_answer(400, 409, 413, 422, 429)},
 )
 async def reconcile_bill(
     request: Request,

@@ -88,9 +88,21 @@ class NumberedQuery(BaseModel):
 
 
 def one_line(text: str) -> str:
-    """The text, unless it holds what would break a line of a log or of a table."""
+    """The text, unless it holds what would break a line of a log or of a table, or nothing that
+    can be seen."""
     if not text.isprintable():
         raise ValueError("control characters, NUL and line breaks are not allowed")
+    if text.isspace():
+        raise ValueError("blanks alone are not allowed")
+    return text
+
+
+def _unicode(text: str) -> str:
+    """The text, unless it holds half a character, as JSON can write: nothing could keep it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("should be valid Unicode") from None
     return text
 
 
@@ -102,6 +114,8 @@ def _is_instant(text: str) -> str:
 Line = Annotated[str, Field(max_length=200), AfterValidator(one_line)]
 Name = Annotated[str, Field(max_length=80), AfterValidator(one_line)]
 Instant = Annotated[str, Field(max_length=40), AfterValidator(_is_instant)]
+Text = Annotated[str, AfterValidator(_unicode)]
+Secret = Annotated[str, Field(min_length=16, max_length=200), AfterValidator(one_line)]
 Flag = Annotated[bool, Field(strict=True)]
 Seconds = Annotated[int, Field(strict=True, gt=0, le=YEAR_SECONDS)]
 Usd = Annotated[str, Field(description="Dollars, with nine places.", examples=["12.015600000"])]

@@ -42,8 +42,8 @@ class CostReport:
     the same seconds would have cost on demand at list price. All in nano-dollars.
 
     `uncertainty` is the part of `total` that was charged for seconds which may not have been used;
-    `estimated` says that some of it is still running; `unpriced_seconds` were used at a price that
-    nobody knows, and are in no figure.
+    `estimated` says that something that ran in the window runs still; `unpriced_seconds` were used
+    at a price that nobody knows, and are in no figure.
     """
 
     window: Window
@@ -80,8 +80,14 @@ class CostService:
 
     def report(self, question: Question) -> CostReport:
         """The costs that are asked for. Raises Rejected where the question makes no sense."""
+        now = self._clock()
+        with self._units.reading() as unit:
+            return self.report_in(unit, question, now)
+
+    def report_in(self, unit: Unit, question: Question, now: int) -> CostReport:
+        """The same as of an instant, for whoever reads something else beside it."""
         check_dimensions((*question.aggregate, *question.only))
-        now, zone = self._clock(), zone_of(question.tz)
+        zone = zone_of(question.tz)
         asked = parse_window(question.window, zone, now)
         window = Window(asked.start, max(asked.start, min(asked.end, now)))
         tally = Tally(question.aggregate, question.only, list(buckets(window, question.step, zone)))
@@ -90,13 +96,12 @@ class CostService:
             and is_whole_utc_days(window, zone)
             and (asked.end >= now or is_whole_utc_days(Window(asked.end, asked.end), zone))
         )
-        with self._units.reading() as unit:
-            if by_rollup:
-                tally.add_posted(unit)
-                self._add_the_rest(unit, tally, window, now)
-            else:
-                intervals = unit.usage.overlapping(window.start, window.end)
-                self._add(unit, tally, intervals, window, now)
+        if by_rollup:
+            tally.add_posted(unit)
+            self._add_the_rest(unit, tally, window, now)
+        else:
+            intervals = unit.usage.overlapping(window.start, window.end)
+            self._add(unit, tally, intervals, window, now)
         return self._told(question, tally, window, now)
 
     def names(self, node_ids: Iterable[str]) -> Mapping[str, str]:
@@ -114,6 +119,7 @@ class CostService:
         """What no rollup knows: the open tails, what has no price, and what is uncertain."""
         book, whose = self._prices.book(unit), unit.attributions.running()
         for meter in meters(running(unit, now), book, now, whose):
+            tally.add_open(meter)
             if meter.end > meter.usage.posted_until:
                 tally.add_usage(meter, since=meter.usage.posted_until)
         doubtful = {usage.id: usage for usage in unit.usage.doubtful(window.start, window.end)}
@@ -126,6 +132,7 @@ class CostService:
     ) -> None:
         book, whose = self._prices.book(unit), unit.attributions.used_in(window.start, window.end)
         for meter in meters(intervals, book, now, whose):
+            tally.add_open(meter)
             tally.add_usage(meter, since=meter.usage.start)
             tally.add_doubts(meter, posted_only=False)
 

@@ -188,14 +188,16 @@ def _cheapest(
     accelerator: AcceleratorType,
     seconds: int,
 ) -> list[Offer]:
-    """For each model its cheapest offer of a type, where it is sold that way for so long."""
+    """For each model its cheapest offer of a type, where it is sold that way for so long, or is
+    reserved."""
     models = _PLANNED if terms.model is None else (terms.model,)
     within = catalog.load().zones_in(terms.regions) if terms.regions else None
     found: list[Offer] = []
     for model in models:
         zones = _sold_in(accelerator, model, seconds)
         places = [(zone, str(model)) for zone in zones if within is None or zone in within]
-        found += offers(accelerator, places, book, now, seconds, project)[:1]
+        cheapest = offers(accelerator, places, book, now, seconds, project)[:1]
+        found += [one for one in cheapest if one.seconds == seconds]
     return found
 
 

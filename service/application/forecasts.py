@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from itertools import accumulate
 from zoneinfo import ZoneInfo
 
-from service.application.costs import CostReport, CostService, Question, running
+from service.application.costs import CostService, Question, running
+from service.application.tally import CostRow
 from service.domain.attribution import Attribution
 from service.domain.budgets import Period, calendar
 from service.domain.clock import DAY, HOUR, Clock, floor_to, rfc3339
 from service.domain.dimension import value_of
 from service.domain.forecast import (
     DAYS,
+    ENOUGH,
     Ahead,
     Basis,
     Forecast,
@@ -157,25 +159,42 @@ class ForecastService:
         return found
 
     def _history(self, only: Only, zone: ZoneInfo, now: int) -> History:
-        """What was spent by day and node; asked once an hour, as it is the largest question."""
-        key = zone.key, now // HOUR, tuple(sorted((name, *some) for name, some in only.items()))
+        """What was spent by day and node; the full days are asked for once an hour, as that is the
+        largest question, and today only where there are too few of them."""
+        today = midnight(_date(now, zone), zone)
+        said = tuple(sorted((name, *some) for name, some in only.items()))
+        key = zone.key, today, now // HOUR, said
         history = self._histories.get(key)
         if history is None:
-            history = self._read_history(only, zone, now)
+            history = self._read_history(only, zone, today)
             if len(self._histories) >= _KEPT:
                 self._histories.clear()  # other threads may be asking: nothing is looked up twice
             self._histories[key] = history
-        return history
+        if history.days >= ENOUGH or now <= today:
+            return history
+        rows = self._launched(Window(today, now), Granularity.ALL, zone, only)
+        return replace(history, today=sum(row.cost for row in rows))
 
-    def _read_history(self, only: Only, zone: ZoneInfo, now: int) -> History:
-        today = datetime.fromtimestamp(now, zone).date()
-        whole = Window(midnight(today - timedelta(days=DAYS + 1), zone), midnight(today, zone))
-        starts = [part.start for part in buckets(whole, Granularity.DAY, zone)]
-        asked = f"{rfc3339(whole.start)},{rfc3339(now + 1)}"
-        question = Question(asked, ("node",), Granularity.DAY, zone.key, only)
+    def _read_history(self, only: Only, zone: ZoneInfo, today: int) -> History:
+        first = midnight(_date(today, zone) - timedelta(days=DAYS + 1), zone)
+        starts = [part.start for part in buckets(Window(first, today), Granularity.DAY, zone)]
+        number = {start: place for place, start in enumerate(starts)}
+        rows = self._launched(Window(first, today), Granularity.DAY, zone, only)
+        return History(
+            starts=(*starts, today),
+            weekdays=tuple(_date(start, zone).weekday() for start in starts),
+            costs=tuple((number[row.bucket.start], row.group[0], row.cost) for row in rows),
+        )
+
+    def _launched(
+        self, window: Window, step: Granularity, zone: ZoneInfo, only: Only
+    ) -> list[CostRow]:
+        """What was spent by node, without what was bought, which nobody launches."""
+        asked = f"{rfc3339(window.start)},{rfc3339(window.end)}"
         with self._units.reading() as unit:
-            bought = {one.id for one in unit.reservations.all()}  # which nobody launches
-        return _told(self._costs.report(question), (*starts, whole.end), zone, bought)
+            bought = {one.id for one in unit.reservations.all()}
+        report = self._costs.report(Question(asked, ("node",), step, zone.key, only))
+        return [row for row in report.rows if row.group[0] not in bought]
 
 
 def month_of(instant: int) -> Window:
@@ -186,22 +205,6 @@ def month_of(instant: int) -> Window:
 def month_before(window: Window) -> Window:
     """The month that ends where another begins."""
     return month_of(window.start - 1)
-
-
-def _told(report: CostReport, starts: tuple[int, ...], zone: ZoneInfo, bought: Set[str]) -> History:
-    number = {start: place for place, start in enumerate(starts)}
-    today = len(starts) - 1
-    rows = [
-        (number[row.bucket.start], row.group[0], row.cost)
-        for row in report.rows
-        if row.group[0] not in bought
-    ]
-    return History(
-        starts=starts,
-        weekdays=tuple(_date(start, zone).weekday() for start in starts[:-1]),
-        costs=tuple(row for row in rows if row[0] < today),
-        today=sum(nanos for day, _, nanos in rows if day == today),
-    )
 
 
 def _ahead(now: int, end: int, zone: ZoneInfo) -> tuple[Ahead, ...]:

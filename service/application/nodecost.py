@@ -49,7 +49,8 @@ class NodeCost:
     `unpriced_seconds` were used at a price nobody knows, and are in no figure; `not_included` says
     what else the node costs its owner, elsewhere. `lines` are what the figures are the sums of,
     `rates` what its lines cost once it is READY; none once it has ended. `reservations` are the
-    ids of those that it ran in, in the order in which it did."""
+    ids of those that it ran in, in the order in which it did; `free` says by which rules some of
+    it cost nothing."""
 
     cost: int
     list_cost: int | None
@@ -62,6 +63,7 @@ class NodeCost:
     lines: tuple[CostLine, ...] = ()
     rates: tuple[Rate, ...] = ()
     reservations: tuple[str, ...] = ()
+    free: tuple[str, ...] = ()
 
 
 def cost_of(node: Node, intervals: Sequence[Usage], book: PriceBook, now: int) -> NodeCost:
@@ -81,6 +83,7 @@ def cost_of(node: Node, intervals: Sequence[Usage], book: PriceBook, now: int) -
         lines=lines,
         rates=() if node.ended else tuple(_rates(node, book, now)),
         reservations=tuple(dict.fromkeys(_reservations(found))),
+        free=tuple(dict.fromkeys(usage.free for usage in intervals if usage.free)),
     )
 
 

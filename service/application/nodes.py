@@ -22,6 +22,7 @@ from service.domain.pricing import PriceBook
 from service.domain.purchase import pool_of
 from service.domain.reimaging import Software
 from service.domain.request import first_events, requested
+from service.domain.stopping import obstacles
 from service.domain.wish import Understood, Wish
 from service.store.ledger import Line
 from service.store.listing import ANY, Filter, Page
@@ -81,6 +82,11 @@ class NodeService:
                 return self._write(wanted, meant, key, actor)
             except StaleVersion:
                 continue
+            except Conflict:  # perhaps with the very same wish, which was written meanwhile
+                known = None if key is None else self._known(actor, key)
+                if known is None:
+                    raise
+                return known
         raise Conflict("the same name or key was written again and again; try once more")
 
     def is_quick(self, only: Filter, page_size: int, _page_token: str = "") -> bool:
@@ -294,7 +300,7 @@ def _check(node: Node, asked: Asked) -> None:
         raise Conflict(f"node {node.id} is {node.state}: it was deleted, and that is not undone")
     if asked is Asked.STOPPED and not node.spec.stoppable:
         raise Rejected(
-            f"{node.spec.accelerator_type} ({node.spec.provisioning_model}) cannot be stopped: the"
-            " cloud stops only single-host nodes that are neither spot nor preemptible; delete it",
+            f"{node.spec.accelerator_type} ({node.spec.provisioning_model}) cannot be stopped:"
+            f" {', and '.join(obstacles(node.spec))}; delete it",
             field="state",
         )

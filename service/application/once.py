@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from service.domain.errors import Conflict, StaleVersion
+from service.domain.errors import Conflict, Rejected, StaleVersion
 from service.domain.idempotency import Key
 from service.store.unit import Unit, Units
 
@@ -17,7 +17,8 @@ def once(
     """The id of what `write` wrote, and whether it did so just now: with a key that has led to
     something before, nothing is checked or written again.
 
-    Raises Rejected where the key came with another body before, and whatever `write` does.
+    Raises Rejected where the key came with another body before, and whatever `write` does; but what
+    it refuses because the very same was written meanwhile is known by its key.
     """
     for _ in range(ATTEMPTS):
         try:
@@ -32,4 +33,14 @@ def once(
                 return made, True
         except StaleVersion:
             continue
+        except (Conflict, Rejected):
+            known = None if key is None else _known(units, scope, key)
+            if known is None:
+                raise
+            return known, False
     raise Conflict("others write the same again and again; try once more")
+
+
+def _known(units: Units, scope: str, key: Key) -> str | None:
+    with units.reading() as unit:
+        return unit.idempotency_keys.find(scope, key)

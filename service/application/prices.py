@@ -14,6 +14,7 @@ from service.domain.idempotency import Key
 from service.domain.names import new_id
 from service.domain.prices import check_open
 from service.domain.pricing import (
+    GROUPS,
     MAX_NANOS_PER_UNIT,
     VM_HOUR,
     Price,
@@ -23,6 +24,7 @@ from service.domain.pricing import (
     manual_id,
     series_of,
 )
+from service.domain.regions import check_region
 from service.domain.sold import check_named, check_sold
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
@@ -81,7 +83,8 @@ class PriceService:
         return [book.paid(price, at) for price in found]
 
     def add(self, price: Price, key: Key | None = None) -> Entered:
-        """Enter a price by hand. Raises Rejected where it would rewrite the past.
+        """Enter a price by hand. Raises Rejected where it would rewrite the past, and for a region
+        that neither Google has nor the price book knows: no node would ever be charged by it.
 
         It may be dated back only where no price was known, and not into a month that is closed:
         that fills a gap and changes nothing that was ever charged. An `effective_from` of 0 is now.
@@ -97,6 +100,8 @@ class PriceService:
     def _enter(self, unit: Unit, price: Price, now: int) -> str:
         price = replace(price, effective_from=price.effective_from or now)
         check_sold(price)
+        book = self._prices.book(unit)
+        check_region(price.region, GROUPS.union(one.region for one in book.prices))
         try:
             check_price(price)
         except ValueError as error:
@@ -108,7 +113,7 @@ class PriceService:
         check_open(price.effective_from, now, "effective_from")
         entered = replace(price, id=manual_id(new_id()), recorded_at=now)
         if price.effective_from < now:
-            _check_fills_a_gap(self._prices.book(unit), entered, now)
+            _check_fills_a_gap(book, entered, now)
         unit.prices.add(entered)
         unit.usage.reconsider(price.generation, entered.effective_from)
         return entered.id

@@ -13,7 +13,7 @@ from service.domain.lines import Unused, meters
 from service.domain.metering import Meter, Usage
 from service.domain.names import new_id
 from service.domain.pricing import Price, PriceBook
-from service.domain.reservation import Reservation, check, usage_of
+from service.domain.reservation import Reservation, check, check_countable, usage_of
 from service.store.ledger import Line
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
@@ -86,10 +86,12 @@ class ReservationService:
             recorded_by=wanted.recorded_by or "caller",
         )
         with self._units() as unit:
+            unit.reservations.take_turns(project)
             standing = unit.reservations.standing()
             known = next((other for other in standing if _is_same(one, other)), None)
             if known is None:
                 check(one, standing)
+                check_countable(one, self._prices.book(unit))
                 _write(unit, one)
         return Recorded(self.get((known or one).id), known is None)
 

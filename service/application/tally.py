@@ -77,11 +77,10 @@ class Tally:
 
     def add_usage(self, meter: Meter, *, since: int) -> None:
         """Add what one interval cost in each bucket, from the instant `since` on."""
-        usage, counted = meter.usage, False
+        usage = meter.usage
         for left, right, whose in meter.pieces(since, meter.end):
             if not self._counts(usage, whose):
                 continue
-            counted = True
             group = tuple(value_of(name, usage, whose) for name in self._aggregate)
             for position, part in enumerate(self._parts):
                 start, end = max(left, part.start), min(right, part.end)
@@ -91,7 +90,17 @@ class Tally:
                     cell[1] += meter.list_charge(start, end)
                     cell[2] += meter.chip_seconds(start, end)
                     self.unpriced_seconds += meter.seconds(start, end, priced=False)
-        self.estimated = self.estimated or (counted and usage.is_open(meter.until))
+
+    def add_open(self, meter: Meter) -> None:
+        """Take note of an interval that goes on, where some of it lies within the buckets."""
+        usage = meter.usage
+        if self.estimated or not self._parts or not usage.is_open(meter.until):
+            return
+        start, end = self._parts[0].start, self._parts[-1].end
+        self.estimated = any(
+            left < right and self._counts(usage, whose)
+            for left, right, whose in meter.pieces(start, end)
+        )
 
     def add_doubts(self, meter: Meter, *, posted_only: bool) -> None:
         """Add what is uncertain of an interval, and, of what is posted, what has no price: that was

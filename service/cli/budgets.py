@@ -13,7 +13,7 @@ from service.cli import options
 from service.cli.client import Client, connected
 from service.cli.failure import Failure
 from service.cli.render import Cell, as_json, cleaned, echo, facts, table
-from service.cli.wording import NOTHING, moment, money, span
+from service.cli.wording import NOTHING, moment, money, parts, span
 
 app = typer.Typer(
     help="What may be spent, by whom, and how that stands.",
@@ -26,7 +26,9 @@ GRACE: Any = "15m"
 
 _THRESHOLD = re.compile(r"(forecast:)?(\d{1,4})%?")
 
-BudgetName = Annotated[str, typer.Argument(metavar="BUDGET", help="Its name, or its id.")]
+BudgetName = Annotated[
+    str, typer.Argument(callback=options.named, metavar="BUDGET", help="Its name, or its id.")
+]
 
 
 @app.command("list")
@@ -65,7 +67,9 @@ def show(budget: BudgetName, json: options.Json = False) -> None:
 
 @app.command()
 def create(  # noqa: PLR0913, PLR0917 - options are no arguments that anybody counts
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What to call it.")],
+    name: Annotated[
+        str, typer.Argument(callback=options.named, metavar="NAME", help="What to call it.")
+    ],
     amount: Annotated[str, typer.Option(metavar="USD", help="Dollars of each period.")],
     period: Annotated[
         str, typer.Option(metavar="PERIOD", help="day, week, month, quarter, year or custom.")
@@ -192,15 +196,16 @@ def _threshold(text: str) -> dict[str, object]:
 def _row(budget: Mapping[str, Any]) -> list[Cell]:
     counts = budget["spent"] is not None
     percent = f"{budget['percent']}%" if counts else NOTHING
+    spent, held, left = _shares(budget) if counts else (NOTHING, NOTHING, NOTHING)
     return [
         budget["name"],
         _words(budget["scope"]),
         budget["period"],
         money(budget["amount"]),
-        money(budget["spent"]) if counts else NOTHING,
+        spent,
         percent,
-        money(budget["held"]) if counts else NOTHING,
-        money(budget["left"]) if counts else NOTHING,
+        held,
+        left,
         _action(budget),
     ]
 
@@ -214,9 +219,10 @@ def _facts(budget: Mapping[str, Any]) -> Iterator[tuple[str, Cell]]:
         yield "Now", "it does not count now"
     else:
         yield "Period", f"{moment(budget['starts_at'])} to {moment(budget['ends_at'])} UTC"
-        yield "Spent", f"{money(budget['spent'])}, {budget['percent']}%"
-        yield "Held", f"{money(budget['held'])} for what runs or is asked for"
-        yield "Left", money(budget["left"])
+        spent, held, left = _shares(budget)
+        yield "Spent", f"{spent}, {budget['percent']}%"
+        yield "Held", f"{held} for what runs or is asked for"
+        yield "Left", left
         forecast = budget["forecast"]
         yield "Forecast", "no forecast" if forecast is None else money(forecast)
     yield "Thresholds", ", ".join(_threshold_words(one) for one in budget["thresholds"])
@@ -224,6 +230,11 @@ def _facts(budget: Mapping[str, Any]) -> Iterator[tuple[str, Cell]]:
     yield "At the cap", _action(budget)
     yield "Fired", ", ".join(f"{a['kind']} ({moment(a['fired_at'])})" for a in budget["alerts"])
     yield "Tells", ", ".join(filter(None, [budget["webhook"], *budget["emails"]]))
+
+
+def _shares(budget: Mapping[str, Any]) -> list[str]:
+    """What is spent of it, held and left: together they are the amount."""
+    return parts(budget["amount"], [budget[name] for name in ("spent", "held", "left")])
 
 
 def _words(scope: Mapping[str, Any]) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
+from urllib.parse import quote
 
 import httpx2
 from pydantic import SecretStr
@@ -19,6 +21,8 @@ from service.cli.serve import address_of
 
 TIMEOUT_SECONDS = 30.0
 PAGE_SIZE = 1_000
+SCHEMES = ("http", "https")
+LAST_PORT = 65_535
 
 Params = Mapping[str, Any]
 
@@ -52,6 +56,13 @@ class Client:
         self._http = http
         self._url = url
 
+    def check(self) -> None:
+        """Raise Unreachable when nothing answers, and Failure when it is another program."""
+        with self._reaching():
+            ours = is_steward(self._http)
+        if not ours:
+            raise self._stranger("answers")
+
     def get(self, path: str, params: Params | None = None) -> Answer:
         """Read something."""
         return self.ask("GET", path, params=params)
@@ -79,10 +90,8 @@ class Client:
             yield
         except httpx2.TimeoutException:
             raise Unreachable(f"{self._url} gave no answer in {TIMEOUT_SECONDS:.0f} s") from None
-        except httpx2.ConnectError:
-            raise Unreachable(
-                f"nothing answers at {self._url}; start it with: tpu-steward dev"
-            ) from None
+        except httpx2.ConnectError as error:
+            raise Unreachable(_closed(self._url, error)) from None
         except httpx2.HTTPError as error:
             raise Unreachable(f"{self._url} gave no usable answer: {error}") from None
 
@@ -99,9 +108,11 @@ class Client:
             )
         return self._read(response)
 
-    def stream(self, path: str, params: Params | None = None) -> Iterator[bytes]:
-        """Read a file, a piece at a time. Raises as `ask` does, and Unreachable where it breaks
-        off: what came until then is not the whole of it."""
+    def stream(
+        self, path: str, params: Params | None = None, *, media_type: str
+    ) -> Iterator[bytes]:
+        """Read a file of that kind, a piece at a time. Raises as `ask` does, and Unreachable where
+        it breaks off: what came until then is not the whole of it."""
         with (
             self._reaching(),
             self._http.stream("GET", path, params=_said(params)) as response,
@@ -109,6 +120,8 @@ class Client:
             if not response.is_success:
                 response.read()
                 self._read(response)
+            if _media_type(response) != media_type:
+                raise self._stranger(f"answered with no {media_type}")
             yield from response.iter_bytes()
 
     def pages(self, path: str, noun: str, params: Params | None = None) -> Answer:
@@ -116,11 +129,15 @@ class Client:
         items: list[Any] = []
         token = ""
         while True:
-            asked = {**(params or {}), "page_size": PAGE_SIZE, "page_token": token}
+            asked = {**(params or {}), "page_size": PAGE_SIZE, "page_token": token or None}
             answer = self.get(path, asked)
             first = not items
-            items += answer.value[noun]
-            token = str(answer.value.get("next_page_token") or "")
+            if not isinstance(found := answer.value.get(noun), list):
+                raise self._stranger(f"answered without {noun}")
+            items += found
+            token, before = str(answer.value.get("next_page_token") or ""), token
+            if token and (token == before or not found):
+                raise self._stranger("answered with a list that never ends")
             if not token:
                 break
         if first:
@@ -129,55 +146,99 @@ class Client:
         return Answer(json.dumps(whole, ensure_ascii=False), whole)
 
     def _read(self, response: httpx2.Response) -> Answer:
+        """What it says. All that TPU Steward answers is an object, and none is empty."""
         try:
             value = response.json() if response.content else None
-        except ValueError:
+        except (ValueError, RecursionError):
             value = None
-        if response.is_success and value is not None:
-            return Answer(response.text, value)
-        if isinstance(value, dict):
-            raise Failure(*problem.lines(response.status_code, value))
-        raise Failure(
-            f"{self._url} answered {response.status_code} {response.reason_phrase}, and not as"
-            " TPU Steward does; is it at that address? (STEWARD_URL)"
+        if isinstance(value, dict) and value:
+            if response.is_success:
+                return Answer(response.text, value)
+            if problem.is_one(value):
+                raise Failure(*problem.lines(response.status_code, value))
+            if problem.is_google_s(value):
+                raise Failure(
+                    f"{self._url} is the address of the emulator, or of another API of Google's:"
+                    " set STEWARD_URL to that of TPU Steward, which is http://127.0.0.1:8080"
+                    " unless it was set otherwise"
+                )
+        raise self._stranger(f"answered {response.status_code} {response.reason_phrase}")
+
+    def _stranger(self, did: str) -> Failure:
+        return Failure(
+            f"{self._url} {did}, and not as TPU Steward does; is it at that address? (STEWARD_URL)"
         )
+
+
+def is_steward(http: httpx2.Client) -> bool:
+    """Whether it is TPU Steward that answers there; what is wrong with the request tells."""
+    return "urn:tpu-steward:" in http.get("/v1").text
+
+
+def segment(name: str) -> str:
+    """What was typed as one segment of a path, whatever is in it."""
+    return quote(name, safe="")
 
 
 @contextmanager
 def connected() -> Iterator[Client]:
     """A client for the service at STEWARD_URL, or where the settings say that it listens."""
-    caller = Caller()
+    caller = configuration.read(Caller)
     url = caller.url or address_of(configuration.load()).url
     try:
         parsed = httpx2.URL(url)
         local = Address(parsed.host, parsed.port or 0, "STEWARD_URL").is_local
     except httpx2.InvalidURL:
         parsed, local = httpx2.URL(""), False
-    if parsed.scheme not in ("http", "https") or not parsed.host:
+    if parsed.scheme not in SCHEMES or not parsed.host or (parsed.port or 0) > LAST_PORT:
         raise Failure(
             f"STEWARD_URL: {url[:200]!r} is not an address, as in http://127.0.0.1:8080",
             code=MISUSED,
         )
-    # A proxy of the environment could not reach this machine.
+    # A proxy of the environment could not reach this machine. Where no TLS is spoken nobody's
+    # certificate is trusted: to read all that are takes longer than to ask.
+    nobody = local and parsed.scheme == "http"
     with httpx2.Client(
-        base_url=url, headers=_headers(caller), timeout=TIMEOUT_SECONDS, trust_env=not local
+        base_url=url,
+        headers=_headers(caller),
+        timeout=TIMEOUT_SECONDS,
+        trust_env=not local,
+        verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if nobody else True,
     ) as http:
-        yield Client(http, url.rstrip("/"))
+        yield Client(http, str(parsed.copy_with(userinfo=b"")).rstrip("/"))
 
 
 def _headers(caller: Caller) -> dict[str, str]:
-    for token in (caller.token, caller.admin_token):
+    told = {"STEWARD_TOKEN": caller.token, "STEWARD_ADMIN_TOKEN": caller.admin_token}
+    for name, token in told.items():
         if token is not None and (secret := token.get_secret_value().strip()):
-            if not secret.isascii():
+            if not (secret.isascii() and secret.isprintable()):
                 raise Failure(
-                    "STEWARD_TOKEN is no token: it has letters beyond ASCII", code=MISUSED
+                    f"{name} is no token: it has more than the letters and signs of ASCII in one"
+                    " line",
+                    code=MISUSED,
                 )
             return {"Authorization": f"Bearer {secret}"}
     return {}
 
 
 def _said(params: Params | None) -> dict[str, Any]:
-    """What was really asked for: None, empty text and empty lists say nothing."""
-    return {
-        name: value for name, value in (params or {}).items() if value not in (None, "", [], ())
-    }
+    """What was really asked for: None and empty lists say nothing. Empty text does: it is no leave
+    to answer with everything."""
+    return {name: value for name, value in (params or {}).items() if value not in (None, [], ())}
+
+
+def _media_type(response: httpx2.Response) -> str:
+    return str(response.headers.get("Content-Type", "")).partition(";")[0].strip().lower()
+
+
+def _closed(url: str, error: httpx2.ConnectError) -> str:
+    """Why nothing can be said to what is at that address."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLError):
+        cause = cause.__cause__ or cause.__context__
+    if cause is None:
+        return f"nothing answers at {url}; start it with: tpu-steward dev"
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"the certificate of {url} cannot be trusted: {cause.verify_message}"
+    return f"what answers at {url} speaks no TLS that we understand; is it http://? (STEWARD_URL)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any
@@ -11,9 +11,10 @@ from zoneinfo import ZoneInfo
 import typer
 
 from service.cli import exports, forecast, options, reconcile, statements
-from service.cli.client import Client, connected
+from service.cli.client import connected
+from service.cli.naming import names_of
 from service.cli.render import as_json, echo, table
-from service.cli.wording import NOTHING, age, chip_hours, moment, money
+from service.cli.wording import NOTHING, age, chip_hours, moment, money, parts
 
 app = typer.Typer(help="Say what was spent.", invoke_without_command=True, rich_markup_mode=None)
 app.command("export")(exports.export)
@@ -57,28 +58,16 @@ def costs(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         "aggregate": ",".join(aggregate or ()),
         "step": step,
         "tz": tz,
-        "filter": [f"{key}:{value}" for key, value in options.pairs(only, "--filter")],
+        "filter": options.conditions(only),
     }
     with connected() as client:
         answer = client.get("/v1/costs", asked)
         rows = answer.value["rows"]
-        names = {} if json else _names(client, {row["node"] for row in rows if "node" in row})
+        names = {} if json else names_of(client, {row["node"] for row in rows if "node" in row})
     if json:
         as_json(answer)
     else:
         show(answer.value, names)
-
-
-def _names(client: Client, ids: Set[str]) -> Mapping[str, str]:
-    """What each node is called, by its id; and each reservation, of which nobody used that."""
-    names: dict[str, str] = {}
-    if ids:
-        nodes = client.pages("/v1/nodes", "nodes").value["nodes"]
-        names |= {node["id"]: node["name"] for node in nodes}
-    if ids - names.keys():
-        bought = client.pages("/v1/reservations", "reservations").value["reservations"]
-        names |= {one["id"]: f"{one['name']} (unused)" for one in bought}
-    return names
 
 
 def _day(text: str, tz: str) -> str:
@@ -92,6 +81,7 @@ def show(report: Mapping[str, Any], names: Mapping[str, str]) -> None:
     by = report["aggregate"]
     if report["rows"]:
         ids = ["ID"] if "node" in by else []
+        costs = parts(report["total"], [row["cost"] for row in report["rows"]])
         table(
             [
                 f"FROM ({report['tz']})",
@@ -102,10 +92,10 @@ def show(report: Mapping[str, Any], names: Mapping[str, str]) -> None:
                 [
                     _day(row["start"], report["tz"]),
                     *(_worded(name, row[name], names) for name in by),
-                    *(chip_hours(row["chip_seconds"]), money(row["cost"])),
+                    *(chip_hours(row["chip_seconds"]), cost),
                     *(row["node"] for _ in ids),
                 ]
-                for row in report["rows"]
+                for row, cost in zip(report["rows"], costs, strict=True)
             ),
         )
         echo("")

@@ -20,6 +20,7 @@ from service import logs
 from service.cli import configuration, parent
 from service.cli.address import Address
 from service.cli.children import Child
+from service.cli.client import is_steward
 from service.cli.failure import MISUSED, Failure
 from service.cli.migrate import apply
 from service.cli.render import complain
@@ -137,11 +138,10 @@ def _free(address: Address) -> Address:
 
 
 def _is_ours(address: Address) -> bool:
-    """Whether it is this program that has the port; what is wrong with the request tells."""
+    """Whether it is this program that has the port."""
     try:
-        return (
-            "urn:tpu-steward:" in httpx2.get(f"{address.url}/v1", timeout=2, trust_env=False).text
-        )
+        with httpx2.Client(base_url=address.url, timeout=2, trust_env=False) as http:
+            return is_steward(http)
     except httpx2.HTTPError:
         return False
 

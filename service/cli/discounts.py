@@ -8,13 +8,16 @@ from typing import Annotated, Any
 import typer
 
 from service.cli import options
-from service.cli.client import connected
+from service.cli.client import connected, segment
 from service.cli.render import as_json, echo, table
 from service.cli.wording import NOTHING, moment
 
 app = typer.Typer(help="Negotiated discounts.", no_args_is_help=True, rich_markup_mode=None)
 
-DiscountId = Annotated[str, typer.Argument(metavar="DISCOUNT", help="Its id, from the list.")]
+DiscountId = Annotated[
+    str,
+    typer.Argument(callback=options.named, metavar="DISCOUNT", help="Its id, from the list."),
+]
 From = Annotated[
     str | None,
     typer.Option("--from", parser=options.instant, metavar="INSTANT", help="Now if left out."),
@@ -103,7 +106,7 @@ def end(
     """End a discount sooner than it would. What was charged with it stays as it was charged."""
     body = {} if at is None else {"effective_until": at}
     with connected() as client:
-        answer = client.ask("POST", f"/v1/prices/discounts/{discount}:end", body=body)
+        answer = client.ask("POST", f"/v1/prices/discounts/{segment(discount)}:end", body=body)
     if json:
         as_json(answer)
     else:

@@ -86,9 +86,22 @@ def show(estimate: Mapping[str, Any]) -> None:
             for offer, chip_hour, hour in zip(offers, per_chip, column(rates), strict=True)
         ),
     )
-    for budget in estimate.get("budgets", ()):
-        name, left = budget["name"] or budget["budget_id"], budget["left"]
-        fits = "left after it" if budget["fits"] else "and so it does not fit"
-        rest = "what is left nobody knows" if left is None else f"{money(left)} {fits}"
-        percent, amount = budget["percent"], money(budget["amount"])
-        echo(f"{name}: the cheapest takes {percent} % of {amount}; {rest}")
+    echo(*map(_of_budget, estimate.get("budgets", ())))
+
+
+def _of_budget(budget: Mapping[str, Any]) -> str:
+    """What the cheapest would take of it, and what is left then, or is missing."""
+    name, percent, amount = (
+        budget["name"] or budget["budget_id"],
+        budget["percent"],
+        budget["amount"],
+    )
+    return f"{name}: the cheapest takes {percent} % of {money(amount)}; {_rest(budget['left'])}"
+
+
+def _rest(left: str | None) -> str:
+    if left is None:
+        return "what is left nobody knows"
+    if Decimal(left) < 0:
+        return f"that is {money(left.removeprefix('-'))} more than what is left of it"
+    return f"{money(left)} is left after it"

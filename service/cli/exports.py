@@ -7,7 +7,11 @@ from typing import Annotated
 
 import typer
 
-from service.cli.client import connected
+from service.cli.client import Unreachable, connected
+from service.cli.failure import Failure
+
+MEDIA_TYPE = "text/csv"
+BROKEN = "what was written is not the whole file"
 
 
 def export(
@@ -19,7 +23,14 @@ def export(
     ] = "mtd",
 ) -> None:
     """Write what was billed as FOCUS rows in CSV to the standard output."""
+    asked = {"version": focus, "window": window}
+    last = b""
     with connected() as client:
-        for piece in client.stream("/v1/exports/focus", {"version": focus, "window": window}):
-            sys.stdout.buffer.write(piece)
+        try:
+            for last in client.stream("/v1/exports/focus", asked, media_type=MEDIA_TYPE):
+                sys.stdout.buffer.write(last)
+        except Unreachable as trouble:
+            raise Failure(str(trouble), *([BROKEN] if last else [])) from None
     sys.stdout.buffer.flush()
+    if not last.endswith(b"\n"):
+        raise Failure(f"its last line does not end: {BROKEN}")

@@ -11,7 +11,12 @@ import typer
 from service.cli import options
 from service.cli.client import connected
 from service.cli.render import as_json, echo, facts
-from service.cli.wording import counted, moment, money
+from service.cli.wording import counted, moment, money, parts
+
+DRAWN = (
+    "The middle of all draws is not the sum of what is in the middle of each part, so the parts do"
+    " not add up to it exactly."
+)
 
 
 def forecast(
@@ -31,7 +36,7 @@ def forecast(
     asked = {
         "period": period,
         "tz": tz,
-        "filter": [f"{key}:{value}" for key, value in options.pairs(only, "--filter")],
+        "filter": options.conditions(only),
     }
     with connected() as client:
         answer = client.get("/v1/forecasts", asked)
@@ -45,21 +50,32 @@ def show(found: Mapping[str, Any]) -> None:
     """The sum with its band, and of what it is made."""
     total, launches = found["total"], found["new_launches"]
     echo(f"{money(total['mid'])} by {moment(found['end'])} UTC ({_band(total)})", "")
-    sure = Decimal(found["committed"]) - Decimal(found["committed_without_ttl"])
     lasting, most = found["without_ttl"], money(found["committed_without_ttl"])
+    amounts = _amounts(found)
+    spent, until_ttl, without_ttl, new = parts(total["mid"], amounts)
     facts(
         [
-            ("  Spent", money(found["spent"])),
-            ("  Runs until its TTL", money(str(sure))),
-            ("  Runs without one", f"{money(lasting['mid'])} ({_band(lasting)}), {most} at most"),
-            ("  New launches", f"{money(launches['mid'])} ({_band(launches)})"),
+            ("  Spent", spent),
+            ("  Runs until its TTL", until_ttl),
+            ("  Runs without one", f"{without_ttl} ({_band(lasting)}), {most} at most"),
+            ("  New launches", f"{new} ({_band(launches)})"),
             ("  Last month", _last(found["last_error"])),
         ]
     )
     echo("", found["explanation"])
+    if sum(map(Decimal, amounts)) != Decimal(total["mid"]):
+        echo(DRAWN)
     if found["unpriced_nodes"]:
         nodes = counted(found["unpriced_nodes"], "node")
         echo(f"{nodes} at a price nobody knows: in no figure.")
+
+
+def _amounts(found: Mapping[str, Any]) -> list[str]:
+    """What the forecast is made of; a run-rate is their sum, and of what is drawn the middle of the
+    sums is not the sum of the middles."""
+    sure = Decimal(found["committed"]) - Decimal(found["committed_without_ttl"])
+    drawn = found["without_ttl"]["mid"], found["new_launches"]["mid"]
+    return [found["spent"], str(sure), *drawn]
 
 
 def _band(band: Mapping[str, str]) -> str:

@@ -1,9 +1,9 @@
-"""Which node is meant: by its id, or by the name of one that is alive."""
+"""Which node is meant, by its id or by the name of one that is alive; and what an id is called."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from service.cli.client import Client
@@ -20,14 +20,27 @@ def find_node(client: Client, name_or_id: str, *, to_read: bool = False) -> str:
     """
     if _ID.fullmatch(name_or_id):
         return name_or_id
-    named = client.pages("/v1/nodes", "nodes", {"name": name_or_id}).value["nodes"]
+    found = client.pages("/v1/nodes", "nodes", {"name": name_or_id}).value["nodes"]
+    return pick(name_or_id, found, to_read=to_read)
+
+
+def names_of(client: Client, ids: Set[str]) -> Mapping[str, str]:
+    """What each node is called, by its id; and each reservation, of which nobody used that."""
+    names: dict[str, str] = {}
+    if ids:
+        nodes = client.pages("/v1/nodes", "nodes").value["nodes"]
+        names |= {node["id"]: node["name"] for node in nodes}
+    if ids - names.keys():
+        bought = client.pages("/v1/reservations", "reservations").value["reservations"]
+        names |= {one["id"]: f"{one['name']} (unused)" for one in bought}
+    return names
+
+
+def pick(name: str, found: Sequence[Mapping[str, Any]], *, to_read: bool = False) -> str:
+    """The id of the one that is meant; one of another name never is, even if it is the only one."""
+    named = [node for node in found if node["name"] == name]
     if to_read and len(named) == 1:
         return str(named[0]["id"])
-    return pick(name_or_id, named)
-
-
-def pick(name: str, named: Sequence[Mapping[str, Any]]) -> str:
-    """The id of the only live one among the nodes of that name."""
     live = [node for node in named if node["state"] not in ENDED]
     if len(live) == 1:
         return str(live[0]["id"])

@@ -169,7 +169,15 @@ def cost(node: options.NodeName, json: options.Json = False) -> None:
 @app.command()
 def ledger(node: options.NodeName, json: options.Json = False) -> None:
     """List what was posted for a node."""
-    _pages(node, "ledger", "entries", nodeview.show_ledger, json=json)
+    with connected() as client:
+        path = f"/v1/nodes/{find_node(client, node, to_read=True)}"
+        answer = client.pages(f"{path}/ledger", "entries")
+        if json:
+            as_json(answer)
+        elif answer.value["entries"]:
+            nodeview.show_ledger(answer.value["entries"])
+        else:
+            echo(_nothing_posted(client, path))
 
 
 @app.command()
@@ -183,17 +191,22 @@ def explain(
 ) -> None:
     """Explain a line of the ledger, down to its price and to how its seconds are known."""
     with connected() as client:
-        path = f"/v1/nodes/{find_node(client, node, to_read=True)}/ledger"
+        path = f"/v1/nodes/{find_node(client, node, to_read=True)}"
         if number is None:
-            entries = client.pages(path, "entries").value["entries"]
+            entries = client.pages(f"{path}/ledger", "entries").value["entries"]
             if not entries:
-                raise Failure(nodeview.NOTHING_POSTED)
+                raise Failure(_nothing_posted(client, path))
             number = entries[-1]["number"]
-        answer = client.get(f"{path}/{number}")
+        answer = client.get(f"{path}/ledger/{number}")
     if json:
         as_json(answer)
     else:
         echo(*answer.value["explanation"])
+
+
+def _nothing_posted(client: Client, path: str) -> str:
+    """Why the ledger of the node under that path is empty."""
+    return nodeview.nothing_posted(client.get(path).value, client.get(f"{path}/cost").value)
 
 
 def _get(node: str, tail: str, show: Callable[[Mapping[str, Any]], None], *, json: bool) -> None:

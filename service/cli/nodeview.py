@@ -25,6 +25,7 @@ from service.cli.wording import (
     exact,
     moment,
     money,
+    parts,
     since,
 )
 from service.domain.clock import parse_rfc3339, wall_clock
@@ -65,6 +66,7 @@ def show_nodes(nodes: Sequence[View], *, everything: bool) -> None:
 def _table(nodes: Sequence[View], *, ids: bool) -> None:
     now = wall_clock()
     columns = ["NAME", "STATE", "TYPE", "MODEL", "ZONE", ">AGE", ">PER HOUR", ">COST", "TEAM"]
+    rates = iter(parts(_burn(nodes), [node["hourly_cost"] for node in nodes if _is_ready(node)]))
     rows: list[list[Cell]] = [
         [
             node["name"],
@@ -73,7 +75,7 @@ def _table(nodes: Sequence[View], *, ids: bool) -> None:
             node["provisioning_model"],
             node["zone"] or NOTHING,
             since(node["created_at"], now),
-            money(node["hourly_cost"]),
+            next(rates) if _is_ready(node) else money(node["hourly_cost"]),
             money(node["cost"]),
             node["team"] or NOTHING,
             *([node["id"]] if ids else []),
@@ -87,14 +89,23 @@ def summary(nodes: Sequence[View]) -> str:
     """How many there are, and what those that are READY cost an hour."""
     if not nodes:
         return "no nodes"
-    ready = [node for node in nodes if node["state"] == "READY"]
-    rates = [node["hourly_cost"] for node in ready if node["hourly_cost"] is not None]
-    burn = money(str(sum(map(Decimal, rates), Decimal(0))))
-    unpriced = len(ready) - len(rates)
+    ready = list(filter(_is_ready, nodes))
+    burn = money(_burn(nodes))
+    unpriced = sum(node["hourly_cost"] is None for node in ready)
     note = f", and {counted(unpriced, 'node')} without a known price" if unpriced else ""
     queued = sum(node["state"] == NodeState.QUEUED for node in nodes)
     waiting = f"; {queued:,} in the queue" if queued else ""
     return f"{counted(len(nodes), 'node')}, {len(ready):,} ready at {burn} an hour{note}{waiting}"
+
+
+def _is_ready(node: View) -> bool:
+    return bool(node["state"] == NodeState.READY)
+
+
+def _burn(nodes: Sequence[View]) -> str:
+    """Dollars an hour of those that are READY, as far as their prices are known."""
+    rates = (node["hourly_cost"] for node in nodes if _is_ready(node))
+    return str(sum((Decimal(rate) for rate in rates if rate is not None), Decimal(0)))
 
 
 def show_asked_for(node: View) -> None:
@@ -232,12 +243,17 @@ def show_cost(cost: View) -> None:
                 "" if _is_zero(cost["uncertainty"]) else f"± {exact(cost['uncertainty'])}",
             ),
             ("At list price", "" if listed == cost["cost"] else exact(listed)),
-            ("Unpriced", f"{age(unpriced)} at a price nobody knows" if unpriced else ""),
+            ("Free", "; ".join(cost.get("free") or ())),
+            ("Unpriced", _unpriced(cost) if unpriced else ""),
             ("Chip-hours", chip_hours(cost["chip_seconds"])),
             ("Not included", "; ".join(cost.get("not_included") or ())),
             ("As of", f"{moment(cost['as_of'])} UTC"),
         ]
     )
+
+
+def _unpriced(cost: View) -> str:
+    return f"{age(cost['unpriced_seconds'])} at a price nobody knows"
 
 
 def _lines(lines: Sequence[View]) -> Iterator[tuple[str, str]]:
@@ -261,11 +277,21 @@ def _is_zero(amount: str) -> bool:
     return not Decimal(amount)
 
 
+def nothing_posted(node: View, cost: View) -> str:
+    """Why the ledger of a node is empty."""
+    if node["state"] not in ENDED:
+        return NOTHING_POSTED
+    if cost["unpriced_seconds"]:
+        return f"nothing is posted: {_unpriced(cost)}"
+    if not _is_zero(cost["cost"]):
+        return f"nothing is posted yet of the {exact(cost['cost'])} that it cost"
+    never = "" if node["ready_at"] else "it was never READY"
+    why = "; ".join(cost["free"]) or never
+    return f"nothing is posted: it has ended and cost nothing{f' ({why})' if why else ''}"
+
+
 def show_ledger(entries: Sequence[View]) -> None:
-    """What was posted for a node, and its sum."""
-    if not entries:
-        echo(NOTHING_POSTED)
-        return
+    """What was posted, and its sum."""
     prices = column([entry["usd_per_chip_hour"] for entry in entries])
     amounts = column([entry["amount"] for entry in entries])
     named = any(_is_of_vm(entry) for entry in entries)

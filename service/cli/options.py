@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from service.domain.clock import parse_rfc3339
+from service.domain.dimension import condition_of
+from service.domain.wish import MAX_SCRIPT_BYTES
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _PARTS = re.compile(r"(?:\d{1,9}[smhd])+|\d{1,9}")
@@ -21,12 +23,33 @@ PATIENCE: Any = "30m"
 
 AN_HOUR: Any = "1h"
 
+Said = TypeVar("Said", bound=str | list[str] | None)
+
 
 def seconds(text: str) -> int:
     """`2h` as 7200, `1h30m` as 5400, `90` as 90."""
     if not _PARTS.fullmatch(text.strip()):
         raise typer.BadParameter(f"{text!r} is no duration; write it as 90s, 30m, 2h, 1h30m or 7d")
     return sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+
+
+def named(said: Said) -> Said:
+    """A name or an id as it was typed, or several; usage error where one is blank, as a variable is
+    that nobody has set: it would mean no one thing, or the only one that there is."""
+    if said is not None and not all(text.strip() for text in _each(said)):
+        raise typer.BadParameter("it is empty; say which one is meant")
+    return said
+
+
+def _each(said: str | list[str]) -> list[str]:
+    return [said] if isinstance(said, str) else said
+
+
+def key(text: str | None) -> str | None:
+    """An idempotency key as it was typed; usage error where no header could carry it."""
+    if (text := named(text)) is not None and not (text.isascii() and text.isprintable()):
+        raise typer.BadParameter(f"{text!r} has more than the letters and signs of ASCII")
+    return text
 
 
 def pairs(texts: Sequence[str] | None, option: str) -> list[tuple[str, str]]:
@@ -38,6 +61,11 @@ def pairs(texts: Sequence[str] | None, option: str) -> list[tuple[str, str]]:
             raise typer.BadParameter(f"{text!r} is not KEY=VALUE", param_hint=option)
         found.append((key, value))
     return found
+
+
+def conditions(texts: Sequence[str] | None) -> list[str]:
+    """`["team=vision"]` as the filters of the API; a value may have commas of its own."""
+    return [condition_of(name, value) for name, value in pairs(texts, "--filter")]
 
 
 def mapping(texts: Sequence[str] | None, option: str) -> dict[str, str] | None:
@@ -84,12 +112,22 @@ def script(path: Path | None) -> str | None:
     """The text of a script."""
     if path is None:
         return None
+    if not path.is_file():
+        raise _no_script(f"{path} is no file that has an end")
     try:
-        return path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            content = file.read(MAX_SCRIPT_BYTES + 1)
+        if len(content) > MAX_SCRIPT_BYTES:
+            raise _no_script(f"{path} is longer than {MAX_SCRIPT_BYTES // 1024} KiB")
+        return content.decode()
     except UnicodeDecodeError:
-        raise typer.BadParameter(
-            f"{path} is not UTF-8 text", param_hint="--startup-script"
-        ) from None
+        raise _no_script(f"{path} is not UTF-8 text") from None
+    except OSError as error:
+        raise _no_script(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _no_script(why: str) -> typer.BadParameter:
+    return typer.BadParameter(why, param_hint="--startup-script")
 
 
 def model(
@@ -122,7 +160,9 @@ def instant(text: str) -> str:
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print the API's JSON as it is.")]
-NodeName = Annotated[str, typer.Argument(metavar="NODE", help="A node's id, or its name.")]
+NodeName = Annotated[
+    str, typer.Argument(callback=named, metavar="NODE", help="A node's id, or its name.")
+]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until it is so.")]
 Timeout = Annotated[
     int,
@@ -132,7 +172,9 @@ Timeout = Annotated[
 ]
 AcceleratorType = Annotated[
     str | None,
-    typer.Option(metavar="TYPE", help="Google's name of the hardware, as in v5litepod-8."),
+    typer.Option(
+        callback=named, metavar="TYPE", help="Google's name of the hardware, as in v5litepod-8."
+    ),
 ]
 Generation = Annotated[
     str | None, typer.Option(metavar="NAME", help="Instead: the generation, as in v5e.")
@@ -145,13 +187,19 @@ Zones = Annotated[
     list[str] | None,
     typer.Option(
         "--zone",
+        callback=named,
         metavar="ZONE",
         help="Where; may be said again. Anywhere it is offered when left out.",
     ),
 ]
 Regions = Annotated[
     list[str] | None,
-    typer.Option("--region", metavar="REGION", help="Instead: in which region; may be said again."),
+    typer.Option(
+        "--region",
+        callback=named,
+        metavar="REGION",
+        help="Instead: in which region; may be said again.",
+    ),
 ]
 Framework = Annotated[
     str | None,

@@ -18,6 +18,7 @@ from service.domain.tiers import MAX_SLICES
 Types = Annotated[
     list[str] | None,
     typer.Option(
+        callback=options.named,
         metavar="TYPE",
         help="Google's name of the hardware, as in v5litepod-8; said again, any of them will do.",
     ),
@@ -25,9 +26,13 @@ Types = Annotated[
 Runtime = Annotated[
     str | None, typer.Option(metavar="VERSION", help="Instead of --framework: the image's name.")
 ]
-Name = Annotated[str | None, typer.Option(metavar="NAME", help="Made up when left out.")]
+Name = Annotated[
+    str | None,
+    typer.Option(callback=options.named, metavar="NAME", help="Made up when left out."),
+]
 Project = Annotated[
-    str | None, typer.Option(metavar="ID", help="The service's first when left out.")
+    str | None,
+    typer.Option(callback=options.named, metavar="ID", help="The service's first when left out."),
 ]
 Team = Annotated[str | None, typer.Option(metavar="NAME", help="Who pays for it.")]
 Owner = Annotated[str | None, typer.Option(metavar="NAME", help="Who uses it.")]
@@ -67,6 +72,7 @@ Slices = Annotated[
 Reservation = Annotated[
     str | None,
     typer.Option(
+        callback=options.named,
         metavar="NAME",
         help="With --provisioning-model reserved: which; any of the project's when left out.",
     ),
@@ -95,7 +101,10 @@ Account = Annotated[
 ]
 Metadata = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="May be said again.")]
 Key = Annotated[
-    str | None, typer.Option(metavar="KEY", help="Asking twice with one key is asking once.")
+    str | None,
+    typer.Option(
+        callback=options.key, metavar="KEY", help="Asking twice with one key is asking once."
+    ),
 ]
 
 
@@ -140,7 +149,7 @@ def create(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 ) -> None:
     """Ask for a node."""
     body = body_of(locals())
-    headers = {"Idempotency-Key": idempotency_key} if idempotency_key else {}
+    headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
     with connected() as client:
         answer = client.ask("POST", "/v1/nodes", body=body, headers=headers)
         if not json:

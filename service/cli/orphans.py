@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -12,8 +13,10 @@ from service.cli import options
 from service.cli.client import Client, connected
 from service.cli.failure import Failure
 from service.cli.render import as_json, cleaned, echo, state, table
-from service.cli.wording import NOTHING, counted, money, since
+from service.cli.wording import NOTHING, counted, money, parts, since
 from service.domain.clock import wall_clock
+from service.domain.node import ENDED, Place
+from service.domain.orphan import orphan_id
 
 app = typer.Typer(
     help="What is in the cloud and not in our books.", no_args_is_help=True, rich_markup_mode=None
@@ -31,7 +34,12 @@ _KINDS = {
 _FATES = {"leave": "stays", "observe": "goes soon", "collect": "goes now"}
 
 OrphanName = Annotated[
-    str, typer.Argument(metavar="ORPHAN", help="Its id, its name in the cloud, or its full name.")
+    str,
+    typer.Argument(
+        callback=options.named,
+        metavar="ORPHAN",
+        help="Its id, its name in the cloud, or its full name.",
+    ),
 ]
 
 
@@ -56,7 +64,7 @@ def list_orphans(
         return
     found = answer.value["orphans"]
     if found:
-        _show(found)
+        _show(found, answer.value["total_hourly_cost"])
         echo("", *(f"{one['name']}: {one['last_error']}" for one in found if one["last_error"]))
     echo(_summary(answer.value), NEVER)
 
@@ -65,7 +73,10 @@ def list_orphans(
 def adopt(
     orphan: OrphanName,
     name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What to call it; the cloud's name for it.")
+        str | None,
+        typer.Option(
+            callback=options.named, metavar="NAME", help="What to call it; the cloud's name for it."
+        ),
     ] = None,
     owner: Annotated[str | None, typer.Option(metavar="NAME", help="Whose it is.")] = None,
     team: Annotated[str | None, typer.Option(metavar="NAME", help="Which team pays.")] = None,
@@ -105,6 +116,7 @@ def delete(
         echo(f"{answer.value['name']} is gone")
     else:
         echo(f"{answer.value['name']} is {answer.value['state']} and is to be deleted")
+        echo(*_left_behind(answer.value))
 
 
 def find_orphan(client: Client, said: str) -> str:
@@ -118,11 +130,33 @@ def find_orphan(client: Client, said: str) -> str:
     if meant:
         names = ", ".join(cleaned(one["name"]) for one in meant)
         raise Failure(f"{said!r} is the name of several; say the full name: {names}")
+    for node in client.pages("/v1/nodes", "nodes").value["nodes"]:
+        if node["state"] not in ENDED and said in _full_names(node):
+            raise Failure(
+                f"{said!r} is no orphan: it is node {node['id']} of ours already;"
+                f" see: tpu-steward nodes show {node['id']}"
+            )
     raise Failure(f"no orphan is named {said!r}; see: tpu-steward orphans list")
 
 
-def _show(orphans: Sequence[Mapping[str, Any]]) -> None:
+def _full_names(node: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a node of ours is called in the cloud, and its queued resource where it has one."""
+    place = Place(node["project"], node["zone"], node["cloud_id"])
+    return place.cloud_id, place.path, place.queue_path
+
+
+def _left_behind(orphan: Mapping[str, Any]) -> Iterator[str]:
+    """What else has to be typed so that nothing holds quota: the node goes alone."""
+    ticket = orphan["queued_resource"]
+    if ticket:
+        sure = f" --confirm {shlex.quote(ticket)}" if orphan["kind"] == "stranger" else ""
+        yield f"its queued resource {ticket} stays and holds quota; to have that deleted too:"
+        yield f"  tpu-steward orphans delete {orphan_id(ticket)}{sure}"
+
+
+def _show(orphans: Sequence[Mapping[str, Any]], total: str) -> None:
     now = wall_clock()
+    costs = _costs(orphans, total)
     table(
         ["NAME", "KIND", "STATE", "TYPE", "ZONE", ">SEEN FOR", ">PER HOUR", "FATE", "WHOSE", "ID"],
         (
@@ -133,20 +167,25 @@ def _show(orphans: Sequence[Mapping[str, Any]]) -> None:
                 one["accelerator_type"] or NOTHING,
                 one["zone"],
                 since(one["first_seen"], now),
-                _cost(one),
+                cost,
                 "to be deleted" if one["to_be_deleted"] else _FATES[one["verdict"]],
                 ", ".join(f"{k}={v}" for k, v in one["owner_hints"].items()) or NOTHING,
                 one["id"],
             ]
-            for one in orphans
+            for one, cost in zip(orphans, costs, strict=True)
         ),
     )
 
 
-def _cost(orphan: Mapping[str, Any]) -> str:
-    """What it costs; nothing is known to be billed but a node that is READY."""
-    billed = orphan["state"] == "READY" and not orphan["is_queued_resource"]
-    return money(orphan["hourly_cost"]) if billed else NOTHING
+def _costs(orphans: Sequence[Mapping[str, Any]], total: str) -> Iterator[str]:
+    """What each costs an hour; nothing is known to be billed but a node that is READY."""
+    costs = parts(total, [one["hourly_cost"] if _is_billed(one) else None for one in orphans])
+    for one, cost in zip(orphans, costs, strict=True):
+        yield cost if _is_billed(one) else NOTHING
+
+
+def _is_billed(orphan: Mapping[str, Any]) -> bool:
+    return orphan["state"] == "READY" and not orphan["is_queued_resource"]
 
 
 def _summary(page: Mapping[str, Any]) -> str:

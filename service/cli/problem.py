@@ -21,6 +21,17 @@ _MEANT = {
 _NO_ADVICE = frozenset({"type", "title", "detail", "status", "instance", "errors", "field"})
 
 
+def is_one(document: Mapping[str, Any]) -> bool:
+    """Whether it says what is wrong as TPU Steward does."""
+    return any(isinstance(document.get(name), str) for name in ("detail", "title"))
+
+
+def is_google_s(document: Mapping[str, Any]) -> bool:
+    """Whether it says what is wrong as Google's APIs do, and the emulator with them."""
+    error = document.get("error")
+    return isinstance(error, Mapping) and {"code", "message", "status"} <= error.keys()
+
+
 def lines(status: int, document: Mapping[str, Any]) -> list[str]:
     """The trouble in one line, then one for each thing that helps and is not said in it yet."""
     if status == 401:

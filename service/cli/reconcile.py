@@ -10,8 +10,9 @@ import typer
 
 from service.cli import options
 from service.cli.client import Client, connected
+from service.cli.naming import names_of
 from service.cli.render import as_json, echo, table
-from service.cli.wording import NOTHING, counted, moment, money
+from service.cli.wording import NOTHING, counted, moment, money, parts
 
 SHOWN = 20
 """Disagreements on the screen; --json and the dashboard have them all."""
@@ -65,7 +66,7 @@ def _show(found: Mapping[str, Any]) -> None:
         f"from {moment(found['start'])} to {moment(found['end'])} UTC",
         "",
     )
-    verdicts = [(name, one) for name, one in found["verdicts"].items() if one["lines"]]
+    variances = _variances(found)
     table(
         ["WHAT CAME OF IT", ">HOURS", ">BILLED", ">CHARGED", ">VARIANCE"],
         (
@@ -74,9 +75,10 @@ def _show(found: Mapping[str, Any]) -> None:
                 f"{one['lines']:,}",
                 money(one["billed"]),
                 money(one["charged"]),
-                money(one["variance"]),
+                variances[name],
             ]
-            for name, one in verdicts
+            for name, one in found["verdicts"].items()
+            if one["lines"]
         ),
     )
     for kind, one in found["apart"].items():
@@ -87,12 +89,21 @@ def _show(found: Mapping[str, Any]) -> None:
         echo(f"left out: {left} of users' own VMs beside TPU Nodes, which are not billed as TPUs")
     percent = total["variance_percent"]
     share = f", {percent} % of what matched" if percent is not None else ""
+    more, less = parts(total["variance"], [total["more"], total["less"]])
     echo(
         "",
         f"the bill differs from the ledger by {money(total['variance'])}{share}:"
-        f" {money(total['more'])} more, {money(total['less'])} less",
+        f" {more} more, {less} less",
         f"id {found['id']}",
     )
+
+
+def _variances(found: Mapping[str, Any]) -> Mapping[str, str]:
+    """The variance of each verdict; what is pending is in none but its own."""
+    of = {name: one["variance"] for name, one in found["verdicts"].items()}
+    counted_in = [name for name in of if name != "pending"]
+    shown = parts(found["total"]["variance"], [of[name] for name in counted_in])
+    return {name: money(of[name]) for name in of} | dict(zip(counted_in, shown, strict=True))
 
 
 def _show_lines(client: Client, found: Mapping[str, Any]) -> None:
@@ -101,6 +112,8 @@ def _show_lines(client: Client, found: Mapping[str, Any]) -> None:
         return
     asked = {"verdict": list(DISAGREEING), "page_size": SHOWN}
     answer = client.get(f"/v1/reconciliations/{found['id']}/lines", asked)
+    lines = answer.value["lines"]
+    names = names_of(client, {one["node_id"] for one in lines if _is_unnamed(one)})
     echo("")
     table(
         ["HOUR (UTC)", "WHAT", "RESOURCE", "PROJECT", ">BILLED", ">CHARGED", "WHY"],
@@ -108,17 +121,26 @@ def _show_lines(client: Client, found: Mapping[str, Any]) -> None:
             [
                 moment(line["hour"]),
                 _WORDS.get(line["verdict"], line["verdict"]),
-                line["resource"].rpartition("/")[2]
-                or line["node_id"]
-                or line["reservation"]
-                or NOTHING,
+                _resource(line, names),
                 line["project"],
                 money(line["billed"]),
                 money(line["charged"]),
                 line["reason"],
             ]
-            for line in answer.value["lines"]
+            for line in lines
         ),
     )
     if number > SHOWN:
         echo(f"and {number - SHOWN:,} more; the page Reconcile of the dashboard has the largest")
+
+
+def _is_unnamed(line: Mapping[str, Any]) -> bool:
+    """Whether it is a node that the bill has no name for."""
+    return bool(line["node_id"]) and not line["resource"]
+
+
+def _resource(line: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """What the bill calls it, or else what we do."""
+    if _is_unnamed(line):
+        return names.get(line["node_id"], line["node_id"])
+    return line["resource"].rpartition("/")[2] or line["reservation"] or NOTHING

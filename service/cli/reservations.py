@@ -31,7 +31,9 @@ NOTHING_POSTED = "nothing is posted yet; what no node uses is posted at each ful
 _PATH = "/v1/reservations"
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
-Which = Annotated[str, typer.Argument(metavar="RESERVATION", help="Its name, or its id.")]
+Which = Annotated[
+    str, typer.Argument(callback=options.named, metavar="RESERVATION", help="Its name, or its id.")
+]
 
 
 @app.command("list")
@@ -52,7 +54,10 @@ def list_reservations(
 
 @app.command()
 def add(  # noqa: PLR0913, PLR0917 - each is an option of the command line
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is called at Google.")],
+    name: Annotated[
+        str,
+        typer.Argument(callback=options.named, metavar="NAME", help="What it is called at Google."),
+    ],
     zone: Annotated[str, typer.Option(metavar="ZONE", help="Where it is.")],
     generation: Annotated[str, typer.Option(metavar="NAME", help="Of what, as in v5e.")],
     chips: Annotated[int, typer.Option(metavar="N", min=1, help="How many chips.")],

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from service.cli import options
-from service.cli.client import connected
+from service.cli.client import connected, segment
 from service.cli.nodeview import NOTHING_POSTED
 from service.cli.render import as_json, echo, table
-from service.cli.wording import NOTHING, chip_hours, column, money
+from service.cli.wording import NOTHING, chip_hours, column, money, parts
 
 
 def statement(
@@ -20,7 +20,7 @@ def statement(
 ) -> None:
     """Say what a month comes to, line by line; or what each month does."""
     with connected() as client:
-        answer = client.get(f"/v1/statements/{month}" if month else "/v1/statements")
+        answer = client.get(f"/v1/statements/{segment(month)}" if month else "/v1/statements")
     if json:
         as_json(answer)
     elif month:
@@ -43,6 +43,7 @@ def _list(months: list[Mapping[str, Any]]) -> None:
 def _show(found: Mapping[str, Any]) -> None:
     if found["lines"]:
         prices = column([line["usd_per_chip_hour"] for line in found["lines"]])
+        amounts = parts(found["amount"], [line["amount"] for line in found["lines"]])
         table(
             ["TEAM", "OWNER", "TYPE", "MODEL", "ZONE", ">PER CHIP-HOUR", ">CHIP-HOURS", ">AMOUNT"],
             (
@@ -54,9 +55,9 @@ def _show(found: Mapping[str, Any]) -> None:
                     line["zone"],
                     price,
                     _quantity(line),
-                    money(line["amount"]) + _note(line["corrects"]),
+                    amount + _note(line["corrects"]),
                 ]
-                for line, price in zip(found["lines"], prices, strict=True)
+                for line, price, amount in zip(found["lines"], prices, amounts, strict=True)
             ),
         )
         echo("")

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from decimal import ROUND_HALF_EVEN, Decimal
 
 from service.domain.clock import DAY, HOUR, MINUTE, parse_rfc3339
+from service.domain.money import parse_usd
+from service.domain.rounding import in_units, places_for, unit_for
 
 UNPRICED = "unpriced"
 NOTHING = "-"
@@ -21,6 +23,26 @@ def money(amount: str | None) -> str:
     value = Decimal(amount)
     places = min(9, max(2, 1 - value.adjusted())) if 0 < abs(value) < 1 else 2
     return _dollars(value.quantize(Decimal(1).scaleb(-places), ROUND_HALF_EVEN))
+
+
+def parts(total: str, amounts: Sequence[str | None]) -> list[str]:
+    """What a total is the sum of, to be shown with `money(total)`: in the same places, and each
+    the one below or above the truth, so that what is shown adds up.
+
+    Amounts that come to something else are no parts of it, and each is told for itself.
+    """
+    known = [parse_usd(amount) for amount in amounts if amount is not None]
+    whole = parse_usd(total)
+    if sum(known) != whole:
+        return [money(amount) for amount in amounts]
+    places = places_for(whole)
+    units = iter(in_units(known, unit_for(places)))
+    return [UNPRICED if amount is None else _in_places(next(units), places) for amount in amounts]
+
+
+def _in_places(units: int, places: int) -> str:
+    """`1234` with two places as $12.34."""
+    return _dollars(Decimal(units).scaleb(-places))
 
 
 def exact(amount: str | None) -> str:

@@ -4,7 +4,6 @@ there."""
 from __future__ import annotations
 
 import http.client
-import ipaddress
 import socket
 import ssl
 import threading
@@ -12,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from urllib.parse import SplitResult, urlsplit
 
+from service.domain.addresses import is_public
 from service.domain.budgets import Budget
 from service.domain.errors import CloudUnavailable, InvalidRequest
 from service.domain.notification import Notification, sign
@@ -74,33 +74,12 @@ class WebhookMessenger:
         """The address to connect to. Raises InvalidRequest where any of the host's is not
         public."""
         found = [str(one[4][0]) for one in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
-        if not self._allow_private and not all(map(_is_public, found)):
+        if not self._allow_private and not all(map(is_public, found)):
             raise InvalidRequest(
                 f"the webhook at {host} leads to an address that is not public; set"
                 " STEWARD_WEBHOOK_ALLOW_PRIVATE to allow that"
             )
         return found[0], port
-
-
-def _is_public(address: str) -> bool:
-    """Whether it is an address of the open internet: not this machine, not its network, and none of
-    them in the clothes of another family."""
-    ip = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(ip, ipaddress.IPv6Address):
-        inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
-        if inner is None and ip in _NAT64:
-            inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
-        if inner is not None:
-            return inner.is_global and not inner.is_multicast
-        if ip not in _UNICAST:
-            return False
-    return ip.is_global and not ip.is_multicast
-
-
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
-_UNICAST = ipaddress.ip_network("2000::/3")
-"""All that IANA gives out of IPv6; what lies beyond it may lead home, as `::127.0.0.1` does, and a
-NAT64 of one's own (RFC 8215), and a site-local address."""
 
 
 def _encrypted(plain: socket.socket, host: str) -> socket.socket:

@@ -15,7 +15,7 @@ from service.domain.errors import LeaseLost, NotFound, StaleVersion, StoreUnavai
 from service.domain.event import Event
 from service.domain.holds import rate_of
 from service.domain.lease import Lease
-from service.domain.money import usd
+from service.domain.money import dollars, usd
 from service.domain.names import new_id
 from service.domain.node import Asked, Node
 from service.domain.notification import Channel, Notification, body_of
@@ -131,7 +131,8 @@ class BudgetController:
             due = [one for one in _deletable(unit, budget) if one.spec.project == lease.project]
             told = {one.id: _warned_at(unit, budget, one, at - budget.grace_seconds) for one in due}
         reason = (
-            f"the budget {budget.name!r} is exceeded: ${usd(spent)} of ${usd(budget.amount)} spent"
+            f"the budget {budget.name!r} is exceeded:"
+            f" {dollars(spent)} of {dollars(budget.amount)} spent"
         )
         for node in due:
             since = told[node.id]

@@ -16,12 +16,12 @@ from service.domain.garbage import Finding, Move, Watch, classify, names_of, nex
 from service.domain.lease import Lease
 from service.domain.lifecycle import retry_delay, wait_delay
 from service.domain.metering import is_billable
-from service.domain.money import usd
+from service.domain.money import dollars, usd
 from service.domain.node import Place
 from service.domain.orphan import Orphan, Shown, hourly_cost, node_shown, queue_shown
 from service.domain.ownership import LABEL_ID
 from service.store.pricebook import PriceShelf
-from service.store.unit import Unit, Units
+from service.store.unit import Units
 
 log = structlog.get_logger()
 
@@ -150,7 +150,8 @@ class Collecting:
         """Say what is about to be deleted, why, and what it costs: before the call, so that a crash
         in the middle leaves no deletion that nobody spoke of."""
         with self._units(lease) as unit:
-            rate = self._rate(unit, found.shown or orphan.shown)
+            shown, now = found.shown or orphan.shown, self._clock()
+            rate = hourly_cost(shown, self._prices.book(unit), now)
             if orphan.certain and not orphan.tries:
                 unit.events.add(self._event(orphan, rate))
         log.warning(
@@ -158,21 +159,17 @@ class Collecting:
             **_named(orphan),
             reason=orphan.reason if orphan.by_itself else "as asked",
             asked_by=orphan.asked_by,
-            usd_per_hour=rate,
+            usd_per_hour=None if rate is None else usd(rate),
             tries=orphan.tries,
         )
 
-    def _event(self, orphan: Orphan, rate: str | None) -> Event:
+    def _event(self, orphan: Orphan, rate: int | None) -> Event:
         why = orphan.reason if orphan.by_itself else "as asked"
-        cost = "" if rate is None else f"; it costs ${rate} an hour"
+        cost = "" if rate is None else f"; it costs {dollars(rate)} an hour"
         message = f"deleting {orphan.shown.path} ({orphan.kind}): {why}{cost}"
         node_id = orphan.shown.labels[LABEL_ID]
-        facts = {"name": orphan.shown.path, "usd_per_hour": rate}
+        facts = {"name": orphan.shown.path, "usd_per_hour": None if rate is None else usd(rate)}
         return Event(node_id, self._clock(), "orphan", message, orphan.asked_by, facts)
-
-    def _rate(self, unit: Unit, shown: Shown) -> str | None:
-        rate = hourly_cost(shown, self._prices.book(unit), self._clock())
-        return None if rate is None else usd(rate)
 
     def _save(self, orphan: Orphan, lease: Lease) -> None:
         with self._units(lease) as unit:

@@ -14,7 +14,8 @@ from service.domain.errors import CloudError, CloudNotFound
 from service.domain.event import Event
 from service.domain.lease import Lease
 from service.domain.lifecycle import retry_delay
-from service.domain.node import LOST, Asked, Node, NodeState
+from service.domain.loss import befell, by_hand
+from service.domain.node import Asked, Node, NodeState
 from service.domain.observation import Looking
 from service.domain.ownership import is_ours
 from service.domain.placement import Outcome, outcome_of, scope_of
@@ -37,6 +38,7 @@ class Ending:
         if node.spec.slices == 1:
             self._delete(node, lease)
             return
+        node = self._tell(node, lease, "its slices")
         for number, sight in zip(numbers(node), look.members, strict=True):
             if sight is not None and sight.state != NodeState.DELETING and is_ours(node, sight):
                 with suppress(CloudNotFound):
@@ -44,6 +46,7 @@ class Ending:
         self._look_again(node, lease)
 
     def _delete(self, node: Node, lease: Lease) -> None:
+        node = self._tell(node, lease, "the node")
         try:
             operation = self._tools.cloud.delete(node.place)
         except CloudNotFound:
@@ -56,19 +59,30 @@ class Ending:
         That it was accepted says nothing yet of the nodes, nor that it will succeed; so nothing is
         believed but what the looks that follow show. It is asked for again while it stays.
         """
+        node = self._tell(node, lease, "its queued resource")
         with suppress(CloudNotFound):  # gone meanwhile; the next look verifies it
             operation = self._tools.cloud.dequeue(node.place, force=True)
             self._look_again(node, lease, operation)
+
+    def _tell(self, node: Node, lease: Lease, what: str) -> Node:
+        """Write down once, however often it is tried, that Google is asked for its end, and why:
+        before the call, whose answer may be lost."""
+        now, since = self._tools.clock(), node.sent_at or 0
+        message = f"deletion of {what} in {node.zone}: {_wherefore(node)}"
+
+        def change(unit: Unit, node: Node) -> Node:
+            told = unit.events.of_kind(node.id, "state", since)
+            if all(one.message != message for one in told):
+                unit.events.add(Event(node.id, now, "state", message))
+            return node
+
+        return self._tools.save(node, lease, change)
 
     def _look_again(self, node: Node, lease: Lease, operation: Operation | None = None) -> None:
         now = self._tools.clock()
         later = max(self._tools.manners.period, retry_delay(node.tries) if node.tries else 0)
 
-        def change(unit: Unit, node: Node) -> Node:
-            if not node.tries:
-                what = "its queued resource" if operation is not None else "its slices"
-                message = f"deletion of {what} in {node.zone}: {_wherefore(node)}"
-                unit.events.add(Event(node.id, now, "state", message))
+        def change(_unit: Unit, node: Node) -> Node:
             return replace(
                 node,
                 operation=node.operation if operation is None else operation.name,
@@ -88,9 +102,9 @@ class Ending:
         def change(unit: Unit, node: Node) -> Node:
             looking = Looking(now, max(node.seen_at, operation.created_at), (operation,))
             node = end_usage(unit, node, lambda _: looking, self._tools.prices.book(unit))
-            message = f"{state} in {node.zone}: {_wherefore(node)}"
+            why = f": {_wherefore(node)}" if state == NodeState.STOPPING else f", was {node.state}"
             if state != node.state:
-                unit.events.add(Event(node.id, now, "state", message))
+                unit.events.add(Event(node.id, now, "state", f"{state} in {node.zone}{why}"))
             return replace(
                 node.moved(state, operation.created_at),
                 operation=operation.name,
@@ -107,19 +121,19 @@ class Ending:
         failed.
         """
         now, lost = self._tools.clock(), node.up_since is not None
-        (outcome, reason), error = _why(look), _error(look)
+        (outcome, reason), error = _why(node, look), _error(look)
 
         def change(unit: Unit, node: Node) -> Node:
             scope = "" if error is None else scope_of(error, node.zone)
             end_placement(unit, node, outcome, reason, now, scope)
             learn(unit, node, error, now)
-            if lost and not node.spec.recreate_on_preemption:
+            if lost and not (node.spec.recreate_on_preemption and outcome is not Outcome.VANISHED):
                 return replace(
                     node,
                     asked=Asked.ABSENT,
                     delete_requested_at=now,
                     alarmed_at=None,
-                    delete_reason=f"it was {_lost_state(look).lower()} in {node.zone}",
+                    delete_reason=befell(look, node.zone),
                 )
             return replace(node, replacing=True, last_error=reason)
 
@@ -165,10 +179,12 @@ def _wherefore(node: Node) -> str:
     return node.delete_reason or "as asked"
 
 
-def _why(look: Look) -> tuple[Outcome, str]:
+def _why(node: Node, look: Look) -> tuple[Outcome, str]:
     """How the placement ended whose remains are cleared away, and why."""
     if (error := _error(look)) is not None:
         return outcome_of(error), str(error)
+    if node.up_since is not None and by_hand(look):
+        return Outcome.VANISHED, befell(look, node.zone)
     health = next((one.health_description for one in look.present if one.health_description), "")
     return Outcome.PREEMPTED, health
 
@@ -179,11 +195,3 @@ def _error(look: Look) -> CloudError | None:
     if queue is not None and queue.error is not None:
         return queue.error
     return operation.error if operation is not None and operation.verb == "create" else None
-
-
-def _lost_state(look: Look) -> str:
-    """The state in which it was found, in the cloud's words."""
-    found = next((one.state for one in look.present if one.state in LOST), None)
-    if found is None and look.queue is not None:
-        return look.queue.state
-    return found or NodeState.TERMINATED

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from service.cloud.ports import TpuCloud
 from service.controllers.beliefs import Lost, Sights, believe, lose, needs_evidence
 from service.controllers.records import Records
+from service.domain.absence import Absence, judge, never_came, was_deleted
 from service.domain.clock import Clock
 from service.domain.errors import CloudNotFound
 from service.domain.lease import Lease
@@ -55,9 +56,25 @@ class Eyes:
             )
         records = Records(self._cloud)
         operation = records.create(node) if _is_nameless(node) else records.last(node)
-        if node.spec.slices > 1:
-            return Look(None, operation, queue, sights)
-        return Look(sights[0], operation, queue)
+        several = node.spec.slices > 1
+        found = Look(None if several else sights[0], operation, queue, sights if several else ())
+        return self._judged(node, found, records)
+
+    def _judged(self, node: Node, look: Look, records: Records) -> Look:
+        """The look, with what to make of that which is not there."""
+        paths = list(_lacking(node, look))
+        if not paths or never_came(look.operation):
+            return look
+        ticket = node.place.queue_path
+        proofs: Sequence[Operation] = () if look.operation is None else (look.operation,)
+        if _is_told_of(proofs, node, paths, ticket):
+            return look
+        proofs = [one for path in (*paths, ticket) for one in records.at(node.place, path)]
+        if _is_told_of(proofs, node, paths, ticket):
+            return look
+        with self._units.reading() as unit:
+            census = unit.nodes.census(node.spec.project)
+        return replace(look, absence=judge(node, census, self._clock()), census=census)
 
     def believe(self, node: Node, look: Look, asked: int, lease: Lease) -> Node:
         """Write down what is new in it; answers the node as it is now."""
@@ -71,12 +88,14 @@ class Eyes:
         ):
             queue = None
         found = look.operation.name if look.operation is not None and _is_nameless(node) else ""
-        if not sights and not lost and queue is None and not found:
+        again = node.missed_at is not None and not any(_lacking(node, look))
+        if not sights and not lost and queue is None and not found and not again:
             return node
         with self._units(lease) as unit:
             book = self._prices.book(unit)
             looked_at = unit.leases.looked_at(node.spec.project)
-            after = replace(node, operation=found) if found else node
+            after = node.shown() if again else node
+            after = replace(after, operation=found) if found else after
             if queue is not None:
                 after, told = queue_observed(after, queue, asked, self._clock())
                 unit.events.add(*told)
@@ -109,7 +128,7 @@ class Eyes:
 
         (What is wholly gone is closed by the step that finds it so.)
         """
-        if look.queue is None:
+        if look.queue is None or look.absence is not Absence.CERTAIN:
             return {}
         records, lost = Records(self._cloud), {}
         for number, sight in zip(numbers(node), look.members, strict=True):
@@ -117,6 +136,28 @@ class Eyes:
             if sight is None and one.cloud_uid and one.state not in _GOING:
                 lost[number] = state, records.looking(node, self._clock(), asked)(one)
         return lost
+
+
+def _lacking(node: Node, look: Look) -> Iterator[str]:
+    """The full names of what was shown, or must have come to be, and is not there now."""
+    if node.spec.queued:
+        if look.queue is None and node.queue_state:
+            yield node.place.queue_path
+        if not needs_nodes(node, look.queue):
+            return
+    created = look.operation is not None and look.operation.verb == "create"
+    came = created and look.operation is not None and look.operation.succeeded
+    for number, sight in zip(numbers(node), look.members, strict=True):
+        one = part(node, number)
+        if sight is None and (one.cloud_uid or (came and not node.spec.queued)):
+            yield one.place.path
+
+
+def _is_told_of(proofs: Iterable[Operation], node: Node, paths: Sequence[str], ticket: str) -> bool:
+    """Whether the cloud's record says of each of them that it was deleted, or of the queued
+    resource that stood for all."""
+    deleted = {one.target for one in proofs if was_deleted([one], node)}
+    return ticket in deleted or deleted.issuperset(paths)
 
 
 def _is_nameless(node: Node) -> bool:

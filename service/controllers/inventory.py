@@ -14,6 +14,7 @@ from service.cloud.ports import EVERYWHERE, Inventory, Queue, Sighting, TpuCloud
 from service.controllers.beliefs import Sights, believe, needs_evidence
 from service.controllers.recall import Recall
 from service.controllers.records import Records
+from service.domain.absence import LOOKS
 from service.domain.clock import Clock
 from service.domain.errors import NotAllowed
 from service.domain.lease import Lease
@@ -58,26 +59,29 @@ class Difference:
     """What one look shows otherwise than it is stored.
 
     `changed` are the sightings of each node that shows otherwise, by slice number. `asleep` are
-    nodes that nobody looks after just now and should: those that are `missing`, as of this look,
-    and those whose queued resource has moved on. `lacking` says that any is not shown at all.
+    nodes that nobody looks after just now and should: those that lack something, and those whose
+    queued resource has moved on. `missing` are those that lack something as of a few looks, `found`
+    those that did and do no more. `lacking` says that any is not shown at all.
     """
 
     changed: dict[str, dict[int, Sighting]]
     asleep: tuple[str, ...]
-    missing: tuple[str, ...]
+    missing: tuple[Known, ...]
+    found: tuple[str, ...]
     lacking: bool
 
     @property
     def none(self) -> bool:
         """Whether both sides agree: as long as neither changes, there is nothing to compare."""
-        return not self.changed and not self.asleep and not self.lacking
+        return not (self.changed or self.asleep or self.found or self.lacking)
 
 
 def compare(known: Iterable[Known], inventory: Inventory, queue: Queue) -> Difference:
     """Tell what changed and what is missing. Absence counts only where the lists know."""
     changed: dict[str, dict[int, Sighting]] = {}
     asleep: list[str] = []
-    missing: list[str] = []
+    missing: list[Known] = []
+    found: list[str] = []
     lacking = False
     nodes, entries, project = inventory.sightings(), queue.entries(), inventory.project
     for node in known:
@@ -86,21 +90,33 @@ def compare(known: Iterable[Known], inventory: Inventory, queue: Queue) -> Diffe
         expected = 0 if node.queue_state in IN_LINE else node.slices or 1
         if seen and digest_of(seen) != node.digest:
             changed[node.id] = seen
-        lacks = len(seen) < expected
+        ticket = f"{where}/queuedResources/{node.cloud_id}"
+        lacks, known_of = len(seen) < expected, inventory.knows(node.zone)
+        lost = _lost_ticket(node, ticket, queue, entries)
         lacking = lacking or lacks
-        if node.next_try_at is None and lacks and inventory.knows(node.zone):
-            missing.append(node.id)
-        elif _moved_on(node, f"{where}/queuedResources/{node.cloud_id}", queue, entries):
+        if (lacks and known_of) or lost:
+            if node.misses < LOOKS:
+                missing.append(node)
+            if node.next_try_at is None or lost:
+                asleep.append(node.id)
+        elif node.misses and not lacks:
+            found.append(node.id)
+        if _moved_on(node, ticket, entries):
             asleep.append(node.id)
-    return Difference(changed, (*asleep, *missing), tuple(missing), lacking)
+    return Difference(changed, tuple(asleep), tuple(missing), tuple(found), lacking)
 
 
-def _moved_on(node: Known, path: str, queue: Queue, entries: Mapping[str, QueuedResource]) -> bool:
+def _lost_ticket(
+    node: Known, path: str, queue: Queue, entries: Mapping[str, QueuedResource]
+) -> bool:
+    """Whether its queued resource was there and is not."""
+    return bool(node.queue_state) and path not in entries and queue.knows(node.zone)
+
+
+def _moved_on(node: Known, path: str, entries: Mapping[str, QueuedResource]) -> bool:
     """Whether its queued resource is no longer in the state in which it was last seen."""
-    if not node.queue_state:
-        return False
     entry = entries.get(path)
-    return queue.knows(node.zone) if entry is None else entry.state != node.queue_state
+    return bool(node.queue_state) and entry is not None and entry.state != node.queue_state
 
 
 def _seen(node: Known, path: str, nodes: Mapping[str, Sighting]) -> dict[int, Sighting]:
@@ -186,10 +202,13 @@ class InventoryController:
         changed, noted = iter(difference.changed.items()), True
         while batch := dict(islice(changed, BATCH)):
             noted = self._write(batch, records, looking, lease) and noted
-        if difference.asleep:
+        if difference.asleep or difference.missing or difference.found:
+            missed, anew = difference.missing, [one for one in difference.missing if not one.misses]
             with self._units(lease) as unit:
                 unit.nodes.wake(difference.asleep, now)
-                unit.nodes.last_seen(difference.missing, before)
+                unit.nodes.last_seen([one.id for one in anew], before)
+                unit.nodes.missed([one.id for one in missed], now)
+                unit.nodes.found(difference.found)
         return noted
 
     def _looked_at(self, lease: Lease) -> int:
@@ -206,7 +225,10 @@ class InventoryController:
             for node in nodes.values()
             if (sights := self._sights(node, batch[node.id], records, looking))
         ]
+        ours = {node.id: len(sights) for node, sights in seen}
+        others = [one for one in nodes if ours.get(one, 0) < len(batch[one])]
         with self._units(lease) as unit:
+            unit.nodes.wake(others, looking.now)  # somebody else has taken the name: ours is gone
             book = self._prices.book(unit)
             current = unit.nodes.many(node.id for node, _ in seen)
             digests: dict[str, bytes] = {}

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
+import structlog
+
 from service.controllers.posting import post, post_unused
 from service.domain.clock import HOUR, Clock, floor_to
+from service.domain.errors import StewardError
 from service.domain.lease import Lease
+from service.domain.metering import Usage
+from service.domain.pricing import PriceBook
 from service.store.pricebook import PriceShelf
-from service.store.unit import Units
+from service.store.unit import Unit, Units
 
 BATCH = 200
+
+log = structlog.get_logger()
+
+Poster = Callable[[Unit, Usage, PriceBook, int], object]
+"""Posts what is missing of an interval, as of an instant."""
 
 
 class MeteringController:
@@ -28,22 +40,40 @@ class MeteringController:
         self._post_unused(lease)
 
     def _post_some(self, lease: Lease) -> int:
+        """Post of the nodes that are next; answers how many were."""
         now = self._clock()
-        with self._units(lease) as unit:
-            book = self._prices.book(unit)
-            due = unit.usage.to_post(lease.project, floor_to(now, HOUR), BATCH)
-            for usage in due:
-                post(unit, usage, book, now)
+        closed_hour = floor_to(now, HOUR)
+        due: Sequence[Usage] = ()
+        try:
+            with self._units(lease) as unit:
+                book = self._prices.book(unit)
+                due = unit.usage.to_post(lease.project, closed_hour, BATCH)
+                for usage in due:
+                    post(unit, usage, book, now)
+        except StewardError:
+            raise  # nothing else would fare better
+        except Exception:
+            log.exception("metering.batch_failed", project=lease.project)
+            return sum(self._apart(post, usage, lease, now) for usage in due)
         return len(due)
 
     def _post_unused(self, lease: Lease) -> None:
         """Of reservations, once what ran in them is posted."""
         now = self._clock()
-        closed_hour = floor_to(now, HOUR)
         with self._units.reading() as unit:
-            if not unit.usage.purchases_to_post(lease.project, closed_hour):
-                return
-        with self._units(lease) as unit:
-            book = self._prices.book(unit)
-            for bought in unit.usage.purchases_to_post(lease.project, closed_hour):
-                post_unused(unit, bought, book, now)
+            due = unit.usage.purchases_to_post(lease.project, floor_to(now, HOUR))
+        for bought in due:
+            self._apart(post_unused, bought, lease, now)
+
+    def _apart(self, poster: Poster, usage: Usage, lease: Lease, now: int) -> bool:
+        """Post of one alone; answers whether that went well. It is read anew: it may have changed
+        with one that was posted before it."""
+        try:
+            with self._units(lease) as unit:
+                poster(unit, unit.usage.get(usage.id), self._prices.book(unit), now)
+        except StewardError:
+            raise  # nothing else would fare better
+        except Exception:  # one that is poisoned must not keep the others from their turn
+            log.exception("metering.failed", usage_id=usage.id, of=usage.node_id)
+            return False
+        return True

@@ -94,6 +94,8 @@ class Placing:
                 endpoints=(),
                 queue_state="",
                 queue_since=None,
+                missed_at=None,
+                misses=0,
                 slices_seen=(Slice(),) * node.spec.slices if node.spec.slices > 1 else (),
                 next_try_at=now,
             )

@@ -47,6 +47,7 @@ class Recall:
         with self._units.reading() as unit:
             zones = {usage.zone for usage in _ran(unit, lease.project, before - LONG)}
         by_path: dict[str, list[Operation]] = {}
+        answered, unanswered = [], False
         for zone in sorted(zones):
             asked = self._asked.get((lease.project, zone), 0)
             if now - asked <= LONG or not inventory.knows(zone):
@@ -57,15 +58,17 @@ class Recall:
                 log.warning("recall.not_allowed", zone=zone, reason=str(error))
                 continue
             except CloudError:
-                return False
+                unanswered = True  # what the others tell is written all the same
+                continue
             for operation in found:
                 by_path.setdefault(operation.target, []).append(operation)
-            self._asked[lease.project, zone] = now
+            answered.append(zone)
         since = before - LONG
         came_back = {path: some for path, some in by_path.items() if blinks(some, since)}
         if came_back:
             self._write(lease, came_back, since, now)
-        return True
+        self._asked.update({(lease.project, zone): now for zone in answered})
+        return not unanswered
 
     def _write(self, lease: Lease, by_path: ByPath, since: int, now: int) -> None:
         with self._units(lease) as unit:

@@ -26,10 +26,15 @@ class Records:
         """Every operation on the node that the cloud remembers."""
         if node.sent_at is None:
             return ()
-        key = node.spec.project, node.zone
+        return self.at(node.place, node.place.path)
+
+    def at(self, place: Place, path: str) -> Sequence[Operation]:
+        """Every operation that the cloud remembers on what has that full name, a node or a queued
+        resource, in the zone of the place."""
+        key = place.project, place.zone
         if key not in self._by_zone:
             self._by_zone[key] = self._listed(*key)
-        return self._by_zone[key].get(node.place.path, ())
+        return self._by_zone[key].get(path, ())
 
     def birth(self, place: Place) -> int | None:
         """When what is at that place was created, None when the cloud does not remember.
@@ -47,9 +52,11 @@ class Records:
         since no call is made while a transaction is open.
 
         It was last there when it was last seen itself: a look at all that did not show it proves
-        nothing of the time before.
+        nothing of the time before. Nor was it there any more when the lists first lacked it.
         """
         parts = [part(node, number) for number in numbers(node)]
+        if node.missed_at is not None and len(parts) == 1:
+            now = max(node.seen_at, min(now, node.missed_at))
         found = {
             one.cloud_id: Looking(now, max(node.seen_at, one.seen_at), self.of(one), asked)
             for one in parts

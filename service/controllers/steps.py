@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import structlog
+
 from service.controllers.ending import Ending
 from service.controllers.placing import Placing
 from service.controllers.reimaging import Reimaging, settle
 from service.controllers.tools import Tools
+from service.domain.absence import Absence, told
+from service.domain.event import Event
 from service.domain.lease import Lease
 from service.domain.lifecycle import deadline, retry_delay, wait_delay
 from service.domain.node import Asked, Node, NodeState
 from service.domain.step import Look, Step
 from service.store.unit import Unit
+
+log = structlog.get_logger()
 
 QUEUE_SECONDS = 1_800
 """How often what waits in Google's queue is asked for by name, should the inventory not tell."""
@@ -27,7 +33,7 @@ class Steps:
         self._ending = Ending(tools)
         self._reimaging = Reimaging(tools)
 
-    def take(  # noqa: C901, PLR0912 - a table of the steps
+    def take(  # noqa: C901, PLR0912, PLR0915 - a table of the steps
         self, step: Step, node: Node, look: Look, lease: Lease
     ) -> None:
         """Take the step. Errors of the cloud that have no step of their own pass through."""
@@ -58,6 +64,8 @@ class Steps:
                 self._placing.next(node, look, lease)
             case Step.CLOSE | Step.VANISH:
                 self._ending.close(node, lease, vanished=step is Step.VANISH)
+            case Step.MISS:
+                self._miss(node, look, lease)
             case Step.CONFLICT:
                 self._placing.conflict(node, lease)
 
@@ -66,6 +74,22 @@ class Steps:
         waited = now - max(node.state_since, node.delete_requested_at or 0)
         later = now + wait_delay(waited, self._tools.manners.period)
         self._tools.save(node, lease, lambda _, node: replace(node, next_try_at=later))
+
+    def _miss(self, node: Node, look: Look, lease: Lease) -> None:
+        """It is not there, and nothing is done for that yet; of very many a human is told."""
+        now = self._tools.clock()
+        alarming = look.absence is Absence.TOO_MANY and node.alarmed_at is None
+        said = told(look.census, node.spec.project) if look.census is not None else ""
+
+        def change(unit: Unit, node: Node) -> Node:
+            if alarming:
+                unit.events.add(Event(node.id, now, "alarm", said))
+                node = replace(node, alarmed_at=now)
+            return replace(node, next_try_at=now + self._tools.manners.period)
+
+        if alarming:
+            log.error("node.alarm", node_id=node.id, cloud_id=node.cloud_id, told=said)
+        self._tools.save(node, lease, change)
 
     def _queue(self, node: Node, lease: Lease) -> None:
         """Nothing to do until its turn comes: the inventory sees that, for all of them at once."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from service.domain.clock import DAY, HOUR, MINUTE, rfc3339
-from service.domain.money import NANOS, half_even
+from service.domain.money import NANO_PLACES, NANOS, half_even
+from service.domain.rounding import places_for, unit_for
 
-NANO_PLACES = 9
 MINUS = "\N{MINUS SIGN}"
 
 
@@ -32,20 +32,6 @@ def moment(seconds: int) -> Moment:
         clock=f"{then:%H:%M:%S} UTC",
         date=f"{then.day} {then:%b %Y}",
     )
-
-
-def places_for(nanos: int) -> int:
-    """How many decimals an amount needs to be told truly: cents from a dollar up, and for less
-    than that two digits that count."""
-    size = abs(nanos)
-    if size == 0 or size >= NANOS:
-        return 2
-    return min(NANO_PLACES, max(2, NANO_PLACES + 2 - len(str(size))))
-
-
-def unit_for(places: int) -> int:
-    """Nano-dollars in one unit of the last decimal."""
-    return int(10 ** (NANO_PLACES - places))
 
 
 def spelled(units: int, places: int) -> str:

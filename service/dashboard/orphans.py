@@ -13,7 +13,7 @@ from service.dashboard.queue import queue_tone
 from service.dashboard.rows import tone_of
 from service.dashboard.story import sentence
 from service.domain.node import NodeState
-from service.domain.orphan import STEWARD, Orphan, Verdict, owner_hints
+from service.domain.orphan import STEWARD, Orphan, Verdict, orphan_id, owner_hints
 
 SHOWN = 200
 """Orphans on the page, the dearest first; the command line lists all."""
@@ -141,7 +141,14 @@ def commands_for(orphan: Orphan) -> list[str]:
     shown = orphan.shown
     if orphan.to_be_deleted and orphan.asked_by != STEWARD:
         return []
-    adoptable = not shown.queued and shown.state == NodeState.READY and not orphan.to_be_deleted
+    alone = not (shown.queued or shown.ticket)
+    adoptable = alone and shown.state == NodeState.READY and not orphan.to_be_deleted
     adopt = [f"tpu-steward orphans adopt {orphan.id}"] if adoptable else []
-    sure = f" --confirm {shlex.quote(shown.path)}" if orphan.kind is Kind.STRANGER else ""
-    return [*adopt, f"tpu-steward orphans delete {orphan.id}{sure}"]
+    named = [shown.path, *([shown.ticket] if shown.ticket else [])]  # a node's ticket outlives it
+    sure = orphan.kind is Kind.STRANGER
+    return [*adopt, *(_deletion(path, sure=sure) for path in named)]
+
+
+def _deletion(path: str, *, sure: bool) -> str:
+    confirm = f" --confirm {shlex.quote(path)}" if sure else ""
+    return f"tpu-steward orphans delete {orphan_id(path)}{confirm}"

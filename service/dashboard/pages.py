@@ -123,7 +123,7 @@ def line(request: Request, node_id: str, number: str) -> Response:
 
     def context(services: Services) -> dict[str, Any]:
         if not _NUMBER.fullmatch(number):
-            raise NotFound(f"the ledger of node {node_id[:80]} has no line {number[:80]}")
+            raise services.explanations.no_line(node_id, number)
         return {"page": line_of(services, node_id, int(number))}
 
     return _answer(request, "line.html", context, missing="There is no such line")
@@ -166,7 +166,7 @@ def unused_line(request: Request, reservation_id: str, number: str) -> Response:
 
     def context(services: Services) -> dict[str, Any]:
         if not _NUMBER.fullmatch(number):
-            raise NotFound(f"the ledger of {reservation_id[:80]} has no line {number[:80]}")
+            raise services.explanations.no_line(reservation_id, number)
         services.reservations.written(reservation_id)
         return {"page": line_of(services, reservation_id, int(number))}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from service.application.reconciliations import Kept, Outcome
+from service.application.reconciliations import Outcome
 from service.application.services import Services
 from service.dashboard.figures import Moment, count, duration, moment, money
 from service.dashboard.story import sentence
@@ -124,18 +124,20 @@ def reconcile_of(services: Services, bill_id: str = "", verdict: str = "") -> Re
     known = verdict in set(Verdict)
     verdicts = (Verdict(verdict),) if known else DISAGREEING
     lines = service.largest(chosen.bill.id, verdicts, SHOWN) if chosen else ()
+    names = services.costs.names({one.line.node_id for one in lines if one.line.node_id})
+    shown = [_line(one.line, names) for one in lines]
     return ReconcilePage(
         as_of=moment(services.health.fleet().as_of),
         choices=tuple(
             Choice(one.bill.id, one.bill.name or "unnamed", moment(one.bill.created_at))
             for one in outcomes
         ),
-        found=_found(chosen, verdicts, lines, verdict if known else "") if chosen else None,
+        found=_found(chosen, verdicts, shown, verdict if known else "") if chosen else None,
     )
 
 
 def _found(
-    outcome: Outcome, verdicts: Sequence[Verdict], lines: Sequence[Kept], shown: str
+    outcome: Outcome, verdicts: Sequence[Verdict], lines: Sequence[LineRow], shown: str
 ) -> Found:
     bill, total = outcome.bill, outcome.headline.total
     counts, number = bill.counts, sum(outcome.headline.verdicts[one].lines for one in verdicts)
@@ -165,7 +167,7 @@ def _found(
         ),
         projects=tuple(_sum("", key, one) for key, one in outcome.headline.projects.items()),
         shown=shown,
-        lines=tuple(_line(kept.line) for kept in lines),
+        lines=tuple(lines),
         left_out=max(0, number - len(lines)),
     )
 
@@ -191,7 +193,8 @@ def _sum(key: str, name: str, tally: Tally, tone: str = "") -> SumRow:
     )
 
 
-def _line(line: Line) -> LineRow:
+def _line(line: Line, names: Mapping[str, str]) -> LineRow:
+    """A comparison; what the bill has no name for is called as we do."""
     words = " ".join(one for one in (line.generation, line.model.replace("_", " ")) if one)
     seconds = line.billed_chip_seconds
     apart = None if seconds is None else seconds - line.charged_chip_seconds
@@ -202,7 +205,9 @@ def _line(line: Line) -> LineRow:
         hour=moment(line.hour),
         verdict=VERDICTS[line.verdict],
         tone=_TONES[line.verdict],
-        resource=line.resource.rstrip("/").rpartition("/")[2] or line.node_id or line.reservation,
+        resource=line.resource.rstrip("/").rpartition("/")[2]
+        or names.get(line.node_id, line.node_id)
+        or line.reservation,
         node_id=line.node_id,
         what=line.description or words,
         project=line.project,

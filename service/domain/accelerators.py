@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from service.domain.node import ProvisioningModel
 from service.domain.tables import number, split
 
-_TAKEN_BACK = frozenset({ProvisioningModel.SPOT, ProvisioningModel.PREEMPTIBLE})
+TAKEN_BACK = frozenset({ProvisioningModel.SPOT, ProvisioningModel.PREEMPTIBLE})
+"""How hardware is bought that Google may take away again at any time."""
+
 _SPELLING = re.compile(r"(?:cloud-?)?(?:tpu-?)?(v?\d[a-z]*|trillium|ironwood)-?(\d{1,6})")
 _FAMILIES = {
     "v5e": "v5litepod",
@@ -130,7 +132,7 @@ class AcceleratorType:
 
 def stoppable(accelerator: AcceleratorType, model: ProvisioningModel) -> bool:
     """Whether the cloud can stop such a node: one host, and not capacity that is taken back."""
-    return accelerator.single_host and model not in _TAKEN_BACK
+    return accelerator.single_host and model not in TAKEN_BACK
 
 
 def spelled(name: str) -> str:

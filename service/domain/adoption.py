@@ -15,7 +15,7 @@ from service.domain.images import images
 from service.domain.metering import Evidence, Usage
 from service.domain.names import LABEL_KEY_RULE, RESERVED_LABEL_PREFIX, check_name, new_id
 from service.domain.node import Architecture, Node, NodeSpec, NodeState, ProvisioningModel
-from service.domain.orphan import Orphan, Shown
+from service.domain.orphan import Orphan, Shown, orphan_id
 from service.domain.usage import opened
 
 _LONGEST_NAME = 49
@@ -72,6 +72,15 @@ def _check(orphan: Orphan) -> None:
         raise Rejected(
             "a queued resource cannot be adopted: adopt its nodes, each by its own id",
             nodes=list(shown.nodes),
+        )
+    if shown.ticket:
+        raise Rejected(
+            f"{shown.path} belongs to queued resource {shown.ticket}: a record of the node alone"
+            " could not stop it, and would leave that behind, which holds quota; leave it to whom"
+            " it belongs, or delete both: the node, and its queued resource, which is orphan"
+            f" {orphan_id(shown.ticket)}",
+            queued_resource=shown.ticket,
+            orphan_id=orphan_id(shown.ticket),
         )
     if not shown.uid:
         raise Rejected("the cloud shows no id of this node, so it could be taken for another")

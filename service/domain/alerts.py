@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from service.domain.budgets import Budget, Measure, OnExceeded, Standing
 from service.domain.clock import HOUR, rfc3339
-from service.domain.money import usd
+from service.domain.money import dollars
 
 HYSTERESIS = 5
 """Percentage points below itself that a threshold has to be left by before it can fire anew."""
@@ -81,7 +81,7 @@ def _causes(budget: Budget, standing: Standing, paces: tuple[int, int]) -> Itera
             value * 100 >= one.percent * amount,
             value * 100 < (one.percent - HYSTERESIS) * amount,
             f"{one.percent} % of the budget {budget.name!r} is reached:"
-            f" ${usd(value)} of ${usd(amount)} {what}",
+            f" {dollars(value)} of {dollars(amount)} {what}",
         )
     if budget.burn_rate is not None:
         yield _burn_rate(budget, budget.burn_rate, standing, paces)
@@ -89,7 +89,8 @@ def _causes(budget: Budget, standing: Standing, paces: tuple[int, int]) -> Itera
         EXCEEDED,
         standing.spent > amount,
         standing.spent * 100 < (100 - HYSTERESIS) * amount,
-        f"the budget {budget.name!r} is exceeded: ${usd(standing.spent)} of ${usd(amount)} spent"
+        f"the budget {budget.name!r} is exceeded:"
+        f" {dollars(standing.spent)} of {dollars(amount)} spent"
         f"{_consequence(budget, standing.as_of)}",
     )
 
@@ -106,7 +107,7 @@ def _burn_rate(budget: Budget, times: int, standing: Standing, paces: tuple[int,
         all(spent > times * 100 * even for spent, even in pairs),
         any(spent < (times * 100 - HYSTERESIS) * even for spent, even in pairs),
         f"the budget {budget.name!r} is being spent more than {times} times as fast as it lasts:"
-        f" ${usd(paces[0])} in the last hour",
+        f" {dollars(paces[0])} in the last hour",
     )
 
 

@@ -89,7 +89,8 @@ def _condition(text: str) -> tuple[str, str]:
         name = f"{LABEL}{key}"
     if not colon:
         raise Rejected(
-            f"{text[:80]!r} is not a filter; write dimension:value, as in team:vision",
+            f"{text[:80]!r} is not a filter; write dimension:value, as in team:vision, and \\, for"
+            " a comma within a value",
             field="filter",
         )
     try:

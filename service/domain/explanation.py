@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from service.domain.attribution import Attribution
 from service.domain.clock import HOUR, rfc3339
-from service.domain.metering import Evidence, Usage
+from service.domain.ledger import Slot, parts_of
+from service.domain.lines import lines_of
+from service.domain.metering import Evidence, Meter, Usage
 from service.domain.money import dollars, half_even
-from service.domain.pricing import VM_HOUR, Price
+from service.domain.pricing import VM_HOUR, Price, PriceBook
 from service.domain.reservation import Reservation
+from service.domain.window import Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,40 @@ def _rounded(charge: Charge, whole: str) -> str:
     if alone == charge.amount or charge.is_adjustment:
         return ""
     return f"; by itself it would round to {dollars(alone)}, but {whole}"
+
+
+def stretches_of(
+    slot: Slot,
+    period: Window,
+    usage: Usage,
+    book: PriceBook,
+    whose: Sequence[Attribution],
+    *,
+    is_vm: bool,
+) -> tuple[Window, ...]:
+    """The parts of the period of a line that are charged in it, as the book knows them now: those
+    at its price, for those who are charged."""
+    of_it = next((one for one in lines_of(usage) if one.sku.is_vm is is_vm), usage)
+    then = replace(of_it, start=period.start, end=period.end, free="")
+    found: list[Window] = []
+    for other, cut in parts_of(Meter(then, book, period.end, whose), period.start, period.end):
+        if other == slot and found and found[-1].end == cut.start:
+            found[-1] = Window(found[-1].start, cut.end)
+        elif other == slot:
+            found.append(Window(cut.start, cut.end))
+    return tuple(found)
+
+
+def note_of(stretches: Sequence[Window]) -> str:
+    """What a line is of that charges several stretches within its hour."""
+    each = [
+        f"from {rfc3339(one.start)} to {rfc3339(one.end)} ({one.end - one.start:,} s)"
+        for one in stretches
+    ]
+    return (
+        f"it is of {len(each)} stretches, {', '.join(each[:-1])} and {each[-1]}: in between"
+        " something else was charged, on lines of its own"
+    )
 
 
 def source_of(price: Price | None, price_id: str) -> str:

@@ -59,13 +59,13 @@ class History:
 
     `starts` are the first instants of the days, and of today; `weekdays` are those of the days. The
     first day only tells which nodes are older than all others. `costs` are (number of the day,
-    node, nano-dollars), `today` the nano-dollars of today so far.
+    node, nano-dollars), `today` the nano-dollars of today so far, which only a run-rate asks for.
     """
 
     starts: tuple[int, ...]
     weekdays: tuple[int, ...]
     costs: tuple[tuple[int, str, int], ...]
-    today: int
+    today: int = 0
 
     @property
     def days(self) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from service.domain.clock import rfc3339
 from service.domain.node import LOST, NodeState, Place
 from service.domain.orphan import Kind, Orphan, Shown, Verdict
 from service.domain.ownership import LABEL_ID, LABEL_INSTALL
@@ -35,13 +36,18 @@ _MOST_DIGITS = 4
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """One attempt as the books have it. `present` says that it is the one which its record is at
-    now; one that is not is over: its record has ended, or has gone on to another."""
+    now; one that is not is over: its record has ended, or has gone on to another. `uids` are those
+    by which its node, or each of its slices, was known when it ended: empty where none was seen, or
+    where it may have been made twice. `called_gone_at` is when it was called gone without anybody
+    here having asked for that."""
 
     node_id: str
     zone: str
     cloud_id: str
     slices: int
     present: bool
+    uids: tuple[str, ...] = ()
+    called_gone_at: int | None = None
 
     def made(self, shown: Shown) -> bool:
         """Whether this is what that attempt asked the cloud for, going by its name."""
@@ -53,13 +59,31 @@ class Attempt:
         base, number = _numbered(place.cloud_id)
         return base == self.cloud_id and number < self.slices
 
+    def knows(self, shown: Shown) -> bool:
+        """Whether what bears a name of this attempt may be what it made, going by the uid; Google
+        gives none to a queued resource."""
+        number = _numbered(shown.place.cloud_id)[1] if self.slices > 1 else 0
+        known = "" if shown.queued or not self.uids else self.uids[number]
+        return known in ("", shown.uid)
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Whose something is; `certain` says that the books show it as ours and as over."""
+    """Whose something is; `doubt` says why it is only shown, and is empty where the books show it
+    as ours and as over."""
 
     kind: Kind
-    certain: bool
+    doubt: str = ""
+
+    @property
+    def certain(self) -> bool:
+        """Whether it may go by itself."""
+        return not self.doubt
+
+    def says(self, orphan: Orphan) -> bool:
+        """Whether that orphan was judged to be this already."""
+        same = (self.kind, self.certain) == (orphan.kind, orphan.certain)
+        return same and (self.certain or self.doubt == orphan.reason)
 
 
 def names_of(place: Place) -> tuple[str, ...]:
@@ -87,13 +111,26 @@ def classify(
     if any(one.present for one in made):
         return None
     if shown.labels.get(LABEL_INSTALL) != install:
-        return Finding(Kind.STRANGER, certain=False)
-    if not any(one.node_id == shown.labels.get(LABEL_ID) for one in made):
-        return Finding(Kind.OURS, certain=False)
-    if shown.queued:
-        spent = _is_spent(shown.state, manned=manned)
-        return Finding(Kind.ZOMBIE if spent else Kind.OURS, certain=True)
-    return Finding(Kind.LEFTOVER if shown.state in LOST else Kind.OURS, certain=True)
+        return Finding(Kind.STRANGER, _STRANGER)
+    ours = [one for one in made if one.node_id == shown.labels.get(LABEL_ID)]
+    if not any(one.knows(shown) for one in ours):
+        return Finding(Kind.OURS, _ANOTHER if ours else _QUARANTINED)
+    spent = _is_spent(shown.state, manned=manned) if shown.queued else shown.state in LOST
+    if spent:
+        return Finding(Kind.ZOMBIE if shown.queued else Kind.LEFTOVER)
+    return Finding(Kind.OURS, _came_back(ours, shown))
+
+
+def _came_back(ours: Iterable[Attempt], shown: Shown) -> str:
+    """Why what lives is not taken for garbage; empty unless it was called gone by mistake."""
+    when = max((one.called_gone_at for one in ours if one.called_gone_at is not None), default=None)
+    if when is None:
+        return ""
+    what = "delete it" if shown.queued or shown.ticket else "adopt it, or delete it"
+    return (
+        f"it was called gone at {rfc3339(when)} and is there again, so somebody may be at work on"
+        f" it: it is not touched by itself; {what}"
+    )
 
 
 def _is_spent(state: str, *, manned: bool) -> bool:
@@ -106,16 +143,18 @@ def _is_spent(state: str, *, manned: bool) -> bool:
 def seen(before: Orphan | None, shown: Shown, finding: Finding, asked: int, period: int) -> Orphan:
     """What to remember once a look that was asked for at `asked` has shown it; `before` itself
     where nothing is worth writing down."""
-    new = Orphan(finding.kind, finding.certain, shown, asked, asked, asked)
+    new = _first_judged(
+        Orphan(finding.kind, finding.certain, shown, asked, asked, asked), finding.doubt
+    )
     if before is None:
-        return _first_judged(new)
+        return new
     over = before.gone_at is not None or before.is_adopted
     if over or before.shown.incarnation != shown.incarnation:
-        return _first_judged(replace(new, version=before.version))
-    if finding != Finding(before.kind, before.certain):
+        return replace(new, version=before.version)
+    if not finding.says(before):
         kind, certain = finding.kind, finding.certain
         changed = replace(before, kind=kind, certain=certain, shown=shown, last_seen=asked)
-        return _first_judged(replace(changed, since=asked, looks=1))
+        return _first_judged(replace(changed, since=asked, looks=1), finding.doubt)
     counts = is_young(before) and asked - before.last_seen >= period
     missed = not before.to_be_deleted and before.next_try_at is not None
     if shown == before.shown and not counts and not missed:
@@ -134,9 +173,9 @@ def is_young(orphan: Orphan) -> bool:
     return orphan.certain and orphan.looks < LOOKS
 
 
-def _first_judged(orphan: Orphan) -> Orphan:
-    judged, reason = _without_circumstances(orphan) or (Verdict.OBSERVE, _TOO_YOUNG)
-    return replace(orphan, verdict=judged, reason=reason)
+def _first_judged(orphan: Orphan, doubt: str) -> Orphan:
+    judged = Verdict.LEAVE if doubt else Verdict.OBSERVE
+    return replace(orphan, verdict=judged, reason=doubt or _TOO_YOUNG)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,25 +230,21 @@ _QUARANTINED = (
     "it bears our label, but the books do not say that it is over, as after the database was"
     " brought back from a copy: it is not touched by itself; adopt it or delete it"
 )
+_ANOTHER = (
+    "it bears a name and a label of ours, but Google's id of what we made there was another: it was"
+    " made by somebody else under a name of ours, and is not touched by itself; adopt it or delete"
+    " it"
+)
 _DELETING = "it is being deleted"
 _OVER = "the record that it was made for has ended, or has gone on to another attempt"
 
 
 def verdict(orphan: Orphan, watch: Watch | None, now: int) -> tuple[Verdict, str]:
     """What becomes of it now by itself, and why; the reason holds no figure that only grows."""
-    fixed = _without_circumstances(orphan)
-    if fixed is not None:
-        return fixed
+    if orphan.kind is Kind.STRANGER or not orphan.certain:
+        return Verdict.LEAVE, orphan.reason
     reason = _not_yet(orphan, now) or _held(orphan, watch, now)
     return (Verdict.OBSERVE, reason) if reason else (Verdict.COLLECT, _OVER)
-
-
-def _without_circumstances(orphan: Orphan) -> tuple[Verdict, str] | None:
-    if orphan.kind is Kind.STRANGER:
-        return Verdict.LEAVE, _STRANGER
-    if not orphan.certain:
-        return Verdict.LEAVE, _QUARANTINED
-    return None
 
 
 def _not_yet(orphan: Orphan, now: int) -> str:
@@ -298,5 +333,6 @@ def _is_still_meant(orphan: Orphan, found: Shown, finding: Finding) -> bool:
 
 def _delete_or_release(orphan: Orphan, finding: Finding, allowed: Verdict) -> Move:
     """Whoever asked for it bears that; what goes by itself has to be just as it was judged."""
-    as_judged = finding == Finding(orphan.kind, orphan.certain) and allowed is Verdict.COLLECT
+    judged = (finding.kind, finding.certain) == (orphan.kind, orphan.certain)
+    as_judged = judged and allowed is Verdict.COLLECT
     return Move.DELETE if as_judged or not orphan.by_itself else Move.RELEASE

@@ -7,22 +7,23 @@ from dataclasses import dataclass, field
 
 from service.domain import catalog
 from service.domain.budgets import Budget
-from service.domain.clock import DAY, HOUR, rfc3339
+from service.domain.clock import HOUR, rfc3339
 from service.domain.errors import BudgetExceeded
-from service.domain.estimate import sku_of
+from service.domain.estimate import FAR, sku_of, usable
 from service.domain.metering import Usage
 from service.domain.money import dollars, usd
 from service.domain.node import Asked, NodeSpec, NodeState
-from service.domain.pricing import Cut, PriceBook, ReservedPrice, Sku
+from service.domain.pricing import Cut, PriceBook, Sku
 from service.domain.purchase import Purchase
 from service.domain.usage import pool_for
 from service.domain.uservm import sku_of as vm_sku_of
 from service.domain.window import Window
 from service.domain.zones import region_of
 
-_FAR = 10 * 366 * DAY
-"""Prices are looked at so far ahead: one that rises within the period is the worst case."""
-
+OVERRUN_SECONDS = 60
+"""By how much a node is taken to outlive its time to live: its deletion is asked for at the next
+look of the daemon after that, and what it costs ends when the cloud accepts it. A tick, a slow call
+and the successor of a daemon that was killed take less."""
 
 ROUNDING = 1
 """Nano-dollars by which the rest of a usage may come to more than its own seconds: half of one that
@@ -57,7 +58,8 @@ class Hold:
         rounded up; None where a price is not known.
 
         It shrinks as usage is posted, and ends with the node. The time to live counts from READY,
-        so while it is not that the whole of it lies ahead.
+        so while it is not that the whole of it lies ahead; and a node outlives it by as long as a
+        deletion takes, from now on where that has not come about yet.
         """
         begin = now if self.unposted_since is None else min(now, self.unposted_since)
         seconds = min(self._end(window, now), window.end) - max(begin, window.start)
@@ -72,7 +74,8 @@ class Hold:
             return now
         if self.ttl is None:
             return window.end
-        return now + self.ttl if self.ready_at is None else max(now, self.ready_at + self.ttl)
+        ends = now + self.ttl if self.ready_at is None else max(now, self.ready_at + self.ttl)
+        return ends + OVERRUN_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,15 +185,15 @@ def rate_of_purchase(usage: Usage, book: PriceBook, now: int) -> int | None:
 
 
 def _dearest(sku: Sku, units: int, book: PriceBook, now: int) -> int | None:
-    return _worst_of(book.cuts(sku, now, now + _FAR), units)
+    return _worst_of(book.cuts(sku, now, now + FAR), units)
 
 
 def _worst_of(cuts: Sequence[Cut], units: int) -> int | None:
-    """Nano-dollars an hour at the highest price; None where one is not known. What is reserved runs
-    within the reservation only, so that what lies around it is not asked for."""
-    within = [cut for cut in cuts if isinstance(cut.price, ReservedPrice)]
-    known = [units * cut.price.per_chip_hour for cut in within or cuts if cut.price is not None]
-    return max(known) if known and len(known) == len(within or cuts) else None
+    """Nano-dollars an hour at the highest price, for one that rises within the period is the worst
+    case; None where one is not known."""
+    used = usable(cuts)
+    known = [units * cut.price.per_chip_hour for cut in used if cut.price is not None]
+    return max(known) if known and len(known) == len(used) else None
 
 
 def refusal(asked: Hold, rate: Rate, rooms: Sequence[Room], now: int) -> BudgetExceeded | None:
@@ -213,7 +216,7 @@ def refusal(asked: Hold, rate: Rate, rooms: Sequence[Room], now: int) -> BudgetE
 
 def _exceeded(room: Room, asked: Hold, wanted: int, left: int) -> BudgetExceeded:
     budget, rate = room.budget, asked.rate or 1
-    longest = max(0, left) * HOUR // rate
+    longest = max(0, max(0, left) * HOUR // rate - OVERRUN_SECONDS)
     resets = rfc3339(room.window.end)
     fits = f"a ttl_seconds of at most {longest} would fit" if longest else "nothing fits"
     return BudgetExceeded(

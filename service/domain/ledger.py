@@ -70,7 +70,7 @@ class Posted:
 def desired_entries(meter: Meter, start: int, end: int) -> dict[Slot, Entry]:
     """What the ledger should say of [start, end), by slot."""
     wanted: dict[Slot, Entry] = {}
-    for slot, part in _parts(meter, start, end):
+    for slot, part in parts_of(meter, start, end):
         assert part.price is not None
         entry = Entry(
             usage_id=meter.usage.id,
@@ -108,7 +108,7 @@ def unused(
     return left
 
 
-def _parts(meter: Meter, start: int, end: int) -> Iterator[tuple[Slot, Cut]]:
+def parts_of(meter: Meter, start: int, end: int) -> Iterator[tuple[Slot, Cut]]:
     """The priced parts of [start, end), each within one UTC hour, at one price, for one who is
     charged."""
     for left, right, whose in meter.pieces(start, end):
@@ -130,7 +130,8 @@ def _hours(start: int, end: int) -> Iterator[tuple[int, int, int]]:
 
 
 def _together(first: Entry, second: Entry) -> Entry:
-    """One entry for two parts of a slot: a price that was in force, was not, and is again."""
+    """One entry for two parts of a slot: a price that was in force, was not, and is again. Its
+    period is that of both and of what lies between them, which is another entry's."""
     return replace(
         first,
         charge_end=second.charge_end,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from service.domain import queueing, reimaging
+from service.domain.absence import Absence
 from service.domain.landing import may_still_appear
 from service.domain.node import LOST, Asked, CloudNode, Node, NodeState
 from service.domain.operation import Operation
@@ -14,13 +15,22 @@ OVERDUE_SECONDS = 1_800
 given up, and what is unknown is never deleted for that."""
 
 
-def next_step(  # noqa: PLR0911 - a table of the cases
-    node: Node, look: Look, now: int
-) -> Step:
+_BY_ABSENCE = frozenset({Step.NEXT, Step.CLOSE, Step.VANISH})
+"""What can be said only of that which is certainly gone."""
+
+
+def next_step(node: Node, look: Look, now: int) -> Step:
     """Say the one thing to do, given what was asked for and what the cloud shows.
 
     It keeps no memory of its own: a lost, late or doubled tick can only lead to the same answer.
     """
+    step = _step(node, look, now)
+    return Step.MISS if step in _BY_ABSENCE and look.absence is not Absence.CERTAIN else step
+
+
+def _step(  # noqa: PLR0911 - a table of the cases
+    node: Node, look: Look, now: int
+) -> Step:
     if node.sent_at is None:
         return Step.CLOSE if node.asked is Asked.ABSENT else Step.PLACE
     if node.spec.queued:

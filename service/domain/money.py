@@ -7,6 +7,9 @@ from decimal import Decimal, DecimalException, Inexact, localcontext
 NANOS = 1_000_000_000
 """Nano-dollars in a dollar."""
 
+NANO_PLACES = 9
+"""Decimals of a dollar that a nano-dollar is the last of."""
+
 MAX_NANOS = 2**63 - 1
 """What a signed 64-bit column holds: about 9.2 billion dollars."""
 

@@ -266,7 +266,8 @@ class Node:
     `queue_state` is what was last seen of its queued resource, empty until it was seen, and
     `queue_since` when that was first seen so. `slices_seen` is what was seen of each slice, in
     their order; empty unless it is made of several. `alarmed_at` is when a human was told that it
-    does not come to what was asked.
+    does not come to what was asked. `missed_at` is since when the lists have lacked something of
+    it, and `misses` how many of them did, as far as that matters; None and 0 while they show it.
     """
 
     id: str
@@ -303,6 +304,8 @@ class Node:
     queue_since: int | None = None
     alarmed_at: int | None = None
     slices_seen: tuple[Slice, ...] = ()
+    missed_at: int | None = None
+    misses: int = 0
     version: int = 0
 
     @property
@@ -333,6 +336,10 @@ class Node:
         One whose state the cloud has lost is told of too, but nobody asked for its end."""
         late = self.delete_requested_at is not None and self.ended_at is None
         return self.alarmed_at if late else None
+
+    def shown(self) -> Node:
+        """The same node once all of it is there again: what was missed counts no more."""
+        return replace(self, missed_at=None, misses=0)
 
     def moved(self, state: str, now: int) -> Node:
         """The same node seen in `state` at `now`; `state_since` moves only when the state does."""

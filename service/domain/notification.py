@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import urlsplit
 
+from service.domain.addresses import is_public, spelled
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import Rejected
+from service.domain.money import dollars, parse_usd
 
 GIVE_UP_SECONDS = DAY
 """How long a message is tried for."""
@@ -62,13 +64,17 @@ def text_of(body: str) -> str:
         "",
         f"Budget:   {budget['name']} ({budget['scope']})",
         f"Period:   {budget['period']}, {budget['starts_at']} to {budget['ends_at']}",
-        f"Amount:   ${budget['amount']}",
-        f"Spent:    ${facts['spent']}",
-        f"Held:     {'not known' if facts['held'] is None else '$' + facts['held']}",
+        f"Amount:   {_dollars(budget['amount'])}",
+        f"Spent:    {_dollars(facts['spent'])}",
+        f"Held:     {'not known' if facts['held'] is None else _dollars(facts['held'])}",
     ]
     if facts["deletes_at"] is not None:
         lines += ["", f"Nodes of this budget are deleted at {facts['deletes_at']}."]
     return "\n".join([*lines, "", f"Message {facts['id']}, {facts['at']}", ""])
+
+
+def _dollars(usd: str) -> str:
+    return dollars(parse_usd(usd))
 
 
 def sign(secret: str, timestamp: int, body: bytes) -> str:
@@ -83,24 +89,25 @@ def retry_at(one: Notification, now: int) -> int | None:
     return now + delay if now + delay < one.created_at + GIVE_UP_SECONDS else None
 
 
-def check_webhook(url: str, secret: str) -> None:
-    """Raise Rejected for what is no address to send to. Where it leads is looked at when it is
+def check_webhook(url: str, secret: str, *, allow_private: bool = False) -> None:
+    """Raise Rejected for what is no address to send to. Where a name leads is looked at when it is
     sent."""
     if not url:
         if secret:
             raise Rejected("a webhook_secret needs a webhook", field="webhook_secret")
         return
-    try:
-        parts = urlsplit(url)
-        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        named = parts.username is None and parts.password is None
-    except ValueError:
-        fine = named = False
-    plain = url.isascii() and url.isprintable() and " " not in url and len(url) <= MAX_URL
-    if not (fine and named and plain):
+    host = _host_of(url)
+    if host is None:
         raise Rejected(
             "the webhook has to be an address as in https://hooks.example.com/budgets: http or"
             " https, and no user or password in it",
+            field="webhook",
+        )
+    address = None if allow_private else spelled(host)
+    if address is not None and not is_public(address):
+        raise Rejected(
+            f"the webhook leads to {address}, which is not public; set"
+            " STEWARD_WEBHOOK_ALLOW_PRIVATE to allow that",
             field="webhook",
         )
     if not secret:
@@ -108,6 +115,18 @@ def check_webhook(url: str, secret: str) -> None:
             "a webhook needs a webhook_secret of at least 16 characters, which signs what it gets",
             field="webhook_secret",
         )
+
+
+def _host_of(url: str) -> str | None:
+    """The host of an address that something can be sent to; None where it is none."""
+    try:
+        parts = urlsplit(url)
+        fine = parts.scheme in ("http", "https") and parts.port != 0
+        named = parts.username is None and parts.password is None
+    except ValueError:
+        return None
+    plain = url.isascii() and url.isprintable() and " " not in url and len(url) <= MAX_URL
+    return parts.hostname if fine and named and plain else None
 
 
 def check_emails(emails: tuple[str, ...]) -> None:

@@ -147,7 +147,8 @@ def queue_observed(
 
 def state_of_absent(node: Node, queue: QueuedResource) -> str:
     """What to say of a node that is no longer there while its queued resource is."""
-    if queue.state in (QueueState.SUSPENDING, QueueState.SUSPENDED):
+    suspended = queue.state in (QueueState.SUSPENDING, QueueState.SUSPENDED)
+    if suspended and queue.initiator != "USER":
         return NodeState.PREEMPTED
     leaving = node.asked is Asked.ABSENT or node.replacing or queue.state == QueueState.DELETING
     return NodeState.DELETING if leaving else NodeState.TERMINATED
@@ -183,11 +184,19 @@ def _usage_after(
     usage: Usage | None = None
     if running is not None or _is_down(sight.state):
         usage = gone(node, running, looking)
-    elif sight.state not in (NodeState.CREATING, NodeState.STARTING):
+    elif _was_ready(node, sight.state):
         usage = _recorded(node, looking)
     if usage is not None and sight.state in LOST:
         return forgiven(usage, sight.created_at)
     return usage
+
+
+def _was_ready(node: Node, state: str) -> bool:
+    """Whether READY may lie before this state. What is started was stopped, and so it was READY
+    before; where it was seen up, that is known."""
+    if state == NodeState.STARTING:
+        return node.up_since is None
+    return state != NodeState.CREATING
 
 
 def _is_down(state: str) -> bool:

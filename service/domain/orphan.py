@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from service.domain import catalog
@@ -78,6 +78,13 @@ class Shown:
     def path(self) -> str:
         """Google's full name of it."""
         return self.place.queue_path if self.queued else self.place.path
+
+    @property
+    def ticket(self) -> str:
+        """The full name of the queued resource that a node belongs to, which stays when the node
+        goes; empty where there is none. Google may spell the project by its number: we do not."""
+        cloud_id = self.queued_resource.rpartition("/")[2]
+        return replace(self.place, cloud_id=cloud_id).queue_path if cloud_id else ""
 
     @property
     def incarnation(self) -> tuple[str, int | None]:

@@ -21,8 +21,14 @@ def is_ours(node: Node, sight: CloudNode) -> bool:
     """
     if node.cloud_uid == sight.uid and node.cloud_uid:
         return True
-    sent_twice = node.unanswered_at is not None and node.unanswered_at != node.sent_at
+    sent_twice = is_sent_twice(node.sent_at, node.unanswered_at)
     return (sent_twice or not node.cloud_uid) and sight.labels.get(LABEL_ID) == node.id
+
+
+def is_sent_twice(sent_at: int | None, unanswered_at: int | None) -> bool:
+    """Whether the create of an attempt was sent again and may take effect once more, and so make
+    more than one incarnation of it."""
+    return unanswered_at is not None and unanswered_at != sent_at
 
 
 def is_our_ticket(node: Node, queue: QueuedResource) -> bool:

@@ -168,9 +168,7 @@ def fastest(fitting: Iterable[Fit]) -> list[Fit]:
 def option(need: Need, fit: Fit, offer: Offer) -> Option:
     """What a fit costs by that offer, and whether that is within what may be spent."""
     cost = None if fit.seconds is None else offer.cost
-    lasts = None
-    if need.spend is not None and offer.hourly is not None:
-        lasts = need.spend * HOUR // offer.hourly
+    lasts = None if need.spend is None else offer.lasts(need.spend)
     within = None if need.spend is None or cost is None else cost <= need.spend
     if need.spend is not None and fit.seconds is None and lasts is not None:
         within = lasts > 0

@@ -33,6 +33,8 @@ _RESERVED_AS = "+reservation/"
 _DEVICE_PRICED = frozenset({"v2", "v3"})
 _SHARED_SERIES = {"preemptible": "spot"}
 _GROUPS = {"us": "us", "europe": "europe", "asia": "asia-pacific", "australia": "asia-pacific"}
+GROUPS = frozenset(_GROUPS.values())
+"""The groups of regions that the price lists of 2018 and 2019 spoke of."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ about long after everybody has forgotten it, and must be gone before its nodes c
 
 from __future__ import annotations
 
+from service.domain.absence import Absence
 from service.domain.landing import IN_FLIGHT_SECONDS, may_still_appear
 from service.domain.metering import is_billable
 from service.domain.node import LOST, Asked, CloudNode, Node, NodeState
@@ -53,7 +54,7 @@ def _when_active(node: Node, look: Look, now: int) -> Step:
     if len(found) < len(look.members):
         since = now if node.queue_since is None else node.queue_since
         late = node.up_since is not None or now - since >= NODES_WITHIN_SECONDS
-        return Step.REPLACE if late else Step.WAIT
+        return _lost(look) if late else Step.WAIT
     if all(one.state == NodeState.READY for one in found):
         return Step.SETTLE
     if all(one.state == NodeState.STOPPED for one in found):
@@ -83,10 +84,15 @@ def _without_ticket(node: Node, look: Look, now: int) -> Step:
         return Step.WAIT
     if not wanted or node.replacing:
         return Step.DELETE
-    whole = len(found) == len(look.members)
-    if not whole or any(one.state in LOST for one in found):
-        return Step.REPLACE
+    broken = any(one.state in LOST for one in found)
+    if broken or len(found) < len(look.members):
+        return Step.REPLACE if broken else _lost(look)
     return Step.SETTLE if all(one.state == NodeState.READY for one in found) else Step.WAIT
+
+
+def _lost(look: Look) -> Step:
+    """What to do where some of it is not there: what is left works on until that is certain."""
+    return Step.REPLACE if look.absence is Absence.CERTAIN else Step.MISS
 
 
 def _when_nothing_is_left(node: Node, look: Look, now: int) -> Step:

@@ -201,15 +201,27 @@ def _by_seconds(cost: int, amount: int, used: int | None, counted: int) -> int |
 
 def _verdict(pair: Pair, difference: Difference, variance: int, rules: Rules) -> Verdict:
     """A leak is one however young it is: what comes later only makes it larger."""
+    if _is_of_nobody(pair) and not _is_nothing(pair):
+        return Verdict.BILL_WITHOUT_NODE
     if difference is Difference.NONE:
         return Verdict.MATCHED
-    if pair.billed and not (pair.billed[0].node_id or pair.bought):
-        return Verdict.BILL_WITHOUT_NODE
     if pair.hour + HOUR > rules.newest - PENDING_SECONDS:
         return Verdict.PENDING
     if difference is not Difference.LIST_PRICE and abs(variance) <= rules.tolerance:
         return Verdict.TOLERATED
     return Verdict.AMOUNT_DIFFERS if pair.billed else Verdict.NODE_WITHOUT_BILL
+
+
+def _is_of_nobody(pair: Pair) -> bool:
+    """Whether it is on the bill, and in none of our records."""
+    return bool(pair.billed) and not (pair.billed[0].node_id or pair.bought)
+
+
+def _is_nothing(pair: Pair) -> bool:
+    """Whether a bill says neither an amount nor a use: what is free may well have been used. Where
+    a row does not say for how long, its list price does."""
+    used = (one.at_list if one.chip_seconds is None else one.chip_seconds for one in pair.billed)
+    return pair.is_exact(pair.cost) and not any(used)
 
 
 def _reason(pair: Pair, verdict: Verdict, difference: Difference, sight: Sight) -> str:

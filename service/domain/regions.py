@@ -1,9 +1,12 @@
-"""What Google calls its regions when it speaks to people."""
+"""Google's regions: what it calls them when it speaks to people, and what is none of them."""
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from functools import cache
 
+from service.domain.errors import Rejected
 from service.domain.tables import rows
 
 
@@ -20,3 +23,14 @@ def region_name(region: str) -> str:
 def is_region(region: str) -> bool:
     """Whether Google has a region of that id, as far as is known."""
     return region in _names()
+
+
+def check_region(region: str, others: Iterable[str]) -> None:
+    """Raise Rejected, with the `closest`, for what is neither a region as far as is known nor one
+    of the `others`."""
+    known = _names().keys() | set(others)
+    if region in known:
+        return
+    closest = difflib.get_close_matches(region[:80].lower(), sorted(known), n=3)
+    hint = f"; did you mean {' or '.join(closest)}?" if closest else ""
+    raise Rejected(f"there is no region {region[:80]!r}{hint}", field="region", closest=closest)

@@ -12,9 +12,10 @@ from enum import StrEnum
 from service.domain import catalog
 from service.domain.clock import DAY, rfc3339
 from service.domain.errors import Conflict, Rejected
-from service.domain.metering import Evidence, Usage
+from service.domain.metering import Evidence, Meter, Usage
+from service.domain.money import MAX_NANOS, dollars
 from service.domain.names import check_labels
-from service.domain.pricing import RESERVED, Sku
+from service.domain.pricing import RESERVED, PriceBook, Sku
 from service.domain.purchase import Purchase, pool_of
 from service.domain.regions import is_region
 from service.domain.rules import calendar_days
@@ -22,6 +23,9 @@ from service.domain.zones import region_of
 
 MAX_CHIPS = 100_000
 """No reservation is larger than the largest slice of any generation, many times over."""
+
+MAX_WHOLE = MAX_NANOS // 10
+"""Nano-dollars, about 922 million dollars: ten of the largest can still be summed."""
 
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _ZONE = re.compile(r"[a-z]+-[a-z]+[0-9]+-(ai[0-9]+)?[a-z]")
@@ -103,6 +107,19 @@ def check(wanted: Reservation, others: Iterable[Reservation]) -> None:
                 f" {rfc3339(other.end)} already; withdraw that first if it is wrong",
                 reservation_id=other.id,
             )
+
+
+def check_countable(wanted: Reservation, book: PriceBook) -> None:
+    """Refuse what comes to more than can be counted at the prices known now: it would break the
+    ledger with its first hour. Raises Rejected."""
+    with_it = PriceBook(book.prices, book.discounts, (*book.purchases, wanted.purchase))
+    whole = Meter(usage_of(wanted, ""), with_it, wanted.end).total()
+    if whole > MAX_WHOLE:
+        raise Rejected(
+            f"{wanted.chips:,} chips come to {dollars(whole)} until then, more than"
+            f" {dollars(MAX_WHOLE)}; check the chips and their price",
+            field="chips",
+        )
 
 
 def _check_place(wanted: Reservation) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from service.domain.absence import Absence, Census
 from service.domain.node import CloudNode
 from service.domain.operation import Operation
 from service.domain.queue import QueuedResource
@@ -52,6 +53,9 @@ class Step(StrEnum):
     VANISH = "vanish"
     """It was up and is gone, and nobody here asked for that."""
 
+    MISS = "miss"
+    """It is not there, which proves nothing yet: look for it again."""
+
     CONFLICT = "conflict"
     """What bears the name is not ours: leave it alone, and say so."""
 
@@ -62,13 +66,16 @@ class Look:
 
     `sight` is the node itself, `slices` each slice in its order where it is made of several,
     `queue` its queued resource. `operation` is the one that was started last, None where there was
-    none or the cloud no longer knows it.
+    none or the cloud no longer knows it. `absence` says what to make of that which is not there,
+    and `census` of how many that is so, where it matters.
     """
 
     sight: CloudNode | None
     operation: Operation | None = None
     queue: QueuedResource | None = None
     slices: tuple[CloudNode | None, ...] = ()
+    absence: Absence = Absence.CERTAIN
+    census: Census | None = None
 
     @property
     def members(self) -> tuple[CloudNode | None, ...]:

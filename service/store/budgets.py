@@ -10,7 +10,7 @@ from sqlalchemy import Connection, RowMapping, delete, insert, or_, select, upda
 
 from service.domain.budgets import Budget, OnExceeded, Period, Scope, Threshold
 from service.domain.clock import DAY
-from service.domain.errors import NotFound, Rejected, StaleVersion
+from service.domain.errors import Conflict, NotFound, Rejected, StaleVersion
 from service.domain.idempotency import Key
 from service.store.idempotency import ANOTHER_BODY
 from service.store.rows import dumps, loads
@@ -41,7 +41,7 @@ class Budgets:
         self._connection = connection
 
     def add(self, budget: Budget, key: Key | None = None) -> None:
-        """Write a new one. Raises Rejected where the name is taken."""
+        """Write a new one. Raises Conflict where the name is taken."""
         self._check_name(budget)
         told = {
             "request_key": None if key is None else key.text,
@@ -51,7 +51,7 @@ class Budgets:
 
     def save(self, budget: Budget) -> Budget:
         """Write a changed one; answers it with its new version. Raises StaleVersion when someone
-        else wrote it since it was read, Rejected where the name is taken."""
+        else wrote it since it was read, Conflict where the name is taken."""
         self._check_name(budget)
         after = replace(budget, version=budget.version + 1)
         changed = self._connection.execute(
@@ -144,7 +144,7 @@ class Budgets:
         )
         other = self._connection.execute(statement).scalar_one_or_none()
         if other is not None:
-            raise Rejected(
+            raise Conflict(
                 f"a budget named {budget.name!r} is there already; take another name, or change"
                 " that one",
                 field="name",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from sqlalchemy.exc import ArgumentError
 from service.domain.errors import StoreUnavailable
 
 _PRAGMAS = ("journal_mode=wal", "busy_timeout=5000", "synchronous=normal", "foreign_keys=on")
+_FOLDER_MODE, _FILE_MODE, _OTHERS = 0o700, 0o600, 0o077
 
 
 def parse_url(text: str) -> URL:
@@ -39,7 +42,8 @@ def make_engine(address: str, *, pool_size: int = CONNECTIONS) -> Engine:
     """An engine for the address.
 
     SQLite's writers begin IMMEDIATE: a transaction that found out only at its first write that
-    another one was faster would fail, whatever the timeout.
+    another one was faster would fail, whatever the timeout. What fails is told without its
+    parameters: errors go to the log, and a parameter may be a secret.
     """
     url = parse_url(address)
     if url.get_backend_name() == "sqlite":
@@ -50,6 +54,7 @@ def make_engine(address: str, *, pool_size: int = CONNECTIONS) -> Engine:
         max_overflow=0,
         pool_use_lifo=True,
         pool_pre_ping=True,
+        hide_parameters=True,
         connect_args={"connect_timeout": 5},
     )
 
@@ -67,11 +72,13 @@ def reading(engine: Engine) -> Engine:
 def _sqlite(url: URL, pool_size: int) -> Engine:
     if url.database and url.database != ":memory:" and not url.database.startswith("file:"):
         _make_folder(Path(url.database).parent)
+        _keep_private(Path(url.database))
     engine = create_engine(
         url,
         pool_size=pool_size,
         max_overflow=0,
         pool_use_lifo=True,
+        hide_parameters=True,
         connect_args={"check_same_thread": False},
     )
     event.listen(engine, "connect", _set_up)
@@ -81,11 +88,26 @@ def _sqlite(url: URL, pool_size: int) -> Engine:
 
 def _make_folder(folder: Path) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
     except OSError as error:
         raise StoreUnavailable(
             f"the database's folder {folder} cannot be made: {error.strerror}"
         ) from None
+
+
+def _keep_private(file: Path) -> None:
+    """Let nobody but its owner read the database: it holds the secrets that sign webhooks.
+
+    SQLite gives the files beside it the mode of the first. What cannot be made or changed is told
+    better when SQLite opens it.
+    """
+    with suppress(OSError):
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT, _FILE_MODE))
+    for one in (file, Path(f"{file}-wal"), Path(f"{file}-shm")):
+        with suppress(OSError):
+            mode = one.stat().st_mode
+            if mode & _OTHERS:
+                one.chmod(mode & ~_OTHERS & 0o777)
 
 
 def _set_up(connection: Any, _record: Any) -> None:

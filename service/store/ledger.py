@@ -135,6 +135,14 @@ class Ledger:
         )
         return [Line(*row) for row in self._connection.execute(statement)]
 
+    def numbers(self, node_id: str) -> tuple[int, int] | None:
+        """The ids of the first and of the last row of a node; None where there is none."""
+        ids = func.min(ledger.c.id), func.max(ledger.c.id)
+        first, last = self._connection.execute(
+            select(*ids).where(ledger.c.node_id == node_id)
+        ).one()
+        return None if first is None else (first, last)
+
 
 def _posted(row: Row[Any]) -> Posted:
     values: Sequence[Any] = row[4:]

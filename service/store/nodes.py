@@ -19,6 +19,7 @@ from sqlalchemy import (
     update,
 )
 
+from service.domain.absence import Census
 from service.domain.attribution import Attribution, first_of
 from service.domain.errors import Conflict, NotFound, StaleVersion
 from service.domain.metering import WHOLE, Usage
@@ -42,6 +43,7 @@ _OPEN = (
         nodes.c.next_try_at,
         nodes.c.queue_state,
         nodes.c.slices_seen,
+        nodes.c.misses,
     )
     .where(nodes.c.project == bindparam("project"), nodes.c.ended_at.is_(None))
     .where(nodes.c.sent_at.is_not(None))
@@ -57,7 +59,7 @@ _FINGERPRINT = (
 @dataclass(frozen=True, slots=True)
 class Known:
     """What the inventory needs of a node to tell whether anything changed; `slices` is their
-    number, 0 where it is not made of several."""
+    number, 0 where it is not made of several; `misses` how many lists have lacked it lately."""
 
     id: str
     zone: str
@@ -66,6 +68,7 @@ class Known:
     next_try_at: int | None
     queue_state: str = ""
     slices: int = 0
+    misses: int = 0
 
 
 Fingerprint = tuple[int, int, int]
@@ -149,7 +152,9 @@ class Nodes:
     def open_in(self, project: str) -> Sequence[Known]:
         """The nodes of a project that have been sent to the cloud and have not ended."""
         rows = self._connection.execute(_OPEN, {"project": project})
-        return [Known(*row[:-1], 0 if row[-1] == "[]" else _count(row[-1])) for row in rows]
+        return [
+            Known(*row[:-2], 0 if row[-2] == "[]" else _count(row[-2]), row[-1]) for row in rows
+        ]
 
     def fingerprint(self, project: str) -> Fingerprint:
         """Whether anything changed in what `open_in` answers, for the price of a count."""
@@ -195,6 +200,38 @@ class Nodes:
                 .where(nodes.c.id.in_(missing[start : start + 500]), nodes.c.seen_at < before)
                 .values(seen_at=before)
             )
+
+    def missed(self, ids: Iterable[str], now: int) -> None:
+        """Count that a complete list has lacked nodes, the first time with the instant."""
+        missing = list(ids)
+        for start in range(0, len(missing), 500):
+            self._connection.execute(
+                update(nodes)
+                .where(nodes.c.id.in_(missing[start : start + 500]))
+                .values(misses=nodes.c.misses + 1, missed_at=func.coalesce(nodes.c.missed_at, now))
+            )
+
+    def found(self, ids: Iterable[str]) -> None:
+        """Count no more that nodes were missed, which are shown again. It is a new version of each:
+        whoever is about to call one gone has read that it was missed."""
+        again = list(ids)
+        for start in range(0, len(again), 500):
+            self._connection.execute(
+                update(nodes)
+                .where(nodes.c.id.in_(again[start : start + 500]))
+                .values(misses=0, missed_at=None, version=nodes.c.version + 1)
+            )
+
+    def census(self, project: str) -> Census:
+        """How many nodes should be in the cloud, and how many of them are missed."""
+        present = nodes.c.asked != Asked.ABSENT
+        statement = select(func.count(), func.count(nodes.c.missed_at)).where(
+            nodes.c.project == project,
+            nodes.c.ended_at.is_(None),
+            nodes.c.sent_at.is_not(None),
+            present,
+        )
+        return Census(*self._connection.execute(statement).one())
 
     def posted(self, usage: Usage, nanos: int, unpriced_seconds: int) -> None:
         """Add to what the ledger says of a node and to what it had to leave out, and keep where its

@@ -14,6 +14,7 @@ from service.domain.errors import NotFound, StaleVersion
 from service.domain.garbage import Attempt
 from service.domain.node import NodeSpec
 from service.domain.orphan import ADOPTED, Kind, Orphan, Shown, Verdict
+from service.domain.placement import Outcome
 from service.store.rows import dumps, loads
 from service.store.tables import nodes, orphans, placements
 
@@ -24,6 +25,9 @@ _BOOKED = (
         placements.c.zone,
         placements.c.cloud_id,
         placements.c.attempt,
+        placements.c.outcome,
+        placements.c.ended_at.label("over_at"),
+        placements.c.cloud_uids,
         nodes.c.spec,
         nodes.c.ended_at,
         nodes.c.sent_at,
@@ -177,9 +181,15 @@ def _same(orphan: Orphan) -> tuple[Any, Any]:
 
 def _attempt(row: Any) -> Attempt:
     live = row.ended_at is None and row.sent_at is not None
-    present = live and row.attempt == row.at_attempt
-    slices = loads(row.spec, NodeSpec).slices
-    return Attempt(row.node_id, row.zone, row.cloud_id, slices, present=present)
+    return Attempt(
+        row.node_id,
+        row.zone,
+        row.cloud_id,
+        slices=loads(row.spec, NodeSpec).slices,
+        present=live and row.attempt == row.at_attempt,
+        uids=loads(row.cloud_uids, tuple[str, ...]),
+        called_gone_at=row.over_at if row.outcome == Outcome.VANISHED else None,
+    )
 
 
 def _row(orphan: Orphan) -> dict[str, Any]:

@@ -9,8 +9,11 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, insert, select, text, update
 
 from service.domain.backoff import WINDOW_SECONDS
+from service.domain.node import Slice
+from service.domain.ownership import is_sent_twice
 from service.domain.placement import Outcome, Placement
-from service.store.tables import placements
+from service.store.rows import dumps, loads
+from service.store.tables import nodes, placements
 
 MOST_RECENT = 500
 """Attempts that are looked back upon at most. A burst of them is told by its end; what falls out of
@@ -25,6 +28,9 @@ _RECENT = (
     .order_by(placements.c.started_at.desc())
     .limit(MOST_RECENT)
 )
+_SEEN = select(
+    nodes.c.cloud_uid, nodes.c.slices_seen, nodes.c.sent_at, nodes.c.unanswered_at
+).where(nodes.c.id == bindparam("id"), nodes.c.attempt == bindparam("attempt"))
 _TURN = text("SELECT pg_advisory_xact_lock(hashtext('tpu-steward placing ' || :project))")
 
 
@@ -43,6 +49,7 @@ class Placements:
     ) -> bool:
         """Write down how an attempt ended; what is already written stays. Answers whether it was
         news. `scope` is the region or zone for which a quota was refused."""
+        self._identify(node_id, attempt)
         ended = self._connection.execute(
             update(placements)
             .where(placements.c.node_id == node_id, placements.c.attempt == attempt)
@@ -50,6 +57,22 @@ class Placements:
             .values(outcome=outcome, reason=reason, ended_at=at, scope=scope)
         )
         return ended.rowcount > 0
+
+    def _identify(self, node_id: str, attempt: int) -> None:
+        """Keep by which uids its nodes were known: what bears its name and another uid later was
+        made by somebody else. Where its create was sent twice, that may be our own, and none is
+        kept."""
+        row = self._connection.execute(_SEEN, {"id": node_id, "attempt": attempt}).one_or_none()
+        if row is None or is_sent_twice(row.sent_at, row.unanswered_at):
+            return
+        slices = loads(row.slices_seen, tuple[Slice, ...])
+        uids = [one.cloud_uid for one in slices] or [row.cloud_uid]
+        if any(uids):
+            self._connection.execute(
+                update(placements)
+                .where(placements.c.node_id == node_id, placements.c.attempt == attempt)
+                .values(cloud_uids=dumps(uids))
+            )
 
     def came_up(self, node_id: str, attempt: int, at: int) -> None:
         """Write down that an attempt led to READY, and when."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, insert, select, text, update
 
 from service.domain.errors import NotFound
 from service.domain.reservation import Reservation
@@ -15,6 +15,7 @@ from service.store.tables import reservations
 _COLUMN = {"start": "start_at", "end": "end_at"}
 _FIELDS = tuple(Reservation.__dataclass_fields__)
 _COLUMNS = [reservations.c[_COLUMN.get(name, name)] for name in _FIELDS]
+_TURN = text("SELECT pg_advisory_xact_lock(hashtext('tpu-steward reservations ' || :project))")
 
 
 class Reservations:
@@ -28,6 +29,12 @@ class Reservations:
         values = {_COLUMN.get(name, name): getattr(one, name) for name in _FIELDS}
         values["labels"] = dumps(dict(one.labels))
         self._connection.execute(insert(reservations).values(**values))
+
+    def take_turns(self, project: str) -> None:
+        """Let nobody else write one down for this project before this transaction is over: those
+        that stand are looked through first. On SQLite all that write take turns anyway."""
+        if self._connection.dialect.name == "postgresql":
+            self._connection.execute(_TURN, {"project": project})
 
     def withdraw(self, reservation_id: str, reason: str, now: int) -> bool:
         """Say of a record that it is wrong; answers whether it stood until now."""

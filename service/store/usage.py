@@ -39,6 +39,10 @@ class Usages:
         if self._connection.execute(statement).rowcount == 0:
             self._connection.execute(insert(usage).values(**values))
 
+    def get(self, usage_id: str) -> Usage:
+        """One interval, which has to be there."""
+        return _read(self._connection.execute(select(usage).where(usage.c.id == usage_id)).one())
+
     def posted(self, interval: Usage, until: int, unpriced_seconds: int) -> Usage:
         """Remember how far the ledger has come, and how much it had to leave out."""
         after = replace(

@@ -82,7 +82,7 @@ def app(services: Services) -> FastAPI:
 @pytest.fixture
 def client(app: FastAPI) -> Iterator[TestClient]:
     """A caller."""
-    with TestClient(app) as made:
+    with TestClient(app, base_url="http://localhost") as made:
         yield made
 
 

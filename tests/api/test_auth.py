@@ -96,6 +96,6 @@ def test_the_token_is_never_taken_from_the_address_or_a_cookie(guarded):
 
 
 def test_an_empty_token_is_no_token(services):
-    client = TestClient(create_app(services, ""))
+    client = TestClient(create_app(services, ""), base_url="http://localhost")
     assert client.get("/v1/nodes").status_code == 200
     assert client.get("/v1/nodes", headers={"Host": "evil.example"}).status_code == 421

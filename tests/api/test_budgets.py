@@ -6,8 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from service.application.budgets import BudgetService
+from service.application.costs import CostService
 from service.domain.budgets import Who
 from service.domain.clock import HOUR
+from service.domain.holds import OVERRUN_SECONDS
+from service.store.pricebook import PriceShelf
 from tests import factories
 from tests.hands import NOON
 
@@ -81,15 +85,15 @@ def test_a_node_over_the_cap_is_refused_with_what_would_fit(client, put, ask):
     assert problem["type"].endswith(":budget-exceeded")
     assert problem["budget_id"] == made["id"]
     assert (problem["asked"], problem["held"], problem["left"]) == (
-        "9.600000000",
-        "96.000000000",
-        "4.000000000",
+        "9.760000000",
+        "96.160000000",
+        "3.840000000",
     )
-    assert problem["longest_ttl_seconds"] == 1_500
+    assert problem["longest_ttl_seconds"] == 1_440 - OVERRUN_SECONDS
     detail = client.get(f"/v1/budgets/{made['id']}").json()
-    assert detail["held"] == "96.000000000"
+    assert detail["held"] == "96.160000000"
     assert [one["message"] for one in detail["refusals"]] == [problem["detail"]]
-    ask(ttl_seconds=1_500)
+    ask(ttl_seconds=problem["longest_ttl_seconds"])
 
 
 @pytest.mark.parametrize(
@@ -124,7 +128,11 @@ def test_a_node_over_the_cap_is_refused_with_what_would_fit(client, put, ask):
         ({"grace_seconds": -1}, "grace_seconds", "between 0 and"),
         ({"webhook": "https://hooks.example.com"}, "webhook_secret", "16 characters"),
         ({**HOOK, "webhook": "ftp://x"}, "webhook", "http"),
+        ({**HOOK, "webhook": "http://127.0.0.1/x"}, "webhook", "STEWARD_WEBHOOK_ALLOW_PRIVATE"),
         ({**HOOK, "webhook_secret": "short"}, "webhook_secret", "at least 16"),
+        ({**HOOK, "webhook_secret": "geheim-geheim\0geheim"}, "webhook_secret", "NUL"),
+        ({**HOOK, "webhook_secret": "geheim-geheim\ngeheim"}, "webhook_secret", "line breaks"),
+        ({**HOOK, "webhook_secret": " " * 16}, "webhook_secret", "blanks alone"),
         ({"emails": ["ada"]}, "emails", "no e-mail address"),
         ({"name": ""}, "name", "at least 1"),
         ({"color": "red"}, "color", "unknown field"),
@@ -143,7 +151,7 @@ def test_a_budget_that_makes_no_sense_is_refused_with_its_field(client, changes,
 def test_a_name_is_taken_once(client, put):
     made = put()
     answer = client.post("/v1/budgets", json=BODY)
-    assert answer.status_code == 422
+    assert answer.status_code == 409
     assert (answer.json()["field"], answer.json()["budget_id"]) == ("name", made["id"])
 
 
@@ -208,7 +216,7 @@ def test_only_what_is_said_is_changed(client, put):
     [
         ({"amount": "0"}, 422),
         ({"amount": None}, 422),
-        ({"name": "other"}, 422),
+        ({"name": "other"}, 409),
         ({"period": "custom"}, 422),
         ({"nonsense": 1}, 422),
     ],
@@ -219,6 +227,17 @@ def test_a_change_that_makes_no_sense_changes_nothing(client, put, changes, stat
     path = f"/v1/budgets/{made['id']}"
     assert client.patch(path, json=changes).status_code == status
     assert client.get(path).json()["version"] == 1
+
+
+def test_a_private_webhook_that_was_allowed_once_is_in_no_other_changes_way(client, units, clock):
+    shared = units, PriceShelf(), clock
+    allowing = BudgetService(*shared, CostService(*shared), private_webhooks=True)
+    private = "http://127.0.0.1:8000/x"
+    made = allowing.create(factories.budget(webhook=private, secret="geheim-geheim-geheim"))
+    path = f"/v1/budgets/{made.shown.budget.id}"
+    assert client.patch(path, json={"amount": "7"}).status_code == 200
+    assert client.patch(path, json={"webhook": private}).status_code == 200
+    assert client.patch(path, json={"webhook": f"{private}/y"}).json()["field"] == "webhook"
 
 
 def test_a_version_that_is_not_the_present_one_is_not_changed(client, put):
@@ -261,7 +280,7 @@ def test_what_is_left_for_somebody_is_that_of_the_tightest_budget(services, put,
     ask(ttl_seconds=5 * HOUR)
     ada = Who(factories.PROJECT, "vision", "ada", "", {})
     share = services.budgets.share(ada)
-    assert (share.budget.name, share.left) == ("vision monthly", 52_000_000_000)
+    assert (share.budget.name, share.left) == ("vision monthly", 51_840_000_000)
     assert share.window.start < NOON < share.window.end
     assert services.budgets.share(replace(ada, team="speech")).budget.name == "wide"
 

@@ -7,9 +7,10 @@ from decimal import Decimal
 import pytest
 
 from service.api.costs import CostView
-from service.domain.clock import HOUR
+from service.domain.clock import DAY, HOUR
 from service.domain.node import NodeState
 from tests import factories
+from tests.purchases import metered
 from tests.store.given import ran, stored
 
 
@@ -153,6 +154,28 @@ def test_a_dimension_that_does_not_exist_is_answered_with_those_that_do(client):
 def test_no_window_is_too_strange_for_an_answer(client, window, tz, step):
     answer = client.get(f"/v1/costs?window={window}&tz={tz}&step={step}")
     assert answer.status_code in {200, 422}, answer.text
+
+
+@pytest.mark.usefixtures("two_hours")
+@pytest.mark.parametrize("posted", [False, True])
+@pytest.mark.parametrize("tz", ["UTC", "Europe/Berlin", "Asia/Kolkata"])
+@pytest.mark.parametrize(
+    ("query", "estimated"),
+    [
+        ("window=2026-11-01,2026-11-04", False),
+        ("window=2026-11-05,2026-11-06", True),
+        ("window=2026-11-05,2026-11-06&filter=team:speech", False),
+        ("window=2026-11-06,2026-11-07", True),
+        ("window=30d", True),
+    ],
+)
+def test_a_sum_is_estimated_where_something_that_ran_then_still_runs(
+    client, units, clock, query, estimated, tz, posted
+):
+    clock.pass_(2 * DAY)
+    if posted:
+        metered(units, clock)
+    assert costs(client, f"{query}&tz={tz}")["estimated"] is estimated
 
 
 def test_nothing_was_spent_before_anything_ran(client):

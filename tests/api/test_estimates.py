@@ -62,6 +62,16 @@ def test_a_price_that_was_entered_counts_at_once(client, clock):
     assert offer["hourly_cost"] == "32.000000000"
 
 
+def test_a_price_that_begins_within_the_duration_counts_from_then_on(client):
+    body = {"generation": "v5e", "provisioning_model": "on_demand", "region": "us-west4"}
+    later = body | {"usd": "2", "effective_from": "2026-11-05T13:00:00Z"}
+    assert client.post("/v1/prices", json=later).status_code == 201
+    wanted = {"zone": "us-west4-a", "provisioning_model": "on_demand", "ttl_seconds": 7_200}
+    (offer,) = estimate(client, **wanted).json()["estimates"]
+    assert (offer["hourly_cost"], offer["cost"]) == ("19.200000000", "51.200000000")
+    assert offer["price"]["usd"] == "1.200000000"
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [

@@ -9,7 +9,7 @@ import pytest
 from service.controllers.posting import post
 from service.domain.metering import Evidence
 from service.domain.money import parse_usd
-from service.domain.node import NodeState
+from service.domain.node import NodeState, ProvisioningModel
 from tests import factories
 from tests.hands import NOON
 from tests.purchases import metered, ran_reserved
@@ -93,6 +93,32 @@ def test_a_line_that_is_not_there_is_said_to_be_so(client, books, number):
     assert client.get(f"/v1/nodes/{node_id}/ledger/{number}").status_code in (404, 422)
 
 
+def test_a_number_that_is_not_in_a_ledger_is_answered_with_those_that_are(client, books, units):
+    books()  # so that the other does not begin with 1
+    second, _ = books()
+    with units() as unit:
+        name = unit.nodes.get(second).name
+    numbers = [one["number"] for one in client.get(f"/v1/nodes/{second}/ledger").json()["entries"]]
+    problem = client.get(f"/v1/nodes/{second}/ledger/1").json()
+    assert problem["detail"] == (
+        f"the ledger of {name} has no line 1; its lines are numbered from {numbers[0]} to"
+        f" {numbers[-1]}"
+    )
+    assert (problem["first_line"], problem["last_line"]) == (numbers[0], numbers[-1])
+
+
+def test_a_ledger_of_one_line_or_of_none_says_so(client, books, units):
+    only, _ = books(now=NOON + 3_600)
+    (entry,) = client.get(f"/v1/nodes/{only}/ledger").json()["entries"]
+    detail = client.get(f"/v1/nodes/{only}/ledger/999").json()["detail"]
+    assert detail.endswith(f" has no line 999; its only line is {entry['number']}")
+    empty = factories.node()
+    with units() as unit:
+        unit.nodes.add(empty)
+    detail = client.get(f"/v1/nodes/{empty.id}/ledger/1").json()["detail"]
+    assert detail == f"the ledger of {empty.name} has no line 1: nothing is posted to it"
+
+
 def test_a_line_of_another_node_is_not_shown(client, books):
     first, _ = books()
     second, _ = books()
@@ -130,6 +156,17 @@ def bought(client, units, clock):
     return one, node
 
 
+@pytest.fixture
+def bought_with_a_discount(client, units, clock):
+    """Two hours of a reservation that nobody used, some of it for less; answers it."""
+    assert client.post("/v1/prices", json=PRICE).status_code == 201
+    negotiated(client, provisioning_model="calendar")
+    one = client.post("/v1/reservations", json=BOUGHT).json()
+    clock.pass_(7_200)
+    metered(units, clock)
+    return one
+
+
 def told(client, path, index=0):
     entry = client.get(f"{path}/ledger").json()["entries"][index]
     answer = client.get(f"{path}/ledger/{entry['number']}")
@@ -160,6 +197,70 @@ def test_what_nobody_used_is_a_sum_that_can_be_checked_by_hand(client, bought):
     )
     assert (first["entry"]["reservation_id"], first["entry"]["what"]) == (one["id"], "v5e")
     assert (first["price"]["provisioning_model"], first["chips"]) == ("calendar", 64)
+
+
+def negotiated(client, **changes):
+    """A discount of an eighth from 12:10:00 to 12:13:00."""
+    body = {
+        "generation": "v5e",
+        "percent": "12.5",
+        "effective_from": "2026-11-05T12:10:00Z",
+        "effective_until": "2026-11-05T12:13:00Z",
+        "source": "our contract",
+    }
+    assert client.post("/v1/prices/discounts", json=body | changes).status_code == 201
+
+
+def test_a_line_of_several_stretches_names_each(client, units, clock):
+    """The price of before the discount is that of after it."""
+    negotiated(client)
+    model = ProvisioningModel.ON_DEMAND
+    node = ran_reserved(units, NOON + 77, NOON + 963, provisioning_model=model)
+    clock.pass_(3_600)
+    metered(units, clock)
+    path = f"/v1/nodes/{node.id}"
+    plain, less = sorted(
+        (told(client, path, index) for index in range(2)), key=lambda one: -len(one["stretches"])
+    )
+    assert plain["explanation"][0] == "8 chips x 706 s x $1.20 a chip-hour / 3,600 = $1.882666667"
+    assert plain["explanation"][2] == (
+        "it is of 2 stretches, from 2026-11-05T12:01:17Z to 2026-11-05T12:10:00Z (523 s) and from"
+        " 2026-11-05T12:13:00Z to 2026-11-05T12:16:03Z (183 s): in between something else was"
+        " charged, on lines of its own"
+    )
+    assert plain["stretches"] == [
+        {"start": "2026-11-05T12:01:17Z", "end": "2026-11-05T12:10:00Z"},
+        {"start": "2026-11-05T12:13:00Z", "end": "2026-11-05T12:16:03Z"},
+    ]
+    assert less["explanation"][0].startswith("8 chips x 180 s x $1.05 a chip-hour / 3,600 = $0.42")
+    assert less["stretches"] == []
+
+
+def test_its_adjustment_is_of_none_and_it_stays_of_them(client, units, clock):
+    negotiated(client)
+    model = ProvisioningModel.ON_DEMAND
+    node = ran_reserved(units, NOON + 77, NOON + 963, provisioning_model=model)
+    clock.pass_(3_600)
+    metered(units, clock)
+    with units() as unit:
+        (usage,) = unit.usage.of(node.id)
+        unit.usage.save(replace(usage, end=NOON + 700, end_lo=NOON + 700, dirty=True))
+    metered(units, clock)
+    path = f"/v1/nodes/{node.id}"
+    found = [told(client, path, index) for index in range(4)]
+    assert [len(one["stretches"]) for one in found if one["entry"]["corrects"]] == [0, 0]
+    assert sorted(len(one["stretches"]) for one in found) == [0, 0, 0, 2]
+
+
+def test_what_nobody_used_is_of_the_seconds_of_its_stretches(client, bought_with_a_discount):
+    path = f"/v1/reservations/{bought_with_a_discount['id']}"
+    found = [told(client, path, index) for index in range(3)]
+    (plain,) = [one for one in found if one["stretches"]]
+    assert plain["explanation"][0].startswith(
+        "64 chips x 3,420 s = 218,880 chip-seconds reserved, of which no node used any: 218,880"
+    )
+    assert "(600 s) and from" in plain["explanation"][2]
+    assert not any("by now nodes are charged" in said for said in plain["explanation"])
 
 
 def test_a_line_of_a_node_names_the_reservation_that_it_ran_in(client, bought):

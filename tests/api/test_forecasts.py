@@ -134,6 +134,28 @@ def test_a_filter_is_that_of_the_costs(client, ran):
     assert of_vision["committed"] == "0.000000000"
 
 
+def test_it_does_not_matter_whether_somebody_asked_before_in_the_hour(client, clock, ran):
+    for team in ("vision", "speech"):
+        ran(NOON - 2 * HOUR, NOON - HOUR, team=team)
+    ask(client, "filter=team:vision")
+    for team in ("vision", "speech"):
+        ran(NOON + 60, NOON + 600, team=team)
+    clock.pass_(3_000)
+    asked, unasked = (ask(client, f"filter=team:{team}") for team in ("vision", "speech"))
+    assert asked == unasked
+    assert asked["method"] == "run_rate"
+
+
+def test_a_day_that_begins_within_an_hour_is_today_from_then_on(client, clock, ran):
+    """In Kolkata it is midnight at half past six in the evening."""
+    query, midnight = "tz=Asia/Kolkata", NOON + 6 * HOUR + 1_800
+    ran(NOON, midnight - 60)
+    clock.pass_(midnight - 1_200 - NOON)
+    assert ask(client, query)["history_days"] == 0
+    clock.pass_(2_400)
+    assert ask(client, query)["history_days"] == 1
+
+
 @pytest.mark.usefixtures("used_to_work")
 def test_the_same_question_has_the_same_answer(client):
     assert ask(client) == ask(client)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import anyio
 import pytest
 import structlog
 from fastapi.testclient import TestClient
 
 from service.api.app import create_app
+from service.api.guard import Guard
+from service.api.reconciliations import PATH as BILLS
+from service.application.exports import AT_ONCE
 from tests.api.conftest import WISH
 
 TOKEN = "t0ken"
@@ -58,6 +62,7 @@ def test_an_id_that_is_unfit_for_a_log_is_replaced(client, unfit):
         ("[::1].evil.example", 421),
         ("localhost:x", 421),
         ("10.0.0.1", 421),
+        ("testserver", 421),
         ("", 421),
     ],
 )
@@ -77,13 +82,13 @@ def test_with_a_token_any_name_is_answered(services):
     ("headers", "status"),
     [
         ({}, 201),
-        ({"Origin": "http://testserver", "Sec-Fetch-Site": "same-origin"}, 201),
-        ({"Origin": "HTTP://TESTSERVER"}, 201),
+        ({"Origin": "http://localhost", "Sec-Fetch-Site": "same-origin"}, 201),
+        ({"Origin": "HTTP://LOCALHOST"}, 201),
         ({"Sec-Fetch-Site": "none"}, 201),
         ({"Sec-Fetch-Site": "cross-site"}, 403),
         ({"Origin": "http://evil.example"}, 403),
-        ({"Origin": "http://testserver:3000"}, 403),
-        ({"Origin": "http://testserver.evil.example"}, 403),
+        ({"Origin": "http://localhost:3000"}, 403),
+        ({"Origin": "http://localhost.evil.example"}, 403),
         ({"Origin": "null"}, 403),
         ({"Origin": "http://[broken"}, 403),
         ({"Origin": ""}, 403),
@@ -97,3 +102,107 @@ def test_a_page_of_another_site_can_change_nothing(client, headers, status):
 
 def test_a_page_of_another_site_may_link_here(client):
     assert client.get("/healthz", headers={"Sec-Fetch-Site": "cross-site"}).status_code == 200
+
+
+@pytest.mark.parametrize("length", ["0" * 20 + "5000000", "5", "0", "-1", "many", "\u00b2", ""])
+def test_a_body_is_counted_as_it_comes_whatever_its_length_was_said_to_be(client, length):
+    headers = {"Content-Length": length.encode("latin-1"), "Content-Type": "application/json"}
+    answer = client.post("/v1/nodes", content=b" " * 5_000_000, headers=headers)
+    assert answer.status_code == 413
+    assert answer.json()["limit_bytes"] == 1_048_576
+
+
+HURRIED = 0.01, 0.01
+"""Seconds: whoever does nothing at all does not have to be waited for."""
+
+
+def scope_of(method, path):
+    return {
+        "type": "http",
+        "asgi": {"spec_version": "2.3"},
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
+        "root_path": "",
+        "query_string": b"",
+        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
+    }
+
+
+def talk(app, scope, receive, send):
+    """One exchange with a guard that has no patience; other callers are held up by nothing."""
+    anyio.run(Guard(app, loopback_only=True, patience=HURRIED), scope, receive, send)
+
+
+class Stalled:
+    """A caller that sends the beginning of a body, and then nothing any more."""
+
+    def __init__(self, first):
+        self.first = first
+        self.told = []
+
+    async def receive(self):
+        if not self.first:
+            await anyio.sleep_forever()
+        piece, self.first = self.first, b""
+        return {"type": "http.request", "body": piece, "more_body": True}
+
+    async def send(self, message):
+        self.told.append(message)
+
+
+@pytest.mark.parametrize("path", [BILLS, "/v1/nodes"])
+@pytest.mark.parametrize("first", [b"", b"{"])
+def test_a_body_that_stalls_is_given_up_and_the_connection_closed(app, services, path, first):
+    for _ in range(AT_ONCE + 1):
+        caller = Stalled(first)
+        talk(app, scope_of("POST", path), caller.receive, caller.send)
+        assert caller.told[0]["status"] == 408
+        assert (b"connection", b"close") in caller.told[0]["headers"]
+        assert b"send it again" in caller.told[1]["body"]
+    with services.reconciliations.receiving():
+        pass
+
+
+class Unread:
+    """A caller that takes the beginning of an answer, and then nothing any more."""
+
+    def __init__(self, pieces):
+        self.pieces = pieces
+        self.asked = False
+        self.told = []
+
+    async def receive(self):
+        if self.asked:
+            await anyio.sleep_forever()
+        self.asked = True
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(self, message):
+        if len(self.told) > self.pieces:
+            await anyio.sleep_forever()
+        self.told.append(message)
+
+
+@pytest.mark.parametrize("pieces", [0, 1])
+def test_a_file_that_nobody_reads_on_makes_place_for_another(app, client, pieces):
+    for _ in range(AT_ONCE + 1):
+        caller = Unread(pieces)
+        talk(app, scope_of("GET", "/v1/exports/focus"), caller.receive, caller.send)
+        assert [one.get("status") for one in caller.told] == [200, *[None] * pieces]
+    assert client.get("/v1/exports/focus").status_code == 200
+
+
+def test_a_caller_may_be_silent_for_as_long_as_it_is_answered(app):
+    caller, finished = Unread(9), []
+
+    async def answers_late(_scope, receive, send):
+        await receive()
+        with anyio.move_on_after(5 * HURRIED[0]):
+            await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+        finished.append(True)
+
+    talk(answers_late, scope_of("GET", "/"), caller.receive, caller.send)
+    assert finished == [True]

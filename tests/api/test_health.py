@@ -35,7 +35,7 @@ def without_database(services, engine):
     """The tables are gone under a running service."""
     with engine.begin() as connection:
         connection.exec_driver_sql("drop table prices")
-    return TestClient(create_app(services, None))
+    return TestClient(create_app(services, None), base_url="http://localhost")
 
 
 @pytest.mark.parametrize("path", ["/readyz", "/metrics", "/v1/nodes"])
@@ -102,6 +102,8 @@ def test_requests_are_counted_by_the_template_of_their_route(client, ask):
 
 
 def test_each_app_counts_for_itself(services):
-    first, second = (TestClient(create_app(services, None)) for _ in range(2))
+    first, second = (
+        TestClient(create_app(services, None), base_url="http://localhost") for _ in range(2)
+    )
     first.get("/healthz")
     assert ("steward_http_requests_total", "/healthz", "200", "GET") not in gauges(second)

@@ -103,7 +103,7 @@ def test_a_name_that_is_alive_is_taken(client, ask):
     first = ask(name="trainer")
     answer = client.post("/v1/nodes", json=WISH | {"name": "trainer"})
     assert answer.status_code == 409
-    assert answer.json()["led_to"] == first["id"]
+    assert answer.json()["node_id"] == first["id"]
 
 
 @pytest.mark.parametrize(
@@ -194,6 +194,16 @@ def test_what_cannot_be_stopped_says_so(client, ask):
     assert "delete it" in answer.json()["detail"]
 
 
+def test_a_queued_node_is_told_why_it_cannot_be_stopped(client, ask):
+    node = ask(accelerator_type="v6e-8", zone="us-east5-b", queued=True)
+    answer = client.post(f"/v1/nodes/{node['id']}:stop")
+    assert answer.status_code == 422
+    assert answer.json()["detail"] == (
+        "v6e-8 (on_demand) cannot be stopped: it belongs to a queued resource, whose nodes the"
+        " cloud does not stop; delete it"
+    )
+
+
 def test_what_was_deleted_cannot_be_started(client, ask):
     path = f"/v1/nodes/{ask()['id']}"
     client.delete(path)
@@ -227,6 +237,7 @@ def test_the_cost_of_a_running_node_grows_by_the_second(client, units, clock):
         "estimated": True,
         "unpriced_seconds": 0,
         "not_included": [],
+        "free": [],
         "lines": [
             {
                 "what": "v5litepod-8",

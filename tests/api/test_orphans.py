@@ -234,6 +234,36 @@ def test_what_cannot_be_managed_is_not_adopted(client, there, one, status, said)
     assert client.get("/v1/nodes").json()["nodes"] == []
 
 
+def test_the_node_of_a_queued_resource_is_not_adopted_and_is_told_what_to_delete(client, there):
+    """Its record could neither stop it nor see that its queued resource goes with it."""
+    node = stranger("sq1-n", queued_resource="projects/17/locations/x/queuedResources/sq1")
+    ticket = stranger("sq1", queued=True, state="ACTIVE", nodes=("sq1-n",))
+    answer = post(client, there(node, ticket), "adopt")
+    assert answer.status_code == 422
+    said = answer.json()
+    assert said["queued_resource"] == "projects/lab/locations/us-west4-a/queuedResources/sq1"
+    assert said["orphan_id"] == ticket.id
+    assert said["queued_resource"] in said["detail"]
+    assert "delete both" in said["detail"]
+    assert client.get("/v1/nodes").json()["nodes"] == []
+
+
+def test_whoever_deletes_a_node_is_told_of_the_queued_resource_that_stays(client, there, kept):
+    node = stranger("sq1-n", queued_resource="projects/17/locations/x/queuedResources/sq1")
+    orphan_id = there(node, stranger("plain"))
+    answer = post(client, orphan_id, "delete", confirm=node.shown.path)
+    assert answer.status_code == 202
+    ticket = "projects/lab/locations/us-west4-a/queuedResources/sq1"
+    assert answer.json()["queued_resource"] == ticket
+    assert kept(orphan_id).to_be_deleted
+    names = {one["cloud_id"]: one["queued_resource"] for one in all_of(client)}
+    assert names == {"sq1-n": ticket, "plain": ""}
+
+
+def all_of(client):
+    return client.get("/v1/orphans").json()["orphans"]
+
+
 def test_a_name_that_is_taken_is_refused_and_nothing_is_adopted(client, there, kept, ask):
     node = ask(name="mine")
     orphan_id = there(stranger())

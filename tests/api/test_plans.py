@@ -6,6 +6,12 @@ from decimal import Decimal
 
 import pytest
 
+from service.application.estimates import EstimateService, Terms
+from service.domain.clock import DAY
+from service.domain.plan import Need
+from service.store.pricebook import PriceShelf
+from tests import factories
+
 
 def plan(client, **body):
     return client.post("/v1/estimates:plan", json=body)
@@ -69,6 +75,25 @@ def test_only_where_it_is_asked_for_and_flex_start_no_longer_than_it_is_sold(cli
     long = plan(client, **body, duration_seconds=week + 1).json()["plans"]
     assert "flex_start" in {one["provisioning_model"] for one in short}
     assert "flex_start" not in {one["provisioning_model"] for one in long}
+
+
+def test_a_reservation_is_planned_with_for_no_longer_than_it_lasts(client, units, clock):
+    bought = {
+        "name": "autumn",
+        "zone": "us-west4-a",
+        "generation": "v5e",
+        "chips": 64,
+        "starts_at": "2026-11-05T12:00:00Z",
+        "ends_at": "2026-11-07T12:00:00Z",
+    }
+    assert client.post("/v1/reservations", json=bought).status_code == 201
+    estimates = EstimateService(units, PriceShelf(), clock, project=factories.PROJECT)
+
+    def models(seconds):
+        found = estimates.plan(Need(chips=8, seconds=seconds), Terms("v5e", None, ("us-west4",)))
+        return {one.offer.model for one in found.options if one.cost is not None}
+
+    assert models(2 * DAY) - models(2 * DAY + 1) == {"reserved"}
 
 
 def test_what_has_no_known_price_is_last_and_says_so(client):

@@ -9,6 +9,7 @@ import pytest
 
 from service.api.prices import Sold
 from service.domain.node import ProvisioningModel
+from tests import factories
 
 PRICE = {
     "generation": "v5e",
@@ -115,6 +116,36 @@ def test_a_machine_has_a_price_an_hour(client):
     assert prices(client, **asked) == [known, answer.json()]
     assert prices(client, **asked, provisioning_model="spot") == [answer.json()]
     assert prices(client, generation="c4-nobody-1") == []
+
+
+@pytest.mark.parametrize("body", [PRICE, MACHINE])
+@pytest.mark.parametrize(
+    ("region", "closest"),
+    [("mars-west4", "us-west4"), ("us-west4-a", "us-west4"), ("US-Central1", "us-central1")],
+)
+def test_a_price_of_a_region_that_is_none_is_refused_with_the_closest(
+    client, body, region, closest
+):
+    answer = client.post("/v1/prices", json=body | {"region": region})
+    assert answer.status_code == 422
+    found = answer.json()
+    assert (found["field"], found["closest"][0]) == ("region", closest)
+    assert f"there is no region {region!r}; did you mean {closest}" in found["detail"]
+    assert region not in {price["region"] for price in prices(client)}
+
+
+def test_a_region_like_no_other_is_refused_without_advice(client):
+    answer = client.post("/v1/prices", json=PRICE | {"region": "7"})
+    assert (answer.status_code, answer.json()["closest"]) == (422, [])
+    assert answer.json()["detail"] == "there is no region '7'"
+
+
+@pytest.mark.parametrize("region", ["asia-pacific", "us", "africa-south1", "northpole-north1"])
+def test_a_price_is_taken_for_a_group_and_for_a_region_that_the_book_knows(client, units, region):
+    with units() as unit:  # as the list of Google's prices may have named one that opened since
+        unit.prices.add(factories.price(id="catalog/1", region="northpole-north1"))
+    for body in (PRICE, MACHINE):
+        assert client.post("/v1/prices", json=body | {"region": region}).status_code == 201
 
 
 def test_prices_of_machines_come_after_those_of_tpus(client):

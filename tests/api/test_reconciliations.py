@@ -166,7 +166,7 @@ def test_there_is_a_limit_for_bills_and_another_one_for_all_else(
 ):
     small = ReconciliationService(units, clock, ["lab"], max_bytes=3_000_000)
     object.__setattr__(services, "reconciliations", small)
-    client = TestClient(create_app(services, None))
+    client = TestClient(create_app(services, None), base_url="http://localhost")
     piece = json_lines([row()]) * 1_000
     sent = piece * 4 if told_beforehand else (piece for _ in range(4))
     answer = client.post(PATH, content=sent)

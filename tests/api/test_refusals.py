@@ -110,6 +110,8 @@ def test_a_rule_of_the_service_is_told_when_it_is_broken(client, changes, said):
         ({"accelerator_types": ["v6e-8"] * 21}, "accelerator_types", "at most 20"),
         ({"accelerator_types": [HUGE]}, "accelerator_types.0", "at most 80"),
         ({"network": "\x1b[31m"}, "network", "not allowed"),
+        ({"owner": "  "}, "owner", "blanks alone"),
+        ({"team": " "}, "team", "blanks alone"),
         ({"acelerator_type": "x"}, "acelerator_type", "did you mean accelerator_type?"),
         ({"colour": "red"}, "colour", "known fields are accelerator_type, accelerator_types,"),
         ({"framework": {"name": "jax", "vresion": "1"}}, "framework.vresion", "mean version?"),
@@ -126,10 +128,36 @@ def test_a_field_that_is_wrong_is_named_with_what_would_do(client, changes, fiel
     assert problem["detail"] == f"{field}: {complaint['message']}"
 
 
-def test_text_that_is_no_unicode_is_refused(client):
-    body = json.dumps(WISH | {"team": "\ud800", "labels": {"\ud800": "1"}})
+HALF = "half a character: \ud800"
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"team": HALF, "labels": {HALF: "1"}}, "team"),
+        ({"startup_script": HALF}, "startup_script"),
+        ({"metadata": {"motd": HALF}}, "metadata.motd"),
+        ({"metadata": {HALF: "a"}}, "metadata.half a character: \ufffd\ufffd\ufffd.[key]"),
+        ({"labels": {"run": HALF}}, "labels.run"),
+    ],
+)
+def test_text_that_is_no_unicode_is_refused(client, changes, field):
+    body = json.dumps(WISH | changes)
     problem = refused(client, client.post("/v1/nodes", content=body, headers=JSON))
-    assert problem["errors"][0] == {"field": "team", "message": "should be valid Unicode"}
+    assert problem["errors"][0] == {"field": field, "message": "should be valid Unicode"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/v1/estimates", WISH | {"labels": {"run": HALF}}),
+        ("PATCH", "/v1/nodes/x", {"labels": {"run": HALF}}),
+        ("PATCH", "/v1/nodes/x", {"labels": {HALF: None}}),
+    ],
+)
+def test_no_route_takes_text_that_is_no_unicode(client, method, path, body):
+    answer = client.request(method, path, content=json.dumps(body), headers=JSON)
+    assert "should be valid Unicode" in refused(client, answer)["detail"]
 
 
 def test_a_hundred_thousand_mistakes_are_not_all_told(client):

@@ -161,6 +161,18 @@ def test_the_very_same_once_more_is_the_one_that_is_there(client, record):
     assert listed(client) == [one]
 
 
+def test_what_comes_to_more_than_can_be_counted_is_refused_before_it_breaks_the_ledger(
+    client, record
+):
+    price = {"generation": "v5e", "provisioning_model": "calendar", "region": "us-west4"}
+    assert client.post("/v1/prices", json=price | {"usd": "99999"}).status_code == 201
+    answer = client.post(PATH, json=BOUGHT | {"chips": 100_000})
+    assert (answer.status_code, answer.json()["field"]) == (422, "chips")
+    assert "check the chips and their price" in answer.json()["detail"]
+    assert listed(client) == []
+    record(chips=1)
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -20,7 +20,7 @@ def refuse(_: Request, error: Exception) -> JSONResponse:
 def client():
     app = FastAPI(exception_handlers={Rejected: refuse})
     app.include_router(runtimes.router)
-    with TestClient(app) as client:
+    with TestClient(app, base_url="http://localhost") as client:
         yield client
 
 

@@ -40,6 +40,7 @@ class Api:
     """Answers each (method, path) with its next status and document; the last one for ever."""
 
     url: str = ""
+    media_type: str = "application/json"
     answers: dict[tuple[str, str], list[tuple[int, Any]]] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
 
@@ -62,14 +63,15 @@ def served(api: Api) -> Iterator[Api]:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
             parts = urlsplit(self.path)
             said = json.loads(body) if body else None
-            query = parse_qs(parts.query)
+            query = parse_qs(parts.query, keep_blank_values=True)
             call = Call(str(self.command), parts.path, query, dict(self.headers), said)
             status, text = api.answer(call)
             self.send_response(status)
+            self.send_header("Content-Type", api.media_type)
             self.end_headers()
             self.wfile.write(text.encode())
 
-        do_GET = do_POST = do_DELETE = _answer  # noqa: N815 - the names that http.server calls
+        do_GET = do_POST = do_PATCH = do_DELETE = _answer  # noqa: N815 - the names that http.server calls
 
         def log_message(self, *_: object) -> None:
             pass
@@ -82,6 +84,31 @@ def served(api: Api) -> Iterator[Api]:
             yield api
         finally:
             server.shutdown()
+            thread.join()
+
+
+@contextmanager
+def answering(said: bytes | str) -> Iterator[str]:
+    """The address of a program that says these very bytes to whoever connects, and hangs up."""
+
+    def talk() -> None:
+        while True:
+            caller, _ = listener.accept()
+            with caller:
+                caller.settimeout(5)
+                if not caller.recv(65_536):
+                    return
+                caller.sendall(said if isinstance(said, bytes) else said.encode())
+                caller.shutdown(socket.SHUT_WR)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = Thread(target=talk)
+        thread.start()
+        host, port = listener.getsockname()
+        try:
+            yield f"http://{host}:{port}"
+        finally:
+            socket.create_connection((host, port)).close()
             thread.join()
 
 

@@ -75,6 +75,18 @@ def test_the_list_says_how_each_stands(api):
     ]
 
 
+def test_what_is_spent_held_and_left_adds_up_to_the_amount(api):
+    odd = {"amount": "10.000000000", "spent": "3.334000000", "held": "3.334000000"}
+    thirds = budget(**odd, left="3.332000000")
+    api.when("GET", "/v1/budgets", page(thirds))
+    _, row = steward("budgets", "list").stdout.splitlines()
+    assert cells(row)[3:8] == ["$10.00", "$3.34", "48%", "$3.33", "$3.33"]
+    api.when("GET", f"/v1/budgets/{ID}", thirds | {"refusals": [], "notifications": []})
+    shown = steward("budgets", "show", ID).stdout
+    for line in ("$3.34, 48%", "$3.33 for what runs or is asked for", "Left        $3.33"):
+        assert line in shown
+
+
 def test_without_a_budget_it_is_said_how_to_set_one(api):
     api.when("GET", "/v1/budgets", page())
     assert "budgets create NAME --amount USD" in steward("budgets", "list").stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 
 from tests.cli.given import ID, OTHER, node, page, steward
 
@@ -42,7 +43,7 @@ def test_costs_are_shown_by_the_calendar_that_was_asked_for(api):
     assert steward("costs", *asked).stdout.splitlines() == [
         "FROM (Europe/Berlin)  TEAM    CHIP-HOURS       COST",
         "2026-11-04            vision    1,536.00  $1,843.20",
-        "2026-11-05            -           0.0133    $0.0042",
+        "2026-11-05            -           0.0133      $0.00",
         "",
         "$1,843.20 in all, as of 2026-11-05 12:00:00 UTC; some of it still runs",
     ]
@@ -53,6 +54,28 @@ def test_costs_are_shown_by_the_calendar_that_was_asked_for(api):
         "tz": ["Europe/Berlin"],
         "filter": ["label:run:17"],
     }
+
+
+def dollars(texts):
+    return sum(Decimal(text.replace("$", "").replace(",", "")) for text in texts)
+
+
+def test_the_cents_of_the_rows_add_up_to_those_of_the_sum(api):
+    costs = ["3.434166667", "3.434166667", "3.424166667"]  # $3.43 + $3.43 + $3.42 are $10.28
+    rows = [{**COSTS["rows"][0], "cost": cost} for cost in costs]
+    api.when("GET", "/v1/costs", {**COSTS, "rows": rows, "total": "10.292500001"})
+    _, *lines, _, whole = steward("costs", "--by", "team").stdout.splitlines()[:6]
+    assert dollars(line.split()[-1] for line in lines) == dollars([whole.split()[0]])
+
+
+def test_a_value_with_a_comma_is_one_value(api):
+    api.when("GET", "/v1/costs", COSTS)
+    assert steward("costs", "--filter", 'team=vi,s"ion').exit_code == 0
+    assert steward("costs", "--filter", "label:run=a\\b").exit_code == 0
+    assert [call.query["filter"] for call in api.calls] == [
+        ['team:vi\\,s"ion'],
+        ["label:run:a\\\\b"],
+    ]
 
 
 def test_costs_say_what_is_to_be_known_of_their_sum(api):
@@ -74,7 +97,7 @@ def test_costs_by_node_say_what_each_is_called(api):
     assert [line.split() for line in lines[:3]] == [
         ["FROM", "(Europe/Berlin)", "NODE", "TEAM", "CHIP-HOURS", "COST", "ID"],
         ["2026-11-04", "trainer", "vision", "1,536.00", "$1,843.20", ID],
-        ["2026-11-05", OTHER, "-", "0.0133", "$0.0042", OTHER],
+        ["2026-11-05", OTHER, "-", "0.0133", "$0.00", OTHER],
     ]
 
 
@@ -117,6 +140,12 @@ def test_a_statement_has_each_price_in_full(api):
         "$1.4033        2.00  $2.81 (corrects 2026-10)",
     ]
     assert lines[-1] == "2026-11 comes to $2.81 and is open"
+
+
+def test_the_lines_of_a_statement_add_up_to_its_amount(api):
+    lines = [LINE | {"amount": amount, "corrects": ""} for amount in ("1.4034", "1.4032", "0.0000")]
+    _, *shown, _, whole = statement(api, *lines)
+    assert dollars(line.split()[-1] for line in shown) == dollars([whole.split()[3]])
 
 
 def test_a_statement_tells_what_is_no_node_from_what_is(api):

@@ -2,24 +2,63 @@
 
 from __future__ import annotations
 
-from tests.cli.given import steward
+import pytest
+
+from tests.cli.given import answering, steward
 
 FILE = 'BilledCost,Tags\r\n9.600000000,"{""team"":""vision""}"\r\n'
 
 
-def test_a_file_is_written_as_it_comes(api):
-    api.when("GET", "/v1/exports/focus", FILE)
+@pytest.fixture
+def files(api):
+    """The same API, where it answers with files as it does."""
+    api.media_type = "text/csv; charset=utf-8; header=present"
+    return api
+
+
+def test_a_file_is_written_as_it_comes(files):
+    files.when("GET", "/v1/exports/focus", FILE)
     result = steward("costs", "export", "--focus", "1.4", "--window", "2026-10-01,2026-11-01")
     assert result.exit_code == 0
     assert result.stdout_bytes == FILE.encode()
-    (call,) = api.calls
+    (call,) = files.calls
     assert call.query == {"version": ["1.4"], "window": ["2026-10-01,2026-11-01"]}
 
 
-def test_the_month_so_far_by_the_older_edition_is_the_default(api):
-    api.when("GET", "/v1/exports/focus", FILE)
+def test_the_month_so_far_by_the_older_edition_is_the_default(files):
+    files.when("GET", "/v1/exports/focus", FILE)
     steward("costs", "export")
-    assert api.calls[0].query == {"version": ["1.2"], "window": ["mtd"]}
+    assert files.calls[0].query == {"version": ["1.2"], "window": ["mtd"]}
+
+
+@pytest.mark.parametrize("said", ["hello", "{}", FILE])
+def test_what_is_no_csv_is_no_file(api, said):
+    api.when("GET", "/v1/exports/focus", said)
+    result = steward("costs", "export")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "answered with no text/csv, and not as TPU Steward does" in result.stderr
+
+
+@pytest.mark.parametrize("said", [FILE[:-5], ""])
+def test_a_file_that_ends_in_the_middle_of_a_line_is_not_whole(files, said):
+    files.when("GET", "/v1/exports/focus", said)
+    result = steward("costs", "export")
+    assert result.exit_code == 1
+    assert result.stderr == "its last line does not end: what was written is not the whole file\n"
+
+
+def test_a_file_that_breaks_off_is_not_whole():
+    """So does the service break off when its database fails: without the chunk that ends all."""
+    with answering(BROKEN_OFF) as url:
+        result = steward("costs", "export", STEWARD_URL=url)
+    assert (result.exit_code, result.stdout_bytes) == (1, FILE.encode())
+    assert result.stderr.splitlines()[-1] == "what was written is not the whole file"
+
+
+BROKEN_OFF = (
+    "HTTP/1.1 200 OK\r\nContent-Type: text/csv\r\nTransfer-Encoding: chunked\r\n\r\n"
+    f"{len(FILE):x}\r\n{FILE}\r\n"
+)
 
 
 def test_a_refusal_is_told_in_a_line_and_nothing_is_written(api):

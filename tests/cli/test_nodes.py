@@ -23,6 +23,15 @@ def test_the_list_shows_the_living_and_what_they_cost_an_hour(api):
     ]
 
 
+def test_what_those_that_are_ready_cost_an_hour_adds_up(api):
+    ready = [node(id=ID[:-1] + digit, hourly_cost="4.623200000") for digit in "345"]
+    idle = node(id=OTHER, state="STOPPED", hourly_cost="1.999000000")
+    api.when("GET", "/v1/nodes", page(*ready, idle))
+    _, *rows, _, whole = steward("nodes", "list").stdout.splitlines()
+    assert [row.split()[6] for row in rows] == ["$4.63", "$4.62", "$4.62", "$2.00"]
+    assert whole == "4 nodes, 3 ready at $13.87 an hour"
+
+
 def test_all_of_them_come_with_their_ids(api):
     api.when("GET", "/v1/nodes", page(node(), node(id=OTHER, name="old", state="DELETED")))
     shown = steward("nodes", "list", "--all").stdout
@@ -298,8 +307,49 @@ def test_the_ledger_has_its_sum(api):
         ["9", *seconds, "adjustment", "of", "7", "-960", "$0.5779", "-$0.154106667"],
     ]
     assert shown[-1] == "$0.00 in 2 entries"
-    api.when("GET", path, {"entries": [], "next_page_token": ""})
-    assert steward("nodes", "ledger", ID).stdout.startswith("nothing is posted yet")
+
+
+NOTHING = {"cost": "0.000000000", "unpriced_seconds": 0, "free": []}
+FREE = {"free": ["preempted in its first minute"]}
+
+
+@pytest.mark.parametrize(
+    ("ended", "cost", "line"),
+    [
+        (
+            {"state": "READY"},
+            {"cost": "0.154106667"},
+            "nothing is posted yet; what runs is posted at each full hour",
+        ),
+        ({}, {}, "nothing is posted: it has ended and cost nothing"),
+        (
+            {"ready_at": None, "state": "FAILED"},
+            {},
+            "nothing is posted: it has ended and cost nothing (it was never READY)",
+        ),
+        (
+            {},
+            FREE,
+            "nothing is posted: it has ended and cost nothing (preempted in its first minute)",
+        ),
+        ({}, {"unpriced_seconds": 192}, "nothing is posted: 3m12s at a price nobody knows"),
+        ({}, {"cost": "0.15"}, "nothing is posted yet of the $0.15 that it cost"),
+    ],
+)
+def test_an_empty_ledger_says_why_it_is_empty(api, ended, cost, line):
+    api.when("GET", f"/v1/nodes/{ID}", node(**{"state": "DELETED"} | ended))
+    api.when("GET", f"/v1/nodes/{ID}/cost", NOTHING | cost)
+    api.when("GET", f"/v1/nodes/{ID}/ledger", {"entries": [], "next_page_token": ""})
+    assert steward("nodes", "ledger", ID).stdout == f"{line}\n"
+    assert steward("nodes", "explain", ID).stderr == f"{line}\n"
+
+
+def test_what_was_free_is_said_with_the_cost(api):
+    more = {"list_cost": "0.000000000", "chip_seconds": 0, "uncertainty": "0.000000000"}
+    told = NOTHING | FREE | more | {"estimated": False, "as_of": "2026-11-05T12:00:00Z"}
+    api.when("GET", f"/v1/nodes/{ID}/cost", told)
+    lines = steward("nodes", "cost", ID).stdout.splitlines()
+    assert "Free        preempted in its first minute" in lines
 
 
 def test_a_line_of_the_ledger_is_explained_in_sentences(api):
@@ -311,15 +361,13 @@ def test_a_line_of_the_ledger_is_explained_in_sentences(api):
     assert json.loads(steward("nodes", "explain", ID, "7", "--json").stdout) == document
     api.when("GET", path, {"entries": [{"number": 3}, {"number": 7}], "next_page_token": ""})
     assert steward("nodes", "explain", ID).stdout.splitlines() == sentences, "the last one"
-    api.when("GET", path, {"entries": [], "next_page_token": ""})
-    assert steward("nodes", "explain", ID).stderr.startswith("nothing is posted yet")
     assert steward("nodes", "explain", ID, "0").exit_code == 2
 
 
 def test_what_is_only_read_may_have_ended(api):
     api.when("GET", "/v1/nodes", page(node(state="DELETED")))
-    api.when("GET", f"/v1/nodes/{ID}/ledger", {"entries": [], "next_page_token": ""})
-    assert steward("nodes", "ledger", "trainer").exit_code == 0
+    api.when("GET", f"/v1/nodes/{ID}/events", {"events": [], "next_page_token": ""})
+    assert steward("nodes", "events", "trainer").exit_code == 0
     api.when("GET", "/v1/nodes", page(node(state="DELETED"), node(id=OTHER, state="DELETED")))
-    told = steward("nodes", "ledger", "trainer").stderr
+    told = steward("nodes", "events", "trainer").stderr
     assert told.startswith(f"no live node is named 'trainer'; there was: {ID} (DELETED), {OTHER}")

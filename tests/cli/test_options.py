@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import typer
 
 from service.cli import options
+from service.domain.wish import MAX_SCRIPT_BYTES
 
 
 @pytest.mark.parametrize(
@@ -76,3 +79,39 @@ def test_labels_are_key_and_value_once(texts):
 
 def test_a_value_may_hold_an_equals_sign():
     assert options.mapping(["a=b=c", "d="], "--label") == {"a": "b=c", "d": ""}
+
+
+@pytest.mark.parametrize("text", ["", " ", "\t\n"])
+def test_a_blank_name_means_nothing(text):
+    with pytest.raises(typer.BadParameter, match="is empty; say which one"):
+        options.named(text)
+
+
+@pytest.mark.parametrize("text", ["", "ü", "a\nb"])
+def test_a_key_that_no_header_can_carry_is_refused(text):
+    with pytest.raises(typer.BadParameter):
+        options.key(text)
+
+
+def test_a_script_is_read_as_it_is(tmp_path):
+    script = tmp_path / "start.sh"
+    script.write_text("echo ü\r\n", newline="")
+    assert options.script(script) == "echo ü\r\n"
+    script.write_text("x" * MAX_SCRIPT_BYTES)
+    assert options.script(script) == "x" * MAX_SCRIPT_BYTES
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [(b"x" * (MAX_SCRIPT_BYTES + 1), "is longer than 256 KiB"), (b"\xff", "is not UTF-8 text")],
+)
+def test_a_script_that_nobody_could_run_is_refused(tmp_path, content, why):
+    script = tmp_path / "start.sh"
+    script.write_bytes(content)
+    with pytest.raises(typer.BadParameter, match=why):
+        options.script(script)
+
+
+def test_a_script_is_a_file_that_has_an_end():
+    with pytest.raises(typer.BadParameter, match="/dev/zero is no file that has an end"):
+        options.script(Path("/dev/zero"))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
 from service.cli import orphans
+from service.domain.orphan import orphan_id
 from tests.cli.given import node, steward
 from tests.hands import NOON
 
@@ -34,6 +36,7 @@ def orphan(**overrides):
         "accelerator_type": "v5litepod-8",
         "chips": 8,
         "owner_hints": {"owner": "grace"},
+        "queued_resource": "",
         "first_seen": "2026-11-05T11:00:00Z",
         "hourly_cost": "9.600000000",
         "verdict": "leave",
@@ -51,6 +54,16 @@ def page(*some, total="9.600000000", unpriced=0):
         "unpriced": unpriced,
         "next_page_token": "",
     }
+
+
+def test_what_they_cost_an_hour_adds_up(api):
+    some = [orphan(id=digit * 32, hourly_cost="1.204") for digit in "123"]
+    stopped = orphan(id=OTHER, state="STOPPED", hourly_cost=None)
+    api.when("GET", "/v1/orphans", page(*some, stopped, total="3.612"))
+    _, *rows = steward("orphans", "list").stdout.splitlines()
+    costs = [re.search(r"(\$\S+|-) +stays", row)[1] for row in rows[:4]]
+    assert costs == ["$1.21", "$1.20", "$1.20", "-"]
+    assert rows[-2] == "4 orphans at $3.61 an hour"
 
 
 def test_the_list_says_what_each_costs_and_that_strangers_are_never_touched(api):
@@ -146,7 +159,50 @@ def test_a_name_that_several_bear_has_to_be_said_in_full(api):
     assert answer.exit_code == 1
     assert "say the full name" in answer.stderr
     assert "us-east1-c" in answer.stderr
+    api.when("GET", "/v1/nodes", {"nodes": [], "next_page_token": ""})
     assert "no orphan is named 'x'" in steward("orphans", "adopt", "x").stderr
+
+
+OURS = "projects/lab/locations/us-west4-a"
+
+
+@pytest.mark.parametrize("verb", ["adopt", "delete"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        "trainer-3d6c2a11",
+        f"{OURS}/nodes/trainer-3d6c2a11",
+        f"{OURS}/queuedResources/trainer-3d6c2a11",
+    ],
+)
+def test_a_node_of_ours_is_said_to_be_that_with_its_id(api, verb, said):
+    api.when("GET", "/v1/orphans", page(total="0.000000000"))
+    api.when("GET", "/v1/nodes", {"nodes": [node()], "next_page_token": ""})
+    answer = steward("orphans", verb, said)
+    assert answer.exit_code == 1
+    told = f"it is node {node()['id']} of ours already; see: tpu-steward nodes show {node()['id']}"
+    assert told in " ".join(answer.stderr.split())
+
+
+def test_a_node_of_ours_that_has_ended_is_no_answer(api):
+    api.when("GET", "/v1/orphans", page(total="0.000000000"))
+    api.when("GET", "/v1/nodes", {"nodes": [node(state="DELETED")], "next_page_token": ""})
+    answer = steward("orphans", "adopt", "trainer-3d6c2a11")
+    assert "no orphan is named 'trainer-3d6c2a11'" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "sure"), [("stranger", f" --confirm {OURS}/queuedResources/sq1"), ("leftover", "")]
+)
+def test_the_queued_resource_that_a_deleted_node_leaves_is_told_with_what_to_type(api, kind, sure):
+    ticket = f"{OURS}/queuedResources/sq1"
+    left = orphan(to_be_deleted=True, queued_resource=ticket, kind=kind)
+    api.when("POST", f"/v1/orphans/{ID}:delete", left)
+    assert steward("orphans", "delete", ID).stdout.splitlines() == [
+        f"{NAME} is READY and is to be deleted",
+        f"its queued resource {ticket} stays and holds quota; to have that deleted too:",
+        f"  tpu-steward orphans delete {orphan_id(ticket)}{sure}",
+    ]
 
 
 def test_a_node_is_adopted_with_an_owner(api):

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tests.bills import json_lines, row
-from tests.cli.given import ID, steward
+from tests.cli.given import ID, OTHER, node, page, steward
 
 PATH = "/v1/reconciliations"
 
@@ -101,6 +101,25 @@ def test_the_headline_and_every_disagreement_are_shown(api, file):
     assert asked.query["verdict"] == ["bill_without_node", "node_without_bill", "amount_differs"]
 
 
+def test_the_variances_add_up_to_that_of_the_bill(api, file):
+    verdicts = {
+        "matched": tally(1, "9.600000000", "9.600000000"),
+        "tolerated": tally(1, variance="0.004000000"),
+        "bill_without_node": tally(1, variance="9.604000000"),
+        "node_without_bill": tally(1, variance="-3.004000000"),
+        "amount_differs": tally(1, variance="0.004000000"),
+        "pending": tally(1, variance="0.008000000"),
+    }
+    total = tally(5, variance="6.608000000", more="9.612000000", less="-3.004000000")
+    api.when("POST", PATH, FOUND | {"verdicts": verdicts, "total": total}, status=201)
+    api.when("GET", f"{PATH}/{ID}/lines", {"lines": [], "next_page_token": ""})
+    told = steward("costs", "reconcile", str(file)).stdout.splitlines()
+    shown = [line.split()[-1] for line in told[4:10]]
+    assert shown == ["$0.00", "$0.01", "$9.60", "-$3.00", "$0.00", "$0.0080"]
+    (summary,) = (line for line in told if line.startswith("the bill differs"))
+    assert summary.endswith("by $6.61: $9.61 more, -$3.00 less")
+
+
 def test_a_reservation_is_named_and_what_was_left_out_of_the_ledger_is_told(api, file):
     machines = {"machines": {"entries": 5, "charged": "1.893656700"}}
     missing = LEAK | {
@@ -116,6 +135,17 @@ def test_a_reservation_is_named_and_what_was_left_out_of_the_ledger_is_told(api,
         "left out: $1.89 of users' own VMs beside TPU Nodes, which are not billed as TPUs" in told
     )
     assert told[-1].split()[6:9] == ["the", "bill", "march"]
+
+
+def test_a_node_that_is_not_on_the_bill_is_told_by_its_name(api, file):
+    missing = LEAK | {"verdict": "node_without_bill", "resource": "", "node_id": ID}
+    lines = [missing, missing | {"node_id": OTHER}]
+    api.when("POST", PATH, FOUND, status=201)
+    api.when("GET", f"{PATH}/{ID}/lines", {"lines": lines, "next_page_token": ""})
+    api.when("GET", "/v1/nodes", page(node()))
+    api.when("GET", "/v1/reservations", {"reservations": [], "next_page_token": ""})
+    told = steward("costs", "reconcile", str(file)).stdout.splitlines()
+    assert [re.split(r"  +", line)[2] for line in told[-2:]] == ["trainer", OTHER]
 
 
 def test_a_file_that_was_sent_before_is_told(api, file):

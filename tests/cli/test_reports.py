@@ -199,6 +199,10 @@ def test_a_forecast_is_a_sum_with_its_band_and_what_it_is_made_of(api):
         "  Last month          $1,000.00, forecast at half time as $900.00, off by -10.0 %",
         "",
         "What is spent, and so on.",
+        (
+            "The middle of all draws is not the sum of what is in the middle of each part, so the"
+            " parts do not add up to it exactly."
+        ),
         "1 node at a price nobody knows: in no figure.",
     ]
     assert api.calls[0].query == {
@@ -206,6 +210,36 @@ def test_a_forecast_is_a_sum_with_its_band_and_what_it_is_made_of(api):
         "tz": ["Europe/Berlin"],
         "filter": ["team:vision"],
     }
+
+
+def band(amount):
+    return dict.fromkeys(("low", "mid", "high"), amount)
+
+
+def test_the_cents_of_the_parts_of_a_run_rate_add_up_to_it(api):
+    document = {
+        "end": "2026-12-01T00:00:00Z",
+        "spent": "1000.004000000",
+        "committed": "500.008000000",
+        "committed_without_ttl": "20.004000000",
+        "without_ttl": band("20.004000000"),
+        "new_launches": band("100.004000000"),
+        "total": band("1600.016000000"),
+        "explanation": "A run-rate only.",
+        "unpriced_nodes": 0,
+        "last_error": None,
+    }
+    api.when("GET", "/v1/forecasts", document)
+    assert steward("costs", "forecast").stdout.splitlines() == [
+        "$1,600.02 by 2026-12-01 00:00:00 UTC (no band)",
+        "",
+        "  Spent               $1,000.01",
+        "  Runs until its TTL  $480.01",
+        "  Runs without one    $20.00 (no band), $20.00 at most",
+        "  New launches        $100.00 (no band)",
+        "",
+        "A run-rate only.",
+    ]
 
 
 def test_a_forecast_without_a_band_says_so(api):
@@ -293,12 +327,14 @@ def test_an_estimate_says_what_it_would_take_of_the_budgets(api):
         "budgets": [
             {**budget, "left": "12.50", "fits": True},
             {**budget, "name": "", "left": "-2.50", "fits": False},
+            {**budget, "name": "lab", "left": None, "fits": None},
         ],
     }
     api.when("POST", "/v1/estimates", document)
     asked = ("--accelerator-type", "v5litepod-8", "--team", "vision", "--label", "run=17")
-    assert steward("estimate", *asked).stdout.splitlines()[-2:] == [
-        "vision: the cheapest takes 9 % of $100.00; $12.50 left after it",
-        "b-1: the cheapest takes 9 % of $100.00; -$2.50 and so it does not fit",
+    assert steward("estimate", *asked).stdout.splitlines()[-3:] == [
+        "vision: the cheapest takes 9 % of $100.00; $12.50 is left after it",
+        "b-1: the cheapest takes 9 % of $100.00; that is $2.50 more than what is left of it",
+        "lab: the cheapest takes 9 % of $100.00; what is left nobody knows",
     ]
     assert api.calls[0].body["labels"] == {"run": "17"}

@@ -72,3 +72,23 @@ def test_spans_leave_out_what_is_zero(seconds, shown):
 )
 def test_chip_hours(amount, shown):
     assert wording.chip_hours(amount) == shown
+
+
+@pytest.mark.parametrize(
+    ("total", "amounts", "shown"),
+    [
+        ("10.29", ["3.432", "3.426", "3.432"], ["$3.43", "$3.43", "$3.43"]),
+        ("10.294", ["5.146", "5.148"], ["$5.14", "$5.15"]),
+        ("1843.204166667", ["1843.2", "0.004166667"], ["$1,843.20", "$0.00"]),
+        ("0.0042", ["0.00215", "0.00205"], ["$0.0022", "$0.0020"]),
+        ("10.00", ["13.505", "0.001", "-3.506"], ["$13.51", "$0.00", "-$3.51"]),
+        ("5", [None, "5"], ["unpriced", "$5.00"]),
+        ("0", [], []),
+    ],
+)
+def test_the_parts_of_a_sum_are_shown_so_that_they_add_up_to_it(total, amounts, shown):
+    assert wording.parts(total, amounts) == shown
+
+
+def test_what_comes_to_something_else_is_no_part_and_told_for_itself():
+    assert wording.parts("10.29", ["3.436", "0.0042", None]) == ["$3.44", "$0.0042", "unpriced"]

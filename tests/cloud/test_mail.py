@@ -102,7 +102,7 @@ def test_a_message_reaches_every_address(office):
     assert mail["Message-ID"] == "<n-1@tpu-steward>"
     text = mail.get_content()
     assert text.startswith("80 % of the budget 'vision' is reached.")
-    assert "Spent:    $80.000000000" in text
+    assert "Spent:    $80.00" in text
     assert "Held:     not known" in text
     assert "deleted at 2026-11-05T12:15:00Z" in text
 

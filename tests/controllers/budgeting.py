@@ -13,7 +13,7 @@ from service.controllers.budgets import BudgetController
 from service.controllers.metering import MeteringController
 from service.controllers.posting import post
 from service.domain.budgets import Budget, OnExceeded
-from service.domain.holds import Room
+from service.domain.holds import OVERRUN_SECONDS, Room
 from service.domain.node import Node, NodeState
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
@@ -23,6 +23,11 @@ from tests.store.given import Shelf
 
 HOURLY = 9_600_000_000
 """What eight v5e chips cost an hour, in nano-dollars."""
+
+
+def lasting(seconds: int) -> int:
+    """The time to live for which just so many seconds are set aside."""
+    return seconds - OVERRUN_SECONDS
 
 
 class Purse:

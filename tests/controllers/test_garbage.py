@@ -14,8 +14,10 @@ from service.application.orphans import Adopter, OrphanService
 from service.controllers.garbage import GarbageController
 from service.controllers.inventory import InventoryController
 from service.controllers.tools import Manners
+from service.domain.clock import rfc3339
 from service.domain.errors import CloudUnavailable, LeaseLost, RateLimited
 from service.domain.garbage import WINDOW_SECONDS
+from service.domain.landing import IN_FLIGHT_SECONDS
 from service.domain.names import new_id
 from service.domain.node import CloudNode, Node, NodeState, Place
 from service.domain.orphan import Kind, Orphan, Verdict, orphan_id
@@ -61,18 +63,33 @@ class Yard(Lab):
         self.cloud.nodes[node.place.path] = node
         return node.place.path
 
-    def late(self, node: Node, state: str = NodeState.READY) -> str:
+    def late(self, node: Node, state: str = NodeState.READY, uid: str = "9001") -> str:
         """The create of a node that has ended takes effect after all."""
         labels = {LABEL_ID: node.id, LABEL_INSTALL: "test"}
-        return self.there(node.cloud_id, state=state, labels=labels, uid="9001")
+        return self.there(node.cloud_id, state=state, labels=labels, uid=uid)
 
     def over(self) -> Node:
-        """A node that was up, was deleted, and is verified gone."""
-        node = self.up()
-        self.nodes.delete(node.id)
+        """A node whose create was never answered, that was deleted, and is verified gone."""
+        self.cloud.fail("create", CloudUnavailable("no answer"))
+        node = self.ask()
         self.tick()
-        self.cloud.settle()
-        self.tick(60)
+        self.nodes.delete(node.id)
+        self.tick(IN_FLIGHT_SECONDS)
+        assert self.node(node).state == NodeState.DELETED
+        self.cloud.calls.clear()
+        return self.node(node)
+
+    def been_up(self, *, vanished: bool = False) -> Node:
+        """A node that was seen READY, and then deleted, or found to be gone: so it has ended."""
+        node = self.up()
+        if vanished:
+            self.cloud.lose(node.place.path)
+        else:
+            self.nodes.delete(node.id)
+            self.tick()
+            self.cloud.settle()
+        for _ in range(8):
+            self.tick(PERIOD)
         assert self.node(node).state == NodeState.DELETED
         self.cloud.calls.clear()
         return self.node(node)
@@ -129,7 +146,73 @@ def test_a_create_that_lands_after_its_node_was_called_gone_is_collected(yard: Y
     assert yard.orphan(path).gone_at is not None
     assert yard.all() == []
     assert f"deleting {path} (ours_without_record)" in yard.story(node)
-    assert "it costs $9.600000000 an hour" in yard.story(node)
+    assert "it costs $9.60 an hour" in yard.story(node)
+
+
+@pytest.mark.parametrize("state", [NodeState.READY, NodeState.PREEMPTED])
+def test_another_incarnation_under_copied_labels_is_only_shown(yard: Yard, state: str) -> None:
+    """The record was of a node with another id of Google's, so this one was made by somebody."""
+    path = yard.late(yard.been_up(), state)
+    yard.watch(3 * 3_600)
+    one = yard.orphan(path)
+    assert (one.kind, one.verdict) == (Kind.OURS, Verdict.LEAVE)
+    assert "made by somebody else under a name of ours" in one.reason
+    assert yard.cloud.count("delete") == 0
+    yard.orphans.delete(one.id)
+    yard.watch(60)
+    assert yard.cloud.nodes[path].state == NodeState.DELETING
+
+
+def test_the_very_node_that_was_deleted_and_is_there_again_is_collected(yard: Yard) -> None:
+    node = yard.been_up()
+    path = yard.late(node, uid=node.cloud_uid)
+    yard.watch()
+    assert yard.cloud.nodes[path].state == NodeState.DELETING
+
+
+def test_a_create_that_was_sent_twice_may_land_under_another_uid(yard: Yard) -> None:
+    yard.cloud.fail("create", CloudUnavailable("no answer"))
+    node = yard.ask()
+    yard.tick()
+    for _ in range(3):
+        yard.tick(10)
+    assert yard.cloud.count("create") == 2
+    yard.cloud.come_up()
+    yard.tick(10)
+    yard.nodes.delete(node.id)
+    yard.tick()
+    yard.cloud.settle()
+    yard.tick(IN_FLIGHT_SECONDS)
+    node = yard.node(node)
+    assert (node.state, bool(node.cloud_uid)) == (NodeState.DELETED, True)
+    path = yard.late(node)
+    yard.watch()
+    assert yard.cloud.nodes[path].state == NodeState.DELETING
+
+
+def test_what_was_called_gone_and_is_there_again_is_never_collected(yard: Yard) -> None:
+    """Whoever is at work on it was told that it is gone, which was an error of ours."""
+    node = yard.been_up(vanished=True)
+    path = yard.late(node, uid=node.cloud_uid)
+    with capture_logs() as logs:
+        yard.watch(3 * 3_600)
+    one = yard.orphan(path)
+    assert f"called gone at {rfc3339(node.ended_at or 0)} and is there again" in one.reason
+    assert one.verdict is Verdict.LEAVE
+    assert yard.cloud.count("delete") == 0
+    (found,) = [log for log in logs if log["event"] == "orphan.found"]
+    assert found["usd_per_hour"] == "9.600000000"
+    adopted = yard.orphans.adopt(one.id, Adopter())
+    yard.watch(60)
+    assert yard.node(adopted).state == NodeState.READY
+    assert yard.all() == []
+
+
+def test_what_was_called_gone_and_has_lost_its_hardware_is_collected(yard: Yard) -> None:
+    node = yard.been_up(vanished=True)
+    path = yard.late(node, NodeState.PREEMPTED, node.cloud_uid)
+    yard.watch()
+    assert yard.cloud.nodes[path].state == NodeState.DELETING
 
 
 def test_it_is_not_collected_a_second_before_its_time(yard: Yard) -> None:

@@ -10,17 +10,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import event
 
+from service.application.holds import held
 from service.domain.attribution import Attribution, Reattribution
 from service.domain.budgets import OnExceeded, Period, Scope
 from service.domain.clock import DAY, HOUR, rfc3339
 from service.domain.errors import BudgetExceeded
+from service.domain.holds import OVERRUN_SECONDS
 from service.domain.idempotency import Key
 from service.domain.money import NANOS
 from service.domain.node import NodeState
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 from tests import factories
-from tests.controllers.budgeting import HOURLY, Purse
+from tests.controllers.budgeting import HOURLY, Purse, lasting
 from tests.hands import NOON
 from tests.store.given import Shelf
 
@@ -37,8 +39,8 @@ def within(purse, budget):
 
 def test_a_node_is_granted_while_there_is_room_and_refused_beyond_it(purse):
     budget = purse.budget(amount=2 * HOURLY)
-    purse.ask(ttl_seconds=HOUR)
-    purse.ask(ttl_seconds=HOUR)
+    purse.ask(ttl_seconds=lasting(HOUR))
+    purse.ask(ttl_seconds=lasting(HOUR))
     with pytest.raises(BudgetExceeded) as caught:
         purse.ask(ttl_seconds=1)
     assert caught.value.facts["budget_id"] == budget.id
@@ -49,14 +51,38 @@ def test_a_node_is_granted_while_there_is_room_and_refused_beyond_it(purse):
 def test_a_refusal_leaves_nothing_but_a_note(purse, units):
     budget = purse.budget(amount=HOURLY)
     with pytest.raises(BudgetExceeded):
-        purse.ask(name="greedy", ttl_seconds=2 * HOUR)
+        purse.ask(name="greedy", ttl_seconds=lasting(2 * HOUR))
     assert purse.room(budget).held == 0
     with units.reading() as unit:
         assert unit.nodes.named("greedy") == []
         (refusal,) = unit.budgets.refusals(budget.id, 9)
     assert refusal.at == NOON
-    assert "at most 3600 would fit" in refusal.message
-    purse.ask(name="greedy", ttl_seconds=HOUR)
+    assert f"at most {lasting(HOUR)} would fit" in refusal.message
+    purse.ask(name="greedy", ttl_seconds=lasting(HOUR))
+
+
+def test_a_node_is_not_granted_for_its_time_to_live_alone(purse, clock):
+    """Its deletion is asked for at the next tick after that, and accepted later still."""
+    budget = purse.budget(amount=HOURLY // 60)
+    with pytest.raises(BudgetExceeded) as caught:
+        purse.ask(ttl_seconds=60)
+    assert caught.value.facts["asked"] == "0.320000000"
+    assert "nothing fits" in str(caught.value)
+    wider = purse.budget(name="wider", amount=HOURLY // 30, scope=Scope(team="speech"))
+    node = purse.up(purse.ask(ttl_seconds=60, team="speech"))
+    clock.pass_(60 + OVERRUN_SECONDS)
+    purse.down(node)
+    assert purse.room(wider).spent == wider.amount
+    assert purse.room(budget).spent == 0
+
+
+def test_what_is_still_there_after_its_time_to_live_is_held_for_as_long_as_a_deletion_takes(
+    purse, clock
+):
+    budget = purse.budget(amount=10 * HOURLY)
+    purse.up(purse.ask(ttl_seconds=HOUR))
+    clock.pass_(3 * HOUR)
+    assert purse.room(budget).held == HOURLY * (3 * HOUR + OVERRUN_SECONDS) // HOUR + 1
 
 
 def test_without_a_time_to_live_the_rest_of_the_period_is_held(purse):
@@ -92,7 +118,7 @@ def test_a_budget_refuses_only_what_it_covers_now(purse, changes):
 )
 def test_every_kind_of_scope_can_refuse(purse, scope):
     budget = purse.budget(amount=HOURLY, scope=scope)
-    purse.ask(labels={"run": "17"}, owner="ada", ttl_seconds=HOUR)
+    purse.ask(labels={"run": "17"}, owner="ada", ttl_seconds=lasting(HOUR))
     with pytest.raises(BudgetExceeded):
         purse.ask(labels={"run": "17"}, owner="ada", ttl_seconds=1)
     assert purse.room(budget).held == HOURLY
@@ -102,22 +128,22 @@ def test_of_several_budgets_all_have_to_have_room(purse):
     purse.budget(name="wide", amount=9 * HOURLY, scope=Scope())
     tight = purse.budget(name="tight", amount=HOURLY)
     with pytest.raises(BudgetExceeded) as caught:
-        purse.ask(ttl_seconds=2 * HOUR)
+        purse.ask(ttl_seconds=lasting(2 * HOUR))
     assert caught.value.facts["budget_id"] == tight.id
-    purse.ask(ttl_seconds=2 * HOUR, team="speech")
+    purse.ask(ttl_seconds=lasting(2 * HOUR), team="speech")
 
 
 def test_an_unknown_price_is_refused_where_a_budget_could_not_tell(purse):
     purse.budget()
     with pytest.raises(BudgetExceeded) as caught:
-        purse.ask(zone=None, zones=["us-west4-a", "us-central1-a"], ttl_seconds=HOUR)
+        purse.ask(zone=None, zones=["us-west4-a", "us-central1-a"], ttl_seconds=lasting(HOUR))
     assert caught.value.facts["unpriced"] == ["v5litepod-8 in us-central1-a"]
     purse.ask(zone="us-central1-a", team="speech")
 
 
 def test_as_usage_is_posted_the_hold_shrinks_by_as_much(purse, clock):
     budget = purse.budget(amount=10 * HOURLY)
-    purse.up(purse.ask(ttl_seconds=10 * HOUR))
+    purse.up(purse.ask(ttl_seconds=lasting(10 * HOUR)))
     for hours in range(1, 10):
         clock.pass_(HOUR)
         if hours % 3 == 0:
@@ -130,22 +156,22 @@ def test_as_usage_is_posted_the_hold_shrinks_by_as_much(purse, clock):
 
 def test_the_hold_is_given_back_when_the_node_ends(purse, clock):
     budget = purse.budget(amount=10 * HOURLY)
-    node = purse.up(purse.ask(ttl_seconds=10 * HOUR))
+    node = purse.up(purse.ask(ttl_seconds=lasting(10 * HOUR)))
     clock.pass_(2 * HOUR)
     purse.down(node)
     room = purse.room(budget)
     assert (room.spent, room.held) == (2 * HOURLY, 0)
-    purse.ask(ttl_seconds=8 * HOUR)
+    purse.ask(ttl_seconds=lasting(8 * HOUR))
 
 
 def test_a_stopped_node_holds_nothing_and_is_admitted_again_to_start(purse, clock):
     budget = purse.budget(amount=10 * HOURLY)
-    node = purse.up(purse.ask(ttl_seconds=10 * HOUR))
+    node = purse.up(purse.ask(ttl_seconds=lasting(10 * HOUR)))
     purse.nodes.stop(node.id)
     assert purse.room(budget).held > 9 * HOURLY
     purse.down(node, NodeState.STOPPED)
     assert purse.room(budget).held == 0
-    other = purse.ask(ttl_seconds=5 * HOUR)
+    other = purse.ask(ttl_seconds=lasting(5 * HOUR))
     with pytest.raises(BudgetExceeded):
         purse.nodes.start(node.id)
     assert purse.node(node).asked == "stopped"
@@ -157,7 +183,7 @@ def test_a_stopped_node_holds_nothing_and_is_admitted_again_to_start(purse, cloc
 
 def test_a_node_that_lives_into_the_next_period_is_held_there(purse, clock):
     budget = purse.budget(amount=100 * HOURLY, period=Period.DAY)
-    purse.up(purse.ask(ttl_seconds=24 * HOUR))
+    purse.up(purse.ask(ttl_seconds=lasting(24 * HOUR)))
     assert purse.room(budget).held == 12 * HOURLY + 1
     clock.pass_(13 * HOUR)
     purse.metering.tick(purse.lease)
@@ -166,7 +192,7 @@ def test_a_node_that_lives_into_the_next_period_is_held_there(purse, clock):
 
 
 def test_a_node_from_before_there_were_budgets_is_held_all_the_same(purse, units):
-    node = factories.node(ttl_seconds=HOUR)
+    node = factories.node(ttl_seconds=lasting(HOUR))
     with units() as unit:
         unit.nodes.add(node)
     assert purse.room(purse.budget(amount=3 * HOURLY)).held == HOURLY
@@ -174,7 +200,7 @@ def test_a_node_from_before_there_were_budgets_is_held_all_the_same(purse, units
 
 def test_a_price_that_rises_raises_what_is_held(purse, clock, units):
     budget = purse.budget(amount=100 * HOURLY)
-    purse.ask(ttl_seconds=HOUR)
+    purse.ask(ttl_seconds=lasting(HOUR))
     dear = Shelf(factories.book(factories.price(2_400_000_000)))
     dearer = Purse(units, clock, dear)
     dearer.controller.tick(dearer.lease)
@@ -198,13 +224,13 @@ def test_a_wish_that_waits_for_its_turn_is_admitted_by_the_period_in_which_it_is
 
     monkeypatch.setattr(Units, "__call__", late)
     with pytest.raises(BudgetExceeded) as caught:
-        purse.ask(ttl_seconds=2 * HOUR)
+        purse.ask(ttl_seconds=lasting(2 * HOUR))
     assert caught.value.facts["resets_at"] == rfc3339(midnight + DAY)
 
 
 def test_the_same_wish_told_twice_is_held_once(purse):
     budget = purse.budget(amount=HOURLY)
-    wish = factories.wish(ttl_seconds=HOUR)
+    wish = factories.wish(ttl_seconds=lasting(HOUR))
     first = purse.nodes.request(wish, key=Key("k", "d"))
     again = purse.nodes.request(wish, key=Key("k", "d"))
     assert (first.node.id, first.created, again.created) == (again.node.id, True, False)
@@ -217,7 +243,7 @@ def test_the_same_wish_told_many_times_at_once_is_granted_each_time(units, clock
     budget = purse.budget(amount=HOURLY)
 
     def ask(number):
-        wish = factories.wish(ttl_seconds=HOUR)
+        wish = factories.wish(ttl_seconds=lasting(HOUR))
         return purse.nodes.request(wish, key=Key(f"k-{number // 8}", "d")).node.id
 
     with ThreadPoolExecutor(8) as pool:
@@ -227,8 +253,8 @@ def test_the_same_wish_told_many_times_at_once_is_granted_each_time(units, clock
 
 def test_a_label_counts_letter_by_letter(purse, units):
     with units() as unit:
-        unit.nodes.add(factories.node(labels={"run": "A"}, ttl_seconds=HOUR))
-        unit.nodes.add(factories.node(labels={"run": "a"}, ttl_seconds=HOUR))
+        unit.nodes.add(factories.node(labels={"run": "A"}, ttl_seconds=lasting(HOUR)))
+        unit.nodes.add(factories.node(labels={"run": "a"}, ttl_seconds=lasting(HOUR)))
     assert purse.room(purse.budget(scope=Scope(label=("run", "a")))).held == HOURLY
 
 
@@ -253,7 +279,7 @@ def test_what_admission_sees_is_what_the_costs_say_or_more(purse, clock, tz, sco
 def test_past_spend_stays_where_it_was_when_a_node_changes_hands(purse, clock, units):
     old = purse.budget(name="old", amount=10**5 * NANOS)
     new = purse.budget(name="new", amount=10**5 * NANOS, scope=Scope(team="speech"))
-    node = purse.up(purse.ask(ttl_seconds=9 * HOUR))
+    node = purse.up(purse.ask(ttl_seconds=lasting(9 * HOUR)))
     clock.pass_(3 * HOUR)
     purse.metering.tick(purse.lease)
     with units() as unit:
@@ -272,7 +298,7 @@ def test_what_was_used_before_a_node_changed_hands_stays_with_whom_it_was_used_b
     old = purse.budget(name="old", amount=100 * HOURLY)
     new = purse.budget(name="new", amount=100 * HOURLY, scope=Scope(team="speech"))
     both = purse.budget(name="both", amount=100 * HOURLY, scope=Scope())
-    node = purse.up(purse.ask(ttl_seconds=10 * HOUR))
+    node = purse.up(purse.ask(ttl_seconds=lasting(10 * HOUR)))
     clock.pass_(HOUR // 2)
     purse.nodes.reattribute(node.id, Reattribution(team="speech"))
     clock.pass_(HOUR // 4)
@@ -295,7 +321,7 @@ def test_a_team_that_was_renamed_costs_admission_no_question_for_each_node(purse
         return len(asked)
 
     purse.budget(amount=10**6 * NANOS)
-    nodes = [purse.up(purse.ask(ttl_seconds=HOUR)) for _ in range(5)]
+    nodes = [purse.up(purse.ask(ttl_seconds=lasting(HOUR))) for _ in range(5)]
     clock.pass_(60)
     purse.nodes.reattribute(nodes[0].id, Reattribution(team="speech"))
     few = questions()
@@ -309,7 +335,7 @@ def test_of_refusals_the_latest_are_kept(purse, monkeypatch):
     budget = purse.budget(amount=1)
     for number in range(5):
         with pytest.raises(BudgetExceeded):
-            purse.ask(ttl_seconds=HOUR + number)
+            purse.ask(ttl_seconds=lasting(HOUR + number))
     with purse.units.reading() as unit:
         found = unit.budgets.refusals(budget.id, 99)
     assert len(found) == 3
@@ -318,7 +344,7 @@ def test_of_refusals_the_latest_are_kept(purse, monkeypatch):
 def test_a_node_cannot_be_moved_under_a_budget_that_has_no_room_for_it(purse):
     purse.budget(name="mine", amount=2 * HOURLY)
     theirs = purse.budget(name="theirs", amount=HOURLY, scope=Scope(team="speech"))
-    node = purse.ask(ttl_seconds=2 * HOUR)
+    node = purse.ask(ttl_seconds=lasting(2 * HOUR))
     with pytest.raises(BudgetExceeded) as caught:
         purse.nodes.reattribute(node.id, Reattribution(team="speech"))
     assert caught.value.facts["budget_id"] == theirs.id
@@ -337,7 +363,7 @@ def test_callers_at_once_never_jump_the_cap(units, clock, scopes):
 
     def ask(number):
         try:
-            return purse.ask(ttl_seconds=HOUR, owner="ada", name=f"n-{number}").id
+            return purse.ask(ttl_seconds=lasting(HOUR), owner="ada", name=f"n-{number}").id
         except BudgetExceeded:
             return None
 
@@ -349,10 +375,13 @@ def test_callers_at_once_never_jump_the_cap(units, clock, scopes):
         assert (room.spent, room.held) == (0, budget.amount)
 
 
+MOST = 30
+NEVER = NOON + 1_000 * DAY
+
 moves = st.lists(
     st.tuples(
         st.sampled_from(["ask", "up", "down", "stop", "start", "pass", "post"]),
-        st.integers(0, 30),
+        st.integers(0, MOST),
         st.sampled_from([HOUR, 3 * HOUR, 7 * HOUR, None]),
     ),
     max_size=25,
@@ -364,7 +393,8 @@ moves = st.lists(
 )
 @given(moves=moves)
 def test_posted_and_held_stay_within_the_cap_after_every_move(units, clock, moves):
-    """Nodes that outlive their time to live are the cloud's affair; here they go in time."""
+    """A node that is there for longer after its time to live is the cloud's affair; here they go
+    in time for what is set aside."""
     with units() as unit:
         for budget in unit.budgets.all():
             unit.budgets.remove(budget)
@@ -434,8 +464,9 @@ class Life:
         self.purse.clock.pass_(number * 600)
         for node_id in list(self.nodes):
             node = self.purse.nodes.get(node_id)
-            if node.deletes_at is not None and node.deletes_at <= self.purse.clock.now:
-                self.purse.clock.now, now = node.deletes_at, self.purse.clock.now
+            gone_at = (node.deletes_at or NEVER) + number * OVERRUN_SECONDS // MOST
+            if gone_at <= self.purse.clock.now:
+                self.purse.clock.now, now = gone_at, self.purse.clock.now
                 self.purse.down(node)
                 self.purse.clock.now = now
                 del self.nodes[node_id]
@@ -451,5 +482,23 @@ def test_admission_counts_all_that_is_open_with_a_book_of_its_own(units, clock):
     """The embedded price book has a price for this hardware too."""
     purse = Purse(units, clock, PriceShelf())
     budget = purse.budget(amount=1_000 * NANOS)
-    purse.ask(ttl_seconds=HOUR)
+    purse.ask(ttl_seconds=lasting(HOUR))
     assert 0 < purse.room(budget).held < 20 * NANOS
+
+
+def test_what_is_spent_and_held_are_of_one_instant(purse, clock, monkeypatch):
+    """However long the reading takes, and whatever is posted in the middle of it."""
+    budget = purse.budget(amount=10 * HOURLY)
+    purse.up(purse.ask(ttl_seconds=lasting(10 * HOUR)))
+    clock.pass_(2 * HOUR + 77)
+
+    def slowly(*args):
+        found = held(*args)
+        clock.pass_(3 * HOUR)
+        purse.metering.tick(purse.lease)
+        return found
+
+    monkeypatch.setattr("service.application.budgets.held", slowly)
+    standing = purse.budgets.standing(budget)
+    assert standing.spent + standing.held == budget.amount
+    assert standing.spent == HOURLY * (2 * HOUR + 77) // HOUR

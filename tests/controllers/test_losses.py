@@ -47,7 +47,7 @@ def test_a_preempted_node_comes_back_when_its_owner_wants_that(lab: Lab) -> None
 def test_a_node_deleted_in_the_console_is_gone_only_after_get_says_so(lab: Lab) -> None:
     node = lab.up()
     lab.tick(3_600)
-    lab.cloud.lose()
+    lab.cloud.delete_elsewhere()
     lab.tick(15)
     assert lab.node(node).state == NodeState.DELETED
     assert "deleted outside this service" in lab.story(node)

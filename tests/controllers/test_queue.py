@@ -147,7 +147,8 @@ def test_both_must_be_gone_before_it_counts_as_gone(lab: Lab) -> None:
     lab.tick(15)
     assert not lab.node(node).ended
     del lab.cloud.nodes[path]
-    lab.tick(30)
+    for _ in range(4):
+        lab.tick(30)
     assert lab.node(node).state == NodeState.DELETED
 
 
@@ -192,6 +193,21 @@ def test_a_preempted_node_and_its_ticket_are_cleared_away(lab: Lab, leftovers: b
     assert not lab.cloud.queues
     assert not lab.cloud.nodes
     assert lab.cost(node) == cost == lab.posted(node), "it cost nothing after it was taken back"
+
+
+def test_what_somebody_deleted_in_the_console_does_not_come_back(lab: Lab) -> None:
+    node = up(lab, provisioning_model=ProvisioningModel.SPOT, recreate_on_preemption=True)
+    lab.cloud.suspend(initiator="USER")
+    lab.tick(15)
+    lab.cloud.clear()
+    for _ in range(5):
+        lab.tick(60)
+    gone = lab.node(node)
+    assert (gone.state, gone.attempt) == (NodeState.DELETED, 1)
+    assert "somebody deleted or reset it elsewhere" in gone.delete_reason
+    assert [one.outcome for one in lab.placements(node)] == ["vanished"]
+    assert "PREEMPTED" not in lab.story(node)
+    assert not lab.cloud.queues
 
 
 def test_a_preempted_node_that_is_to_come_back_gets_a_new_ticket(lab: Lab) -> None:

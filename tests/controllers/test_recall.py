@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import pytest
+
+from service.cloud.ports import Operation
 from service.domain.clock import HOUR, rfc3339
 from service.domain.errors import CloudUnavailable, NotAllowed
 from service.domain.money import half_even
-from service.domain.node import NodeState
+from service.domain.node import Node, NodeState
 from tests.controllers.conftest import Lab
 
 RATE = 8 * 1_200_000_000
 
 
-def away(lab: Lab, *seconds: int) -> list[int]:
-    """Nobody looks, while somebody stops the node and starts it again, each after so long; answers
-    when it went down and when it came up, by turns."""
-    instants, place = [], lab.cloud.nodes[lab.cloud.only].place
+def away(lab: Lab, *seconds: int, of: Node | None = None) -> list[int]:
+    """Nobody looks, while somebody stops the only node, or that one, and starts it again, each
+    after so long; answers when it went down and when it came up, by turns."""
+    instants: list[int] = []
+    place = lab.cloud.nodes[lab.cloud.only].place if of is None else of.place
     for number, wait in enumerate(seconds):
         lab.clock.pass_(wait)
         if number % 2 == 0:
@@ -25,7 +31,7 @@ def away(lab: Lab, *seconds: int) -> list[int]:
         else:
             lab.cloud.start(place)
             lab.clock.pass_(50)
-            instants.append(lab.cloud.come_up())
+            instants.append(lab.cloud.come_up(place.path))
     return instants
 
 
@@ -122,6 +128,25 @@ def test_a_cloud_that_gives_no_answer_is_asked_again(lab: Lab) -> None:
         lab.cloud.fail("operations", CloudUnavailable("busy"))
         lab.tick(70)
         assert "nobody saw" not in lab.story(node)
+    lab.tick(5)
+    assert f"from {rfc3339(down)} to {rfc3339(up)}" in lab.story(node)
+
+
+def test_what_one_zone_tells_is_not_lost_when_another_gives_no_answer(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node, _ = lab.up(), lab.up(zone="us-west4-b")
+    down, up = away(lab, HOUR, HOUR, of=node)
+    answers = lab.cloud.operations
+
+    def some(project: str, zone: str) -> Sequence[Operation]:
+        if zone == "us-west4-b":
+            raise CloudUnavailable("busy")
+        return answers(project, zone)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lab.cloud, "operations", some)
+        lab.tick(5)
     lab.tick(5)
     assert f"from {rfc3339(down)} to {rfc3339(up)}" in lab.story(node)
 

@@ -26,6 +26,7 @@ from service.domain.reservation import Reservation
 from service.domain.window import Granularity
 from service.store.pricebook import PriceShelf
 from tests import factories
+from tests.controllers.budgeting import lasting
 from tests.hands import NOON
 
 CALENDAR = 840_000_000
@@ -369,10 +370,10 @@ def test_nor_where_one_reservation_follows_upon_another(buyer, lab):
     buyer.record(start=NOON + 4 * DAY, end=NOON + 6 * DAY, name="third")
     buyer.record(start=NOON + 2 * DAY, end=NOON + 4 * DAY, name="second")
     buyer.record(start=NOON, end=NOON + 2 * DAY, name="first")
-    lab.ask(provisioning_model="reserved", ttl_seconds=6 * DAY)
+    lab.ask(provisioning_model="reserved", ttl_seconds=lasting(6 * DAY))
     assert buyer.budgets.standing(cap).held == 3 * whole
     with pytest.raises(BudgetExceeded):
-        lab.ask(provisioning_model="reserved", ttl_seconds=6 * DAY + 1)
+        lab.ask(provisioning_model="reserved", ttl_seconds=lasting(6 * DAY) + 1)
 
 
 def test_a_team_that_did_not_buy_it_pays_for_what_it_uses_of_it(buyer, lab):
@@ -380,7 +381,7 @@ def test_a_team_that_did_not_buy_it_pays_for_what_it_uses_of_it(buyer, lab):
     buyer.record()
     with pytest.raises(BudgetExceeded):
         lab.ask(provisioning_model="reserved", ttl_seconds=11 * HOUR)
-    lab.ask(provisioning_model="reserved", ttl_seconds=10 * HOUR)
+    lab.ask(provisioning_model="reserved", ttl_seconds=lasting(10 * HOUR))
 
 
 # ---- what is to come

@@ -30,12 +30,12 @@ def lab(tmp_path: Path, clock: HandClock) -> Iterator[Lab]:
 @pytest.fixture
 def browser(lab: Lab) -> Iterator[TestClient]:
     """Asks for pages as a browser does, without being one."""
-    with TestClient(lab.app()) as client:
+    with TestClient(lab.app(), base_url="http://localhost") as client:
         yield client
 
 
 @pytest.fixture
 def caller(lab: Lab) -> Iterator[TestClient]:
     """Asks for pages and for what the API says of the same."""
-    with TestClient(lab.whole()) as client:
+    with TestClient(lab.whole(), base_url="http://localhost") as client:
         yield client

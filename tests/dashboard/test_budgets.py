@@ -42,7 +42,7 @@ def test_a_budget_is_shown_with_what_is_spent_held_and_left(lab: Lab, browser: T
     lab.ran(NOON - 5 * HOUR, team="vision", ttl_seconds=7 * HOUR)
     said = text_of(browser.get("/budgets"))
     assert "vision monthly team vision; each month, refuses new nodes at the cap" in said
-    assert "Spent $48.00 48 % Held $19.20 Left $32.80 Amount $100.00 Forecast no forecast" in said
+    assert "Spent $48.00 48 % Held $19.36 Left $32.64 Amount $100.00 Forecast no forecast" in said
     assert "Begins anew in 25 d 12 h" in said
     assert "Tells at 40 %, 80 %." in said
     assert "in order" in said

@@ -13,11 +13,10 @@ from service.dashboard.figures import (
     exact_places,
     moment,
     money,
-    places_for,
     spelled,
-    unit_for,
 )
 from service.domain.money import NANOS, parse_usd
+from service.domain.rounding import places_for, unit_for
 
 amounts = st.integers(min_value=-(10**18), max_value=10**18)
 

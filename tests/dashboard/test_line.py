@@ -138,6 +138,9 @@ def test_a_line_that_is_not_there_is_a_page_too(lab: Lab, caller: TestClient, nu
     page = caller.get(f"/nodes/{node.id}/ledger/{number}")
     assert page.status_code == 404
     assert "There is no such line" in text_of(page)
+    (posted,) = _lines(lab, node)
+    assert f"he ledger of {node.name} has no line" in text_of(page)
+    assert f"its only line is {posted}" in text_of(page)
     assert "<img" not in page.text
 
 

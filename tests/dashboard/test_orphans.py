@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 
 from service.dashboard import orphans as orphans_page
 from service.dashboard.orphans import commands_for
-from service.domain.orphan import STEWARD, Kind, Orphan, Verdict
+from service.domain.orphan import STEWARD, Kind, Orphan, Verdict, orphan_id
 from tests.dashboard.lab import Lab
 from tests.dashboard.reading import HOSTILE, text_of
 from tests.garbage import orphan, shown
@@ -80,6 +80,16 @@ def test_what_can_be_typed_is_told_and_nothing_more() -> None:
     assert commands_for(orphan(wanted="delete", asked_by="caller")) == []
     (again,) = commands_for(orphan(wanted="delete", asked_by=STEWARD))
     assert again.startswith("tpu-steward orphans delete ")
+
+
+def test_the_node_of_a_queued_resource_is_deleted_with_that_and_not_adopted() -> None:
+    ticket = PATH.replace("nodes/somebodys", "queuedResources/sq1")
+    theirs, mine = _stranger(queued_resource="sq1"), orphan(shown=shown(queued_resource="sq1"))
+    assert commands_for(theirs) == [
+        f"tpu-steward orphans delete {theirs.id} --confirm {PATH}",
+        f"tpu-steward orphans delete {orphan_id(ticket)} --confirm {ticket}",
+    ]
+    assert commands_for(mine)[1] == f"tpu-steward orphans delete {orphan_id(ticket)}"
 
 
 def test_a_name_from_the_cloud_is_no_command(lab: Lab, browser: TestClient) -> None:

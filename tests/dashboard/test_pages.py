@@ -147,12 +147,12 @@ def test_that_nobody_is_in_charge_is_said(lab: Lab, browser: TestClient) -> None
 
 def test_a_cloud_that_was_never_looked_at_is_called_so(lab: Lab) -> None:
     other = Lab(lab.units, lab.clock, ("elsewhere",))
-    with TestClient(other.app()) as browser:
+    with TestClient(other.app(), base_url="http://localhost") as browser:
         assert "Project elsewhere: the cloud was never looked at" in text_of(browser.get("/"))
 
 
 def test_no_project_is_worth_a_word(lab: Lab) -> None:
-    with TestClient(Lab(lab.units, lab.clock, ()).app()) as browser:
+    with TestClient(Lab(lab.units, lab.clock, ()).app(), base_url="http://localhost") as browser:
         assert "set STEWARD_PROJECTS" in text_of(browser.get("/"))
 
 
@@ -169,7 +169,7 @@ def test_what_has_no_price_is_not_free(lab: Lab, browser: TestClient) -> None:
 def test_before_the_first_node_there_is_one_command_to_type(browser: TestClient) -> None:
     said = text_of(browser.get("/"))
     assert "No node was asked for yet" in said
-    assert """curl http://testserver/v1/nodes \\ -H 'Content-Type: application/json'""" in said
+    assert """curl http://localhost/v1/nodes \\ -H 'Content-Type: application/json'""" in said
     assert "Authorization" not in said
     assert "nothing is READY" in said
 
@@ -275,7 +275,7 @@ def test_a_database_that_cannot_be_used_is_told_in_words(lab: Lab) -> None:
 
     app = lab.app()
     app.state.services = replace(lab.services, health=Broken())  # type: ignore[arg-type]
-    with TestClient(app) as browser:
+    with TestClient(app, base_url="http://localhost") as browser:
         page = browser.get("/")
     assert page.status_code == 503
     assert "run: tpu-steward migrate" in text_of(page)

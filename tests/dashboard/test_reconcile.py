@@ -8,6 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.domain.clock import HOUR
+from service.domain.comparison import Verdict
 from service.domain.orphan import Kind
 from tests import books
 from tests.bills import json_lines, row, time_of
@@ -54,6 +55,16 @@ def test_before_the_first_bill_the_page_says_what_to_type(browser: TestClient) -
     said = text_of(browser.get("/reconcile"))
     assert "No bill was held against the ledger yet." in said
     assert "tpu-steward costs reconcile billing-export.csv" in said
+
+
+def test_a_node_that_is_not_on_the_bill_is_told_by_its_name(lab: Lab, browser: TestClient) -> None:
+    bill, verdict = sent(lab), Verdict.NODE_WITHOUT_BILL
+    found = lab.services.reconciliations.largest(bill, (verdict,), limit=1)
+    missing = lab.services.nodes.get(found[0].line.node_id)
+    page = browser.get("/reconcile?verdict=node_without_bill")
+    assert missing.name in text_of(page)
+    assert f"/nodes/{missing.id}" in page.text
+    assert missing.id not in text_of(page)
 
 
 def test_the_page_tells_the_variance_in_both_directions(lab: Lab, browser: TestClient) -> None:

@@ -103,7 +103,7 @@ def test_who_asks_twice_is_told_nothing_the_second_time(dollars):
 @pytest.mark.parametrize(
     ("on_exceeded", "said"),
     [
-        (OnExceeded.NOTIFY, "of $100.000000000 spent"),
+        (OnExceeded.NOTIFY, ": $101.00 of $100.00 spent"),
         (OnExceeded.REFUSE, "new nodes are refused, those that run go on"),
         (OnExceeded.DELETE, "those of team vision are deleted at 2026-11-05T12:15:00Z"),
     ],

@@ -39,6 +39,11 @@ def test_what_is_no_filter_is_refused(text):
     assert refused.value.facts["field"] == "filter"
 
 
+def test_a_comma_that_cuts_a_value_in_two_is_told_how_to_write() -> None:
+    with pytest.raises(Rejected, match=r"and \\, for a comma within a value"):
+        only_of(['team:vi,s"ion'])
+
+
 @given(st.text(alphabet=st.characters(exclude_categories=["Z", "C"]) | st.sampled_from(",\\:")))
 def test_every_value_can_be_filtered_by(value):
     assert only_of([condition_of("team", value)]) == {"team": [value]}

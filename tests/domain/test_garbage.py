@@ -30,9 +30,10 @@ from tests.garbage import ID, INSTALL, PERIOD, attempt, orphan, shown, watch
 from tests.hands import NOON
 
 CERTAIN, DOUBTFUL = True, False
+DOUBT = "it is in doubt"
 THEIRS = {LABEL_ID: ID, LABEL_INSTALL: "another"}
 QR = {"queued": True, "uid": ""}
-OVER = Finding(Kind.OURS, CERTAIN)
+OVER = Finding(Kind.OURS)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +64,9 @@ OVER = Finding(Kind.OURS, CERTAIN)
 def test_whose_it_is_follows_from_its_labels_and_from_the_books(
     what, attempts, manned, kind, certain
 ):
-    assert classify(what, attempts, INSTALL, manned=manned) == Finding(kind, certain)
+    found = classify(what, attempts, INSTALL, manned=manned)
+    assert found is not None
+    assert (found.kind, found.certain) == (kind, certain)
 
 
 @pytest.mark.parametrize(
@@ -89,6 +92,58 @@ def test_what_a_record_of_two_slices_never_made_is_one(cloud_id):
 def test_a_second_attempt_is_not_the_second_slice_of_the_first():
     by = attempt("run", present=True)
     assert classify(shown("run-2"), [by, attempt("run-2")], INSTALL, manned=False) == OVER
+
+
+MADE_BY_US = attempt(uids=("7001",))
+SLICES = attempt("run", slices=3, uids=("7000", "", "7002"))
+
+
+@pytest.mark.parametrize(
+    ("what", "by", "certain"),
+    [
+        (shown(), MADE_BY_US, CERTAIN),
+        (shown(uid="9001"), MADE_BY_US, DOUBTFUL),
+        (shown(uid="9001", state="PREEMPTED"), MADE_BY_US, DOUBTFUL),
+        (shown(uid=""), MADE_BY_US, DOUBTFUL),
+        (shown(uid="9001"), attempt(), CERTAIN),
+        (shown(state="SUSPENDED", **QR), MADE_BY_US, CERTAIN),
+        (shown("run-0", uid="7000"), SLICES, CERTAIN),
+        (shown("run-2", uid="7000"), SLICES, DOUBTFUL),
+        (shown("run-1", uid="9001"), SLICES, CERTAIN),
+    ],
+)
+def test_another_incarnation_with_our_labels_was_made_by_somebody_else(what, by, certain):
+    found = classify(what, [by], INSTALL, manned=False)
+    assert found is not None
+    assert found.certain is certain
+    if not certain:
+        assert found.kind is Kind.OURS
+        assert "made by somebody else under a name of ours" in found.doubt
+
+
+CALLED_GONE = attempt(uids=("7001",), called_gone_at=NOON)
+
+
+@pytest.mark.parametrize(
+    ("what", "kind", "said"),
+    [
+        (shown(), Kind.OURS, "adopt it, or delete it"),
+        (shown(state="REPAIRING"), Kind.OURS, "adopt it, or delete it"),
+        (shown(state="STOPPED"), Kind.OURS, "adopt it, or delete it"),
+        (shown(queued_resource="q"), Kind.OURS, "by itself; delete it"),
+        (shown(state="ACTIVE", **QR), Kind.OURS, "by itself; delete it"),
+        (shown(state="PREEMPTED"), Kind.LEFTOVER, ""),
+        (shown(state="SUSPENDED", **QR), Kind.ZOMBIE, ""),
+    ],
+)
+def test_what_lives_though_it_was_called_gone_is_left_to_a_human(what, kind, said):
+    found = classify(what, [CALLED_GONE], INSTALL, manned=True)
+    assert found is not None
+    assert found.kind is kind
+    assert found.certain is not bool(said)
+    assert said in found.doubt
+    if said:
+        assert "it was called gone at 2026-11-05T12:00:00Z and is there again" in found.doubt
 
 
 def test_what_is_certain_goes_after_two_looks_and_a_while():
@@ -124,7 +179,11 @@ def test_a_zone_that_hides_its_queue_says_all_of_its_nodes():
 
 
 def test_what_runs_under_our_label_without_a_record_is_only_shown():
-    judged, reason = verdict(orphan(certain=False), watch(), NOON)
+    finding = classify(shown(), [], INSTALL, manned=False)
+    assert finding is not None
+    one = seen(None, shown(), finding, NOON - 3_600, PERIOD)
+    judged, reason = verdict(one, watch(), NOON)
+    assert (one.verdict, one.reason) == (judged, reason)
     assert judged is Verdict.LEAVE
     assert "adopt it or delete it" in reason
 
@@ -249,6 +308,15 @@ def test_what_was_in_doubt_and_becomes_certain_waits_anew():
     assert verdict(after, watch(), NOON + 60)[0] is Verdict.OBSERVE
 
 
+def test_what_was_certain_and_falls_into_doubt_says_why_and_is_not_written_again():
+    doubt = Finding(Kind.OURS, DOUBT)
+    after = seen(orphan(), shown(), doubt, NOON, PERIOD)
+    assert (after.certain, after.verdict, after.reason) == (False, Verdict.LEAVE, DOUBT)
+    assert seen(after, shown(), doubt, NOON + 15, PERIOD) is after
+    other = seen(after, shown(), Finding(Kind.OURS, "for another reason"), NOON + 15, PERIOD)
+    assert other.reason == "for another reason"
+
+
 def test_what_was_adopted_and_outlives_its_record_begins_anew():
     after = seen(orphan(wanted="adopted"), shown(), OVER, NOON, PERIOD)
     assert (after.wanted, after.first_seen) == ("", NOON)
@@ -260,8 +328,9 @@ def test_what_is_seen_again_need_not_be_asked_for_by_name():
 
 BY_ITSELF = {"wanted": "delete", "asked_by": STEWARD, "next_try_at": NOON}
 BY_SOMEONE = {"wanted": "delete", "asked_by": "caller", "next_try_at": NOON}
-NOT_OURS = Finding(Kind.STRANGER, DOUBTFUL)
-LEFT = Finding(Kind.LEFTOVER, CERTAIN)
+NOT_OURS = Finding(Kind.STRANGER, DOUBT)
+LEFT = Finding(Kind.LEFTOVER)
+UNSURE = Finding(Kind.OURS, DOUBT)
 
 
 @pytest.mark.parametrize(
@@ -277,6 +346,8 @@ LEFT = Finding(Kind.LEFTOVER, CERTAIN)
         (orphan(**BY_ITSELF), shown(uid="7002"), OVER, Verdict.COLLECT, Move.RELEASE),
         (orphan(**BY_ITSELF), shown(labels={}), NOT_OURS, Verdict.COLLECT, Move.RELEASE),
         (orphan(**BY_ITSELF), shown(), LEFT, Verdict.COLLECT, Move.RELEASE),
+        (orphan(**BY_ITSELF), shown(), UNSURE, Verdict.COLLECT, Move.RELEASE),
+        (orphan(**BY_SOMEONE), shown(), UNSURE, Verdict.LEAVE, Move.DELETE),
         (orphan(**BY_ITSELF), shown(state="DELETING"), OVER, Verdict.OBSERVE, Move.WAIT),
         (orphan(**BY_SOMEONE), shown(), OVER, Verdict.OBSERVE, Move.DELETE),
         (orphan(**BY_SOMEONE), shown(), LEFT, Verdict.OBSERVE, Move.DELETE),
@@ -304,7 +375,7 @@ def test_a_queued_resource_waits_for_the_node_that_is_at_work():
 def test_nothing_that_is_not_ours_is_deleted_unless_its_name_was_repeated(
     one, kind, certain, allowed, confirmed
 ):
-    finding = Finding(kind, certain)
+    finding = Finding(kind, "" if certain else DOUBT)
     for wish in (BY_ITSELF, BY_SOMEONE, {"wanted": ""}):
         asked = replace(one, confirmed=confirmed, **wish)
         move = next_move(asked, one.shown, finding, allowed, occupied=False)

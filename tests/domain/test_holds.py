@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from service.domain.budgets import OnExceeded
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import BudgetExceeded
-from service.domain.holds import Hold, Rate, Room, rate_of, refusal
+from service.domain.holds import OVERRUN_SECONDS, Hold, Rate, Room, rate_of, refusal
 from service.domain.metering import Meter
 from service.domain.money import NANOS, usd
 from service.domain.node import Asked, Hardware, NodeState
@@ -32,12 +32,14 @@ def hold(**changes):
     ("changes", "seconds"),
     [
         ({}, 26 * DAY),
-        ({"ttl": HOUR}, HOUR),
+        ({"ttl": HOUR}, HOUR + OVERRUN_SECONDS),
         ({"ttl": 40 * DAY}, 26 * DAY),
-        ({"ttl": HOUR, "ready_at": NOON - 600, "unposted_since": NOON - 600}, HOUR),
-        ({"ttl": HOUR, "ready_at": NOON - 600, "unposted_since": NOON}, HOUR - 600),
+        ({"ttl": 26 * DAY - 1}, 26 * DAY),
+        ({"ttl": HOUR, "ready_at": NOON - 600, "unposted_since": NOON - 600}, HOUR + 60),
+        ({"ttl": HOUR, "ready_at": NOON - 600, "unposted_since": NOON}, HOUR + 60 - 600),
         ({"ready_at": NOON - 9 * DAY, "unposted_since": NOON - 9 * DAY}, 30 * DAY),
-        ({"ttl": HOUR, "ready_at": NOON - 2 * HOUR, "unposted_since": NOON - 600}, 600),
+        ({"ttl": HOUR, "ready_at": NOON - 2 * HOUR, "unposted_since": NOON - 600}, 600 + 60),
+        ({"ttl": HOUR, "ready_at": NOON - HOUR - 5, "unposted_since": NOON}, OVERRUN_SECONDS),
         ({"asked": Asked.STOPPED, "state": NodeState.READY}, 26 * DAY),
         ({"asked": Asked.STOPPED, "state": NodeState.STOPPED}, 0),
         ({"asked": Asked.STOPPED, "state": NodeState.STOPPED, "unposted_since": NOON - 60}, 60),
@@ -58,6 +60,8 @@ def test_an_unknown_price_is_never_nothing():
 
 def test_a_part_of_a_nano_dollar_is_held_as_a_whole_one():
     assert hold(rate=1, ttl=1).left(MONTH, NOON) == 1
+    assert hold(rate=3_600, ttl=1).left(MONTH, NOON) == 1 + OVERRUN_SECONDS
+    assert hold(rate=3_601, ttl=1).left(MONTH, NOON) == 2 + OVERRUN_SECONDS
 
 
 @given(
@@ -70,8 +74,9 @@ def test_a_part_of_a_nano_dollar_is_held_as_a_whole_one():
 def test_posted_and_held_are_never_less_than_what_is_spent_in_the_end(
     start, ran, posted, ttl, nanos
 ):
-    """Whatever was posted so far, and whenever within its time to live the node ends."""
-    start, ran = NOON + start, min(ran, ttl)
+    """Whatever was posted so far, and whenever the node ends: within its time to live, or later by
+    no more than a deletion takes."""
+    start, ran = NOON + start, min(ran, ttl + OVERRUN_SECONDS)
     now = start + min(posted, ran)
     book = factories.book(factories.price(nanos=nanos))
     usage = factories.usage(start=start, end=start + ran)
@@ -107,14 +112,14 @@ def room(left, **changes):
 
 
 def test_there_is_room_up_to_the_last_nano_dollar():
-    asked = hold(ttl=HOUR)
+    asked = hold(ttl=HOUR - OVERRUN_SECONDS)
     assert refusal(asked, Rate(RATE), [room(RATE)], NOON) is None
     assert isinstance(refusal(asked, Rate(RATE), [room(RATE - 1)], NOON), BudgetExceeded)
 
 
 def test_a_refusal_says_which_budget_and_what_would_fit():
     rooms = [room(RATE, name="wide"), room(RATE // 2, name="tight")]
-    said = refusal(hold(ttl=2 * HOUR), Rate(RATE), rooms, NOON)
+    said = refusal(hold(ttl=2 * HOUR - OVERRUN_SECONDS), Rate(RATE), rooms, NOON)
     assert said.facts == {
         "budget": "tight",
         "budget_id": "b-1",
@@ -124,11 +129,19 @@ def test_a_refusal_says_which_budget_and_what_would_fit():
         "resets_at": "2026-12-01T12:00:00Z",
         "asked": usd(2 * RATE),
         "left": "4.800000000",
-        "longest_ttl_seconds": HOUR // 2,
+        "longest_ttl_seconds": HOUR // 2 - OVERRUN_SECONDS,
     }
-    assert "at most 1800 would fit" in str(said)
-    fits = refusal(hold(ttl=HOUR // 2), Rate(RATE), rooms, NOON)
-    assert fits is None
+    assert "at most 1740 would fit" in str(said)
+    assert refusal(hold(ttl=1740), Rate(RATE), rooms, NOON) is None
+    assert refusal(hold(ttl=1741), Rate(RATE), rooms, NOON) is not None
+
+
+@pytest.mark.parametrize(("seconds", "longest"), [(59, 0), (60, 0), (61, 1), (3_600, 3_540)])
+def test_what_would_fit_leaves_time_for_the_deletion(seconds, longest):
+    """At a nano-dollar a second."""
+    said = refusal(hold(rate=HOUR, ttl=DAY), Rate(HOUR), [room(seconds)], NOON)
+    assert said.facts["longest_ttl_seconds"] == longest
+    assert ("nothing fits" in str(said)) is not bool(longest)
 
 
 def test_where_nothing_is_left_nothing_fits():

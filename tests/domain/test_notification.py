@@ -48,7 +48,7 @@ def _fields(one):
     return {name: getattr(one, name) for name in Notification.__dataclass_fields__}
 
 
-@pytest.mark.parametrize("url", ["https://hooks.example.com/a?b=c", "http://10.0.0.1:8080", ""])
+@pytest.mark.parametrize("url", ["https://hooks.example.com/a?b=c", "http://8.8.8.8:8080", ""])
 def test_what_can_be_sent_to(url):
     check_webhook(url, SECRET if url else "")
 
@@ -75,6 +75,29 @@ def test_what_cannot_be_sent_to_is_refused(url):
     with pytest.raises(Rejected) as caught:
         check_webhook(url, SECRET)
     assert caught.value.facts["field"] == "webhook"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:8080/x",
+        "https://169.254.169.254/computeMetadata/v1/",
+        "http://2130706433/",
+        "http://127.1/",
+        "http://[::1]/",
+        "http://[::ffff:10.0.0.1]/",
+    ],
+)
+def test_an_address_of_ones_own_network_is_refused_until_that_is_allowed(url):
+    with pytest.raises(Rejected, match="STEWARD_WEBHOOK_ALLOW_PRIVATE") as caught:
+        check_webhook(url, SECRET)
+    assert caught.value.facts["field"] == "webhook"
+    check_webhook(url, SECRET, allow_private=True)
+
+
+@pytest.mark.parametrize("url", ["http://8.8.8.8/x", "http://localhost/x", "https://internal/x"])
+def test_where_a_name_leads_is_looked_at_when_it_is_sent(url):
+    check_webhook(url, SECRET)
 
 
 def test_a_webhook_and_its_secret_go_together():

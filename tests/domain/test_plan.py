@@ -106,6 +106,22 @@ def test_without_a_duration_the_money_says_how_long_it_does():
     assert (dearest.cost, dearest.lasts, dearest.within) == (None, 7_200, True)
 
 
+def test_the_money_lasts_by_the_prices_that_are_in_force_meanwhile():
+    rise = factories.price(2_400_000_000, id="rise", effective_from=NOON + 3_600)
+    book = factories.book(factories.price(1_200_000_000), rise)
+
+    def there(accelerator, seconds):
+        return offers(accelerator, [("us-west4-a", "on_demand")], book, NOON, seconds)
+
+    known = CATALOG.served(V5E), CATALOG.generations, there
+    asked = plan(Need(chips=8, spend=19_200_000_000), *known)
+    assert (asked[0].fit.accelerator.name, asked[0].lasts) == ("v5litepod-8", 5_400)
+    (first, *_) = plan(Need(chips=8, seconds=7_200, spend=28_800_000_000), *known)
+    assert (first.cost, first.within) == (28_800_000_000, True)
+    with pytest.raises(Rejected, match="comes closest"):
+        plan(Need(chips=8, seconds=7_200, spend=28_799_999_999), *known)
+
+
 def test_a_deadline_alone_is_how_long_it_runs():
     (first, *_) = planned(chips=8, available=7_200)
     assert (first.fit.seconds, first.fit.in_time, first.cost) == (7_200, True, 9_600_000_000)

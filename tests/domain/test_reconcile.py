@@ -135,6 +135,20 @@ def test_a_bill_without_a_node_is_a_leak_however_young_it_is():
     assert "the inventory saw it" in orphan.reason
 
 
+def test_what_nobody_knows_is_a_leak_also_where_it_is_free():
+    free = billed(node_id="", resource="theirs", cost=0)
+    for row in (free, replace(free, at_list=0), replace(free, chip_seconds=None)):
+        line = one([row], [], CENT)
+        assert (line.verdict, line.billed) == (Verdict.BILL_WITHOUT_NODE, 0)
+        assert "our inventory never saw it" in line.reason
+
+
+@pytest.mark.parametrize("unknown", [0, None])
+def test_a_row_without_an_amount_and_without_any_use_is_nothing(unknown):
+    row = billed(node_id="", resource="theirs", cost=0, at_list=unknown, chip_seconds=unknown)
+    assert one([row]).verdict is Verdict.MATCHED
+
+
 def test_a_node_without_a_bill_is_told_with_what_shows_that_it_ran():
     line = one([], [charged()])
     assert (line.verdict, line.seen) == (Verdict.NODE_WITHOUT_BILL, Seen.OBSERVED)

@@ -9,8 +9,16 @@ import pytest
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import Conflict, Rejected
 from service.domain.metering import Evidence
+from service.domain.money import NANOS
 from service.domain.purchase import bought, pool_of
-from service.domain.reservation import Reservation, check, usage_of
+from service.domain.reservation import (
+    MAX_CHIPS,
+    Reservation,
+    check,
+    check_countable,
+    usage_of,
+)
+from tests import factories
 from tests.hands import NOON
 
 BOUGHT = Reservation(
@@ -54,6 +62,25 @@ def test_what_nobody_can_have_bought_is_refused(wrong, field):
     with pytest.raises(Rejected) as caught:
         check(replace(BOUGHT, **wrong), [])
     assert caught.value.facts["field"] == field
+
+
+@pytest.mark.parametrize(
+    ("nanos", "chips"),
+    [(100_000 * NANOS, 64), (10 * NANOS, MAX_CHIPS)],
+    ids=["an absurd price", "all the chips there can be"],
+)
+def test_what_comes_to_more_than_can_be_counted_is_refused(nanos, chips):
+    book = factories.book(factories.price(nanos, model="calendar"))
+    much = replace(BOUGHT, chips=chips, end=NOON + 90 * DAY)
+    with pytest.raises(Rejected, match=r"more than \$922,") as caught:
+        check_countable(much, book)
+    assert caught.value.facts["field"] == "chips"
+    check_countable(replace(much, chips=1, end=NOON + DAY), book)
+
+
+def test_the_largest_slice_for_the_longest_time_can_be_counted():
+    book = factories.book(factories.price(15 * NANOS, model="calendar"))
+    check_countable(replace(BOUGHT, chips=9_216, end=NOON + 90 * DAY), book)
 
 
 def test_a_zone_that_lacks_the_generation_says_what_it_has():

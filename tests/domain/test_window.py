@@ -127,6 +127,14 @@ def test_what_is_no_time_zone_is_refused(name):
     assert refused.value.facts["field"] == "tz"
 
 
+@pytest.mark.parametrize(
+    "name", ["localtime", "posixrules", "Factory", "posix/Europe/Berlin", "right/Europe/Berlin"]
+)
+def test_what_another_machine_may_mean_something_else_by_is_no_time_zone(name):
+    with pytest.raises(Rejected, match="not a time zone"):
+        zone_of(name)
+
+
 def test_a_time_zone_is_known_by_its_iana_name():
     assert zone_of("Europe/Berlin") == BERLIN
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import threading
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 from service.domain.errors import Conflict, NotFound, StoreUnavailable
 from service.store.engine import make_engine, parse_url
@@ -50,6 +53,51 @@ def test_the_folder_of_a_new_sqlite_file_is_made(tmp_path):
         connection.execute(text("SELECT 1"))
     engine.dispose()
     assert (tmp_path / "deep" / "er" / "steward.db").exists()
+
+
+def _mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture
+def _lavish():
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("_lavish")
+def test_nobody_else_can_read_a_new_sqlite_file_or_what_lies_beside_it(tmp_path):
+    folder = tmp_path / "var"
+    engine = make_engine(f"sqlite:///{folder}/steward.db")
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE secrets (one TEXT)"))
+        modes = {path.name: _mode(path) for path in folder.iterdir()}
+    engine.dispose()
+    assert modes == dict.fromkeys(["steward.db", "steward.db-wal", "steward.db-shm"], 0o600)
+    assert _mode(folder) == 0o700
+
+
+def test_a_sqlite_file_that_others_could_read_is_closed_to_them(tmp_path):
+    file, beside = tmp_path / "steward.db", tmp_path / "steward.db-wal"
+    for one in (file, beside):
+        one.touch()
+        one.chmod(0o644)
+    make_engine(f"sqlite:///{file}").dispose()
+    assert (_mode(file), _mode(beside)) == (0o600, 0o600)
+
+
+def test_a_file_that_cannot_be_made_is_told_by_the_database(tmp_path):
+    (tmp_path / "steward.db").mkdir()
+    engine = make_engine(f"sqlite:///{tmp_path}/steward.db")
+    with pytest.raises(OperationalError, match="unable to open"), engine.begin():
+        pass
+
+
+def test_an_error_of_the_database_does_not_repeat_what_was_to_be_written(engine):
+    with engine.begin() as connection, pytest.raises(DBAPIError) as failed:
+        connection.execute(text("INSERT INTO nowhere VALUES (:secret)"), {"secret": "geheim"})
+    assert "geheim" not in str(failed.value)
 
 
 def test_references_between_tables_are_kept(engine, units):

@@ -10,7 +10,9 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 
+from service.domain.discount import Discount
 from service.domain.errors import StoreUnavailable
 from service.domain.event import Event
 from service.domain.idempotency import Key
@@ -107,6 +109,48 @@ def test_what_was_written_is_never_changed_and_never_deleted(engine, units):
                 connection.execute(text(change))
         with engine.connect() as connection:
             assert connection.execute(text(f"SELECT count(*) FROM {table}")).scalar_one() == 1
+
+
+@pytest.mark.parametrize(
+    ("table", "changed"),
+    [
+        ("attributions", "rowid"),
+        ("attributions", "since"),
+        ("beliefs", "free"),
+        ("discounts", "rowid"),
+        ("discounts", "number"),
+        ("events", "message"),
+        ("ledger", "rowid"),
+        ("ledger", "key"),
+        ("observations", "state"),
+    ],
+)
+def test_what_was_written_is_not_replaced_either(engine, units, table, changed):
+    """By its key, or by the number that SQLite gives every row: REPLACE is no DELETE to a trigger.
+    PostgreSQL knows no such word."""
+    node = given.stored(units)
+    usage = given.ran(units, node)
+    given.posted(units, usage, [given.entry(usage)])
+    with units() as unit:
+        unit.events.add(Event(node.id, NOON, "state", "READY"))
+        unit.observations.add(Observation(node.id, "7001", "READY", None, NOON, NOON, "inventory"))
+        unit.beliefs.add(usage, NOON)
+        unit.prices.add_discount(Discount("d", "v5e", "spot", 100_000, NOON, None, "a", NOON), 0)
+    columns = metadata.tables[table].columns
+    names = ["rowid", *(one.name for one in columns if not (one.primary_key and one.name == "id"))]
+    values = [f"{name} + 9" if name == changed else name for name in names]
+    statement = (
+        f"INSERT OR REPLACE INTO {table} ({', '.join(names)}) SELECT {', '.join(values)}"
+        f" FROM {table}"
+    )
+    with engine.connect() as connection:
+        before = connection.execute(text(f"SELECT * FROM {table}")).all()
+    assert len(before) == 1
+    refused = "is only added to" if engine.dialect.name == "sqlite" else "syntax error"
+    with pytest.raises(DBAPIError, match=refused), engine.begin() as connection:
+        connection.execute(text(statement))
+    with engine.connect() as connection:
+        assert connection.execute(text(f"SELECT * FROM {table}")).all() == before
 
 
 def test_a_database_that_was_never_migrated_is_refused(empty):

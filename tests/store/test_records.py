@@ -11,7 +11,7 @@ from service.domain.clock import DAY
 from service.domain.errors import Rejected, StaleVersion
 from service.domain.event import Event
 from service.domain.idempotency import Key
-from service.domain.node import Asked, NodeState
+from service.domain.node import Asked, NodeState, Slice
 from service.domain.placement import Outcome, Placement
 from service.domain.pricelist import embedded_prices
 from service.domain.pricing import DEVICE_HOUR, Sku
@@ -60,6 +60,36 @@ def test_how_an_attempt_ended_is_written_once(units):
         NOON + 60,
         None,
     )
+
+
+def uids(units, node):
+    with units() as unit:
+        unit.placements.add(attempt(node, 1, cloud_id=node.cloud_id))
+        unit.placements.end(node.id, 1, Outcome.VANISHED, "", NOON + 60)
+        (found,) = unit.orphans.attempts("lab", [node.cloud_id])
+    assert found.called_gone_at == NOON + 60
+    return found.uids
+
+
+ENDED = {"cloud_id": "run", "attempt": 1, "sent_at": NOON, "ended_at": NOON + 60}
+
+
+def test_by_what_uids_an_attempt_was_known_is_kept_when_it_ends(units):
+    assert uids(units, stored(units, cloud_uid="7001", **ENDED)) == ("7001",)
+
+
+def test_each_slice_of_an_attempt_has_its_uid(units):
+    slices_seen = (Slice("7001"), Slice(), Slice("7003"))
+    node = stored(units, slices=3, slices_seen=slices_seen, **ENDED)
+    assert uids(units, node) == ("7001", "", "7003")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"cloud_uid": "7001", "unanswered_at": NOON + 5}, {"cloud_uid": "7001", "attempt": 2}],
+)
+def test_what_was_not_seen_or_sent_twice_or_is_of_another_attempt_has_none(units, changes):
+    assert uids(units, stored(units, **ENDED | changes)) == ()
 
 
 def test_the_region_of_a_quota_is_kept_with_the_attempt_that_it_ended(units):

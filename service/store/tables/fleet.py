@@ -66,6 +66,8 @@ nodes = Table(
     Column("tails", Text, nullable=False, server_default=text("''")),
     Column("queue_since", BigInteger),
     Column("alarmed_at", BigInteger),
+    Column("missed_at", BigInteger),
+    Column("misses", Integer, nullable=False, server_default=text("0")),
     Column("view", Text, nullable=False),
     Column("view_format", Integer, nullable=False),
     Index(None, "next_try_at", sqlite_where=text("next_try_at IS NOT NULL")),
@@ -118,6 +120,7 @@ placements = Table(
     Column("generation", Text, nullable=False, server_default=text("''")),
     Column("ready_at", BigInteger),
     Column("scope", Text, nullable=False, server_default=text("''")),
+    Column("cloud_uids", Text, nullable=False, server_default=text("'[]'")),
     Index(None, "project", "model", "started_at"),
     Index("ix_placements_started_at", "started_at"),
 )

@@ -1,24 +1,52 @@
-"""Rounds a table of amounts so that all that is shown adds up: each row, each column, the total."""
+"""Rounds amounts that are shown with their sum, so that all that is shown adds up. Pure."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from service.domain.money import half_even
+from service.domain.money import NANO_PLACES, NANOS, half_even
 
 Cell = tuple[int, int]
 """A row and a column."""
+
+
+def places_for(nanos: int) -> int:
+    """How many decimals an amount needs to be told truly: cents from a dollar up, and for less
+    than that two digits that count."""
+    size = abs(nanos)
+    if size == 0 or size >= NANOS:
+        return 2
+    return min(NANO_PLACES, max(2, NANO_PLACES + 2 - len(str(size))))
+
+
+def unit_for(places: int) -> int:
+    """Nano-dollars in one unit of the last decimal."""
+    return int(10 ** (NANO_PLACES - places))
+
+
+def in_units(parts: Sequence[int], unit: int, total: int | None = None) -> list[int]:
+    """The parts of a sum in whole units of `unit`, each of them the one below or above the truth;
+    their sum is that of the parts, rounded half-even, or `total` units: one of the two beside it.
+
+    This is done by largest remainder; of equal ones the first is the larger.
+    """
+    found = [part // unit for part in parts]
+    shown = half_even(sum(parts), unit) if total is None else total
+    by_rest = sorted(range(len(parts)), key=lambda number: -(parts[number] % unit))
+    for number in by_rest[: shown - sum(found)]:
+        found[number] += 1
+    return found
 
 
 def rounded(cells: Sequence[Sequence[int]], unit: int) -> list[list[int]]:
     """The cells in whole units of `unit`, each of them the one below or above the truth, and so
     is the sum of each row and column; the sum of all is the total, rounded half-even.
 
-    In one dimension this is done by largest remainder. That cannot serve rows and columns at once:
-    here it is controlled rounding (Cox, Journal of the American Statistical Association 82, 1987).
-    One row and one column of slack make every sum whole. Then amounts are moved around cycles of
-    cells that are not whole, which leaves all sums as they are, until every cell is.
+    Largest remainder (`in_units`) cannot serve rows and columns at once: here it is controlled
+    rounding (Cox, Journal of the American Statistical Association 82, 1987). One row and one column
+    of slack make every sum whole. Then amounts are moved around cycles of cells that are not whole,
+    which leaves all sums as they are, until every cell is.
     """
     if not cells or not cells[0]:
         return [[] for _ in cells]

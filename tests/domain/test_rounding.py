@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.dashboard.rounding import rounded
 from service.domain.money import half_even
+from service.domain.rounding import in_units, rounded
 
 CENT = 10_000_000
 
@@ -41,8 +41,8 @@ def test_every_cell_row_and_column_is_the_cent_below_or_above_the_truth(
     for row, units in zip(table, shown, strict=True):
         assert _is_beside(sum(units), sum(row))
         assert all(map(_is_beside, units, row))
-    for column, in_units in zip(zip(*table, strict=True), zip(*shown, strict=True), strict=True):
-        assert _is_beside(sum(in_units), sum(column))
+    for column, units in zip(zip(*table, strict=True), zip(*shown, strict=True), strict=True):
+        assert _is_beside(sum(units), sum(column))
 
 
 def test_three_thirds_of_a_dollar_are_a_dollar() -> None:
@@ -59,3 +59,31 @@ def test_the_same_table_is_always_rounded_the_same_way() -> None:
 def test_no_table_is_no_table() -> None:
     assert rounded([], CENT) == []
     assert rounded([[], []], CENT) == [[], []]
+
+
+amounts = st.lists(
+    st.one_of(st.just(0), st.integers(-(10**12), 10**12), st.integers(0, 1_000).map(CENT.__mul__)),
+    max_size=12,
+)
+
+
+@given(amounts)
+def test_the_parts_of_a_sum_add_up_to_it_and_each_is_the_cent_beside_the_truth(
+    parts: list[int],
+) -> None:
+    shown = in_units(parts, CENT)
+    assert sum(shown) == half_even(sum(parts), CENT)
+    assert all(map(_is_beside, shown, parts))
+
+
+@given(amounts, st.booleans())
+def test_the_parts_add_up_to_either_cent_beside_their_sum(parts: list[int], up: bool) -> None:
+    total = -(-sum(parts) // CENT) if up else sum(parts) // CENT
+    shown = in_units(parts, CENT, total)
+    assert sum(shown) == total
+    assert all(map(_is_beside, shown, parts))
+
+
+def test_the_cent_that_is_missing_goes_to_the_part_that_lacks_the_most() -> None:
+    assert in_units([3_000_000, 6_000_000, 1_000_000], CENT) == [0, 1, 0]
+    assert in_units([-4_000_000, CENT], CENT) == [0, 1]
