@@ -62,15 +62,15 @@ class Looking:
         ends = (op.ended_at for op in self.operations if op.verb in verbs and op.succeeded)
         return max((end for end in ends if end is not None), default=None)
 
-    def up_before(self, last: int) -> int | None:
-        """When, since the look before, it first came up but for the `last` time; None where that
-        was the only one. It was READY then, went down unseen, and came up once more."""
+    def up_before(self, last: int, since: int) -> int | None:
+        """When, from `since` on, it first came up but for the `last` time; None where that was the
+        only one. It was READY then, went down unseen, and came up once more."""
         ends = (
             op.ended_at
             for op in self.operations
             if op.verb in _COMES_UP and op.succeeded and op.ended_at is not None
         )
-        return min((end for end in ends if self.before <= end < last), default=None)
+        return min((end for end in ends if since <= end < last), default=None)
 
     def went_down_before(self, instant: int) -> bool:
         """Whether a delete, stop or reimage was accepted since the look before and until then."""
@@ -212,12 +212,20 @@ def _open(node: Node, looking: Looking) -> Usage:
     if node.up_since is not None and came_up is not None and came_up < looking.before:
         came_up = None  # it began an interval that is over
     start, start_hi, evidence = begin(looking.before, looking.now, came_up)
-    earlier = looking.up_before(start)
+    earlier = looking.up_before(start, _under_way_since(node, looking))
     if earlier is None and node.state in _UP_WITHOUT_RECORD and looking.went_down_before(start):
         earlier = looking.before  # what was stopped had come up, and no record says when
     if evidence is Evidence.OPERATION and earlier is not None:
         start, evidence = earlier, Evidence.OBSERVED
     return opened(node, start, start_hi, evidence)
+
+
+def _under_way_since(node: Node, looking: Looking) -> int:
+    """Since when it may have been READY unseen. What was seen on its way up by two looks may have
+    come up between them, and have been sent the same way again."""
+    if node.state in _MAY_TURN_READY:
+        return min(looking.before, node.state_since)
+    return looking.before
 
 
 def _close(usage: Usage, looking: Looking) -> Usage:

@@ -434,6 +434,8 @@ def test_what_came_up_twice_between_two_looks_is_charged_from_the_first_time_on(
     assert usage.start_evidence is OBSERVED
     once = look(node, READY, NOON + 128, *twice[:1]).usage
     assert interval(once) == (NOON + 30, NOON + 30, OPERATION)
+    looked = look(node, READY, NOON + 128, *twice, before=NOON + 60).usage
+    assert interval(looked) == interval(usage), "though looks on both sides saw it on its way up"
 
 
 @pytest.mark.parametrize("state", ["RESTARTING", "REPAIRING"])
@@ -451,6 +453,31 @@ def test_what_was_stopped_had_come_back_by_itself_and_nobody_knows_when(state):
     assert interval(alone) == (NOON + 110, NOON + 110, OPERATION)
     still = look(replace(node, state="STOPPED"), READY, NOON + 128, stop, start).usage
     assert interval(still) == (NOON + 110, NOON + 110, OPERATION)
+
+
+def test_what_is_started_again_when_it_is_first_seen_was_ready_until_it_was_stopped():
+    belief = look(factories.sent(), "STARTING", NOON + 100, created(NOON + 20), stopped(NOON + 60))
+    assert interval(belief.usage) == (NOON + 20, NOON + 20, OPERATION)
+    assert ending(belief.usage) == (NOON + 60, NOON + 60, OPERATION)
+    assert belief.node.up_since == belief.node.ready_at == NOON + 20
+    seen_up = factories.sent(state=STOPPED, up_since=NOON - 200, ready_at=NOON - 200)
+    again = look(seen_up, "STARTING", NOON + 100, created(NOON - 200), stopped(NOON - 60))
+    assert again.usage is None
+
+
+def test_what_was_stopped_had_come_up_though_its_create_is_said_to_have_failed():
+    stop, start = (
+        factories.operation(verb, created_at=NOON + at, ended_at=NOON + at + 10, done=True)
+        for verb, at in (("stop", 60), ("start", 100))
+    )
+    failed = created(NOON + 20, error=CloudUnavailable("an internal error has occurred"))
+    for create in ((failed,), ()):
+        usage = look(factories.sent(), READY, NOON + 128, *create, stop, start).usage
+        assert interval(usage) == (NOON, NOON + 110, OBSERVED)
+    told = look(factories.sent(), READY, NOON + 128, created(NOON + 20), stop, start).usage
+    assert interval(told) == (NOON + 20, NOON + 110, OBSERVED)
+    unstopped = look(factories.sent(), READY, NOON + 128, failed, start).usage
+    assert interval(unstopped) == (NOON + 110, NOON + 110, OPERATION)
 
 
 @settings(max_examples=150, deadline=None)
