@@ -101,7 +101,8 @@ class Audit:
         """Each team is charged for the chips of its own seconds; `shifts` are (since, team)."""
         owed: dict[str, int] = defaultdict(int)
         edges = [0, *(since for since, _ in shifts), 2**40]
-        for (left, right), team in zip(pairwise(edges), ["", *(t for _, t in shifts)], strict=True):
+        teams = [node.team, *(team for _, team in shifts)]
+        for (left, right), team in zip(pairwise(edges), teams, strict=True):
             for usage in self.unit.usage.of(node.id):
                 part = within(self.tpu(node, usage), left, right)
                 owed[team] += usage.chips * seconds(part, priced=True)

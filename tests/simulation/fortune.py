@@ -49,6 +49,12 @@ class Fortune:
     """
     restarts_per_hour: float
     """Somebody else stops a node of ours and starts it again."""
+    budgets: int
+    """How many there are; none where capacity is bought by the calendar."""
+    hook_failing: float
+    """The share of the calls of the webhook that fail, and of the answers that are lost."""
+    flexible: float
+    """The share of the wishes for TPU VMs out of no reservation that are for flex-start."""
 
     def as_text(self) -> str:
         return ", ".join(f"{key} {value:g}" for key, value in asdict(self).items())
@@ -85,4 +91,7 @@ def drawn(luck: Random) -> Fortune:
         early=luck.choice([0.0, 0.3]),
         oversleeps=luck.choice([0.0, 0.0, 0.5]),
         restarts_per_hour=luck.choice([0, 0, 2, 6]),
+        budgets=luck.choice([0, 0, 3, 4]),
+        hook_failing=luck.choice([0.0, 0.2, 0.5]),
+        flexible=luck.choice([0.0, 0.0, 0.0, 0.6]),
     )

@@ -58,7 +58,7 @@ class Paper:
         """What an interval of a node is charged at, as a TPU."""
         model = usage.sku.model
         unit = "device_hour" if usage.accelerator_type in BY_DEVICE else "chip_hour"
-        ware = Ware(usage.sku.generation, model, unit, _region(usage.zone))
+        ware = Ware(usage.sku.generation, model, unit, region_of(usage.zone))
         if model != "reserved":
             return list(self._stretches(ware, usage.start, _end(usage)))
         found: list[Stretch] = []
@@ -72,13 +72,22 @@ class Paper:
         vm = node.spec.vm
         if vm is None:
             return []
-        ware = Ware(vm.machine_type, vm.provisioning_model, "vm_hour", _region(usage.zone))
+        ware = Ware(vm.machine_type, vm.provisioning_model, "vm_hour", region_of(usage.zone))
         return list(self._stretches(ware, usage.start, _end(usage)))
 
     def of_reservation(self, one: Reservation, until: int) -> list[Stretch]:
         """What a reservation is charged at, up to an instant, whoever used it."""
-        ware = Ware(one.generation, "reserved", "chip_hour", _region(one.zone))
+        ware = Ware(one.generation, "reserved", "chip_hour", region_of(one.zone))
         return list(self._stretches(ware, one.start, min(one.end, until), one))
+
+    def dearest(self, ware: Ware, at: int) -> int | None:
+        """The highest price that a list has for it from an instant on; None where none has one
+        then."""
+        later = [one.effective_from for one in self._lists[ware.what] if one.effective_from > at]
+        now = self._listed(ware, at)
+        if now is None:
+            return None
+        return max([now, *(self._listed(ware, instant) or 0 for instant in later)])
 
     def _shifts(self, usage: Usage, generation: str) -> Iterator[tuple[int, int]]:
         """An interval, cut where a reservation begins or ends."""
@@ -151,7 +160,8 @@ def _cut(start: int, end: int, instants: Iterable[int]) -> Iterator[tuple[int, i
     return pairwise(sorted({start, *inner, max(start, end)}))
 
 
-def _region(zone: str) -> str:
+def region_of(zone: str) -> str:
+    """The region that a zone lies in."""
     return zone.rpartition("-")[0]
 
 

@@ -14,6 +14,7 @@ from google.api_core.exceptions import GoogleAPIError
 from service.cloud.google import pages
 from service.cloud.ports import Order
 from service.controllers import collecting
+from service.controllers import eyes as eyes_controller
 from service.controllers import garbage as garbage_controller
 from service.controllers import lifecycle as lifecycle_controller
 from service.controllers import placing as placing_controller
@@ -22,6 +23,7 @@ from service.controllers.eyes import Eyes
 from service.controllers.placing import Placing
 from service.controllers.recall import Recall
 from service.domain import garbage, landing, observation, queueing
+from service.domain.absence import Absence
 from service.domain.errors import CloudUnavailable
 from service.domain.lease import Lease
 from service.domain.ledger import Entry
@@ -37,6 +39,7 @@ from service.domain.step import Look, Step
 from service.store.leases import Leases
 from service.store.ledger import Ledger
 from service.store.orphans import Orphans
+from tests.simulation.planted_budgets import BUDGET_BUGS
 from tests.simulation.planted_lines import LINE_BUGS
 from tests.simulation.planted_money import MONEY_BUGS
 
@@ -75,6 +78,11 @@ def list_trusted_without_a_get() -> Any:
         return Look(None if found is None else found.decode(), None)
 
     return patch.object(Eyes, "look", shown)
+
+
+def one_answer_believed() -> Any:
+    """What one GET does not find is gone, whatever the lists say."""
+    return patch.object(eyes_controller, "judge", lambda *_: Absence.CERTAIN)
 
 
 def deletion_given_up() -> Any:
@@ -276,6 +284,7 @@ BUGS: Mapping[str, Planting] = {
         sent_again_under_a_new_name,
         called_deleted_when_accepted,
         list_trusted_without_a_get,
+        one_answer_believed,
         deletion_given_up,
         lease_not_checked,
         unanswered_create_forgotten,
@@ -293,5 +302,6 @@ BUGS: Mapping[str, Planting] = {
         what_came_back_is_not_asked_about,
         *MONEY_BUGS,
         *LINE_BUGS,
+        *BUDGET_BUGS,
     )
 }

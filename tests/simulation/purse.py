@@ -13,7 +13,7 @@ from service.application.nodes import NodeService
 from service.application.prices import PriceService
 from service.domain.attribution import Reattribution
 from service.domain.clock import DAY, HOUR, floor_to, rfc3339
-from service.domain.errors import Conflict
+from service.domain.errors import BudgetExceeded, Conflict
 from service.domain.node import Node
 from service.domain.pricing import Price
 from service.domain.reservation import Reservation
@@ -23,6 +23,7 @@ from service.store.unit import Units
 from tests.simulation.audit import Audit, Rows
 from tests.simulation.buyer import Buyer
 from tests.simulation.clock import Agenda
+from tests.simulation.desk import Desk
 from tests.simulation.paper import Paper, worth
 from tests.simulation.truth import Violation
 
@@ -49,13 +50,13 @@ class Purse:
 
     agenda: Agenda
     units: Units
-    nodes: NodeService
+    nodes: NodeService | Desk
     buyer: Buyer
     luck: Random
     changes_per_hour: float
     teams: dict[str, list[tuple[int, str]]] = field(default_factory=lambda: defaultdict(list))
-    """By node: from when on it is which team's; before the first, nobody's."""
-    _entered: list[Price] = field(default_factory=list)
+    """By node: from when on it is which team's; before the first, that of who asked."""
+    entered: list[Price] = field(default_factory=list)
     _looked_at: int = 0
 
     def __post_init__(self) -> None:
@@ -117,8 +118,8 @@ class Purse:
     @contextmanager
     def _audit(self) -> Iterator[Audit]:
         with self.units.reading() as unit:
-            paper = Paper(self._entered, self.buyer.standing)
-            yield Audit(unit, paper, Rows(unit, self._entered))
+            paper = Paper(self.entered, self.buyer.standing)
+            yield Audit(unit, paper, Rows(unit, self.entered))
 
     def _check_posted(self, audit: Audit, one: Reservation, nodes: Sequence[Node]) -> None:
         """A reservation is posted as far as hours are closed, and what is told of it is so."""
@@ -187,7 +188,7 @@ class Purse:
     def _enter(self, what: str, model: str, unit: str, region: str, nanos: int) -> None:
         source = "the finance department"
         price = Price("", what, model, unit, region, nanos, effective_from=0, source=source)
-        self._entered.append(self.prices.add(price).price)
+        self.entered.append(self.prices.add(price).price)
 
     def _hand_on(self, node: Node) -> None:
         team = self.luck.choice(TEAMS)
@@ -195,6 +196,8 @@ class Purse:
             after = self.nodes.reattribute(node.id, Reattribution(team=team))
         except Conflict:
             return  # it is no more
+        except BudgetExceeded:
+            return  # who would pay cannot; whether that is so was seen to
         with self.units.reading() as unit:
             latest = unit.attributions.of(after.id)[-1]
         change = latest.since, latest.team

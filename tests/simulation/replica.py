@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
 from sqlalchemy import Engine
 
 from service.cloud.google.channel import legacy_client, tpu_client
+from service.cloud.google.flex import FlexStart
 from service.cloud.google.history import GoogleHistory, logging_client
 from service.cloud.google.legacy import LegacyTpus
 from service.cloud.google.retries import ONCE
@@ -31,6 +32,7 @@ from service.emulator.world import World
 from service.store.pricebook import PriceShelf
 from tests.fakes import Killed
 from tests.simulation.clock import Agenda
+from tests.simulation.restdoor import ADDRESS, RestDoor
 from tests.simulation.seams import SeamedCloud, SeamedHistory, SeamedUnits, Seams
 
 PROJECT = "lab"
@@ -52,6 +54,8 @@ class Replica:
     deaths: int = 0
     posted: Callable[[], None] = lambda: None
     """Called when the metering has committed."""
+    more: Callable[[], Sequence[tuple[float, Controller]]] = lambda: ()
+    """What else a daemon does, by the period in seconds: made anew with each."""
     _busy: bool = field(default=False, init=False)
     _away_until: float = field(default=0.0, init=False)
 
@@ -60,7 +64,8 @@ class Replica:
         channel = LocalChannel(self.world, self.agenda.pass_)
         legacy = LegacyTpus(legacy_client(channel), ONCE)
         pace = Pace(lambda: self.agenda.now)
-        real = GoogleTpus(tpu_client(channel), pace, ONCE, legacy=legacy)
+        flex = FlexStart(lambda: RestDoor(self.world, self.agenda.pass_), ADDRESS)
+        real = GoogleTpus(tpu_client(channel), pace, ONCE, flex, legacy)
         cloud = SeamedCloud(real, self.seams, self.engine)
         units = SeamedUnits(self.engine, self.seams, self.saved)
         shared = units, cloud, PriceShelf(), self.agenda.seconds
@@ -86,6 +91,7 @@ class Replica:
             (INVENTORY_SECONDS, evidence),
             (LIFECYCLE_SECONDS, lifecycle),
             (METERING_SECONDS, metering),
+            *self.more(),
         ):
             self._every(period, lambda one=controller: self._tick(one), life)
 
@@ -93,6 +99,11 @@ class Replica:
         """Be away for a while, once it is through with what it is about: it keeps what it has in
         memory, and knows nothing of the time."""
         self._away_until = max(self._away_until, self.agenda.now + seconds)
+
+    @property
+    def away(self) -> float:
+        """For how many seconds it still is."""
+        return max(0.0, self._away_until - self.agenda.now)
 
     def _every(self, period: float, work: Callable[[], None], life: int) -> None:
         def turn() -> None:

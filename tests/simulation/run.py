@@ -5,8 +5,9 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterator, MutableMapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -22,10 +23,12 @@ from service.application.orphans import OrphanService
 from service.application.reservations import ReservationService
 from service.cloud.google import pages
 from service.domain import names
-from service.domain.errors import Conflict, QuotaTooSmall, Rejected
+from service.domain.attribution import Reattribution
+from service.domain.errors import BudgetExceeded, Conflict, QuotaTooSmall, Rejected
 from service.domain.idempotency import Key
 from service.domain.node import Architecture, Node
 from service.domain.reimaging import Software
+from service.domain.wish import Wish
 from service.emulator.app import build_world
 from service.store.engine import make_engine
 from service.store.pricebook import PriceShelf
@@ -34,7 +37,10 @@ from tests.databases import fresh_database
 from tests.simulation.buyer import Buyer
 from tests.simulation.castaways import Castaways
 from tests.simulation.clock import Agenda
+from tests.simulation.curfews import SEEN_SECONDS, Curfews
+from tests.simulation.desk import Desk
 from tests.simulation.fortune import Fortune, drawn
+from tests.simulation.funds import Funds
 from tests.simulation.purse import PATIENCE, Purse
 from tests.simulation.replica import PROJECT, Replica
 from tests.simulation.restarts import Restarts
@@ -42,13 +48,27 @@ from tests.simulation.seams import Seams
 from tests.simulation.squalls import Squalls
 from tests.simulation.truth import Truth, Violation
 from tests.simulation.weather import Weather
-from tests.simulation.wishes import LEGACY_VERSIONS, direct, driven, legacy, otherwise, reserved
+from tests.simulation.wishes import (
+    LEGACY_VERSIONS,
+    brief,
+    direct,
+    driven,
+    flexible,
+    legacy,
+    otherwise,
+    paid,
+    reserved,
+)
 
 REST_HOURS = 3
 """How long it may take to come to rest: the longest storm, back-off and horizon together."""
 RESERVED_SHARE = 0.7
 """Of the wishes for TPU VMs, where the lab has bought any."""
-BROKEN = {"lifecycle.failed", "tick.broke"}
+SPREES, TOGETHER = 3, 4
+"""How often somebody asks for so many nodes within seconds, where there are budgets."""
+RESTED = 0.4
+"""The share of those that are stopped for a while."""
+BROKEN = {"budget.failed", "notification.broke", "lifecycle.failed", "tick.broke"}
 
 
 @dataclass
@@ -77,26 +97,37 @@ class Run:
         rate = self.fortune.squalls_per_hour
         luck, zones = self._luck("squalls"), self.weather.zones
         self.squalls = Squalls(self.agenda, self.world, luck, zones, rate)
-        self.service = NodeService(*shared)
+        self.service: NodeService | Desk = NodeService(*shared)
         orphans, luck = OrphanService(*shared), self._luck("castaways")
         self.castaways = Castaways(self.agenda, self.weather, self.truth, orphans, luck)
         rate, luck = self.fortune.prices_per_hour, self._luck("purse")
         self.purse = Purse(self.agenda, self.units, self.service, self.buyer, luck, rate)
+        self.curfews = Curfews(self.agenda, self.world, self.truth)
+        self.funds: Funds | None = None
+        if fortune.budgets and not fortune.reservations:
+            about = self.purse.entered, self.truth
+            self.funds = Funds(self.agenda, self.engine, fortune, self._luck, *about)
+            self.service = self.purse.nodes = self.funds.desk
         self.replicas = [self._replica(f"r{number}") for number in range(self.fortune.replicas)]
         rate, luck = self.fortune.restarts_per_hour, self._luck("restarts")
-        self.restarts = Restarts(self.agenda, self.weather, self.replicas, luck, rate)
+        about = self.agenda, self.weather, self.replicas
+        self.restarts = Restarts(*about, luck, rate, self._is_leaving)
 
     def live(self) -> None:
         """Raises Violation with what went wrong."""
         self.weather.begin()
         self.squalls.begin()
         self.castaways.begin()
+        self.curfews.begin()
         self.purse.begin(self.fortune.hours, self._luck("other prices"))
         self.buyer.begin()
         self.restarts.begin()
         for replica in self.replicas:
             replica.begin()
         self._callers()
+        if self.funds is not None:
+            self.funds.begin()
+            self._sprees()
         self.agenda.pass_(self.fortune.hours * 3600)
         self._come_to_rest()
         if self.buyer.written:
@@ -104,12 +135,19 @@ class Run:
         self.deaths = sum(replica.deaths for replica in self.replicas)
         self.truth.at_rest(self.units, self.nodes, lying=self.weather.lying)
         self.purse.check(self.nodes)
+        if self.funds is not None:
+            self.funds.at_rest(self._away)
 
     def _come_to_rest(self) -> None:
         self.weather.clear_up()
         self.squalls.clear_up()
         for replica in self.replicas:
             replica.seams.calm = True
+        if self.funds is not None:
+            self.funds.clear_up(self._away)
+        if self.curfews.overdue(self.units):
+            self.agenda.pass_(self._away + SEEN_SECONDS)
+            self.curfews.check_noticed(self.units)
         self.castaways.let_go()
         self.nodes += self.castaways.adopted
         for node in self.nodes:
@@ -121,6 +159,11 @@ class Run:
             if ended and not self.truth.left():
                 return
             self.agenda.pass_(600)
+
+    @property
+    def _away(self) -> float:
+        """Seconds until all daemons are there again."""
+        return max(replica.away for replica in self.replicas)
 
     def _callers(self) -> None:
         luck = self._luck("callers")
@@ -139,15 +182,17 @@ class Run:
                 wanted = driven(wanted, luck_of_its)
         elif self.buyer.bought and luck_of_its.random() < RESERVED_SHARE:
             wanted = reserved(wanted, luck_of_its, self.buyer.bought)
+        wanted = self._turned(wanted, number)
         try:
             asked = self.service.request(wanted, key=Key(f"key-{number}", str(number)))
-        except QuotaTooSmall:
-            return  # a storm has just named a limit of 0 in every zone that would do
+        except (QuotaTooSmall, BudgetExceeded):
+            return  # a storm has just named a limit of 0 in every zone that would do; or no money
         if luck.random() < 0.3:
             again = self.service.request(wanted, key=Key(f"key-{number}", str(number)))
             if again.node.id != asked.node.id:
                 raise Violation("the same key made two nodes")
         self.nodes.append(asked.node)
+        self.curfews.mind(asked.node, wanted)
         self.purse.mind(asked.node, self.fortune.hours)
         self._change_minds(luck, asked.node)
         if wanted.architecture is Architecture.NODE:
@@ -165,10 +210,45 @@ class Run:
             when = luck.uniform(0, self.fortune.hours * 1800)
             self.agenda.after(when, lambda wanted=software: self._tell(node, "reimage", wanted))
 
+    def _turned(self, wanted: Wish, number: int) -> Wish:
+        """The same as flex-start, and for somebody's money, where there is that."""
+        luck = self._luck(f"flex {number}")
+        free = wanted.architecture is Architecture.VM and wanted.provisioning_model != "reserved"
+        if free and luck.random() < self.fortune.flexible:
+            wanted = flexible(wanted, luck)
+        return wanted if self.funds is None else paid(wanted, self._luck(f"payer {number}"))
+
+    def _sprees(self) -> None:
+        """Now and then somebody asks for many at once, each for minutes."""
+        luck = self._luck("sprees")
+        when = luck.uniform(0, self.fortune.hours * 1800)
+        for spree in range(SPREES):
+            for number in range(TOGETHER):
+                key, wanted = Key(f"spree-{spree}-{number}", ""), brief(luck)
+                ask = partial(self._ask_briefly, wanted, key)
+                self.agenda.after(when + luck.uniform(0, 3), ask)
+            when += luck.uniform(60, 1200)
+
+    def _ask_briefly(self, wanted: Wish, key: Key) -> None:
+        with suppress(QuotaTooSmall, BudgetExceeded):
+            node = self.service.request(wanted, key=key).node
+            self.nodes.append(node)
+            luck = self._luck(f"keeper {key.text}")
+            for _ in range(luck.choice([0, 0, 1, 2])):
+                whose = Reattribution(owner=luck.choice(["ada", "bob"]), labels={"run": "17"})
+                self.agenda.after(
+                    luck.uniform(0, 900), partial(self._tell, node, "reattribute", whose)
+                )
+            if luck.random() < RESTED:
+                stops = luck.uniform(60, 300)
+                self.agenda.after(stops, partial(self._tell, node, "stop"))
+                starts = stops + luck.uniform(60, 1200)
+                self.agenda.after(starts, partial(self._tell, node, "start"))
+
     def _tell(self, node: Node, verb: str, *more: object) -> None:
         try:
             getattr(self.service, verb)(node.id, *more)
-        except (Conflict, Rejected):
+        except (Conflict, Rejected, BudgetExceeded):
             """Too late for that, or never possible; the caller is told so."""
 
     def _replica(self, name: str) -> Replica:
@@ -183,7 +263,12 @@ class Run:
             self.truth.committed,
             self._luck(f"replica {name}"),
             posted=lambda: self.purse.look(self.nodes),
+            more=(lambda: ()) if self.funds is None else self.funds.staff(name),
         )
+
+    def _is_leaving(self, node_id: str) -> bool:
+        with self.units.reading() as unit:
+            return any(one.asked == "absent" for one in unit.nodes.many([node_id]).values())
 
     def _luck(self, of: str) -> Random:
         return Random(f"{self.seed}/{of}")

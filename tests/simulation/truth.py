@@ -89,6 +89,11 @@ class Truth:
             if node.state in ENDED:
                 self.ended.add(node.id)
 
+    def wrong(self, what: str) -> Violation:
+        """Note it as well: whoever calls may take an exception for an affair of its own."""
+        self.violations.append(what)
+        return Violation(what)
+
     def adopted(self, uid: int, owner: str, at: int) -> None:
         """A node that was there is charged to that one of ours from now on."""
         self.owners[uid], self.since[uid] = owner, at

@@ -66,6 +66,15 @@ STORMS: tuple[dict[str, Any], ...] = (
     {"rpc": "ListQueuedResources", "action": "empty_list"},
     {"rpc": "ListQueuedResources", "action": "stale", "delay_seconds": 45},
 )
+STALE: tuple[dict[str, Any], ...] = (
+    {"rpc": "GetNode", "action": "stale", "delay_seconds": 45},
+    {"rpc": "GetQueuedResource", "action": "stale", "delay_seconds": 45},
+)
+"""Answers about one thing that are not of now: what was just made is not found."""
+
+STALE_SHARE = 0.2
+"""Of the runs: where answers lie, the books cannot be held to the second."""
+
 LEGACY_STORMS: tuple[dict[str, Any], ...] = (
     {"rpc": "ReimageNode", "action": "lose_response"},
     {"rpc": "ReimageNode", "action": "fail_operation", "code": "INTERNAL"},
@@ -90,6 +99,7 @@ class Weather:
 
     def __post_init__(self) -> None:
         self.zones = ZONES + (LEGACY_ZONES if self.fortune.legacy else ())
+        self._stale_luck = Random(f"stale {self.fortune.as_text()}")
         self.storms = STORMS + (LEGACY_STORMS if self.fortune.legacy else ())
 
     def begin(self) -> None:
@@ -114,6 +124,8 @@ class Weather:
         for number in range(self.fortune.strangers):
             self._make_stranger(number)
         self._often(self.fortune.storms_per_hour, self._storm)
+        if self._stale_luck.random() < STALE_SHARE:
+            self._often(self.fortune.storms_per_hour, self._grow_stale, self._stale_luck)
         self.world.queue.observers.append(self._tidy_up)
         self._often(self.fortune.meddling_per_hour, self._meddle)
         if self.fortune.early:
@@ -149,22 +161,28 @@ class Weather:
         with suppress(ApiError):  # somebody was faster
             control.preempt(self.world, {"name": name})
 
-    def _often(self, per_hour: float, happen: Any) -> None:
+    def _often(self, per_hour: float, happen: Any, luck: Random | None = None) -> None:
         if per_hour <= 0:
             return
+        luck = luck or self.luck
 
         def turn() -> None:
             if not self.fair:
                 happen()
-                self.agenda.after(self.luck.expovariate(per_hour / 3600), turn)
+                self.agenda.after(luck.expovariate(per_hour / 3600), turn)
 
-        self.agenda.after(self.luck.expovariate(per_hour / 3600), turn)
+        self.agenda.after(luck.expovariate(per_hour / 3600), turn)
 
     def _storm(self) -> None:
         storm = dict(self.luck.choice(self.storms))
         lies = storm["action"] in {"stale", "short_list", "empty_list"}
         self.lying = self.lying or (lies and storm["rpc"] == "ListNodes")
         seconds = self.luck.choice([30, 120, 600, 1200])
+        control.add_fault(self.world, {**storm, "for_seconds": seconds})
+
+    def _grow_stale(self) -> None:
+        self.lying = True
+        storm, seconds = self._stale_luck.choice(STALE), self._stale_luck.choice([30, 120, 600])
         control.add_fault(self.world, {**storm, "for_seconds": seconds})
 
     def _make_stranger(self, number: int) -> None:

@@ -17,6 +17,9 @@ PROJECT = "lab"
 TYPES = ("v5litepod-4", "v5litepod-8", "v5litepod-16")
 RESERVED_TYPES = {"v5e": TYPES, "v6e": ("v6e-4", "v6e-8")}
 LEGACY_VERSIONS = ("2.12.0", "2.11.0")
+FLEXIBLE_TYPES = {"us-west4-a": TYPES, "us-east5-a": ("v6e-4", "v6e-8")}
+"""By the zones that sell them so."""
+PAYING = ("vision", "vision", "nlp", "")
 MACHINES = ("n1-standard-8", "n1-standard-8", "n2-standard-8")
 """The price list that ships knows the first, on demand, and not the other."""
 
@@ -78,6 +81,39 @@ def reserved(wish: Wish, luck: Random, bought: Sequence[Reservation]) -> Wish:
         slices=luck.choice([1, 1, 2]),
         queued=None,
     )
+
+
+def flexible(wish: Wish, luck: Random) -> Wish:
+    """Flex-start capacity instead, which the cloud takes back when its time is over."""
+    zone = luck.choice(tuple(FLEXIBLE_TYPES))
+    return replace(
+        wish,
+        accelerator_type=luck.choice(FLEXIBLE_TYPES[zone]),
+        accelerator_types=(),
+        zones=(zone,),
+        provisioning_model=ProvisioningModel.FLEX_START,
+        reservation="",
+        ttl_seconds=luck.choice([300, 600, 1800, None]),
+        slices=luck.choice([1, 1, 2]),
+        queued=None,
+    )
+
+
+def paid(wish: Wish, luck: Random) -> Wish:
+    """The same, for somebody whose money it is."""
+    return replace(
+        wish,
+        team=luck.choice(PAYING),
+        owner=luck.choice(["ada", "bob", ""]),
+        labels=luck.choice([{}, {"run": "17"}, {"run": "17", "stage": "a"}, {"run": "18"}]),
+        ttl_seconds=wish.ttl_seconds or luck.choice([None, 600, 1800, 3600]),
+    )
+
+
+def brief(luck: Random) -> Wish:
+    """One of many that are asked for at once, for minutes each."""
+    wish = replace(direct(luck), accelerator_type=luck.choice(TYPES[:2]), zones=ZONES[:1])
+    return replace(paid(wish, luck), ttl_seconds=luck.choice([300, 900, 1800]))
 
 
 def driven(wish: Wish, luck: Random) -> Wish:
