@@ -135,7 +135,8 @@ def queue_observed(
         waiting = queue.state in IN_LINE
         coming = queue.state in (QueueState.PROVISIONING, QueueState.ACTIVE)
         shown = NodeState.QUEUED if waiting else NodeState.CREATING if coming else node.state
-        after = replace(after.moved(shown, now), seen_at=asked)
+        # Only of what is still in line is it certain that nothing of it was READY meanwhile.
+        after = replace(after.moved(shown, now), seen_at=asked if waiting else node.seen_at)
     message = f"queued resource in {node.zone}: {queue.state}"
     if node.queue_state:
         message += f", was {node.queue_state}"

@@ -13,7 +13,8 @@ from service.domain.clock import DAY
 from service.domain.errors import CapacityUnavailable, CloudUnavailable
 from service.domain.metering import CLOCK_TOLERANCE, Evidence, Meter
 from service.domain.node import Endpoint, NodeState, ProvisioningModel
-from service.domain.observation import Looking, gone, observed
+from service.domain.observation import Looking, gone, observed, queue_observed
+from service.domain.queue import QueuedResource, QueueState
 from tests import factories
 from tests.hands import NOON
 
@@ -499,3 +500,19 @@ def test_looks_that_never_show_it_ready_charge_nothing_that_is_certain(steps):
         if belief.usage is not None:
             lasted = belief.usage.end - belief.usage.start
             assert belief.usage.uncertain_seconds == lasted, "it may have been, and nobody knows"
+
+
+@pytest.mark.parametrize(
+    ("state", "seen_at"),
+    [
+        (QueueState.WAITING_FOR_RESOURCES, NOON + 90),
+        (QueueState.PROVISIONING, NOON),
+        (QueueState.ACTIVE, NOON),
+        (QueueState.SUSPENDED, NOON),
+    ],
+)
+def test_only_what_waits_in_line_is_known_not_to_have_been_ready_meanwhile(state, seen_at):
+    node = factories.sent(state="QUEUED", seen_at=NOON, queue_state="ACCEPTED")
+    shown = QueuedResource(node.place, state, nodes=(node.cloud_id,))
+    after, _ = queue_observed(node, shown, NOON + 90, NOON + 95)
+    assert after.seen_at == seen_at

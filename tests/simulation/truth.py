@@ -81,11 +81,11 @@ class Truth:
         """No false end: what is called ended is not in the cloud. No write by an old lease."""
         if lease is not None:
             if lease.epoch < self.epoch:
-                raise Violation(f"a write under epoch {lease.epoch}, after one under {self.epoch}")
+                raise self.wrong(f"a write under epoch {lease.epoch}, after one under {self.epoch}")
             self.epoch = lease.epoch
         for node in nodes:
             if node.state in ENDED and (left := self._ours(node.id)):
-                raise Violation(f"{node.name} is called {node.state}, and there is {sorted(left)}")
+                raise self.wrong(f"{node.name} is called {node.state}, and there is {sorted(left)}")
             if node.state in ENDED:
                 self.ended.add(node.id)
 
