@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, select
 
 from service.application.budgets import BudgetService
 from service.application.costs import CostService
@@ -28,6 +28,7 @@ from service.domain.node import Node
 from service.domain.notification import Channel, Notification
 from service.domain.window import Window
 from service.store.pricebook import PriceShelf
+from service.store.tables import budgets
 from service.store.unit import Unit, Units
 from tests.simulation.allowance import Books
 from tests.simulation.clock import Agenda
@@ -187,9 +188,11 @@ class Treasury:
         return span.start + LONG < now < span.end - LONG and spent > budget.amount
 
     def is_quiet(self, units: Units) -> bool:
-        """Whether all that was written was sent."""
+        """Whether all that was written was sent, and every budget looked at since it was set."""
+        with self.engine.connect() as connection:
+            anew = connection.execute(select(budgets.c.id).where(budgets.c.checked_at == 0)).all()
         with units.reading() as unit:
-            return not unit.notifications.due(2**40, 1)
+            return not anew and not unit.notifications.due(2**40, 1)
 
     def _check_room(self, budget: Budget) -> int | None:
         """An admission sees what was spent and is set aside; answers the latter."""
