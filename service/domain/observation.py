@@ -120,6 +120,17 @@ def observed(node: Node, sight: CloudNode, running: Usage | None, looking: Looki
     return Belief(after, usage, told, happened_at=instant)
 
 
+_GRANTED = frozenset(
+    {
+        QueueState.PROVISIONING,
+        QueueState.ACTIVE,
+        QueueState.SUSPENDING,
+        QueueState.SUSPENDED,
+    }
+)
+"""What is suspended had its hardware: its nodes may have been READY, though no look saw them."""
+
+
 def queue_observed(
     node: Node, queue: QueuedResource, asked: int, now: int
 ) -> tuple[Node, tuple[Event, ...]]:
@@ -133,7 +144,7 @@ def queue_observed(
     )
     if not node.was_shown:
         waiting = queue.state in IN_LINE
-        coming = queue.state in (QueueState.PROVISIONING, QueueState.ACTIVE)
+        coming = queue.state in _GRANTED
         shown = NodeState.QUEUED if waiting else NodeState.CREATING if coming else node.state
         # Only of what is still in line is it certain that nothing of it was READY meanwhile.
         after = replace(after.moved(shown, now), seen_at=asked if waiting else node.seen_at)

@@ -15,6 +15,7 @@ from sqlalchemy import (
     delete,
     func,
     insert,
+    or_,
     select,
     update,
 )
@@ -192,12 +193,15 @@ class Nodes:
             )
 
     def last_seen(self, ids: Iterable[str], before: int) -> None:
-        """Keep when nodes that are missing now were last there: the look before saw them."""
+        """Keep when nodes that are missing now were last there: the look before saw them. What was
+        never shown it did not see."""
+        shown = or_(nodes.c.cloud_uid != "", nodes.c.up_since.is_not(None))
         missing = list(ids)
         for start in range(0, len(missing), 500):
             self._connection.execute(
                 update(nodes)
                 .where(nodes.c.id.in_(missing[start : start + 500]), nodes.c.seen_at < before)
+                .where(shown)
                 .values(seen_at=before)
             )
 

@@ -195,6 +195,29 @@ def test_a_preempted_node_and_its_ticket_are_cleared_away(lab: Lab, leftovers: b
     assert lab.cost(node) == cost == lab.posted(node), "it cost nothing after it was taken back"
 
 
+def test_what_was_granted_and_taken_back_while_nobody_looked_is_charged_as_uncertain(
+    lab: Lab,
+) -> None:
+    node = ask(lab, provisioning_model=ProvisioningModel.SPOT)
+    lab.cloud.wait()
+    lab.tick(15)
+    looked = lab.clock()
+    lab.clock.pass_(600)
+    lab.cloud.grant()
+    lab.cloud.activate()
+    lab.cloud.suspend()
+    lab.tick(15)
+    lab.cloud.clear()
+    for _ in range(3):
+        lab.tick(15)
+    with lab.units.reading() as unit:
+        (used,) = unit.usage.of(node.id)
+    assert used.start == looked
+    assert used.end is not None
+    assert used.end >= looked + 600
+    assert used.uncertain_seconds == used.end - used.start
+
+
 def test_what_somebody_deleted_in_the_console_does_not_come_back(lab: Lab) -> None:
     node = up(lab, provisioning_model=ProvisioningModel.SPOT, recreate_on_preemption=True)
     lab.cloud.suspend(initiator="USER")
