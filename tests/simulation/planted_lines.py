@@ -9,11 +9,9 @@ from typing import Any
 from unittest.mock import patch
 
 from service.application.reservations import ReservationService, Shown
-from service.controllers import metering, posting
+from service.controllers import posting
 from service.domain import lines
 from service.domain.metering import Usage
-from service.domain.pricing import PriceBook
-from service.store.unit import Unit
 from service.store.usage import Usages
 
 
@@ -24,18 +22,6 @@ def what_was_left_is_not_corrected() -> Any:
         return None
 
     return patch.object(posting, "_post_what_they_left", nothing)
-
-
-def left_before_it_is_known_what_ran() -> Any:
-    """As soon as an hour is over, what is not charged to a node by then was used by nobody."""
-
-    def early(unit: Unit, bought: Usage, book: PriceBook, now: int) -> Usage:
-        nothing_runs = patch.object(Usages, "reserved", lambda *_: [])
-        with nothing_runs:
-            return post_unused(unit, bought, book, now)
-
-    post_unused = posting.post_unused
-    return patch.object(metering, "post_unused", early)
 
 
 def the_machine_has_the_free_minute_of_its_tpu() -> Any:
@@ -79,7 +65,6 @@ def charged_to_both() -> Any:
 
 LINE_BUGS = (
     what_was_left_is_not_corrected,
-    left_before_it_is_known_what_ran,
     the_machine_has_the_free_minute_of_its_tpu,
     withdrawn_and_not_taken_back,
     known_late_and_charged_from_then_on,
