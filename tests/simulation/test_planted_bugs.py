@@ -22,7 +22,7 @@ FOUND_BY = {
     "end_taken_as_exact": 7,
     "name_taken_read_as_failure": 101,
     "unreachable_ignored": 14,
-    "partial_pages_trusted": 17,
+    "partial_pages_trusted": 164,
     "ledger_update_lost": 0,
     "ticket_forgotten": 2,
     "ticket_gone_taken_for_all_gone": 17,
