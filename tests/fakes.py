@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 
 from service.cloud.ports import Inventory, Operation, Order, Sighting
 from service.domain import catalog
-from service.domain.errors import AlreadyExists, CloudError, CloudNotFound
+from service.domain.errors import AlreadyExists, CloudError, CloudNotFound, CloudUnavailable
 from service.domain.evidence import Termination
 from service.domain.images import images
 from service.domain.node import Architecture, CloudNode, NodeState, Place
@@ -90,6 +90,12 @@ class FakeCloud(FakeQueue):
         self._begin("delete", path)
         self._finish(path, ("delete",))
         del self.nodes[path]
+
+    def spare(self, path: str | None = None) -> None:
+        """The deletion that is under way fails, and the node is READY again."""
+        path = path or self.only
+        self._set(path, state=NodeState.READY)
+        self._finish(path, ("delete",), CloudUnavailable("it did not work"))
 
     def stock_out(self, error: CloudError) -> None:
         """The create that is under way fails late, inside its operation, and leaves nothing."""

@@ -95,7 +95,11 @@ class ShareView(View):
     cost: Usd = Field(description="What the cheapest offer would add.")
     left: Usd | None = Field(description="What would be left; below zero where it does not fit.")
     percent: int = Field(description="The cost in whole percent of the amount.", examples=[12])
-    fits: bool | None = Field(description="Null where nobody knows.", examples=[True])
+    fits: bool | None = Field(
+        description="Whether the node would be let in: a minute beyond its time is set aside for"
+        " its deletion. Null where nobody knows.",
+        examples=[True],
+    )
 
     @classmethod
     def of(cls, share: Share) -> ShareView:
@@ -108,7 +112,7 @@ class ShareView(View):
             cost=usd(share.cost),
             left=None if share.left is None else usd(share.left),
             percent=half_even(100 * share.cost, share.amount) if share.amount > 0 else 100,
-            fits=None if share.left is None else share.left >= 0,
+            fits=share.fits,
         )
 
 

@@ -12,6 +12,7 @@ from service.domain.accelerators import AcceleratorType
 from service.domain.clock import HOUR, Clock, rfc3339
 from service.domain.errors import Rejected
 from service.domain.estimate import Offer, offers
+from service.domain.holds import set_aside
 from service.domain.node import ProvisioningModel
 from service.domain.plan import Need, Option
 from service.domain.pricing import PriceBook
@@ -46,25 +47,36 @@ class Caller:
 class Share:
     """What a cost would take of one budget. All in nano-dollars: `amount` is what the budget has
     for its present period, `used` what is spent and set aside of it (None where one of its prices
-    is not known), `cost` what would be added."""
+    is not known), `cost` what would be added, and `held` what would be set aside for it (None
+    where a price to come is not known): a node may outlive its time by as long as a deletion takes,
+    at the highest price."""
 
     budget_id: str
     name: str
     amount: int
     used: int | None
     cost: int
+    held: int | None
 
     @property
     def left(self) -> int | None:
-        """What would be left; below zero where it does not fit."""
+        """What would be left in the end; below zero where it does not fit."""
         return None if self.used is None else self.amount - self.used - self.cost
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether the node would be let in; None where nobody knows."""
+        if self.used is None or self.held is None:
+            return None
+        return self.used + self.held <= self.amount
 
 
 class Shares(Protocol):
     """Whoever keeps the budgets."""
 
-    def share(self, caller: Caller, cost: int) -> Sequence[Share]:
-        """What a cost of so many nano-dollars would take of each budget that the caller spends."""
+    def share(self, caller: Caller, cost: int, held: int | None) -> Sequence[Share]:
+        """What a cost of so many nano-dollars would take of each budget that the caller spends,
+        where `held` are set aside for it."""
         ...
 
 
@@ -174,10 +186,11 @@ class EstimateService:
             return self._prices.book(unit)
 
     def _of_budgets(self, caller: Caller | None, found: Sequence[Offer]) -> tuple[Share, ...]:
-        cost = next((offer.cost for offer in found if offer.cost is not None), None)
-        if self._shares is None or caller is None or cost is None:
+        cheapest = next((offer for offer in found if offer.cost is not None), None)
+        if self._shares is None or caller is None or cheapest is None or cheapest.cost is None:
             return ()
-        return tuple(self._shares.share(caller, cost))
+        held = set_aside(cheapest.cuts, cheapest.chips, cheapest.seconds)
+        return tuple(self._shares.share(caller, cheapest.cost, held))
 
 
 def _cheapest(

@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from service.controllers.posting import post
+from service.domain.blink import shortened, told_of
 from service.domain.event import Event
+from service.domain.looking import Looking
 from service.domain.metering import WHOLE, Evidence, Usage, is_billable
 from service.domain.node import CloudNode, Node
-from service.domain.observation import Belief, Looking, gone, observed
+from service.domain.observation import Belief, came_back, gone, observed
 from service.domain.placement import Outcome
 from service.domain.pricing import PriceBook
 from service.domain.slices import folded, numbers, part
@@ -85,6 +87,21 @@ def end_usage(unit: Unit, node: Node, looking: Callable[[Node], Looking], book: 
     return after
 
 
+def shorten(unit: Unit, node: Node, looking: Callable[[Node], Looking], book: PriceBook) -> None:
+    """Take back what was charged of the last usage of a node that is gone, where the cloud's record
+    says that somebody took it down just before it was ended here."""
+    for number in numbers(node):
+        one = part(node, number)
+        seen = looking(one)
+        own = (usage for usage in unit.usage.of(node.id) if usage.slice == number)
+        last = max(own, key=lambda usage: usage.start, default=None)
+        if last is None or last.start < (node.sent_at or 0):
+            continue
+        if (after := shortened(last, seen.operations)) is not None:
+            write_usage(unit, after, book, seen.now)
+            unit.events.add(of_slice(told_of(one, last, after, seen.now), number))
+
+
 def lose(unit: Unit, node: Node, lost: Lost, book: PriceBook) -> Node:
     """Write down that slices, or the node itself, are no longer there though they were; answers
     the node as it is now."""
@@ -104,6 +121,8 @@ def _end_part(unit: Unit, one: Node, number: int, looking: Looking, book: PriceB
     """Close the usage of one slice, or of a node that is not made of several."""
     running = unit.usage.running(one.id, number)
     usage = gone(one, running, looking)
+    if usage is None:
+        usage = came_back(one, unit.usage.last_end(one.id, number), looking)
     if usage is None:
         return one
     usage = _of_slice(unit, usage, number, is_new=running is None)

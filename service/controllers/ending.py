@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from service.cloud.ports import Operation
-from service.controllers.beliefs import end_placement, end_usage
+from service.controllers.beliefs import end_placement, end_usage, shorten
 from service.controllers.quotas import learn
 from service.controllers.records import Records
 from service.controllers.tools import Tools
@@ -14,9 +14,9 @@ from service.domain.errors import CloudError, CloudNotFound
 from service.domain.event import Event
 from service.domain.lease import Lease
 from service.domain.lifecycle import retry_delay
+from service.domain.looking import Looking
 from service.domain.loss import befell, by_hand
 from service.domain.node import Asked, Node, NodeState
-from service.domain.observation import Looking
 from service.domain.ownership import is_ours
 from service.domain.placement import Outcome, outcome_of, scope_of
 from service.domain.slices import numbers, place_of
@@ -153,7 +153,9 @@ class Ending:
             reason = "it was deleted outside this service"
 
         def change(unit: Unit, node: Node) -> Node:
-            node = end_usage(unit, node, looking, self._tools.prices.book(unit))
+            book = self._tools.prices.book(unit)
+            node = end_usage(unit, node, looking, book)
+            shorten(unit, node, looking, book)
             outcome = Outcome.VANISHED if vanished else Outcome.DELETED
             if node.sent_at is not None:
                 unit.placements.end(node.id, node.attempt, outcome, reason, now)

@@ -13,14 +13,10 @@ from service.domain.absence import Absence, judge, never_came, was_deleted
 from service.domain.clock import Clock
 from service.domain.errors import CloudNotFound
 from service.domain.lease import Lease
+from service.domain.looking import Looking
 from service.domain.metering import is_billable
 from service.domain.node import LOST, CloudNode, Node, NodeState, Place
-from service.domain.observation import (
-    COMES_BACK_BY_ITSELF,
-    Looking,
-    queue_observed,
-    state_of_absent,
-)
+from service.domain.observation import COMES_BACK_BY_ITSELF, queue_observed, state_of_absent
 from service.domain.operation import Operation
 from service.domain.ownership import is_our_ticket, is_ours
 from service.domain.queueing import needs_nodes

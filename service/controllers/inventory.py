@@ -18,9 +18,9 @@ from service.domain.absence import LOOKS
 from service.domain.clock import Clock
 from service.domain.errors import NotAllowed
 from service.domain.lease import Lease
+from service.domain.looking import Looking
 from service.domain.metering import WHOLE
 from service.domain.node import Node
-from service.domain.observation import Looking
 from service.domain.ownership import is_ours
 from service.domain.queue import IN_LINE, QueuedResource
 from service.domain.slices import part

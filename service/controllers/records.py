@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from service.cloud.ports import Operation, TpuCloud
 from service.domain.errors import CloudError, CloudNotFound
+from service.domain.looking import Looking
 from service.domain.node import Node, Place
-from service.domain.observation import Looking
 from service.domain.slices import numbers, part
 
 

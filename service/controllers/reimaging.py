@@ -11,8 +11,8 @@ from service.controllers.tools import Tools
 from service.domain.errors import InvalidRequest
 from service.domain.event import Event
 from service.domain.lease import Lease
+from service.domain.looking import Looking
 from service.domain.node import Node, NodeState
-from service.domain.observation import Looking
 from service.domain.reimaging import failure, is_over, settled, undone
 from service.domain.step import Look
 from service.store.unit import Unit

@@ -1,5 +1,5 @@
-"""What an interval really was, where the cloud says that the node was down for a while and came
-back, and nobody looked. Pure."""
+"""What an interval really was, where the cloud says that the node went down unseen: for a while, or
+for good. Pure."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from service.domain.operation import Operation
 
 _DOWN = ("stop", "reimage")
 _UP = ("start", "reimage")
+_OVER = ("stop", "reimage", "delete")
 
 
 def blinks(operations: Sequence[Operation], since: int) -> list[tuple[int, int]]:
@@ -59,6 +60,37 @@ def cut(usage: Usage, operations: Sequence[Operation]) -> list[Usage]:
             dirty=True,
         )
     return [] if current == usage else [*found, current]
+
+
+def shortened(usage: Usage, operations: Sequence[Operation]) -> Usage | None:
+    """An interval that is over as the cloud's record has it: somebody took the node down before it
+    was ended here, and it did not come back. None where the record says nothing of the kind."""
+    if usage.end is None or usage.end_lo is None:
+        return None
+    known = [op for op in operations if op.succeeded and op.ended_at is not None]
+    last_up = max((one for op in known if (one := _came_up(op, usage.end)) is not None), default=0)
+    after = max(last_up, usage.start_hi)
+    downs = [op.created_at for op in known if op.verb in _OVER]
+    down = min((at for at in downs if after < at < usage.end_lo), default=None)
+    return None if down is None else closed(usage, down, down, Evidence.OPERATION)
+
+
+def _came_up(operation: Operation, until: int) -> int | None:
+    ended = operation.ended_at
+    return ended if operation.verb in _UP and ended is not None and ended <= until else None
+
+
+def told_of(node: Node, before: Usage, after: Usage, now: int) -> Event:
+    """What is said of an interval that was shortened."""
+    seconds = (before.end or now) - (after.end or now)
+    return Event(
+        node.id,
+        now,
+        "evidence",
+        f"it had been down since {rfc3339(after.end or now)} already, {seconds} s longer than was"
+        " believed: so says the cloud's own record",
+        facts={"usage": after.id, "was": before.end, "end": after.end},
+    )
 
 
 def told(node: Node, intervals: Sequence[Usage], now: int) -> tuple[Event, ...]:

@@ -153,6 +153,13 @@ def worst(rate: int, seconds: int) -> int:
     return -(-rate * seconds // HOUR)
 
 
+def set_aside(cuts: Sequence[Cut], units: int, seconds: int) -> int | None:
+    """Nano-dollars for what is to run for so long at one place, as they would be held; None where a
+    price is not known."""
+    rate = _worst_of(cuts, units)
+    return None if rate is None else worst(rate, seconds + OVERRUN_SECONDS)
+
+
 def rate_of(spec: NodeSpec, book: PriceBook, now: int) -> Rate:
     """The dearest of all that a node may be made of, wherever it may be, at every price that is
     known for the time to come."""

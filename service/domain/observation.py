@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from service.domain.event import Event
+from service.domain.looking import Looking
 from service.domain.metering import (
     CLOCK_TOLERANCE,
     Evidence,
@@ -17,7 +18,6 @@ from service.domain.metering import (
     is_billable,
 )
 from service.domain.node import LOST, Asked, CloudNode, Node, NodeState, ProvisioningModel
-from service.domain.operation import Operation
 from service.domain.queue import IN_LINE, QueuedResource, QueueState
 from service.domain.usage import opened
 
@@ -33,67 +33,6 @@ class Belief:
     usage: Usage | None
     events: tuple[Event, ...] = ()
     happened_at: int | None = None
-
-
-_COMES_UP = ("create", "start", "reimage")
-
-
-@dataclass(frozen=True, slots=True)
-class Looking:
-    """The circumstances of a look: when it was answered, when the one before was asked, both in
-    whole UTC seconds, and what the cloud's own record says of operations on this node.
-
-    What was seen held at some instant between `asked` and `now`, which are far apart when the cloud
-    is slow: it may have begun as late as `now`, and may have been over right after `asked`.
-    """
-
-    now: int
-    before: int
-    operations: Sequence[Operation] = ()
-    asked: int | None = None
-
-    @property
-    def came_up(self) -> int | None:
-        """When the last create, start or reimage was over, by the cloud's record."""
-        return self.ended(*_COMES_UP)
-
-    def ended(self, *verbs: str) -> int | None:
-        """When the last operation of these verbs was over, of those that succeeded."""
-        ends = (op.ended_at for op in self.operations if op.verb in verbs and op.succeeded)
-        return max((end for end in ends if end is not None), default=None)
-
-    def up_before(self, last: int, since: int) -> int | None:
-        """When, from `since` on, it first came up but for the `last` time; None where that was the
-        only one. It was READY then, went down unseen, and came up once more."""
-        ends = (
-            op.ended_at
-            for op in self.operations
-            if op.verb in _COMES_UP and op.succeeded and op.ended_at is not None
-        )
-        return min((end for end in ends if since <= end < last), default=None)
-
-    def went_down_before(self, instant: int) -> bool:
-        """Whether a delete, stop or reimage was accepted since the look before and until then."""
-        accepted = self._accepted(failed=False)
-        return any(self.before <= at < instant for at in accepted)
-
-    @property
-    def went_down(self) -> int | None:
-        """When the last delete, stop or reimage was accepted, by the cloud's record."""
-        return max(self._accepted(failed=False), default=None)
-
-    def shaken(self, until: int) -> int | None:
-        """When the first of those that came to nothing was accepted since the look before and until
-        then: from there on it may have been down for a while, and READY once more."""
-        tried = self._accepted(failed=True)
-        return min((at for at in tried if self.before <= at < until), default=None)
-
-    def _accepted(self, *, failed: bool) -> list[int]:
-        return [
-            op.created_at
-            for op in self.operations
-            if op.verb in ("delete", "stop", "reimage") and (op.error is not None) is failed
-        ]
 
 
 def observed(node: Node, sight: CloudNode, running: Usage | None, looking: Looking) -> Belief:
@@ -216,6 +155,8 @@ def _is_down(state: str) -> bool:
     return state in _DOWN or state in LOST
 
 
+_GOING = frozenset({NodeState.STOPPING, NodeState.DELETING})
+
 _DOWN = frozenset({NodeState.STOPPING, NodeState.STOPPED, NodeState.DELETING})
 
 
@@ -229,6 +170,9 @@ def _open(node: Node, looking: Looking) -> Usage:
         earlier = looking.before  # what was stopped had come up, and no record says when
     if evidence is Evidence.OPERATION and earlier is not None:
         start, evidence = earlier, Evidence.OBSERVED
+    if evidence is Evidence.OBSERVED and node.state in _GOING:
+        back = looking.back_from(node.state_since)
+        start = start if back is None else min(start, back)
     return opened(node, start, start_hi, evidence)
 
 
@@ -252,6 +196,20 @@ def _close(usage: Usage, looking: Looking) -> Usage:
     if shaken is not None and shaken < end_lo:
         end_lo, evidence = shaken, Evidence.OBSERVED
     return closed(usage, end_lo, end, evidence)
+
+
+def came_back(node: Node, last_end: int | None, looking: Looking) -> Usage | None:
+    """Usage of a node that is gone, after its last: by the cloud's record, what ended that one came
+    to nothing, and so it was up once more until another succeeded. Nobody saw that."""
+    back = looking.back_from(last_end)
+    if back is None:
+        return None
+    down = looking.went_down
+    end = looking.now if down is None or down < back else down
+    if end - back <= CLOCK_TOLERANCE:
+        return None
+    usage = opened(node, back, end, Evidence.UNSEEN)
+    return closed(usage, end, end, Evidence.OBSERVED if end == looking.now else Evidence.OPERATION)
 
 
 _TAKEN_BACK = frozenset({ProvisioningModel.SPOT, ProvisioningModel.PREEMPTIBLE})
@@ -314,7 +272,7 @@ def _is_ruled_out(node: Node, looking: Looking) -> bool:
     if node.state not in (NodeState.CREATING, NodeState.STARTING):
         return False
     verb = "create" if node.state == NodeState.CREATING else "start"
-    return any(op.verb == verb and not op.succeeded for op in looking.operations)
+    return any(op.verb == verb and op.error is not None for op in looking.operations)
 
 
 def _is_supposed(usage: Usage) -> bool:

@@ -9,6 +9,7 @@ import pytest
 
 from service.application.estimates import Caller, EstimateService, Share
 from service.application.shares import BudgetShares
+from service.domain.money import half_even
 from service.domain.node import ProvisioningModel
 from service.domain.wish import Wish
 from service.store.pricebook import PriceShelf
@@ -121,28 +122,32 @@ class OneBudget:
     def __init__(self) -> None:
         self.asked: list[tuple[Caller, int]] = []
 
-    def share(self, caller: Caller, cost: int) -> Sequence[Share]:
+    def share(self, caller: Caller, cost: int, held: int | None) -> Sequence[Share]:
         self.asked.append((caller, cost))
-        return [Share("b-1", "vision", 100 * 10**9, 30 * 10**9, cost)]
+        return [Share("b-1", "vision", 100 * 10**9, 30 * 10**9, cost, held)]
 
 
 @pytest.mark.parametrize(
-    ("hours", "percent", "left", "fits"),
-    [(1, 10, "60.400000000", True), (8, 77, "-6.800000000", False)],
+    ("seconds", "percent", "left", "fits"),
+    [
+        (3_600, 10, "60.400000000", True),
+        (26_190, 70, "0.160000000", True),
+        (26_191, 70, "0.157333333", False),
+        (28_800, 77, "-6.800000000", False),
+    ],
 )
 def test_an_estimate_says_what_the_cheapest_offer_takes_of_the_callers_budgets(
-    client, services, units, clock, hours, percent, left, fits
+    client, services, units, clock, seconds, percent, left, fits
 ):
     budgets = OneBudget()
     estimates = EstimateService(units, PriceShelf(), clock, budgets)
     client.app.state.services = replace(services, estimates=estimates)
     body = {"accelerator_type": "v5litepod-8", "zone": "us-west4-a", "team": "vision"}
-    asked = {"provisioning_model": "on_demand", "duration_seconds": hours * 3_600}
+    asked = {"provisioning_model": "on_demand", "duration_seconds": seconds}
     (share,) = estimate(client, **body, **asked, labels={"run": "17"}).json()["budgets"]
     assert (share["percent"], share["left"], share["fits"]) == (percent, left, fits)
-    assert budgets.asked == [
-        (Caller(team="vision", labels={"run": "17"}), hours * 9_600_000_000),
-    ]
+    cost = half_even(seconds * 9_600_000_000, 3_600)
+    assert budgets.asked == [(Caller(team="vision", labels={"run": "17"}), cost)]
 
 
 def test_where_no_price_is_known_no_share_is(units, clock):
@@ -156,19 +161,38 @@ def test_where_no_price_is_known_no_share_is(units, clock):
 
 def test_what_the_budgets_say_is_of_the_one_with_the_least_left(client, services):
     shares = BudgetShares(services.budgets)
-    assert shares.share(Caller(team="vision"), 10) == ()
+    assert shares.share(Caller(team="vision"), 10, 10) == ()
     for name, amount in (("wide", "500"), ("tight", "20")):
         body = {"name": name, "amount": amount, "period": "month", "scope": {"team": "vision"}}
         answer = client.post("/v1/budgets", json=body)
         assert answer.status_code == 201, answer.text
-    (found,) = shares.share(Caller(team="vision"), 10**9)
+    (found,) = shares.share(Caller(team="vision"), 10**9, None)
     assert (found.name, found.amount, found.used, found.left) == (
         "tight",
         20 * 10**9,
         0,
         19 * 10**9,
     )
-    assert shares.share(Caller(team="nlp"), 10) == ()
+    assert found.fits is None, "a price to come is not known"
+    assert shares.share(Caller(team="nlp"), 10, 10) == ()
+
+
+@pytest.mark.parametrize(("seconds", "fits"), [(26_190, True), (26_191, False)])
+def test_what_an_estimate_says_to_fit_is_let_in_and_nothing_else(
+    client, services, units, clock, seconds, fits
+):
+    shares = BudgetShares(services.budgets)
+    estimates = EstimateService(units, PriceShelf(), clock, shares, "p")
+    client.app.state.services = replace(services, estimates=estimates)
+    body = {"name": "b", "amount": "70", "period": "month", "scope": {"team": "vision"}}
+    body |= {"on_exceeded": "refuse"}
+    assert client.post("/v1/budgets", json=body).status_code == 201
+    asked = {"accelerator_type": "v5litepod-8", "zone": "us-west4-a", "team": "vision"}
+    asked |= {"provisioning_model": "on_demand"}
+    (share,) = estimate(client, **asked, duration_seconds=seconds).json()["budgets"]
+    assert share["fits"] is fits
+    answer = client.post("/v1/nodes", json={"name": "n", **asked, "ttl_seconds": seconds})
+    assert answer.status_code == (201 if fits else 403), answer.text
 
 
 def test_without_budgets_no_shares_are_told(client):

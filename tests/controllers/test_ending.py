@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from service.domain.errors import CloudUnavailable
-from service.domain.node import Node, NodeState
+from service.domain.node import Node, NodeState, Place
+from service.domain.operation import Operation
 from service.domain.queue import QueueState
 from tests.controllers.conftest import Lab
 from tests.fakes import Killed
@@ -27,6 +28,50 @@ def gone(lab: Lab, node: Node) -> None:
         lab.cloud.clear()
         lab.tick(60)
     assert lab.node(node).state == NodeState.DELETED
+
+
+@pytest.mark.parametrize("last_seen", [5, 60])
+def test_what_somebody_stopped_between_the_last_look_and_our_deletion_costs_until_the_stop(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, last_seen: int
+) -> None:
+    node = lab.up()
+    delete, stopped = lab.cloud.delete, lab.clock() + last_seen
+
+    def stopped_before(place: Place) -> Operation:
+        lab.cloud.stop(place)
+        lab.clock.pass_(1)
+        lab.cloud.settle()
+        lab.clock.pass_(3)
+        return delete(place)
+
+    monkeypatch.setattr(lab.cloud, "delete", stopped_before)
+    lab.nodes.delete(node.id)
+    lab.tick(last_seen)
+    with lab.units.reading() as unit:
+        (before,) = unit.usage.of(node.id)
+    assert before.end == stopped + 4
+    gone(lab, node)
+    with lab.units.reading() as unit:
+        (usage,) = unit.usage.of(node.id)
+    assert (usage.end_lo, usage.end) == (stopped, stopped)
+    assert lab.cost(node) == lab.posted(node)
+    assert "4 s longer than was believed" in lab.story(node)
+
+
+def test_what_ran_after_a_deletion_that_failed_unseen_is_charged(lab: Lab) -> None:
+    node = lab.up()
+    lab.nodes.delete(node.id)
+    lab.tick(60)
+    lab.clock.pass_(10)
+    lab.cloud.spare()
+    lab.clock.pass_(300)
+    lab.cloud.delete_elsewhere()
+    lab.tick(60)
+    assert lab.node(node).state == NodeState.DELETED
+    with lab.units.reading() as unit:
+        _, unseen = unit.usage.of(node.id)
+    assert (unseen.end - unseen.start, unseen.uncertain_seconds) == (300, 300)
+    assert lab.cost(node) == lab.posted(node)
 
 
 def queued(lab: Lab, slices: int = 1) -> Node:

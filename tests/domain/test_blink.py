@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain.blink import blinks, cut, told
+from service.domain.blink import blinks, cut, shortened, told, told_of
 from service.domain.clock import HOUR
 from service.domain.errors import CloudUnavailable
 from service.domain.metering import Evidence
@@ -93,3 +93,46 @@ def test_how_it_ended_and_what_it_was_stay():
 def test_a_second_stop_of_what_is_stopped_is_no_second_time():
     operations = [*stopped(NOON + 60, NOON + 300), operation("stop", NOON + 100, NOON + 101)]
     assert blinks(operations, NOON) == [(NOON + 60, NOON + 300)]
+
+
+# ---- for good
+
+
+def ended(at=NOON + 300, **changes):
+    return factories.usage(end=at, end_lo=at, end_evidence=Evidence.OPERATION, **changes)
+
+
+@pytest.mark.parametrize("verb", ["stop", "delete"])
+def test_what_somebody_took_down_just_before_it_was_ended_here_ended_then(verb):
+    record = [operation(verb, NOON + 290, NOON + 310), operation("delete", NOON + 300, NOON + 320)]
+    after = shortened(ended(), record)
+    assert (after.end_lo, after.end, after.end_evidence) == (
+        NOON + 290,
+        NOON + 290,
+        Evidence.OPERATION,
+    )
+    assert after.dirty
+    said = told_of(NODE, ended(), after, NOON + 400)
+    assert "down since 2026-11-05T12:04:50Z already, 10 s longer" in said.message
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        [],
+        [operation("delete", NOON + 300, NOON + 320)],
+        [operation("stop", NOON + 310, NOON + 320)],
+        [operation("stop", NOON - 60, NOON - 50)],
+        [*stopped(NOON + 60, NOON + 90), operation("delete", NOON + 300, NOON + 320)],
+        [operation("reimage", NOON + 60, NOON + 200)],
+        [operation("stop", NOON + 290, NOON + 310, error=CloudUnavailable("x"))],
+        [operation("stop", NOON + 290, None, done=False)],
+    ],
+    ids=str,
+)
+def test_what_ended_when_it_was_ended_here_is_left_as_it_is(record):
+    assert shortened(ended(), record) is None
+
+
+def test_what_runs_is_not_shortened():
+    assert shortened(factories.usage(), [operation("stop", NOON + 60, NOON + 70)]) is None

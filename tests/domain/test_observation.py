@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from service.domain.clock import DAY
 from service.domain.errors import CapacityUnavailable, CloudUnavailable
+from service.domain.looking import Looking
 from service.domain.metering import CLOCK_TOLERANCE, Evidence, Meter
 from service.domain.node import Endpoint, NodeState, ProvisioningModel
-from service.domain.observation import Looking, gone, observed, queue_observed
+from service.domain.observation import came_back, gone, observed, queue_observed
 from service.domain.queue import QueuedResource, QueueState
 from tests import factories
 from tests.hands import NOON
@@ -234,7 +235,6 @@ def test_a_node_that_came_and_went_between_two_looks_is_found_once_it_is_gone():
 @pytest.mark.parametrize(
     ("changes", "operations"),
     [
-        ({}, (factories.operation("create"),)),
         ({}, (created(NOON + 40, error=CapacityUnavailable("none")),)),
         ({"up_since": NOON, "state": NodeState.PREEMPTED}, (created(NOON + 40),)),
         ({"up_since": NOON, "state": NodeState.STOPPED}, ()),
@@ -260,6 +260,14 @@ def test_what_nobody_saw_and_nothing_rules_out_is_charged_and_called_uncertain(c
     usage = gone(factories.sent(**changes), None, Looking(NOON + 900, NOON))
     assert (usage.start, usage.end, usage.uncertain_seconds) == (NOON, NOON + 900, 900)
     assert usage.start_evidence is Evidence.UNSEEN
+
+
+def test_a_create_that_stays_open_does_not_rule_out_that_the_node_was_up():
+    """Operations have been seen to stay open long after the node was READY."""
+    usage = gone(
+        factories.sent(), None, Looking(NOON + 900, NOON, (factories.operation("create"),))
+    )
+    assert (usage.start, usage.end, usage.uncertain_seconds) == (NOON, NOON + 900, 900)
 
 
 def test_a_start_that_two_looks_both_missed_is_charged_from_its_record():
@@ -419,6 +427,38 @@ def test_a_deletion_that_failed_before_the_one_that_did_not_leaves_the_end_uncer
     assert usage.end_evidence is OBSERVED
     alone = gone(node, running, Looking(NOON + 348, NOON + 300, (deleted(NOON + 349),)))
     assert (alone.end_lo, alone.end) == (NOON + 349, NOON + 349)
+
+
+def failed(at, ended):
+    error = CloudUnavailable("it did not work")
+    return deleted(NOON + at, ended_at=NOON + ended, done=True, error=error)
+
+
+@pytest.mark.parametrize(
+    ("others", "end", "evidence"),
+    [
+        ((deleted(NOON + 425),), 425, OPERATION),
+        ((failed(425, 433), deleted(NOON + 500)), 500, OPERATION),
+        ((), 900, OBSERVED),
+    ],
+)
+def test_a_deletion_that_failed_unseen_let_it_run_until_the_next(others, end, evidence):
+    node = factories.sent(state=NodeState.DELETING, state_since=NOON + 349, up_since=NOON)
+    looking = Looking(NOON + 900, NOON + 349, (failed(349, 357), *others))
+    usage = came_back(node, NOON + 349, looking)
+    assert (usage.start, usage.end, usage.end_evidence) == (NOON + 357, NOON + end, evidence)
+    assert usage.uncertain_seconds == end - 357
+    assert came_back(node, usage.end, looking) is None or len(others) == 2
+    assert came_back(node, None, looking) is None, "it had not been READY"
+    assert came_back(node, NOON + 100, looking) is None, "what ended it did not fail"
+
+
+def test_what_is_ready_after_a_deletion_that_failed_may_have_been_so_since():
+    node = factories.sent(state="DELETING", state_since=NOON, seen_at=NOON + 100, up_since=NOON - 9)
+    usage = look(node, READY, NOON + 128, failed(0, 30), failed(90, 110)).usage
+    assert interval(usage) == (NOON + 30, NOON + 128, OBSERVED)
+    usage = look(node, READY, NOON + 128, failed(90, 110)).usage
+    assert interval(usage) == (NOON + 100, NOON + 128, OBSERVED)
 
 
 def test_what_came_up_twice_between_two_looks_is_charged_from_the_first_time_on():

@@ -28,10 +28,10 @@ from service.domain.errors import CloudUnavailable
 from service.domain.lease import Lease
 from service.domain.ledger import Entry
 from service.domain.lifecycle import next_step
+from service.domain.looking import Looking
 from service.domain.metering import Usage
 from service.domain.names import cloud_id_for
 from service.domain.node import Asked, Node
-from service.domain.observation import Looking
 from service.domain.orphan import Verdict
 from service.domain.ownership import labels_for
 from service.domain.placing import made_as

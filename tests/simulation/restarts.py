@@ -1,13 +1,11 @@
 """Somebody else stops nodes of ours and starts them again, mostly while no daemon looks.
 
 Each is down for longer than a minute, as with Google: what comes back within one is not asked
-about by a daemon that looks more often than that. And none is stopped whose end was asked for: what
-is stopped between the last look of a daemon and its deletion is charged up to that deletion.
+about by a daemon that looks more often than that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
@@ -34,8 +32,6 @@ class Restarts:
     replicas: list[Replica]
     luck: Random
     per_hour: float
-    leaving: Callable[[str], bool] = lambda _: False
-    """Whether the end of ours of that id was asked for."""
 
     def begin(self) -> None:
         """Let them come from now on, until the weather is fair."""
@@ -62,8 +58,7 @@ class Restarts:
 
     def _ask(self, rpc: str, name: str) -> None:
         """Whatever comes of it: a storm may be on, or the node no more what it was."""
-        record = self.weather.world.nodes.get(name)
-        if self.weather.fair or (record and self.leaving(record.message.labels["steward-id"])):
+        if self.weather.fair:
             return
         with suppress(ApiError):
             self.weather.ask(rpc, name=name)

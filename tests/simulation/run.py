@@ -110,8 +110,7 @@ class Run:
             self.service = self.purse.nodes = self.funds.desk
         self.replicas = [self._replica(f"r{number}") for number in range(self.fortune.replicas)]
         rate, luck = self.fortune.restarts_per_hour, self._luck("restarts")
-        about = self.agenda, self.weather, self.replicas
-        self.restarts = Restarts(*about, luck, rate, self._is_leaving)
+        self.restarts = Restarts(self.agenda, self.weather, self.replicas, luck, rate)
 
     def live(self) -> None:
         """Raises Violation with what went wrong."""
@@ -265,10 +264,6 @@ class Run:
             posted=lambda: self.purse.look(self.nodes),
             more=(lambda: ()) if self.funds is None else self.funds.staff(name),
         )
-
-    def _is_leaving(self, node_id: str) -> bool:
-        with self.units.reading() as unit:
-            return any(one.asked == "absent" for one in unit.nodes.many([node_id]).values())
 
     def _luck(self, of: str) -> Random:
         return Random(f"{self.seed}/{of}")
