@@ -39,4 +39,12 @@ def may_still_appear(node: Node, operation: Operation | None, now: int) -> bool:
         return False
     if operation is not None and operation.verb == "create":
         return not operation.done
-    return not node.cloud_uid and now - node.sent_at < IN_FLIGHT_SECONDS
+    return not node.cloud_uid and is_fresh(node, now)
+
+
+def is_fresh(node: Node, now: int) -> bool:
+    """Whether it was sent, or accepted after it had been sent in vain for long, so lately that an
+    answer may still be from before that."""
+    if node.sent_at is None:
+        return False
+    return now - max(node.sent_at, node.state_since) < IN_FLIGHT_SECONDS

@@ -7,7 +7,7 @@ about long after everybody has forgotten it, and must be gone before its nodes c
 from __future__ import annotations
 
 from service.domain.absence import Absence
-from service.domain.landing import IN_FLIGHT_SECONDS, may_still_appear
+from service.domain.landing import is_fresh, may_still_appear
 from service.domain.metering import is_billable
 from service.domain.node import LOST, Asked, CloudNode, Node, NodeState
 from service.domain.ownership import is_our_ticket, is_ours
@@ -107,9 +107,7 @@ def _when_nothing_is_left(node: Node, look: Look, now: int) -> Step:
 
 
 def _not_shown_yet(node: Node, now: int) -> bool:
-    """Whether it was accepted so lately that an answer may still be from before that."""
-    sent = node.sent_at
-    return not node.queue_state and sent is not None and now - sent < IN_FLIGHT_SECONDS
+    return not node.queue_state and is_fresh(node, now)
 
 
 def _ours(node: Node, look: Look) -> tuple[CloudNode, ...]:

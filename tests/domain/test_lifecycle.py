@@ -85,6 +85,7 @@ def test_a_wish_of_which_nothing_was_sent_is_placed_or_closed(asked, expected, n
         # accepted, but the cloud no longer knows the operation: wait out what is in flight
         (ACCEPTED, None, SOON, Step.WAIT, Step.WAIT),
         (ACCEPTED, None, LATER, Step.NEXT, Step.CLOSE),
+        (ACCEPTED | {"sent_at": NOON - 400}, None, SOON, Step.WAIT, Step.WAIT),
         # it was seen but never up: its create decides, and where that is forgotten it had failed
         (SEEN, RUNNING, SOON, Step.WAIT, Step.WAIT),
         (SEEN, FAILED, SOON, Step.NEXT, Step.CLOSE),

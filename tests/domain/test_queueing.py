@@ -17,6 +17,7 @@ from service.domain.step import Look, Step
 from tests import factories
 from tests.hands import NOON
 
+LATE = {"sent_at": NOON - 400, "state_since": NOON, "state": NodeState.QUEUED}
 SOON = NOON + IN_FLIGHT_SECONDS - 1
 LATER = NOON + IN_FLIGHT_SECONDS
 PRESENT, ABSENT = Asked.PRESENT, Asked.ABSENT
@@ -137,6 +138,10 @@ def test_an_active_ticket_whose_node_was_up_and_is_gone_is_replaced_at_once():
         ({}, DONE, SOON, Step.WAIT, Step.WAIT),
         ({}, DONE, LATER, Step.NEXT, Step.CLOSE),
         ({}, REFUSED, LATER, Step.NEXT, Step.CLOSE),
+        # accepted only now, after it had been sent in vain for long
+        (LATE, DONE, SOON, Step.WAIT, Step.WAIT),
+        (LATE, None, SOON, Step.WAIT, Step.WAIT),
+        (LATE, DONE, LATER, Step.NEXT, Step.CLOSE),
         # it was seen, so absence is the end of it
         (SEEN, None, SOON, Step.NEXT, Step.CLOSE),
         (WAS_UP, None, SOON, Step.VANISH, Step.CLOSE),
