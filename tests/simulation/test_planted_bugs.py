@@ -48,7 +48,7 @@ FOUND_BY = {
     "the_cheapest_price_is_held": 50,
     "marked_sent_before_it_was": 102,
     "tried_once": 14,
-    "told_under_a_new_name": 14,
+    "told_under_a_new_name": 56,
     "told_without_writing_it_down": 6,
     "todays_labels_for_yesterday": 8,
     "a_change_of_hands_is_not_admitted": 57,
