@@ -99,9 +99,11 @@ class Bought:
         return None if self.rate is None else worst(self.rate, seconds)
 
 
-def left_beside(hold: Hold, bought: Iterable[Purchase], window: Window, now: int) -> int | None:
+def left_beside(hold: Hold, bought: Sequence[Purchase], window: Window, now: int) -> int | None:
     """What a node may add, where reservations that it runs in are set aside already: only what it
     does outside of all of them."""
+    if not bought:  # nearly always, and admission asks it of every node that lives
+        return hold.left(window, now)
     parts = [hold.left(one, now) for one in _outside(bought, window)]
     return None if None in parts else sum(one or 0 for one in parts)
 

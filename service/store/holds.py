@@ -95,11 +95,11 @@ class Holds:
     def moved(self, since: int) -> Sequence[tuple[Hold, tuple[bool, ...], bool]]:
         """Those of nodes that are charged to somebody else since then, and of which somebody before
         owes what is not posted yet, as `open` answers them."""
-        later = select(attributions.c.node_id).where(
-            attributions.c.since > 0,
-            attributions.c.since > since,
-            attributions.c.since > _unposted(attributions.c.node_id),
-        )
+        changed = attributions.c.since > 0, attributions.c.since > since
+        lately = select(attributions.c.node_id).where(*changed)
+        if self._connection.execute(lately.limit(1)).first() is None:
+            return ()  # as nearly always, and it is asked before each node
+        later = lately.where(attributions.c.since > _unposted(attributions.c.node_id))
         return self._read(select(*_HOLD), nodes.c.id.in_(later))
 
     def placed(self, project: str) -> Sequence[Hold]:
@@ -111,16 +111,18 @@ class Holds:
         whole where a time zone cuts it: that can only say too much."""
         first, last = -(-window.start // DAY) * DAY, floor_to(window.end, DAY)
         if first >= last:
-            return self._sum(_hours(scope, floor_to(window.start, HOUR), window.end))
+            return self._sum([_hours(scope, floor_to(window.start, HOUR), window.end)])
         parts = [_days(scope, first, last)]
         if window.start < first:
             parts.append(_hours(scope, floor_to(window.start, HOUR), first))
         if last < window.end:
             parts.append(_hours(scope, last, window.end))
-        return sum(map(self._sum, parts))
+        return self._sum(parts)
 
-    def _sum(self, statement: Select[Any]) -> int:
-        return int(self._connection.execute(statement).scalar_one() or 0)
+    def _sum(self, parts: Sequence[Select[Any]]) -> int:
+        """What all of them come to, in one question."""
+        statement = select(*(part.scalar_subquery() for part in parts))
+        return sum(int(one or 0) for one in self._connection.execute(statement).one())
 
 
 def _of_node(scope: Scope) -> ColumnElement[bool]:
