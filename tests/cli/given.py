@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -94,7 +94,7 @@ def answering(said: bytes | str) -> Iterator[str]:
     def talk() -> None:
         while True:
             caller, _ = listener.accept()
-            with caller:
+            with caller, suppress(OSError):  # who has heard enough may be gone by now
                 caller.settimeout(5)
                 if not caller.recv(65_536):
                     return
