@@ -84,7 +84,7 @@ class OfferView(View):
 
 
 class ShareView(View):
-    """What the cheapest offer would take of one budget."""
+    """What the cheapest offer would take of one budget in its present period."""
 
     budget_id: str
     name: str = Field(examples=["vision, monthly"])
@@ -92,12 +92,12 @@ class ShareView(View):
     used: Usd | None = Field(
         description="What is spent and set aside of it; null where a price in it is not known."
     )
-    cost: Usd = Field(description="What the cheapest offer would add.")
+    cost: Usd = Field(description="What the cheapest offer would add, until the period ends.")
     left: Usd | None = Field(description="What would be left; below zero where it does not fit.")
     percent: int = Field(description="The cost in whole percent of the amount.", examples=[12])
     fits: bool | None = Field(
-        description="Whether the node would be let in: a minute beyond its time is set aside for"
-        " its deletion. Null where nobody knows.",
+        description="Whether there is room for it, and for the minute that is set aside for its"
+        " deletion: then a budget that refuses lets it in. Null where nobody knows.",
         examples=[True],
     )
 

@@ -12,7 +12,6 @@ from service.domain.accelerators import AcceleratorType
 from service.domain.clock import HOUR, Clock, rfc3339
 from service.domain.errors import Rejected
 from service.domain.estimate import Offer, offers
-from service.domain.holds import set_aside
 from service.domain.node import ProvisioningModel
 from service.domain.plan import Need, Option
 from service.domain.pricing import PriceBook
@@ -45,11 +44,11 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a cost would take of one budget. All in nano-dollars: `amount` is what the budget has
-    for its present period, `used` what is spent and set aside of it (None where one of its prices
-    is not known), `cost` what would be added, and `held` what would be set aside for it (None
-    where a price to come is not known): a node may outlive its time by as long as a deletion takes,
-    at the highest price."""
+    """What an offer would take of one budget in its present period. All in nano-dollars: `amount`
+    is what the budget has, `used` what is spent and set aside of it (None where one of its prices
+    is not known), `cost` what would be added, and `held` what would be set aside for it (None where
+    a price to come is not known): a node may outlive its time by as long as a deletion takes, at
+    the highest price."""
 
     budget_id: str
     name: str
@@ -65,7 +64,7 @@ class Share:
 
     @property
     def fits(self) -> bool | None:
-        """Whether the node would be let in; None where nobody knows."""
+        """Whether there is room for what would be set aside; None where nobody knows."""
         if self.used is None or self.held is None:
             return None
         return self.used + self.held <= self.amount
@@ -74,9 +73,8 @@ class Share:
 class Shares(Protocol):
     """Whoever keeps the budgets."""
 
-    def share(self, caller: Caller, cost: int, held: int | None) -> Sequence[Share]:
-        """What a cost of so many nano-dollars would take of each budget that the caller spends,
-        where `held` are set aside for it."""
+    def share(self, caller: Caller, offer: Offer, now: int) -> Sequence[Share]:
+        """What an offer would take of each budget that the caller spends."""
         ...
 
 
@@ -158,7 +156,7 @@ class EstimateService:
         ]
         project = caller.project if caller and caller.project else self._project
         found = tuple(offers(accelerator, places, self._book(), now, seconds, project))
-        return Estimate(accelerator, seconds, found, now, self._of_budgets(caller, found))
+        return Estimate(accelerator, seconds, found, now, self._of_budgets(caller, found, now))
 
     def plan(self, need: Need, terms: Terms) -> Plan:
         """What fits a need, and what it costs by each model at the cheapest place.
@@ -185,12 +183,13 @@ class EstimateService:
         with self._units.reading() as unit:
             return self._prices.book(unit)
 
-    def _of_budgets(self, caller: Caller | None, found: Sequence[Offer]) -> tuple[Share, ...]:
+    def _of_budgets(
+        self, caller: Caller | None, found: Sequence[Offer], now: int
+    ) -> tuple[Share, ...]:
         cheapest = next((offer for offer in found if offer.cost is not None), None)
-        if self._shares is None or caller is None or cheapest is None or cheapest.cost is None:
+        if self._shares is None or caller is None or cheapest is None:
             return ()
-        held = set_aside(cheapest.cuts, cheapest.chips, cheapest.seconds)
-        return tuple(self._shares.share(caller, cheapest.cost, held))
+        return tuple(self._shares.share(caller, cheapest, now))
 
 
 def _cheapest(

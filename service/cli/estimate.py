@@ -96,12 +96,17 @@ def _of_budget(budget: Mapping[str, Any]) -> str:
         budget["percent"],
         budget["amount"],
     )
-    return f"{name}: the cheapest takes {percent} % of {money(amount)}; {_rest(budget['left'])}"
+    taken = f"{name}: the cheapest takes {percent} % of {money(amount)}"
+    return f"{taken}; {_rest(budget['left'], fits=budget['fits'])}"
 
 
-def _rest(left: str | None) -> str:
+def _rest(left: str | None, *, fits: bool | None) -> str:
     if left is None:
         return "what is left nobody knows"
     if Decimal(left) < 0:
         return f"that is {money(left.removeprefix('-'))} more than what is left of it"
+    if fits is False:
+        return (
+            f"{money(left)} is left after it, too little for the minute that its deletion may take"
+        )
     return f"{money(left)} is left after it"

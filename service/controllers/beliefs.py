@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from service.controllers.posting import post
-from service.domain.blink import shortened, told_of
+from service.domain.blink import shortened, told_shortened
 from service.domain.event import Event
 from service.domain.looking import Looking
 from service.domain.metering import WHOLE, Evidence, Usage, is_billable
@@ -99,7 +99,7 @@ def shorten(unit: Unit, node: Node, looking: Callable[[Node], Looking], book: Pr
             continue
         if (after := shortened(last, seen.operations)) is not None:
             write_usage(unit, after, book, seen.now)
-            unit.events.add(of_slice(told_of(one, last, after, seen.now), number))
+            unit.events.add(of_slice(told_shortened(one, last, after, seen.now), number))
 
 
 def lose(unit: Unit, node: Node, lost: Lost, book: PriceBook) -> Node:

@@ -12,11 +12,11 @@ from service.domain.event import Event
 from service.domain.metering import Evidence, Usage, closed
 from service.domain.names import new_id
 from service.domain.node import Node
-from service.domain.operation import Operation
+from service.domain.operation import COMES_UP, GOES_DOWN, Operation
 
 _DOWN = ("stop", "reimage")
 _UP = ("start", "reimage")
-_OVER = ("stop", "reimage", "delete")
+"""What ends one stretch of the same node, and begins the next."""
 
 
 def blinks(operations: Sequence[Operation], since: int) -> list[tuple[int, int]]:
@@ -68,19 +68,14 @@ def shortened(usage: Usage, operations: Sequence[Operation]) -> Usage | None:
     if usage.end is None or usage.end_lo is None:
         return None
     known = [op for op in operations if op.succeeded and op.ended_at is not None]
-    last_up = max((one for op in known if (one := _came_up(op, usage.end)) is not None), default=0)
-    after = max(last_up, usage.start_hi)
-    downs = [op.created_at for op in known if op.verb in _OVER]
+    ups = [op.ended_at for op in known if op.verb in COMES_UP and op.ended_at is not None]
+    after = max((up for up in ups if usage.start_hi < up <= usage.end), default=usage.start_hi)
+    downs = [op.created_at for op in known if op.verb in GOES_DOWN]
     down = min((at for at in downs if after < at < usage.end_lo), default=None)
     return None if down is None else closed(usage, down, down, Evidence.OPERATION)
 
 
-def _came_up(operation: Operation, until: int) -> int | None:
-    ended = operation.ended_at
-    return ended if operation.verb in _UP and ended is not None and ended <= until else None
-
-
-def told_of(node: Node, before: Usage, after: Usage, now: int) -> Event:
+def told_shortened(node: Node, before: Usage, after: Usage, now: int) -> Event:
     """What is said of an interval that was shortened."""
     seconds = (before.end or now) - (after.end or now)
     return Event(

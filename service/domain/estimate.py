@@ -23,7 +23,8 @@ class Offer:
     None where no price is known, which is not free.
 
     `seconds` are those that `cost` is for: fewer than were asked for where it is reserved, and the
-    reservation does not last. `cuts` are the prices that are known for the time to come.
+    reservation does not last. `used` are the prices of these seconds, `cuts` all that are known for
+    the time to come.
     """
 
     zone: str
@@ -34,6 +35,13 @@ class Offer:
     seconds: int
     chips: int
     cuts: tuple[Cut, ...]
+    used: tuple[Cut, ...]
+
+    def cost_before(self, end: int) -> int | None:
+        """Nano-dollars of the part that lies before an instant; None where a price of it is not
+        known."""
+        part = [replace(cut, end=min(cut.end, end)) for cut in self.used if cut.start < end]
+        return cost_of(self.chips, part)
 
     def lasts(self, spend: int) -> int | None:
         """For how many seconds so many nano-dollars do, as far as prices are known; None where this
@@ -99,10 +107,10 @@ def offers(
 
 def _offer(zone: str, model: str, chips: int, ahead: tuple[Cut, ...], seconds: int) -> Offer:
     price, end = ahead[0].price, ahead[0].start + seconds
-    used = usable([replace(cut, end=min(cut.end, end)) for cut in ahead if cut.start < end])
+    used = tuple(usable([replace(cut, end=min(cut.end, end)) for cut in ahead if cut.start < end]))
     lasting = sum(cut.end - cut.start for cut in used)
     rate, cost = hourly(chips, price), cost_of(chips, used)
-    return Offer(zone, model, price, rate, cost, lasting, chips, ahead)
+    return Offer(zone, model, price, rate, cost, lasting, chips, ahead, used)
 
 
 def _rank(one: Offer, seconds: int) -> tuple[bool, bool, int, bool, int, str, str]:

@@ -155,11 +155,10 @@ def worst(rate: int, seconds: int) -> int:
     return -(-rate * seconds // HOUR)
 
 
-def set_aside(cuts: Sequence[Cut], units: int, seconds: int) -> int | None:
-    """Nano-dollars for what is to run for so long at one place, as they would be held; None where a
-    price is not known."""
-    rate = _worst_of(cuts, units)
-    return None if rate is None else worst(rate, seconds + OVERRUN_SECONDS)
+def hold_for(cuts: Sequence[Cut], units: int, seconds: int) -> Hold:
+    """What would be set aside for a node that is to run for so long at one place, at the prices
+    that are known for the time to come."""
+    return Hold("", _worst_of(cuts, units), seconds)
 
 
 def rate_of(spec: NodeSpec, book: PriceBook, now: int) -> Rate:

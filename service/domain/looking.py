@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from service.domain.operation import Operation
-
-_COMES_UP = ("create", "start", "reimage")
-_GOES_DOWN = ("delete", "stop", "reimage")
+from service.domain.operation import COMES_UP, GOES_DOWN, Operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +25,7 @@ class Looking:
     @property
     def came_up(self) -> int | None:
         """When the last create, start or reimage was over, by the cloud's record."""
-        return self.ended(*_COMES_UP)
+        return self.ended(*COMES_UP)
 
     def ended(self, *verbs: str) -> int | None:
         """When the last operation of these verbs was over, of those that succeeded."""
@@ -41,7 +38,7 @@ class Looking:
         ends = (
             op.ended_at
             for op in self.operations
-            if op.verb in _COMES_UP and op.succeeded and op.ended_at is not None
+            if op.verb in COMES_UP and op.succeeded and op.ended_at is not None
         )
         return min((end for end in ends if since <= end < last), default=None)
 
@@ -67,7 +64,7 @@ class Looking:
         ends = (
             op.ended_at
             for op in self.operations
-            if op.verb in _GOES_DOWN and op.error is not None and op.created_at == accepted
+            if op.verb in GOES_DOWN and op.error is not None and op.created_at == accepted
         )
         return min((end for end in ends if end is not None), default=None)
 
@@ -75,5 +72,5 @@ class Looking:
         return [
             op.created_at
             for op in self.operations
-            if op.verb in _GOES_DOWN and (op.error is not None) is failed
+            if op.verb in GOES_DOWN and (op.error is not None) is failed
         ]

@@ -157,7 +157,7 @@ def _is_down(state: str) -> bool:
 
 _GOING = frozenset({NodeState.STOPPING, NodeState.DELETING})
 
-_DOWN = frozenset({NodeState.STOPPING, NodeState.STOPPED, NodeState.DELETING})
+_DOWN = _GOING | {NodeState.STOPPED}
 
 
 def _open(node: Node, looking: Looking) -> Usage:
@@ -204,12 +204,12 @@ def came_back(node: Node, last_end: int | None, looking: Looking) -> Usage | Non
     back = looking.back_from(last_end)
     if back is None:
         return None
-    down = looking.went_down
-    end = looking.now if down is None or down < back else down
+    down, end, evidence = looking.went_down, looking.now, Evidence.OBSERVED
+    if down is not None and down >= back:
+        end, evidence = down, Evidence.OPERATION
     if end - back <= CLOCK_TOLERANCE:
         return None
-    usage = opened(node, back, end, Evidence.UNSEEN)
-    return closed(usage, end, end, Evidence.OBSERVED if end == looking.now else Evidence.OPERATION)
+    return closed(opened(node, back, end, Evidence.UNSEEN), end, end, evidence)
 
 
 _TAKEN_BACK = frozenset({ProvisioningModel.SPOT, ProvisioningModel.PREEMPTIBLE})

@@ -6,6 +6,12 @@ from dataclasses import dataclass
 
 from service.domain.errors import CloudError
 
+COMES_UP = ("create", "start", "reimage")
+"""Verbs of what a node is READY after, from when it is over."""
+
+GOES_DOWN = ("delete", "stop", "reimage")
+"""Verbs of what a node is no longer READY after, from when it is accepted."""
+
 
 @dataclass(frozen=True, slots=True)
 class Operation:

@@ -9,10 +9,15 @@ import pytest
 
 from service.application.estimates import Caller, EstimateService, Share
 from service.application.shares import BudgetShares
+from service.domain.clock import DAY
+from service.domain.estimate import Offer
+from service.domain.holds import hold_for
 from service.domain.money import half_even
 from service.domain.node import ProvisioningModel
+from service.domain.window import Window
 from service.domain.wish import Wish
 from service.store.pricebook import PriceShelf
+from tests import factories
 from tests.hands import NOON
 
 
@@ -120,11 +125,13 @@ class OneBudget:
     """A budget of a hundred dollars, of which thirty are spent."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[Caller, int]] = []
+        self.asked: list[tuple[Caller, int | None]] = []
 
-    def share(self, caller: Caller, cost: int, held: int | None) -> Sequence[Share]:
-        self.asked.append((caller, cost))
-        return [Share("b-1", "vision", 100 * 10**9, 30 * 10**9, cost, held)]
+    def share(self, caller: Caller, offer: Offer, now: int) -> Sequence[Share]:
+        self.asked.append((caller, offer.cost))
+        whole = Window(now, now + 10 * DAY)
+        held = hold_for(offer.cuts, offer.chips, offer.seconds).left(whole, now)
+        return [Share("b-1", "vision", 100 * 10**9, 30 * 10**9, offer.cost or 0, held)]
 
 
 @pytest.mark.parametrize(
@@ -159,40 +166,68 @@ def test_where_no_price_is_known_no_share_is(units, clock):
     assert (found.shares, budgets.asked) == ((), [])
 
 
-def test_what_the_budgets_say_is_of_the_one_with_the_least_left(client, services):
+def with_budgets(client, services, units, clock):
     shares = BudgetShares(services.budgets)
-    assert shares.share(Caller(team="vision"), 10, 10) == ()
+    estimates = EstimateService(units, PriceShelf(), clock, shares, factories.PROJECT)
+    client.app.state.services = replace(services, estimates=estimates)
+
+
+def share_of(client, **changes):
+    asked = {"accelerator_type": "v5litepod-8", "zone": "us-west4-a", "team": "vision"}
+    asked |= {"provisioning_model": "on_demand"}
+    return estimate(client, **(asked | changes)).json()["budgets"]
+
+
+def test_what_the_budgets_say_is_of_the_one_with_the_least_left(client, services, units, clock):
+    with_budgets(client, services, units, clock)
+    assert share_of(client) == []
     for name, amount in (("wide", "500"), ("tight", "20")):
         body = {"name": name, "amount": amount, "period": "month", "scope": {"team": "vision"}}
         answer = client.post("/v1/budgets", json=body)
         assert answer.status_code == 201, answer.text
-    (found,) = shares.share(Caller(team="vision"), 10**9, None)
-    assert (found.name, found.amount, found.used, found.left) == (
-        "tight",
-        20 * 10**9,
-        0,
-        19 * 10**9,
-    )
-    assert found.fits is None, "a price to come is not known"
-    assert shares.share(Caller(team="nlp"), 10, 10) == ()
+    (found,) = share_of(client, duration_seconds=3_600)
+    del found["budget_id"]
+    assert found == {
+        "name": "tight",
+        "amount": "20.000000000",
+        "used": "0.000000000",
+        "cost": "9.600000000",
+        "left": "10.400000000",
+        "percent": 48,
+        "fits": True,
+    }
+    assert share_of(client, team="nlp") == []
 
 
-@pytest.mark.parametrize(("seconds", "fits"), [(26_190, True), (26_191, False)])
-def test_what_an_estimate_says_to_fit_is_let_in_and_nothing_else(
-    client, services, units, clock, seconds, fits
+@pytest.mark.parametrize(
+    ("amount", "fits"), [("19.360000000", True), ("19.359999999", False), ("19.2", False)]
+)
+def test_what_an_estimate_says_to_fit_is_what_a_budget_that_refuses_lets_in(
+    client, services, units, clock, amount, fits
 ):
-    shares = BudgetShares(services.budgets)
-    estimates = EstimateService(units, PriceShelf(), clock, shares, "p")
-    client.app.state.services = replace(services, estimates=estimates)
-    body = {"name": "b", "amount": "70", "period": "month", "scope": {"team": "vision"}}
+    with_budgets(client, services, units, clock)
+    body = {"name": "b", "amount": amount, "period": "month", "scope": {"team": "vision"}}
     body |= {"on_exceeded": "refuse"}
     assert client.post("/v1/budgets", json=body).status_code == 201
+    (share,) = share_of(client, duration_seconds=7_200)
+    assert (share["cost"], share["fits"]) == ("19.200000000", fits)
     asked = {"accelerator_type": "v5litepod-8", "zone": "us-west4-a", "team": "vision"}
-    asked |= {"provisioning_model": "on_demand"}
-    (share,) = estimate(client, **asked, duration_seconds=seconds).json()["budgets"]
-    assert share["fits"] is fits
-    answer = client.post("/v1/nodes", json={"name": "n", **asked, "ttl_seconds": seconds})
+    answer = client.post("/v1/nodes", json={"name": "n", **asked, "ttl_seconds": 7_200})
     assert answer.status_code == (201 if fits else 403), answer.text
+
+
+def test_of_what_outlives_the_period_only_its_part_counts(client, services, units, clock):
+    with_budgets(client, services, units, clock)
+    clock.pass_(10 * 3_600)  # two hours before midnight
+    body = {"name": "b", "amount": "19.2", "period": "day", "scope": {"team": "vision"}}
+    body |= {"on_exceeded": "refuse"}
+    assert client.post("/v1/budgets", json=body).status_code == 201
+    (share,) = share_of(client, duration_seconds=5 * 3_600)
+    assert (share["cost"], share["left"]) == ("19.200000000", "0.000000000")
+    assert (share["percent"], share["fits"]) == (100, True)
+    asked = {"accelerator_type": "v5litepod-8", "zone": "us-west4-a", "team": "vision"}
+    answer = client.post("/v1/nodes", json={"name": "n", **asked, "ttl_seconds": 5 * 3_600})
+    assert answer.status_code == 201, answer.text
 
 
 def test_without_budgets_no_shares_are_told(client):

@@ -317,6 +317,9 @@ def test_a_plan_is_a_line_for_each_type_and_model(api):
     }
 
 
+TOO_LITTLE = "$0.10 is left after it, too little for the minute that its deletion may take"
+
+
 def test_an_estimate_says_what_it_would_take_of_the_budgets(api):
     budget = {"name": "vision", "budget_id": "b-1", "amount": "100.00", "percent": 9}
     document = {
@@ -328,13 +331,15 @@ def test_an_estimate_says_what_it_would_take_of_the_budgets(api):
             {**budget, "left": "12.50", "fits": True},
             {**budget, "name": "", "left": "-2.50", "fits": False},
             {**budget, "name": "lab", "left": None, "fits": None},
+            {**budget, "name": "edge", "left": "0.10", "fits": False},
         ],
     }
     api.when("POST", "/v1/estimates", document)
     asked = ("--accelerator-type", "v5litepod-8", "--team", "vision", "--label", "run=17")
-    assert steward("estimate", *asked).stdout.splitlines()[-3:] == [
+    assert steward("estimate", *asked).stdout.splitlines()[-4:] == [
         "vision: the cheapest takes 9 % of $100.00; $12.50 is left after it",
         "b-1: the cheapest takes 9 % of $100.00; that is $2.50 more than what is left of it",
         "lab: the cheapest takes 9 % of $100.00; what is left nobody knows",
+        f"edge: the cheapest takes 9 % of $100.00; {TOO_LITTLE}",
     ]
     assert api.calls[0].body["labels"] == {"run": "17"}

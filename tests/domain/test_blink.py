@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain.blink import blinks, cut, shortened, told, told_of
+from service.domain.blink import blinks, cut, shortened, told, told_shortened
 from service.domain.clock import HOUR
 from service.domain.errors import CloudUnavailable
 from service.domain.metering import Evidence
@@ -112,7 +112,7 @@ def test_what_somebody_took_down_just_before_it_was_ended_here_ended_then(verb):
         Evidence.OPERATION,
     )
     assert after.dirty
-    said = told_of(NODE, ended(), after, NOON + 400)
+    said = told_shortened(NODE, ended(), after, NOON + 400)
     assert "down since 2026-11-05T12:04:50Z already, 10 s longer" in said.message
 
 
