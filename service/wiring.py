@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from sqlalchemy import Engine
 
 from service.api.app import create_app
-from service.application.budgets import BudgetService
+from service.application.budgets import BudgetService, Reach
 from service.application.capacity import CapacityService
 from service.application.costs import CostService
 from service.application.estimates import EstimateService
@@ -114,8 +114,9 @@ def budgets(base: Foundation) -> BudgetService:
     def expected(budget: Budget, window: Window, _now: int) -> int:
         return forecaster.within(budget.scope.only, window, budget.tz).total.mid
 
-    private = base.settings.webhook_allow_private
-    return BudgetService(*shared, costs, expected, private_webhooks=private)
+    settings = base.settings
+    reach = Reach(settings.webhook_allow_private, settings.smtp_url is not None)
+    return BudgetService(*shared, costs, expected, reach)
 
 
 def messengers(settings: Settings) -> dict[Channel, Messenger]:

@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from service.cloud.ports import Inventory, Queue, Sighting
-from service.domain.garbage import Attempt, Watch
+from service.domain.garbage import Attempt
 from service.domain.node import CloudNode, NodeState, Place
 from service.domain.orphan import Kind, Orphan, Shown
 from service.domain.ownership import LABEL_ID, LABEL_INSTALL
 from service.domain.queue import QueuedResource
+from service.domain.watch import Watch
 from tests.factories import PROJECT, ZONE
 from tests.hands import NOON
 
@@ -51,7 +52,7 @@ def orphan(**changes: Any) -> Orphan:
 
 def watch(**changes: Any) -> Watch:
     """A daemon that has watched for an hour, and saw nothing strange."""
-    return replace(Watch(NOON - LONG, NOON, size=10), **changes)
+    return replace(Watch(NOON - LONG, NOON, sizes=((10, NOON - LONG),)), **changes)
 
 
 def cloud_node(cloud_id: str = "run-1", **changes: Any) -> CloudNode:

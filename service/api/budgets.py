@@ -98,7 +98,8 @@ class _Changes(Body):
     on_exceeded: OnExceeded | None = Field(
         default=None,
         description="`refuse` grants no node that might jump it; `delete` also has nodes deleted"
-        " once more was spent. `notify` by default.",
+        " once more was spent, after `grace_seconds` and once each message of it was tried: without"
+        " a webhook or emails nobody is told before, and `warnings` says so. `notify` by default.",
         examples=["refuse"],
     )
     burn_rate: Count | None = Field(
@@ -108,7 +109,9 @@ class _Changes(Body):
     )
     grace_seconds: Count | None = Field(
         default=None,
-        description="Between the word and the deletion; 900 by default.",
+        description="Between the word and the deletion; 900 by default. It takes longer where a"
+        " message was not tried yet, and up to an hour where the audit log gives no answer, which"
+        " may take back part of what was spent.",
         examples=[900],
     )
     webhook: Annotated[str, Field(max_length=2_000)] | None = Field(

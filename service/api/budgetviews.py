@@ -91,11 +91,14 @@ class BudgetView(View):
     alerts: tuple[AlertView, ...]
     deletes_at: Time | None = Field(description="When its nodes are deleted, if they are.")
     as_of: Time | None
+    warnings: tuple[str, ...] = Field(
+        description="Who is not told before it has nodes deleted.", examples=[[]]
+    )
 
     @classmethod
     def of(cls, shown: Shown) -> BudgetView:
         """The view of a budget."""
-        return cls(**_settings(shown.budget), **_standing(shown))
+        return cls(**_settings(shown.budget), **_standing(shown), warnings=shown.warnings)
 
 
 class BudgetPage(Page):
@@ -126,7 +129,9 @@ class NotificationView(View):
     tries: int
     sent_at: Time | None
     next_try_at: Time | None = Field(description="Null once it was sent or given up.")
-    last_error: str
+    last_error: str = Field(
+        description="Why it was not sent; or, once it was, whom it did not reach.", examples=[""]
+    )
 
     @classmethod
     def of(cls, one: Notification) -> NotificationView:
@@ -155,6 +160,7 @@ class BudgetDetail(BudgetView):
         return cls(
             **_settings(detail.shown.budget),
             **_standing(detail.shown),
+            warnings=detail.shown.warnings,
             refusals=tuple(map(RefusalView.of, detail.refusals)),
             notifications=tuple(map(NotificationView.of, detail.notifications)),
         )

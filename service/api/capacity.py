@@ -70,7 +70,8 @@ class CapacityView(View):
     )
     preempted: int = Field(description="Of those that came up, taken back.", examples=[2])
     median_seconds_lived: int | None = Field(
-        description="From READY to the preemption, in the middle of those taken back.",
+        description="From READY to the preemption, in the middle of those taken back alone: the"
+        " others, which live still or were ended here, lived without one.",
         examples=[10_800],
     )
     last_attempt_at: Time

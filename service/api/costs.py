@@ -53,7 +53,9 @@ class CostQuery(Body):
         examples=[["team:vision"]],
     )
     format: Literal["json", "csv"] = Field(
-        default="json", description="`csv` is the rows alone, with a line of headings."
+        default="json",
+        description="`csv` is the rows alone, with a line of headings; each says its currency and"
+        " as of when it is.",
     )
 
     def to_question(self) -> Question:
@@ -80,6 +82,8 @@ class CostRowView(View):
     list_cost: Usd = Field(description="The same seconds on demand at list price.")
     chip_seconds: int
     chip_hours: Usd = Field(description="The same in hours, with nine places.")
+    savings: Usd = Field(description="`list_cost` less `cost`.")
+    uncertainty: Usd = Field(description="The part of `cost` that may not be true.")
 
 
 class CostView(View):
@@ -114,7 +118,12 @@ _ANSWERS: dict[int | str, dict[str, Any]] = {
 
 @router.get("", operation_id="get_costs", responses=_ANSWERS)
 def get_costs(costs: CostsDep, query: Annotated[CostQuery, Query()]) -> Response:
-    """What was spent in a window, by calendar bucket and by what it is grouped by."""
+    """What was spent in a window, by calendar bucket and by what it is grouped by.
+
+    It is what is known now: a correction counts in the hours that it corrects, also in a month that
+    is closed. What was billed for a month, and stays as it is, is its statement: `/v1/statements`,
+    where such a correction is in the month in which it was posted.
+    """
     question = query.to_question()
     report = costs.report(question)
     if query.format == "csv":
@@ -123,15 +132,17 @@ def get_costs(costs: CostsDep, query: Annotated[CostQuery, Query()]) -> Response
     return Response(msgspec.json.encode(_view(report, question)), media_type="application/json")
 
 
-_FIGURES = ("cost", "list_cost", "chip_seconds", "chip_hours")
+_FIGURES = ("cost", "list_cost", "chip_seconds", "chip_hours", "savings", "uncertainty")
+_CURRENCY = "USD"
 
 
 def _csv(report: CostReport) -> str:
     """The rows, with a line of headings."""
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow(("start", "end", *report.aggregate, *_FIGURES))
-    writer.writerows(map(cell, _row(report, row).values()) for row in report.rows)
+    writer.writerow(("start", "end", *report.aggregate, *_FIGURES, "currency", "as_of"))
+    known = _CURRENCY, rfc3339(report.as_of)
+    writer.writerows(map(cell, (*_row(report, row).values(), *known)) for row in report.rows)
     return text.getvalue()
 
 
@@ -144,6 +155,8 @@ def _row(report: CostReport, row: CostRow) -> dict[str, object]:
         "list_cost": usd(row.list_cost),
         "chip_seconds": row.chip_seconds,
         "chip_hours": hours(row.chip_seconds),
+        "savings": usd(row.list_cost - row.cost),
+        "uncertainty": usd(row.uncertainty),
     }
 
 
@@ -161,7 +174,7 @@ def _view(report: CostReport, question: Question) -> dict[str, object]:
         "chip_seconds": report.chip_seconds,
         "chip_hours": hours(report.chip_seconds),
         "unpriced_seconds": report.unpriced_seconds,
-        "currency": "USD",
+        "currency": _CURRENCY,
         "as_of": rfc3339(report.as_of),
         "estimated": report.estimated,
     }

@@ -11,6 +11,7 @@ from service.api.prices import PriceView
 from service.api.problems import may_answer
 from service.api.schemas import Line, Name, Seconds, Text, Time, Usd, View
 from service.application.estimates import Caller, Estimate, Share
+from service.domain.budgets import OnExceeded
 from service.domain.clock import HOUR, rfc3339
 from service.domain.errors import Rejected
 from service.domain.estimate import Offer
@@ -34,7 +35,11 @@ class EstimateRequest(HardwareRequest):
     ttl_seconds: Seconds | None = Field(
         default=None, description="The same, in the words of POST /v1/nodes.", examples=[None]
     )
-    project: Name = Field(default="", description="Whose budgets are looked at.", examples=[""])
+    project: Name = Field(
+        default="",
+        description="Whose budgets are looked at; the first of STEWARD_PROJECTS by default.",
+        examples=[""],
+    )
     team: Line = Field(default="", description="The same.", examples=["vision"])
     owner: Line = Field(default="", description="The same.", examples=["ada"])
     labels: dict[Text, Text] | None = Field(
@@ -88,6 +93,10 @@ class ShareView(View):
 
     budget_id: str
     name: str = Field(examples=["vision, monthly"])
+    on_exceeded: OnExceeded = Field(
+        description="`notify` refuses nothing, whether it fits or not.", examples=["refuse"]
+    )
+    ends_at: Time = Field(description="Of its present period.")
     amount: Usd = Field(description="What the budget has for its present period.")
     used: Usd | None = Field(
         description="What is spent and set aside of it; null where a price in it is not known."
@@ -97,7 +106,8 @@ class ShareView(View):
     percent: int = Field(description="The cost in whole percent of the amount.", examples=[12])
     fits: bool | None = Field(
         description="Whether there is room for it, and for the minute that is set aside for its"
-        " deletion: then a budget that refuses lets it in. Null where nobody knows.",
+        " deletion: then a budget that refuses lets it in, asked for in that zone, by that model"
+        " and for that long. Null where nobody knows.",
         examples=[True],
     )
 
@@ -105,13 +115,15 @@ class ShareView(View):
     def of(cls, share: Share) -> ShareView:
         """The view of a share."""
         return cls(
-            budget_id=share.budget_id,
-            name=share.name,
-            amount=usd(share.amount),
+            budget_id=share.budget.id,
+            name=share.budget.name,
+            on_exceeded=share.budget.on_exceeded,
+            ends_at=rfc3339(share.ends),
+            amount=usd(share.budget.amount),
             used=None if share.used is None else usd(share.used),
             cost=usd(share.cost),
             left=None if share.left is None else usd(share.left),
-            percent=half_even(100 * share.cost, share.amount) if share.amount > 0 else 100,
+            percent=half_even(100 * share.cost, share.budget.amount),
             fits=share.fits,
         )
 
@@ -124,7 +136,8 @@ class EstimateView(View):
     duration_seconds: int = Field(examples=[14_400])
     estimates: tuple[OfferView, ...]
     budgets: tuple[ShareView, ...] = Field(
-        description="What the cheapest offer would take of each budget that the caller spends."
+        description="What the cheapest offer would take of each budget that the caller spends,"
+        " the tightest first."
     )
     as_of: Time
 

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from service.api.schemas import Page, Time, Usd, View
 from service.application.nodecost import CostLine, NodeCost
+from service.application.unposted import Stretch
 from service.domain.clock import rfc3339
 from service.domain.money import usd
 from service.domain.node import Architecture, Asked, ProvisioningModel
@@ -110,6 +111,9 @@ class NodeView(View):
     deletes_at: Time | None = Field(description="When its time to live runs out.")
     delete_requested_at: Time | None = Field(description="When its deletion was asked for.")
     delete_reason: str
+    replacing_since: Time | None = Field(
+        description="Since when what is in the cloud is deleted so that another can be made."
+    )
     overdue_since: Time | None = Field(
         description="Since when its deletion should have been over and is not: an alarm was given."
     )
@@ -186,6 +190,40 @@ class CostLineView(View):
         )
 
 
+class UnpostedView(View):
+    """A stretch of seconds that is in the cost, and in no line of the ledger yet."""
+
+    what: str = Field(description="Its accelerator type or machine type.", examples=["v2-8"])
+    kind: Literal["tpu", "vm"]
+    start: Time
+    end: Time = Field(description="The first second after it.")
+    chip_seconds: int = Field(description="None of a VM.")
+    vm_seconds: int = Field(description="Those of the VM, where it is of that.")
+    price_id: str | None = Field(description="Null where no price is known.")
+    usd_per_chip_hour: Usd | None = Field(description="Of a VM: per hour of that.")
+    amount: Usd | None
+    explanation: tuple[str, ...] = Field(
+        description="In words, as of a line of the ledger: the sum, the price and its source, how"
+        " both ends of its interval are known, and who is charged."
+    )
+
+    @classmethod
+    def of(cls, one: Stretch) -> UnpostedView:
+        """The view of a stretch."""
+        return cls(
+            what=one.what,
+            kind="vm" if one.is_vm else "tpu",
+            start=rfc3339(one.start),
+            end=rfc3339(one.end),
+            chip_seconds=0 if one.is_vm else one.quantity,
+            vm_seconds=one.quantity if one.is_vm else 0,
+            price_id=None if one.price is None else one.price.id,
+            usd_per_chip_hour=None if one.price is None else usd(one.price.per_chip_hour),
+            amount=_usd(one.amount),
+            explanation=one.sentences,
+        )
+
+
 class NodeCostView(View):
     """What a node cost so far, in dollars."""
 
@@ -205,6 +243,9 @@ class NodeCostView(View):
     lines: tuple[CostLineView, ...] = Field(
         description="What the figures are the sums of: the TPU, and your VM where it was said."
     )
+    unposted: tuple[UnpostedView, ...] = Field(
+        description="What of it is not in the ledger yet, explained; posted is every full hour."
+    )
     as_of: Time
 
     @classmethod
@@ -220,6 +261,7 @@ class NodeCostView(View):
             not_included=cost.not_included,
             free=cost.free,
             lines=tuple(map(CostLineView.of, cost.lines)),
+            unposted=tuple(map(UnpostedView.of, cost.unposted)),
             as_of=rfc3339(cost.as_of),
         )
 

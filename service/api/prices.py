@@ -194,7 +194,11 @@ def add_price(
     response: Response,
     idempotency_key: IdempotencyKey = None,
 ) -> PriceView:
-    """Enter a price by hand, for the time to come; it never rewrites the past."""
+    """Enter a price by hand, for the time to come; it never rewrites the past.
+
+    It stands until the price feed lists one that began after it, which then replaces it. What was
+    negotiated on the list price, whatever that becomes, is a discount: `/v1/prices/discounts`.
+    """
     entered = prices.add(body.to_price(), key_of(idempotency_key, body))
     mark(response, created=entered.created)
     return PriceView.of(entered.price)

@@ -1,4 +1,4 @@
-"""What Google said that the projects may have, over HTTP."""
+"""What the projects have, and what Google said that they may, over HTTP."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from service.api.problems import may_answer
 from service.api.schemas import Name, Page, PageQuery, Time, View
 from service.application import quotas
 from service.domain.clock import rfc3339
-from service.domain.quota import Size, Standing, Tally, Tier
+from service.domain.quota import Size, Standing, Stock, Tally, Tier
 
 router = APIRouter(prefix="/v1/catalog", tags=["catalog"])
 
@@ -22,7 +22,7 @@ QuotaId = Annotated[
 
 
 class QuotasQuery(PageQuery):
-    """Which limits to tell of."""
+    """Which limits and which hardware to tell of."""
 
     project: Name = Field(default="", description="Only of this project.", examples=["lab"])
     region: Name = Field(
@@ -32,13 +32,16 @@ class QuotasQuery(PageQuery):
 
 
 class QuotaView(View):
-    """A limit as Google named it when it refused, and what is known to count against it.
+    """What is known to be used and held, and the limit as Google named it when it refused.
 
-    Google cannot be asked for it. It is a number of chips or of cores, which on v2, v3, v4 and v5p
+    Google cannot be asked for a limit: where it refused nothing yet, all that is about it is null.
+    It is a number of chips or of cores, which on v2, v3, v4 and v5p
     are not the same; so both are told of what counts.
     """
 
-    id: str = Field(examples=["5f2b7c0d9e8a4b1c5f2b7c0d9e8a4b1c"])
+    id: str | None = Field(
+        description="By which it is forgotten.", examples=["5f2b7c0d9e8a4b1c5f2b7c0d9e8a4b1c"]
+    )
     project: str = Field(examples=["lab"])
     limit: str = Field(
         description="Google's name of it; empty where it said none.",
@@ -48,7 +51,11 @@ class QuotaView(View):
     generation: str = Field(examples=["v6e"])
     tier: Tier = Field(description="Spot, preemptible and flex_start share preemptible.")
     size: Size = Field(description="Whether it is for single hosts or for pods alone.")
-    allowed: int = Field(description="So many chips or cores.", examples=[0])
+    allowed: int | None = Field(
+        description="So many chips or cores; null where Google named no limit of the whole region"
+        " yet.",
+        examples=[0],
+    )
     used_chips: int = Field(description="Of nodes that work.", examples=[8])
     used_cores: int = Field(examples=[8])
     held_chips: int = Field(
@@ -56,13 +63,40 @@ class QuotaView(View):
         examples=[0],
     )
     held_cores: int = Field(examples=[0])
-    observed_at: Time
-    standing: Standing = Field(
+    observed_at: Time | None = Field(description="When Google said it.")
+    standing: Standing | None = Field(
         description="Only a `fresh` one refuses. An `old` one may have been raised, and of a"
         " `contradicted` one more was granted since."
     )
     believed_until: Time | None = Field(description="It refuses until then; null: it does not.")
     said: str = Field(description="Google's own words.")
+
+    @classmethod
+    def any_of(cls, one: Tally | Stock) -> QuotaView:
+        """The view of a limit, or of what there is without a known one."""
+        return cls.unlimited(one) if isinstance(one, Stock) else cls.of(one)
+
+    @classmethod
+    def unlimited(cls, stock: Stock) -> QuotaView:
+        """The view of hardware whose limit nobody knows."""
+        return cls(
+            id=None,
+            project=stock.project,
+            limit="",
+            where=stock.place,
+            generation=stock.generation,
+            tier=stock.tier,
+            size=Size.ANY,
+            allowed=None,
+            used_chips=stock.used.chips,
+            used_cores=stock.used.cores,
+            held_chips=stock.held.chips,
+            held_cores=stock.held.cores,
+            observed_at=None,
+            standing=None,
+            believed_until=None,
+            said="",
+        )
 
     @classmethod
     def of(cls, tally: Tally) -> QuotaView:
@@ -89,17 +123,18 @@ class QuotaView(View):
 
 
 class QuotaPage(Page):
-    """A page of limits, by project, place and generation."""
+    """A page of what there is and may be, by project, place and generation."""
 
     quotas: tuple[QuotaView, ...]
 
 
 @router.get("/quotas", operation_id="list_quotas", responses=may_answer(422))
 def list_quotas(service: QuotasDep, query: Annotated[QuotasQuery, Query()]) -> QuotaPage:
-    """What Google said that the projects may have, as far as it ever refused them something."""
+    """What the projects are known to use and to hold by region, generation and tier, with what
+    Google said that they may have, as far as it ever refused them something."""
     asked = quotas.QuotaQuery(query.project, query.region, query.generation)
     found, token = query.cut(service.report(asked))
-    return QuotaPage(quotas=tuple(map(QuotaView.of, found)), next_page_token=token)
+    return QuotaPage(quotas=tuple(map(QuotaView.any_of, found)), next_page_token=token)
 
 
 @router.post(

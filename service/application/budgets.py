@@ -10,7 +10,7 @@ import structlog
 
 from service.application.costs import CostService, Question
 from service.application.holds import held, rooms_of
-from service.domain.alerts import EXCEEDED, Alert, deletes_at
+from service.domain.alerts import EXCEEDED, Alert, deletes_at, silence
 from service.domain.budgets import Budget, Forecast, Scope, Standing, Who, check
 from service.domain.clock import Clock, rfc3339
 from service.domain.errors import Conflict, StaleVersion, StoreUnavailable
@@ -22,7 +22,7 @@ from service.store.budgets import Refusal
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
-__all__ = ["BudgetService", "Created", "Detail", "Share", "Shown"]
+__all__ = ["BudgetService", "Created", "Detail", "Reach", "Share", "Shown"]
 
 T = TypeVar("T")
 
@@ -44,12 +44,13 @@ _HARMLESS = frozenset({"name", "webhook", "secret", "emails"})
 @dataclass(frozen=True, slots=True)
 class Shown:
     """A budget and how it stands; None while it does not count. `alerts` are those that have fired
-    in its period, `deletes_at` is when its nodes go."""
+    in its period, `deletes_at` is when its nodes go. `warnings` say who is not told before."""
 
     budget: Budget
     standing: Standing | None
     alerts: tuple[Alert, ...] = ()
     deletes_at: int | None = None
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +72,21 @@ class Created:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The budget that has the least left for somebody: nano-dollars."""
+    """A budget that somebody spends from: `left` is nano-dollars, and may be below 0; None where a
+    price of one of its nodes is not known."""
 
     budget: Budget
     window: Window
     left: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Where messages can get to: whether webhooks may lead to private addresses, and whether e-mail
+    can be sent."""
+
+    private_webhooks: bool = False
+    mails: bool = False
 
 
 class BudgetService:
@@ -88,15 +99,14 @@ class BudgetService:
         clock: Clock,
         costs: CostService,
         forecast: Forecast | None = None,
-        *,
-        private_webhooks: bool = False,
+        reach: Reach | None = None,
     ) -> None:
         self._units = units
         self._prices = prices
         self._clock = clock
         self._costs = costs
         self._forecast = forecast
-        self._private_webhooks = private_webhooks
+        self._reach = reach or Reach()
 
     def create(self, wanted: Budget, key: Key | None = None) -> Created:
         """Set a new budget; its id and the time are given here. With a `key`, the same wish told
@@ -200,25 +210,20 @@ class BudgetService:
             log.exception("budget.forecast_failed", budget=budget.name)
             return None
 
-    def share(self, who: Who) -> Share | None:
-        """What is left of the budgets that somebody spends from: that of the one with the least.
-
-        None where none covers him. Its `left` is None where a price of one of its nodes is not
-        known, and may be below 0.
-        """
+    def shares(self, who: Who) -> Sequence[Share]:
+        """What is left of each budget that somebody spends from and that counts now, by name: they
+        count in windows of their own, so the one with the least left need not be the first to say
+        no."""
         now = self._clock()
         with self._units.reading() as unit:
             covering = [one for one in unit.budgets.all() if one.scope.covers(who)]
             rooms = rooms_of(unit, covering, self._prices.book(unit), now)
-        if not rooms:
-            return None
-        least = min(rooms, key=lambda room: (room.left is not None, room.left or 0))
-        return Share(least.budget, least.window, least.left)
+        return [Share(room.budget, room.window, room.left) for room in rooms]
 
     def _check(self, budget: Budget, before: Budget | None = None) -> None:
         check(budget)
         same = before is not None and before.webhook == budget.webhook
-        private = same or self._private_webhooks
+        private = same or self._reach.private_webhooks
         check_webhook(budget.webhook, budget.secret, allow_private=private)
         check_emails(budget.emails)
         if budget.scope.label is not None:
@@ -236,11 +241,12 @@ class BudgetService:
         standing = self.standing(budget)
         with self._units.reading() as unit:
             alerts = unit.alerts.of(budget.id)
+        warnings = tuple(filter(None, [silence(budget, mails=self._reach.mails)]))
         if standing is None:
-            return Shown(budget, None)
+            return Shown(budget, None, warnings=warnings)
         here = {k: one for k, one in alerts.items() if one.period == standing.window.start}
         fired = tuple(one for one in here.values() if one.fired_at is not None)
-        return Shown(budget, standing, fired, deletes_at(budget, here.get(EXCEEDED)))
+        return Shown(budget, standing, fired, deletes_at(budget, here.get(EXCEEDED)), warnings)
 
     def _again(self, work: Callable[[Unit], T], *, once: bool = False) -> T:
         for _ in range(ATTEMPTS):

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from service.domain import catalog
-from service.domain.backoff import Rest, rests
+from service.domain.admission import barred, claims_of, concerned
+from service.domain.backoff import Rest
 from service.domain.clock import Clock
 from service.domain.placement import Key
-from service.domain.placing import reason_of
+from service.domain.placing import left_alone, reason_of
+from service.domain.quota import FRESH_SECONDS
 from service.domain.window import parse_window, zone_of
 from service.store.capacity import Tried
 from service.store.unit import Unit, Units
@@ -64,14 +66,18 @@ class CapacityService:
 
 
 def _resting(unit: Unit, found: Sequence[Tried], now: int) -> dict[tuple[str, Key], Rest]:
+    """As it is chosen from when a node of one slice is placed."""
     keys: defaultdict[tuple[str, str], list[Key]] = defaultdict(list)
     for tried in found:
         keys[tried.project, tried.key.model].append(tried.key)
-    return {
-        (project, key): rest
-        for (project, model), some in keys.items()
-        for key, rest in rests(some, unit.placements.recent(project, model, now), now).items()
-    }
+    resting: dict[tuple[str, Key], Rest] = {}
+    for (project, model), some in keys.items():
+        wanted = claims_of(some)
+        known = concerned(unit.quotas.all([project], now - FRESH_SECONDS), wanted.values())
+        never = barred(wanted, unit.quotas.tallies(project, known, now))
+        left = left_alone(some, unit.placements.recent(project, model, now), now, never)
+        resting |= {(project, key): rest for key, rest in left.items()}
+    return resting
 
 
 def _row(tried: Tried, rest: Rest | None, now: int) -> CapacityRow:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from service.application.tally import CostRow, Tally
 from service.domain.clock import Clock
 from service.domain.dimension import check_dimensions
+from service.domain.edge import edges_of
 from service.domain.lines import meters
 from service.domain.metering import Usage
 from service.domain.window import (
     Granularity,
     Window,
     buckets,
-    is_whole_utc_days,
     parse_window,
     zone_of,
 )
@@ -70,8 +70,8 @@ def running(unit: Unit, now: int) -> list[Usage]:
 
 
 class CostService:
-    """Answers from the daily rollups where that is possible, from the usage itself otherwise; both
-    come to the same figures."""
+    """Answers from what is posted where buckets begin on a full hour of UTC, from the usage itself
+    otherwise, which takes longer; both come to the same figures."""
 
     def __init__(self, units: Units, prices: PriceShelf, clock: Clock) -> None:
         self._units = units
@@ -90,14 +90,11 @@ class CostService:
         zone = zone_of(question.tz)
         asked = parse_window(question.window, zone, now)
         window = Window(asked.start, max(asked.start, min(asked.end, now)))
-        tally = Tally(question.aggregate, question.only, list(buckets(window, question.step, zone)))
-        by_rollup = (
-            question.step is not Granularity.HOUR
-            and is_whole_utc_days(window, zone)
-            and (asked.end >= now or is_whole_utc_days(Window(asked.end, asked.end), zone))
-        )
-        if by_rollup:
-            tally.add_posted(unit)
+        parts = list(buckets(window, question.step, zone))
+        tally = Tally(question.aggregate, question.only, parts)
+        edges = edges_of(parts, to_the_end=asked.end >= now)
+        if edges is not None and question.step is not Granularity.HOUR:
+            tally.add_posted(unit, edges)
             self._add_the_rest(unit, tally, window, now)
         else:
             intervals = unit.usage.overlapping(window.start, window.end)

@@ -111,7 +111,9 @@ def _enter(unit: Unit, discount: Discount, now: int) -> str:
 def _named(rows: Sequence[Discount], discount_id: str) -> Discount:
     known = {one.id: one for one in standing(rows)}.get(discount_id)
     if known is None:
-        raise NotFound(f"there is no discount {discount_id[:80]!r}")
+        raise NotFound(
+            f"there is no discount {discount_id[:80]!r}; GET /v1/prices/discounts lists them"
+        )
     return known
 
 

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from service.domain import catalog, plan, tiers, wish
 from service.domain.accelerators import AcceleratorType
+from service.domain.budgets import Budget
 from service.domain.clock import HOUR, Clock, rfc3339
 from service.domain.errors import Rejected
 from service.domain.estimate import Offer, offers
@@ -44,15 +45,14 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What an offer would take of one budget in its present period. All in nano-dollars: `amount`
-    is what the budget has, `used` what is spent and set aside of it (None where one of its prices
-    is not known), `cost` what would be added, and `held` what would be set aside for it (None where
-    a price to come is not known): a node may outlive its time by as long as a deletion takes, at
-    the highest price."""
+    """What an offer would take of one budget in its present period, which ends at `ends` (UTC
+    seconds). In nano-dollars: `used` is what is spent and set aside of it (None where one of its
+    prices is not known), `cost` what would be added, and `held` what would be set aside for it
+    (None where a price to come is not known): a node may outlive its time by as long as a deletion
+    takes, at the highest price."""
 
-    budget_id: str
-    name: str
-    amount: int
+    budget: Budget
+    ends: int
     used: int | None
     cost: int
     held: int | None
@@ -60,21 +60,26 @@ class Share:
     @property
     def left(self) -> int | None:
         """What would be left in the end; below zero where it does not fit."""
-        return None if self.used is None else self.amount - self.used - self.cost
+        return None if self.used is None else self.budget.amount - self.used - self.cost
+
+    @property
+    def room(self) -> int | None:
+        """What would be left beside all that is set aside; None where nobody knows."""
+        if self.used is None or self.held is None:
+            return None
+        return self.budget.amount - self.used - self.held
 
     @property
     def fits(self) -> bool | None:
         """Whether there is room for what would be set aside; None where nobody knows."""
-        if self.used is None or self.held is None:
-            return None
-        return self.used + self.held <= self.amount
+        return None if self.room is None else self.room >= 0
 
 
 class Shares(Protocol):
     """Whoever keeps the budgets."""
 
     def share(self, caller: Caller, offer: Offer, now: int) -> Sequence[Share]:
-        """What an offer would take of each budget that the caller spends."""
+        """What an offer would take of each budget that the caller spends, the tightest first."""
         ...
 
 
@@ -123,7 +128,8 @@ class EstimateService:
         shares: Shares | None = None,
         project: str = "",
     ) -> None:
-        """`project` is that of callers who name none; its reservations are looked at."""
+        """`project` is that of callers who name none, as it is when they ask for a node: its
+        reservations are looked at, and the budgets of those who say for whom it is."""
         self._units = units
         self._prices = prices
         self._clock = clock
@@ -154,7 +160,9 @@ class EstimateService:
             for one in models
             if one is not ProvisioningModel.FLEX_START or zone in flexible
         ]
-        project = caller.project if caller and caller.project else self._project
+        if caller is not None:
+            caller = replace(caller, project=caller.project or self._project)
+        project = self._project if caller is None else caller.project
         found = tuple(offers(accelerator, places, self._book(), now, seconds, project))
         return Estimate(accelerator, seconds, found, now, self._of_budgets(caller, found, now))
 

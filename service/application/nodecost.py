@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from service.application.unposted import Stretch, unposted
+from service.domain.attribution import Attribution
 from service.domain.legacy import not_included
 from service.domain.lines import meters
 from service.domain.metering import Meter, Usage
@@ -50,7 +52,7 @@ class NodeCost:
     what else the node costs its owner, elsewhere. `lines` are what the figures are the sums of,
     `rates` what its lines cost once it is READY; none once it has ended. `reservations` are the
     ids of those that it ran in, in the order in which it did; `free` says by which rules some of
-    it cost nothing."""
+    it cost nothing. `unposted` is what of it is not in the ledger yet."""
 
     cost: int
     list_cost: int | None
@@ -64,11 +66,18 @@ class NodeCost:
     rates: tuple[Rate, ...] = ()
     reservations: tuple[str, ...] = ()
     free: tuple[str, ...] = ()
+    unposted: tuple[Stretch, ...] = ()
 
 
-def cost_of(node: Node, intervals: Sequence[Usage], book: PriceBook, now: int) -> NodeCost:
-    """All that its intervals come to, to the second."""
-    found = list(meters(intervals, book, now))
+def cost_of(
+    node: Node,
+    intervals: Sequence[Usage],
+    book: PriceBook,
+    now: int,
+    whose: Sequence[Attribution] = (),
+) -> NodeCost:
+    """All that its intervals come to, to the second; `whose` the node is, from when on."""
+    found = list(meters(intervals, book, now, {node.id: whose}))
     lines = tuple(_cost_lines(found))
     listed = [one.list_cost for one in lines]
     return NodeCost(
@@ -84,6 +93,7 @@ def cost_of(node: Node, intervals: Sequence[Usage], book: PriceBook, now: int) -
         rates=() if node.ended else tuple(_rates(node, book, now)),
         reservations=tuple(dict.fromkeys(_reservations(found))),
         free=tuple(dict.fromkeys(usage.free for usage in intervals if usage.free)),
+        unposted=unposted(found, {usage.id: usage for usage in intervals}),
     )
 
 

@@ -198,8 +198,8 @@ class NodeService:
         with self._units.reading() as unit:
             node = unit.nodes.get(node_id)
             book = self._prices.book(unit)
-            intervals = unit.usage.of(node_id)
-        return cost_of(node, intervals, book, now)
+            intervals, whose = unit.usage.of(node_id), unit.attributions.of(node_id)
+        return cost_of(node, intervals, book, now, whose)
 
     def _known(self, actor: str, key: Key) -> Requested | None:
         """What the key has led to; before anything is checked that may have changed since."""

@@ -1,8 +1,8 @@
-"""What Google said that the projects may have: to see it, to heed it, to have it forgotten."""
+"""What the projects have, and what Google said that they may: to see, to heed, to forget."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from service.application.projects import every
@@ -10,7 +10,7 @@ from service.domain import catalog
 from service.domain.admission import admitted, claims, concerned
 from service.domain.clock import Clock
 from service.domain.node import NodeSpec
-from service.domain.quota import MEMORY_SECONDS, Limit, Tally
+from service.domain.quota import MEMORY_SECONDS, Limit, Stock, Tally
 from service.domain.zones import region_of
 from service.store.unit import Unit, Units
 
@@ -32,20 +32,19 @@ class QuotaService:
         self._clock = clock
         self._projects = tuple(projects)
 
-    def report(self, query: QuotaQuery) -> Sequence[Tally]:
-        """By project and place, with what counts against each. Raises Rejected for a project or a
-        generation that there is not."""
+    def report(self, query: QuotaQuery) -> Sequence[Tally | Stock]:
+        """By project and place: each limit with what counts against it, and what else there is,
+        whose limit nobody knows. Raises Rejected for a project or a generation that there is not.
+        """
         now, projects = self._clock(), every(query.project, self._projects)
         if query.generation:
             catalog.load().generation(query.generation)
         with self._units.reading() as unit:
-            limits = [one for one in unit.quotas.all(projects) if _is_asked_for(one, query)]
+            known = unit.quotas.all(projects)
             return [
-                tally
-                for project in dict.fromkeys(limit.project for limit in limits)
-                for tally in unit.quotas.tallies(
-                    project, [one for one in limits if one.project == project], now
-                )
+                one
+                for project in sorted(projects)
+                for one in _of_project(unit, project, known, query, now)
             ]
 
     def forget(self, quota_id: str) -> Tally:
@@ -68,6 +67,25 @@ def warnings(unit: Unit, spec: NodeSpec, now: int) -> tuple[str, ...]:
     return admitted(spec, unit.quotas.tallies(spec.project, limits, now), known)
 
 
-def _is_asked_for(limit: Limit, query: QuotaQuery) -> bool:
-    in_region = query.region in ("", limit.place, region_of(limit.place))
-    return in_region and query.generation in ("", limit.generation)
+def _of_project(
+    unit: Unit, project: str, known: Iterable[Limit], query: QuotaQuery, now: int
+) -> Sequence[Tally | Stock]:
+    limits = [one for one in known if one.project == project]
+    meant = [one for one in limits if _is_asked_for(one.place, one.generation, query)]
+    found: list[Tally | Stock] = [*unit.quotas.tallies(project, meant, now)]
+    found += [
+        one
+        for one in unit.quotas.stocks(project, limits)
+        if _is_asked_for(one.place, one.generation, query)
+    ]
+    return sorted(found, key=_rank)
+
+
+def _rank(one: Tally | Stock) -> tuple[str, str, str]:
+    what = one if isinstance(one, Stock) else one.limit
+    return what.place, what.generation, what.tier
+
+
+def _is_asked_for(place: str, generation: str, query: QuotaQuery) -> bool:
+    in_region = query.region in ("", place, region_of(place))
+    return in_region and query.generation in ("", generation)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from service.application.budgets import BudgetService
 from service.application.estimates import Caller, Share
@@ -12,22 +12,28 @@ from service.domain.holds import hold_for
 
 
 class BudgetShares:
-    """Asks the budgets, of which the one with the least left decides."""
+    """Asks every budget that covers the caller: a node has to fit into all that refuse."""
 
     def __init__(self, budgets: BudgetService) -> None:
         self._budgets = budgets
 
     def share(self, caller: Caller, offer: Offer, now: int) -> Sequence[Share]:
-        """What an offer would take of it, in its present period; nothing where none covers the
-        caller, or a price is not known."""
+        """What an offer would take of each in its present period, the tightest first; nothing of
+        one for whose period a price is not known."""
         who = Who(caller.project, caller.team, caller.owner, "", caller.labels)
-        found = self._budgets.share(who)
-        if found is None:
-            return ()
-        budget, left = found.budget, found.left
-        used = None if left is None else budget.amount - left
-        cost = offer.cost_before(found.window.end)
-        if cost is None:
-            return ()
-        held = hold_for(offer.cuts, offer.chips, offer.seconds).left(found.window, now)
-        return (Share(budget.id, budget.name, budget.amount, used, cost, held),)
+        return sorted(self._each(who, offer, now), key=_room)
+
+    def _each(self, who: Who, offer: Offer, now: int) -> Iterator[Share]:
+        hold = hold_for(offer.cuts, offer.chips, offer.seconds)
+        for found in self._budgets.shares(who):
+            budget, window = found.budget, found.window
+            used = None if found.left is None else budget.amount - found.left
+            cost = offer.cost_before(window.end)
+            if cost is not None:
+                held = hold.left(window, now)
+                yield Share(budget, window.end, used, cost, held)
+
+
+def _room(share: Share) -> tuple[bool, int, str]:
+    """What nobody knows comes first, as it refuses whatever is asked for."""
+    return share.room is not None, share.room or 0, share.budget.name

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from service.domain.attribution import Attribution
 from service.domain.dimension import ACTIVITY, label_key, value_of
+from service.domain.edge import DaysAndHours, touched
 from service.domain.metering import Meter, Usage
 from service.domain.window import Window
 from service.domain.zones import region_of
-from service.store.costs import FINE
+from service.store.costs import FINE, Sums
 from service.store.unit import Unit
 
 Group = tuple[str, ...]
@@ -24,13 +25,17 @@ Only = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class CostRow:
-    """One bucket of one group: nano-dollars, the same on demand at list price, and chip-seconds."""
+    """One bucket of one group: nano-dollars, the same on demand at list price, and chip-seconds.
+
+    `uncertainty` is the part of `cost` that was charged for seconds which may not have been used.
+    """
 
     bucket: Window
     group: Group
     cost: int
     list_cost: int
     chip_seconds: int
+    uncertainty: int = 0
 
 
 class Tally:
@@ -40,40 +45,42 @@ class Tally:
         self._aggregate = aggregate
         self._only = only
         self._parts = parts
-        self._cells: dict[tuple[int, Group], list[int]] = defaultdict(lambda: [0, 0, 0])
+        self._cells: dict[tuple[int, Group], list[int]] = defaultdict(lambda: [0] * 4)
         self.unpriced_seconds = 0
         self.uncertainty = 0
         self.estimated = False
 
-    def add_posted(self, unit: Unit) -> None:
-        """Add what the daily rollups hold."""
-        if not self._parts:
-            return
+    def add_posted(self, unit: Unit, edges: Sequence[int]) -> None:
+        """Add what is posted: what the daily rollups hold, and of the ledger the hours at the
+        `edges` of the buckets that are not midnights in UTC."""
+        split = DaysAndHours(edges)
         reader = _Reader(unit, (*self._aggregate, *self._only))
         in_sql = {_COLUMN[name]: values for name, values in self._only.items() if name in _COLUMN}
+        days = unit.costs.by_day(
+            split.start, split.end, reader.columns, in_sql, at_once=len(self._parts) == 1
+        )
+        self._add_rows(reader, ((split.part_of(row[0]), 1, row) for row in days))
+        hours = unit.costs.by_hour(sorted(split.moves), reader.columns, in_sql)
+        self._add_rows(
+            reader,
+            ((one.position, one.sign, row) for row in hours for one in split.moves[row[0]]),
+        )
+
+    def _add_rows(self, reader: _Reader, rows: Iterable[tuple[int, int, Sums]]) -> None:
+        """Add rows, or take them away, by the position of their bucket and the sign."""
         checks = [
             (reader.of(name), frozenset(values))
             for name, values in self._only.items()
             if name not in _COLUMN
         ]
         group_of = reader.group(self._aggregate)
-        rows = unit.costs.by_day(
-            self._parts[0].start,
-            self._parts[-1].end,
-            reader.columns,
-            in_sql,
-            at_once=len(self._parts) == 1,
-        )
-        position = 0
-        for day, values, amount, chip_seconds, listed in rows:
+        for position, sign, (_, values, amount, chip_seconds, listed) in rows:
             if any(value(values) not in wanted for value, wanted in checks):
                 continue
-            while day >= self._parts[position].end:
-                position += 1
             cell = self._cells[position, group_of(values)]
-            cell[0] += amount
-            cell[1] += listed
-            cell[2] += chip_seconds
+            cell[0] += sign * amount
+            cell[1] += sign * listed
+            cell[2] += sign * chip_seconds
 
     def add_usage(self, meter: Meter, *, since: int) -> None:
         """Add what one interval cost in each bucket, from the instant `since` on."""
@@ -81,15 +88,13 @@ class Tally:
         for left, right, whose in meter.pieces(since, meter.end):
             if not self._counts(usage, whose):
                 continue
-            group = tuple(value_of(name, usage, whose) for name in self._aggregate)
-            for position, part in enumerate(self._parts):
-                start, end = max(left, part.start), min(right, part.end)
-                if start < end:
-                    cell = self._cells[position, group]
-                    cell[0] += meter.charge(start, end)
-                    cell[1] += meter.list_charge(start, end)
-                    cell[2] += meter.chip_seconds(start, end)
-                    self.unpriced_seconds += meter.seconds(start, end, priced=False)
+            group = self._group_of(usage, whose)
+            for position, start, end in touched(self._parts, left, right):
+                cell = self._cells[position, group]
+                cell[0] += meter.charge(start, end)
+                cell[1] += meter.list_charge(start, end)
+                cell[2] += meter.chip_seconds(start, end)
+                self.unpriced_seconds += meter.seconds(start, end, priced=False)
 
     def add_open(self, meter: Meter) -> None:
         """Take note of an interval that goes on, where some of it lies within the buckets."""
@@ -106,14 +111,22 @@ class Tally:
         """Add what is uncertain of an interval, and, of what is posted, what has no price: that was
         left out of the ledger and so is in no rollup."""
         usage = meter.usage
+        doubtful = usage.uncertain_seconds > 0
+        if not self._parts or not (doubtful or posted_only):
+            return
         for left, right, whose in meter.pieces(usage.start, meter.end):
-            if not self._counts(usage, whose) or not self._parts:
+            if not self._counts(usage, whose):
                 continue
-            start, end = max(left, self._parts[0].start), min(right, self._parts[-1].end)
-            self.uncertainty += meter.uncertainty_in(start, end)
-            if posted_only and start < end:
-                until = max(start, min(end, usage.posted_until))
-                self.unpriced_seconds += meter.seconds(start, until, priced=False)
+            group = self._group_of(usage, whose)
+            for position, start, end in touched(self._parts, left, right) if doubtful else ():
+                uncertain = meter.uncertainty_in(start, end)
+                self._cells[position, group][3] += uncertain
+                self.uncertainty += uncertain
+            if posted_only:
+                start, end = max(left, self._parts[0].start), min(right, self._parts[-1].end)
+                until = min(end, usage.posted_until)
+                if start < until:
+                    self.unpriced_seconds += meter.seconds(start, until, priced=False)
 
     def rows(self) -> tuple[CostRow, ...]:
         """All there is, by bucket and group; not what came to nothing at all, such as a record
@@ -123,6 +136,9 @@ class Tally:
             for (position, group), figures in sorted(self._cells.items())
             if any(figures)
         )
+
+    def _group_of(self, usage: Usage, whose: Attribution) -> Group:
+        return tuple(value_of(name, usage, whose) for name in self._aggregate)
 
     def _counts(self, usage: Usage, whose: Attribution) -> bool:
         return all(value_of(name, usage, whose) in values for name, values in self._only.items())

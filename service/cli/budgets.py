@@ -56,7 +56,7 @@ def show(budget: BudgetName, json: options.Json = False) -> None:
     if json:
         as_json(answer)
         return
-    facts(_facts(answer.value))
+    _show(answer.value)
     for title, lines in (
         ("Refused", [f"{moment(one['at'])}  {one['message']}" for one in answer.value["refusals"]]),
         ("Told", [_told(one) for one in answer.value["notifications"]]),
@@ -147,7 +147,7 @@ def create(  # noqa: PLR0913, PLR0917 - options are no arguments that anybody co
     if json:
         as_json(answer)
     else:
-        facts(_facts(answer.value))
+        _show(answer.value)
     if made_up:
         typer.echo(f"the webhook's secret, which is not shown again: {made_up}", err=True)
 
@@ -208,6 +208,12 @@ def _row(budget: Mapping[str, Any]) -> list[Cell]:
         left,
         _action(budget),
     ]
+
+
+def _show(budget: Mapping[str, Any]) -> None:
+    """All about it, and who is not told before it has nodes deleted."""
+    facts(_facts(budget))
+    echo(*(f"note: {warning}" for warning in budget["warnings"]))
 
 
 def _facts(budget: Mapping[str, Any]) -> Iterator[tuple[str, Cell]]:

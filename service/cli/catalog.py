@@ -123,7 +123,7 @@ def quotas(
     project: Annotated[str | None, typer.Option(metavar="ID", help="Only this project.")] = None,
     json: options.Json = False,
 ) -> None:
-    """Show what Google said that the projects may have, and what counts against it."""
+    """Show what is used and held, and what Google said that the projects may have."""
     asked = {"region": region, "generation": generation, "project": project}
     with connected() as client:
         answer = client.pages("/v1/catalog/quotas", "quotas", asked)
@@ -131,10 +131,15 @@ def quotas(
     if json:
         as_json(answer)
     elif not found:
-        echo("Google has refused nothing for want of quota yet, and it cannot be asked beforehand")
+        echo("nothing is held, and Google has refused nothing for want of quota yet")
     else:
         table(_QUOTAS, map(_limit, found))
-        echo("", *dict.fromkeys(f"{one['where']}: {one['said']}" for one in found))
+        said = dict.fromkeys(f"{one['where']}: {one['said']}" for one in found if one["said"])
+        if any(one["allowed"] is None for one in found):
+            said[
+                "Google cannot be asked for a limit: it is known once it has refused something"
+            ] = None
+        echo("", *said)
 
 
 @app.command("forget-quota")
@@ -170,12 +175,12 @@ def _limit(one: Mapping[str, Any]) -> list[str]:
     refuses = {"old": "no more: it is old", "contradicted": "no more: more was granted"}
     return [
         *(one[name] for name in ("where", "generation", "tier", "size", "project")),
-        f"{one['allowed']:,}",
+        "not known" if one["allowed"] is None else f"{one['allowed']:,}",
         _amount(one, "used"),
         _amount(one, "held"),
         moment(one["observed_at"]),
         refuses.get(one["standing"]) or moment(one["believed_until"]),
-        one["id"],
+        one["id"] or NOTHING,
     ]
 
 
@@ -187,7 +192,14 @@ def _amount(one: Mapping[str, Any], what: str) -> str:
 
 _CAPACITY = [
     *("ZONE", "TYPE", "MODEL", "PROJECT", ">TRIED", ">READY", ">RAN OUT", ">QUOTA", ">DENIED"),
-    *(">FAILED", ">READY AFTER", ">TAKEN BACK", ">AFTER", "LEFT ALONE UNTIL (UTC)", "BECAUSE IT"),
+    *(
+        ">FAILED",
+        ">READY AFTER",
+        ">TAKEN BACK",
+        ">THOSE AFTER",
+        "LEFT ALONE UNTIL (UTC)",
+        "BECAUSE IT",
+    ),
 ]
 
 

@@ -97,11 +97,19 @@ def _of_budget(budget: Mapping[str, Any]) -> str:
         budget["amount"],
     )
     taken = f"{name}: the cheapest takes {percent} % of {money(amount)}"
-    return f"{taken}; {_rest(budget['left'], fits=budget['fits'])}"
+    rest = _rest(budget["left"], fits=budget["fits"])
+    return f"{taken}; {rest}{_answer(budget['on_exceeded'], fits=budget['fits'])}"
+
+
+def _answer(on_exceeded: str, *, fits: bool | None) -> str:
+    """What the budget would say to it, where it is short of money or nobody knows."""
+    if fits:
+        return ""
+    return ": it tells, and refuses nothing" if on_exceeded == "notify" else ": it would refuse"
 
 
 def _rest(left: str | None, *, fits: bool | None) -> str:
-    if left is None:
+    if left is None or fits is None:
         return "what is left nobody knows"
     if Decimal(left) < 0:
         return f"that is {money(left.removeprefix('-'))} more than what is left of it"

@@ -185,7 +185,11 @@ def explain(
     node: options.NodeName,
     number: Annotated[
         int | None,
-        typer.Argument(metavar="[NO.]", min=1, help="As in its ledger; the last if left out."),
+        typer.Argument(
+            metavar="[NO.]",
+            min=1,
+            help="As in its ledger; the last, and what is not posted yet, if left out.",
+        ),
     ] = None,
     json: options.Json = False,
 ) -> None:
@@ -193,15 +197,28 @@ def explain(
     with connected() as client:
         path = f"/v1/nodes/{find_node(client, node, to_read=True)}"
         if number is None:
-            entries = client.pages(f"{path}/ledger", "entries").value["entries"]
-            if not entries:
-                raise Failure(_nothing_posted(client, path))
-            number = entries[-1]["number"]
+            _explain_newest(client, path, json=json)
+            return
         answer = client.get(f"{path}/ledger/{number}")
     if json:
         as_json(answer)
     else:
         echo(*answer.value["explanation"])
+
+
+def _explain_newest(client: Client, path: str, *, json: bool) -> None:
+    """The last line of the ledger of the node under that path, and what is not posted yet; as
+    JSON the line alone, or its cost where there is no line."""
+    entries = client.pages(f"{path}/ledger", "entries").value["entries"]
+    cost = client.get(f"{path}/cost")
+    if not entries and not cost.value["unposted"]:
+        raise Failure(_nothing_posted(client, path))
+    line = client.get(f"{path}/ledger/{entries[-1]['number']}") if entries else None
+    if json:
+        as_json(line or cost)
+        return
+    for sentences in nodeview.newest(None if line is None else line.value, cost.value):
+        echo(*sentences)
 
 
 def _nothing_posted(client: Client, path: str) -> str:

@@ -178,8 +178,11 @@ def _overdue(node: View, now: int) -> str:
     """What is wrong where its deletion does not end."""
     if not node.get("overdue_since"):
         return ""
-    asked = since(node["delete_requested_at"], now)
-    return f"its deletion was asked for {asked} ago and is not over; it is tried again for ever"
+    asked = node["delete_requested_at"] or node["replacing_since"]
+    what = "its deletion" if node["delete_requested_at"] else "its deletion, to make another,"
+    return (
+        f"{what} was asked for {since(asked, now)} ago and is not over; it is tried again for ever"
+    )
 
 
 def _other_types(node: View) -> list[str]:
@@ -288,6 +291,15 @@ def nothing_posted(node: View, cost: View) -> str:
     never = "" if node["ready_at"] else "it was never READY"
     why = "; ".join(cost["free"]) or never
     return f"nothing is posted: it has ended and cost nothing{f' ({why})' if why else ''}"
+
+
+def newest(line: View | None, cost: View) -> Iterator[Sequence[str]]:
+    """The explanation of a line, if there is one, and of each stretch that is not posted yet."""
+    if line is not None:
+        yield line["explanation"]
+    for one in cost["unposted"]:
+        seconds = f"{moment(one['start'])} to {moment(one['end'])} UTC"
+        yield (f"not in the ledger yet, {one['what']}, {seconds}:", *one["explanation"])
 
 
 def show_ledger(entries: Sequence[View]) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import smtplib
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from email.message import EmailMessage
+from email.utils import format_datetime
 from urllib.parse import unquote, urlsplit
 
 from service.domain.budgets import Budget
@@ -53,8 +56,9 @@ class MailMessenger:
         self._sender = sender
         self._timeout = timeout
 
-    def send(self, one: Notification, budget: Budget, now: int) -> None:
-        """Hand it to the relay. An address that it refuses keeps no other from its message."""
+    def send(self, one: Notification, budget: Budget, now: int) -> str | None:
+        """Hand it to the relay. An address that it refuses keeps no other from its message, and is
+        answered with the reason."""
         if not budget.emails:
             raise InvalidRequest("the budget has no address that can be written to")
         message = self._message(one, budget, now)
@@ -62,11 +66,22 @@ class MailMessenger:
             with self._connected() as server:
                 if self._relay.user:
                     server.login(self._relay.user, self._relay.password)
-                server.send_message(message, self._sender, budget.emails)
+                refused = server.send_message(message, self._sender, budget.emails)
         except (OSError, smtplib.SMTPException) as error:
             raise CloudUnavailable(
                 f"the mail server {self._relay.host} does not take it: {type(error).__name__}"
             ) from None
+        return self._partly(refused)
+
+    def _partly(self, refused: Mapping[str, tuple[int, bytes]]) -> str | None:
+        """Whom the relay would not write to, and what it said; None where there is nobody."""
+        if not refused:
+            return None
+        said = [
+            f"{address} ({code} {' '.join(reason.decode(errors='replace').split())})"
+            for address, (code, reason) in refused.items()
+        ]
+        return f"the mail server {self._relay.host} refuses {', '.join(said)}"
 
     def _message(self, one: Notification, budget: Budget, now: int) -> EmailMessage:
         message = EmailMessage()
@@ -74,6 +89,8 @@ class MailMessenger:
             message["From"] = self._sender
             message["To"] = ", ".join(budget.emails)
             message["Subject"] = one.subject
+            # When it was written, so that a second sending is the same message (RFC 5322, 3.6.1).
+            message["Date"] = format_datetime(datetime.fromtimestamp(one.created_at, UTC))
             message["Message-ID"] = f"<{one.id}@tpu-steward>"
             message["X-Steward-Delivery"] = one.id
             message["X-Steward-Timestamp"] = rfc3339(now)

@@ -204,9 +204,11 @@ class History(Protocol):
 class Messenger(Protocol):
     """Takes messages to people outside."""
 
-    def send(self, one: Notification, budget: Budget, now: int) -> None:
+    def send(self, one: Notification, budget: Budget, now: int) -> str | None:
         """Send a message to those whom the budget names, and wait for no longer than some seconds.
 
-        Raises InvalidRequest when it can never arrive, another CloudError when it may later.
+        Answers whom it did not reach where it reached others; it is not tried again for them, who
+        would get it twice. Raises InvalidRequest when it can never arrive, another CloudError when
+        it may later.
         """
         ...

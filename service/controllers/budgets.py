@@ -46,18 +46,19 @@ class BudgetController:
         self._priced: dict[str, int] = {}
 
     def tick(self, lease: Lease) -> None:
-        """Look at those that nobody has looked at, then delete what is due in the project."""
+        """Delete what is due in the project, and then look at those that nobody has looked at: so
+        no node goes by what was written a moment ago."""
         self._raise_holds(lease)
         with self._units.reading() as unit:
             budgets = unit.budgets.all()
+        for budget in budgets:
+            if budget.on_exceeded is OnExceeded.DELETE:
+                self._isolated(self._delete_due, budget, lease)
         for budget in budgets:
             with self._units(lease) as unit:
                 mine = unit.budgets.claim(budget.id, self._clock(), PERIOD_SECONDS)
             if mine:
                 self._isolated(self._look, budget, lease)
-        for budget in budgets:
-            if budget.on_exceeded is OnExceeded.DELETE:
-                self._isolated(self._delete_due, budget, lease)
 
     def _isolated(
         self, work: Callable[[Budget, Lease], None], budget: Budget, lease: Lease
@@ -117,19 +118,15 @@ class BudgetController:
         """
         now = self._clock()
         window = budget.window(now)
-        with self._units.reading() as unit:
-            alert = unit.alerts.of(budget.id).get(EXCEEDED)
-        at = deletes_at(budget, alert)
-        if window is None or alert is None or at is None:
-            return
-        if now < at or alert.period != window.start:
+        fired_at = None if window is None else self._due_since(budget, window, now)
+        if window is None or fired_at is None:
             return
         spent = self._books.spent(budget.scope, window)
         if spent <= budget.amount:
             return
         with self._units.reading() as unit:
             due = [one for one in _deletable(unit, budget) if one.spec.project == lease.project]
-            told = {one.id: _warned_at(unit, budget, one, at - budget.grace_seconds) for one in due}
+            told = {one.id: _warned_at(unit, budget, one, fired_at) for one in due}
         reason = (
             f"the budget {budget.name!r} is exceeded:"
             f" {dollars(spent)} of {dollars(budget.amount)} spent"
@@ -140,6 +137,28 @@ class BudgetController:
                 self._warn_late(budget, node, reason, lease)
             elif since + budget.grace_seconds <= now:
                 self._ask_for_end(budget, node, f"{reason}, told at {rfc3339(since)}", lease)
+
+    def _due_since(self, budget: Budget, window: Window, now: int) -> int | None:
+        """When more was spent than the budget allows, where its nodes are to go by now; None where
+        they are not, not yet, or something has to come first.
+
+        Every message of it was tried once: nobody is told afterwards. And the audit log was heard
+        in every project that counts: what was lost while nobody looked is charged to the upper
+        bound until then.
+        """
+        with self._units.reading() as unit:
+            alert = unit.alerts.of(budget.id).get(EXCEEDED)
+            at = deletes_at(budget, alert)
+            if alert is None or at is None or alert.period != window.start:
+                return None
+            fired_at = at - budget.grace_seconds
+            if now < at or now == fired_at or unit.notifications.any_untried(budget.id, fired_at):
+                return None
+            unheard = unit.leases.unheard(budget.scope.project)
+        if unheard:
+            log.warning("budget.waits_for_the_log", budget=budget.name, projects=list(unheard))
+            return None
+        return fired_at
 
     def _warn_late(self, budget: Budget, node: Node, reason: str, lease: Lease) -> None:
         with self._units(lease) as unit:

@@ -12,7 +12,7 @@ from service.controllers.tools import Manners
 from service.domain.clock import Clock
 from service.domain.errors import CloudNotFound, StaleVersion
 from service.domain.event import Event
-from service.domain.garbage import Finding, Move, Watch, classify, names_of, next_move, verdict
+from service.domain.garbage import Finding, Move, classify, names_of, next_move, verdict
 from service.domain.lease import Lease
 from service.domain.lifecycle import retry_delay, wait_delay
 from service.domain.metering import is_billable
@@ -20,6 +20,7 @@ from service.domain.money import dollars, usd
 from service.domain.node import Place
 from service.domain.orphan import Orphan, Shown, hourly_cost, node_shown, queue_shown
 from service.domain.ownership import LABEL_ID
+from service.domain.watch import Watch
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 

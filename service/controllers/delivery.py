@@ -50,7 +50,7 @@ class DeliveryController:
         """The message after it was tried."""
         now, tried = self._clock(), replace(one, tries=one.tries + 1)
         try:
-            self._send(one)
+            partly = self._send(one)
         except InvalidRequest as error:
             return self._failed(tried, str(error), None)
         except CloudError as error:
@@ -59,17 +59,20 @@ class DeliveryController:
             log.exception("notification.broke", notification=one.id)
             return self._failed(tried, type(error).__name__, retry_at(one, now))
         log.info("notification.sent", notification=one.id, channel=one.channel)
-        return replace(tried, next_try_at=None, sent_at=now, last_error="")
+        if partly:
+            log.warning("notification.not_sent_to_all", notification=one.id, reason=partly)
+        missed = (partly or "")[:_LONGEST_ERROR]
+        return replace(tried, next_try_at=None, sent_at=now, last_error=missed)
 
     def _failed(self, tried: Notification, reason: str, again: int | None) -> Notification:
         log.warning("notification.not_sent", notification=tried.id, reason=reason, again=again)
         return replace(tried, next_try_at=again, last_error=reason[:_LONGEST_ERROR])
 
-    def _send(self, one: Notification) -> None:
+    def _send(self, one: Notification) -> str | None:
         messenger = self._messengers.get(one.channel)
         if messenger is None:
             raise CloudError(f"no {one.channel} can be sent: STEWARD_SMTP_URL is not set")
-        messenger.send(one, self._budget(one), self._clock())
+        return messenger.send(one, self._budget(one), self._clock())
 
     def _budget(self, one: Notification) -> Budget:
         try:

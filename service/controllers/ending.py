@@ -10,6 +10,7 @@ from service.controllers.beliefs import end_placement, end_usage, shorten
 from service.controllers.quotas import learn
 from service.controllers.records import Records
 from service.controllers.tools import Tools
+from service.domain.deletion import making_room
 from service.domain.errors import CloudError, CloudNotFound
 from service.domain.event import Event
 from service.domain.lease import Lease
@@ -135,7 +136,7 @@ class Ending:
                     alarmed_at=None,
                     delete_reason=befell(look, node.zone),
                 )
-            return replace(node, replacing=True, last_error=reason)
+            return replace(making_room(node, now), last_error=reason)
 
         if not node.replacing:
             node = self._tools.save(node, lease, change)
@@ -168,6 +169,8 @@ class Ending:
                 delete_reason=reason,
                 last_error=reason if node.gave_up else "",
                 ended_at=now,
+                replacing=False,
+                replacing_since=None,
                 next_try_at=None,
             )
 

@@ -14,9 +14,11 @@ from service.domain.clock import MINUTE, Clock
 from service.domain.errors import CloudError, NotAllowed
 from service.domain.event import Event
 from service.domain.evidence import (
+    Hearing,
     Termination,
     asked_of,
     corrected,
+    hearing,
     is_open,
     latest_beginning,
     may_have_ended,
@@ -73,8 +75,9 @@ class EvidenceController:
     it is, and nothing else stops.
 
     It has the period of the inventory and runs beside it: after a start it asks at once about all
-    that was open before, and within two periods about what the first look found. Nobody waits for
-    it: the log forgets nothing meanwhile, and until it is heard the upper bound counts.
+    that was open before, and within two periods about what the first look found. Until it is heard
+    the upper bound counts, so it notes with the lease that it was: budgets have nothing deleted
+    before. Nobody else waits for it.
     """
 
     name = "evidence"
@@ -89,13 +92,36 @@ class EvidenceController:
         self._clock = clock
         self._asked: dict[str, tuple[Lease, int]] = {}
         self._trouble: dict[str, _Trouble] = {}
+        self._hearings: dict[str, Hearing] = {}
 
     def tick(self, lease: Lease) -> None:
         """One question for all whose turn it is; none where it is nobody's."""
         now = self._clock()
+        try:
+            answered = self._ask(lease, now)
+        except Exception:
+            self._note(lease, now, answered=False)
+            raise
+        self._note(lease, now, answered=answered)
+
+    def _note(self, lease: Lease, now: int, *, answered: bool) -> None:
+        """Write down whether there is still something to wait for, where that is news."""
+        before = self._hearings.get(lease.project)
+        after = hearing(before, lease, now, answered=answered)
+        known = before is not None and before.lease == lease and before.heard
+        if after.heard is not known:
+            with self._units(lease) as unit:
+                unit.leases.hear(lease, heard=after.heard)
+            if not answered and after.heard:
+                log.warning("evidence.waited_long_enough", project=lease.project)
+        self._hearings[lease.project] = after
+
+    def _ask(self, lease: Lease, now: int) -> bool:
+        """Whether the log has answered what it was asked, if anything; one that may not be read has
+        nothing to say."""
         trouble = self._trouble.get(lease.project)
         if trouble is not None and now < trouble.until:
-            return
+            return trouble.kind is NotAllowed
         held, asked = self._asked.get(lease.project, (None, None))
         with self._units.reading() as unit:
             windows = turns(asked if held == lease else None, now)
@@ -103,9 +129,10 @@ class EvidenceController:
         if in_doubt:
             entries = self._entries(lease.project, in_doubt, now)
             if entries is None:
-                return
+                return self._trouble[lease.project].kind is NotAllowed
             self._correct(in_doubt, entries, lease)
         self._asked[lease.project] = lease, now
+        return True
 
     def _entries(
         self, project: str, in_doubt: Sequence[Usage], now: int

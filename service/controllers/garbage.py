@@ -13,11 +13,12 @@ from service.controllers.tools import Manners
 from service.controllers.unaccounted import Changes, Look, changes, names
 from service.domain.clock import DAY, Clock
 from service.domain.errors import CloudError, StaleVersion, StewardError
-from service.domain.garbage import Blind, Watch, allowance, verdict, watched
+from service.domain.garbage import allowance, verdict
 from service.domain.lease import Lease
 from service.domain.lifecycle import retry_delay
 from service.domain.money import usd
 from service.domain.orphan import DELETE, STEWARD, Orphan, Verdict, hourly_cost
+from service.domain.watch import Blind, Watch, watched
 from service.store.nodes import Fingerprint
 from service.store.orphans import Orphans
 from service.store.pricebook import PriceShelf
@@ -109,9 +110,9 @@ class GarbageController:
         before, period = self._watch_of(lease), self._manners.period
         after = watched(before, look.asked, size, look.blind, period)
         self._watches[lease.project] = lease, after
-        if after.shrunk_at == look.asked:
+        if after.is_shrunk and not (before is not None and before.is_shrunk):
             log.warning(
-                "orphans.frozen", project=lease.project, nodes=size, nodes_before=after.size
+                "orphans.frozen", project=lease.project, nodes=size, nodes_before=after.most
             )
 
     def _remember(self, look: Look, lease: Lease) -> bool:

@@ -17,10 +17,11 @@ from service.domain.event import Event
 from service.domain.lease import Lease
 from service.domain.lifecycle import (
     alarm,
+    asked_to_wait,
     needs_a_human,
     next_step,
     out_of_time,
-    retry_delay,
+    put_off,
 )
 from service.domain.money import usd
 from service.domain.node import Asked, Node
@@ -88,22 +89,17 @@ class LifecycleController:
             log.warning("lifecycle.no_database", node_id=node_id, reason=str(error))
         except CloudError as error:
             log.warning("lifecycle.cloud_error", node_id=node_id, reason=str(error))
-            wait = error.facts.get("retry_after")
-            self._note(node_id, str(error), lease, wait if isinstance(wait, int) else None)
+            self._note(node_id, str(error), lease, asked_to_wait(error))
         except Exception as error:  # one poisoned node must not starve the others
             log.exception("lifecycle.failed", node_id=node_id)
             self._note(node_id, f"internal error: {type(error).__name__}", lease)
 
     def _note(self, node_id: str, reason: str, lease: Lease, wait: int | None = None) -> None:
-        """Write down why nothing came of it; it is tried again after `wait` seconds where the cloud
-        said so, else ever later."""
+        """Write down why nothing came of it, and when it is tried again."""
         try:
             with self._units(lease) as unit:
                 node = unit.nodes.get(node_id)
-                later = self._clock() + (retry_delay(node.tries) if wait is None else wait)
-                unit.nodes.save(
-                    replace(node, last_error=reason, tries=node.tries + 1, next_try_at=later)
-                )
+                unit.nodes.save(put_off(node, reason, self._clock(), wait))
         except (Conflict, StoreUnavailable) as error:
             log.info("lifecycle.not_noted", node_id=node_id, reason=str(error))
 

@@ -12,6 +12,7 @@ from service.controllers.offers import Offers
 from service.controllers.quotas import learn, too_small
 from service.controllers.records import Records
 from service.controllers.tools import Tools
+from service.domain.deletion import with_room
 from service.domain.errors import (
     AlreadyExists,
     CapacityUnavailable,
@@ -21,11 +22,12 @@ from service.domain.errors import (
     InvalidRequest,
     NotAllowed,
     QuotaExceeded,
+    RateLimited,
 )
 from service.domain.event import Event
-from service.domain.landing import may_yet_land, too_old_to_send
+from service.domain.landing import is_unsent, may_yet_land, too_old_to_send
 from service.domain.lease import Lease
-from service.domain.lifecycle import deadline
+from service.domain.lifecycle import asked_to_wait, deadline, put_off
 from service.domain.names import cloud_id_for
 from service.domain.node import Asked, Node, NodeState, Slice
 from service.domain.ownership import is_our_ticket, is_ours, labels_for
@@ -51,7 +53,7 @@ from service.store.unit import Unit
 log = structlog.get_logger()
 
 REFUSALS = (CapacityUnavailable, QuotaExceeded, NotAllowed, InvalidRequest, CloudNotFound)
-"""Answers to a create by which it is certain that nothing came of it."""
+"""Answers to a create by which it is certain that nothing came of it, nor will here."""
 
 
 class Placing:
@@ -79,7 +81,7 @@ class Placing:
             message = f"{message} as {cloud_id}{reason}"
             unit.events.add(Event(node.id, now, "placement", message, facts=facts))
             return replace(
-                node.moved(NodeState.REQUESTED, now),
+                with_room(node.moved(NodeState.REQUESTED, now)),
                 spec=spec,
                 attempt=attempt,
                 zone=zone,
@@ -89,7 +91,6 @@ class Placing:
                 sent_at=now,
                 unanswered_at=now,
                 up_since=None,
-                replacing=False,
                 health="",
                 endpoints=(),
                 queue_state="",
@@ -102,49 +103,75 @@ class Placing:
 
         node = self._tools.save(node, lease, change)
         if node.sent_at is not None:
-            self._create(node, lease, final=True)
+            self._create(node, lease, stood=None, final=True)
 
     def send(self, node: Node, lease: Lease) -> None:
-        """Send the intent again, whose answer never came.
+        """Send the intent again, whose answer never came, or was that it is too early.
 
         The name makes it the same node. What was sent before may yet land, under this name; so a
-        refusal now is the last word only if that was too long ago to.
+        refusal now is the last word only if that was too long ago to. Where nothing was sent that
+        could, this is the first time.
         """
         now = self._tools.clock()
-        final = not may_yet_land(node, now)
+        stood, final = node.unanswered_at, not may_yet_land(node, now)
         again = max(now, (node.sent_at or 0) + 1)
+        first = again if is_unsent(node) else node.sent_at
         looking = Records(self._tools.cloud).looking(node, now)
 
         def change(unit: Unit, node: Node) -> Node:
             """What was sent before may have been READY and be gone again, while nobody looked."""
             ended = end_usage(unit, node, looking, self._tools.prices.book(unit))
-            return replace(ended, up_since=None, ready_at=node.ready_at, unanswered_at=again)
+            ended = replace(ended, up_since=None, ready_at=node.ready_at)
+            return replace(ended, sent_at=first, unanswered_at=again)
 
         node = self._tools.save(node, lease, change)
-        self._create(node, lease, final=final)
+        self._create(node, lease, stood=stood, final=final)
 
-    def _create(self, node: Node, lease: Lease, *, final: bool) -> None:
+    def _create(self, node: Node, lease: Lease, *, stood: int | None, final: bool) -> None:
+        """`stood` is when a create of this attempt was sent before that may take effect, if any."""
         try:
             operation = self._sent(node)
         except AlreadyExists:
             self._adopt(node, lease)
+        except RateLimited as error:
+            self._put_off(node, lease, error, stood)
         except REFUSALS as error:
-            if not final:
-                raise
-            self._give_way(node, lease, error)
+            if final:
+                self._give_way(node, lease, error)
+            else:
+                self._put_off(node, lease, error, stood)
         else:
-            self._accepted(node, lease, operation, final=final)
+            if operation is None:
+                late = CloudUnavailable("the daemon was held up before it could ask; it asks again")
+                self._put_off(node, lease, late, stood)
+            else:
+                self._accepted(node, lease, operation, final=final)
 
-    def _sent(self, node: Node) -> Operation:
+    def _sent(self, node: Node) -> Operation | None:
         """Ask the cloud, unless the zone's own lists say no. They may be slow to come, so how old
-        the intent is by now is looked at last."""
+        the intent is by now is looked at last: None where it is too old to be sent."""
         self._offers.check(node)
         if too_old_to_send(node, self._tools.clock()):
-            raise CloudUnavailable("the daemon was held up before it could ask; it asks again")
+            return None
         labels = labels_for(node, self._tools.manners.install)
         until = deadline(node)  # Google gives it up by itself then, should we be gone
         until = until if node.ready_at is None else None
         return self._tools.cloud.create(Order(node.place, node.spec, labels, until))
+
+    def _put_off(self, node: Node, lease: Lease, error: CloudError, stood: int | None) -> None:
+        """Nothing came of this call, for certain, so there is nothing of it to wait for.
+
+        What was sent before counts again as it stood. Should we be gone before that is written,
+        this counts as a call whose answer was lost. Where somebody saw, or sent, something of it
+        meanwhile, only the reason is written.
+        """
+        log.warning("placing.put_off", node_id=node.id, zone=node.zone, reason=str(error))
+        with self._tools.units(lease) as unit:
+            found = unit.nodes.get(node.id)
+            after = put_off(found, str(error), self._tools.clock(), asked_to_wait(error))
+            if _intent(found) == _intent(node):
+                after = replace(after, unanswered_at=stood)
+            unit.nodes.save(after)
 
     def _accepted(self, node: Node, lease: Lease, operation: Operation, *, final: bool) -> None:
         now = self._tools.clock()
@@ -197,7 +224,7 @@ class Placing:
         looking = Records(self._tools.cloud).looking(node, now)
 
         def change(unit: Unit, node: Node) -> Node:
-            node = end_usage(unit, node, looking, self._tools.prices.book(unit))
+            node = with_room(end_usage(unit, node, looking, self._tools.prices.book(unit)))
             scope = scope_of(error, node.zone)
             end_placement(unit, node, outcome, str(error), now, scope)
             learn(unit, node, error, now)
@@ -232,8 +259,16 @@ class Placing:
         self._tools.save(node, lease, change)
 
     def conflict(self, node: Node, lease: Lease) -> None:
-        reason = f"{node.cloud_id} in {node.zone} exists and is not ours; it is left alone"
+        reason = (
+            f"{node.cloud_id} in {node.zone} exists and is not ours; it is left alone. Ask for the"
+            " node again: its name in the cloud is another one then"
+        )
         self._refused(node, lease, Outcome.NAME_TAKEN, reason)
+
+
+def _intent(node: Node) -> tuple[int, int | None, int | None]:
+    """By what the intent that one call stands for is told from every other."""
+    return node.attempt, node.sent_at, node.unanswered_at
 
 
 def choice_of(unit: Unit, node: Node, now: int) -> Choice:

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from service.cloud.ports import Inventory, Queue
-from service.domain.garbage import Attempt, Blind, classify, is_hidden, is_young, names_of, seen
+from service.domain.garbage import Attempt, classify, is_young, names_of, seen
 from service.domain.node import Place
 from service.domain.orphan import Orphan, Shown, node_shown, place_in, queue_shown
+from service.domain.watch import Blind, is_hidden
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,7 @@ class BudgetRow:
     alerts: tuple[Told, ...]
     refusals: tuple[Told, ...]
     trouble: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +131,10 @@ def _row(detail: Detail, now: int) -> BudgetRow:
         refusals=tuple(Told(moment(one.at), one.message) for one in detail.refusals[:REFUSALS]),
         trouble=tuple(
             dict.fromkeys(
-                f"{one.channel}: {one.last_error}"
-                for one in detail.notifications
-                if one.sent_at is None and one.last_error
+                f"{one.channel}: {one.last_error}" for one in detail.notifications if one.last_error
             )
         ),
+        warnings=detail.shown.warnings,
     )
 
 

@@ -65,8 +65,8 @@ class CapacityPage:
 def capacity_of(services: Services, period: str) -> CapacityPage:
     """The page as of now; a period that makes no sense counts as not said.
 
-    What is left alone does not depend on the period: a refusal counts for hours, and no period that
-    can be asked for is shorter.
+    What is left alone does not depend on the period: a refusal counts for a day at most, and no
+    period that can be asked for is shorter.
     """
     chosen = period if period in PERIODS else DEFAULT_PERIOD
     now = services.health.fleet().as_of

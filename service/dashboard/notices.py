@@ -78,8 +78,9 @@ def alarms_of(health: HealthService, now: int) -> Alarms:
 
 def _alarm(late: Late, now: int) -> Alarm:
     one = late.overdue
+    what = "its deletion, to make another," if one.replacing else "its deletion"
     said = (
-        f"its deletion was asked for {duration(now - one.asked_at)} ago and is not over. It is"
+        f"{what} was asked for {duration(now - one.asked_at)} ago and is not over. It is"
         f" {one.state} in {one.zone}, {_meanwhile(late.hourly)}, and the deletion is tried again"
         " for ever."
     )

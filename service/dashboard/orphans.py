@@ -141,8 +141,7 @@ def commands_for(orphan: Orphan) -> list[str]:
     shown = orphan.shown
     if orphan.to_be_deleted and orphan.asked_by != STEWARD:
         return []
-    alone = not (shown.queued or shown.ticket)
-    adoptable = alone and shown.state == NodeState.READY and not orphan.to_be_deleted
+    adoptable = shown.adoptable and shown.state == NodeState.READY and not orphan.to_be_deleted
     adopt = [f"tpu-steward orphans adopt {orphan.id}"] if adoptable else []
     named = [shown.path, *([shown.ticket] if shown.ticket else [])]  # a node's ticket outlives it
     sure = orphan.kind is Kind.STRANGER

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from service.application.nodecost import CostLine, NodeCost
+from service.application.unposted import Stretch
 from service.dashboard.figures import Moment, exact, exact_places, moment
 from service.dashboard.rows import NOT_KNOWN, TIMES
 from service.domain.clock import HOUR
@@ -129,29 +130,43 @@ def _summands(lines: Sequence[Posted], cost: NodeCost, chips: int) -> Iterator[_
             *what, cost=0, list_cost=0, seconds=0, unpriced_seconds=0
         )
         rate = next((one.price for one in cost.rates if (one.what, one.is_vm) == what), None)
-        yield from _of_one(what, by_what[what], whole, rate, 1 if what.is_vm else chips)
+        tail = [one for one in cost.unposted if (one.what, one.is_vm) == what]
+        units = 1 if what.is_vm else chips
+        yield from _of_one(what, by_what[what], tail, whole, rate)
+        if whole.unpriced_seconds:
+            yield _Summand(what, "at no known price", units * whole.unpriced_seconds, None, None)
 
 
 def _of_one(
-    what: What, lines: Sequence[Posted], whole: CostLine, rate: int | None, units: int
+    what: What, lines: Sequence[Posted], tail: Sequence[Stretch], whole: CostLine, rate: int | None
 ) -> Iterator[_Summand]:
-    """What is posted of one thing by price, what is not posted yet, and what has no price."""
-    by_price: dict[int, list[int]] = {}
-    for line in lines:
-        of_price = by_price.setdefault(line.price_nanos, [0, 0])
-        of_price[0] += _quantity(line)
-        of_price[1] += line.amount_nanos
-    for price, (quantity, amount) in by_price.items():
-        yield _Summand(what, "posted to the ledger", quantity, price, amount)
-    tail = whole.cost - sum(amount for _, amount in by_price.values())
-    left = whole.quantity - sum(quantity for quantity, _ in by_price.values())
-    if tail or left:
-        explained = rate if _explains(rate, left, tail) else None
-        label = "since then, not yet posted" if by_price else "running, not yet posted"
-        yield _Summand(what, label, left, explained, tail)
-    if whole.unpriced_seconds:
-        unpriced = units * whole.unpriced_seconds
-        yield _Summand(what, "at no known price", unpriced, None, None)
+    """What is posted of one thing by price, and what is not yet; last, at the `rate` of now if that
+    makes it, what only a correction will explain."""
+    posted = ((line.price_nanos, _quantity(line), line.amount_nanos) for line in lines)
+    found = list(_by_price(what, "posted to the ledger", posted))
+    label = "since then, not yet posted" if found else "running, not yet posted"
+    priced = (
+        (one.price.per_chip_hour, one.quantity, one.amount or 0)
+        for one in tail
+        if one.price is not None
+    )
+    found += _by_price(what, label, priced)
+    yield from found
+    rest = whole.cost - sum(one.amount or 0 for one in found)
+    left = whole.quantity - sum(one.quantity for one in found)
+    if rest or left:
+        yield _Summand(what, label, left, rate if _explains(rate, left, rest) else None, rest)
+
+
+def _by_price(what: What, label: str, parts: Iterable[tuple[int, int, int]]) -> Iterator[_Summand]:
+    """(price, quantity, amount) of each part, added up by price."""
+    sums: dict[int, list[int]] = {}
+    for price, quantity, amount in parts:
+        of_price = sums.setdefault(price, [0, 0])
+        of_price[0] += quantity
+        of_price[1] += amount
+    for price, (quantity, amount) in sums.items():
+        yield _Summand(what, label, quantity, price, amount)
 
 
 def _part(one: _Summand, chips: int, places: int, *, named: bool) -> Part:

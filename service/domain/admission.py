@@ -45,6 +45,16 @@ def claims(spec: NodeSpec) -> Mapping[Key, Claim]:
     }
 
 
+def claims_of(keys: Iterable[Key]) -> Mapping[Key, Claim]:
+    """What one node of each would count for; without types that the catalogue does not know."""
+    known = catalog.load().accelerators
+    return {
+        key: claim_of(key.zone, found, key.model, found.chips)
+        for key in keys
+        if (found := known.get(key.accelerator_type)) is not None
+    }
+
+
 def concerned(limits: Iterable[Limit], wanted: Iterable[Claim]) -> list[Limit]:
     """The limits that say anything to these claims."""
     wanted = list(wanted)

@@ -69,10 +69,7 @@ def adopted(orphan: Orphan, adopter: Adopter, now: int) -> tuple[Node, Usage]:
 def _check(orphan: Orphan) -> None:
     shown = orphan.shown
     if shown.queued:
-        raise Rejected(
-            "a queued resource cannot be adopted: adopt its nodes, each by its own id",
-            nodes=list(shown.nodes),
-        )
+        raise _queue_refused(shown)
     if shown.ticket:
         raise Rejected(
             f"{shown.path} belongs to queued resource {shown.ticket}: a record of the node alone"
@@ -94,6 +91,22 @@ def _check(orphan: Orphan) -> None:
             " once it is, or delete it",
             state=shown.state,
         )
+
+
+def _queue_refused(shown: Shown) -> Rejected:
+    """A record of its nodes could not end it either: see the refusal of such a node."""
+    said = "a queued resource cannot be adopted"
+    places = [replace(shown.place, cloud_id=name) for name in shown.nodes]
+    nodes = {place.cloud_id: orphan_id(place.path) for place in places}
+    if not nodes:
+        return Rejected(f"{said}; leave it to whom it belongs, or delete it", nodes=[])
+    each = ", ".join(f"{name} as orphan {an_id}" for name, an_id in nodes.items())
+    return Rejected(
+        f"{said}, and neither can its nodes; leave it to whom it belongs, or delete all of it: its"
+        f" nodes first ({each}), and it as well, which goes after them",
+        nodes=list(nodes),
+        orphan_ids=list(nodes.values()),
+    )
 
 
 def _spec(shown: Shown, accelerator: AcceleratorType) -> NodeSpec:

@@ -69,6 +69,25 @@ def deletes_at(budget: Budget, exceeded: Alert | None) -> int | None:
     return None if exceeded.fired_at is None else exceeded.fired_at + budget.grace_seconds
 
 
+def silence(budget: Budget, *, mails: bool) -> str:
+    """Who is not told before a budget has nodes deleted, for whoever sets it to read; empty where
+    all are. `mails` is whether e-mail can be sent at all."""
+    if budget.on_exceeded is not OnExceeded.DELETE:
+        return ""
+    if not budget.webhook and not budget.emails:
+        return (
+            "nobody is told before its nodes are deleted: name a webhook (--webhook) or an address"
+            " (--email)"
+        )
+    if budget.emails and not mails:
+        who = "nobody at its addresses" if budget.webhook else "nobody"
+        return (
+            f"{who} is told before its nodes are deleted: STEWARD_SMTP_URL is not set, and without"
+            " it no e-mail is sent"
+        )
+    return ""
+
+
 def _causes(budget: Budget, standing: Standing, paces: tuple[int, int]) -> Iterator[_Cause]:
     amount = budget.amount
     for one in budget.thresholds:

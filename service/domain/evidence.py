@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from service.domain.clock import DAY, HOUR, MINUTE, rfc3339
+from service.domain.lease import Lease
 from service.domain.metering import (
     CLOCK_TOLERANCE,
     Evidence,
@@ -34,7 +35,32 @@ LOOKED_BACK = 30 * DAY
 """Seconds of which all that is open is asked about once, by who has never asked: a daemon that was
 down for weeks may have missed every turn of it."""
 
+PATIENCE = HOUR
+"""Seconds for which budgets wait for a log that gives no answer before they have nodes deleted all
+the same: what runs meanwhile costs money that nobody may spend, and a log that is out for longer
+cannot be waited for."""
+
 _LONGEST_REASON = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Hearing:
+    """Whether a project's log has said what it knows to the holder of `lease`: `silent_since` is
+    when it last began to give no answer (None while it answers), `heard` whether anybody should
+    still wait for one. Who takes a project over has heard nothing."""
+
+    lease: Lease
+    silent_since: int | None
+    heard: bool = False
+
+
+def hearing(before: Hearing | None, lease: Lease, now: int, *, answered: bool) -> Hearing:
+    """The same after one more turn. A log that gives no answer for long counts as heard."""
+    if answered:
+        return Hearing(lease, None, heard=True)
+    mine = before if before is not None and before.lease == lease else None
+    since = now if mine is None or mine.silent_since is None else mine.silent_since
+    return Hearing(lease, since, heard=now - since >= PATIENCE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ from service.domain.pricing import VM_HOUR, Price, PriceBook
 from service.domain.reservation import Reservation
 from service.domain.window import Window
 
+NO_PRICE = "nobody knows its price: the price book has none for it"
+
 
 @dataclass(frozen=True, slots=True)
 class Charge:
@@ -37,13 +39,22 @@ class Charge:
 
 def sum_of(charge: Charge, chips: int) -> str:
     """Chips x seconds x price, as it would be checked on paper."""
-    quantity = f"{charge.seconds:,} chip-seconds"
-    if charge.is_vm:
-        quantity = f"1 VM x {charge.seconds:,} s"
-    elif chips and charge.seconds % chips == 0:
-        quantity = f"{chips:,} chips x {charge.seconds // chips:,} s"
+    quantity = _quantity(charge.seconds, chips, is_vm=charge.is_vm)
     whole = "only the whole interval is rounded, so that its lines sum to it exactly"
     return f"{quantity} x {charge.product}{_rounded(charge, whole)}"
+
+
+def unpriced_sum_of(seconds: int, chips: int, *, is_vm: bool) -> str:
+    """The same of what nobody knows the price of."""
+    return f"{_quantity(seconds, chips, is_vm=is_vm)}, which is in no figure and not free"
+
+
+def _quantity(seconds: int, chips: int, *, is_vm: bool) -> str:
+    if is_vm:
+        return f"1 VM x {seconds:,} s"
+    if chips and seconds % chips == 0:
+        return f"{chips:,} chips x {seconds // chips:,} s"
+    return f"{seconds:,} chip-seconds"
 
 
 def unused_sum_of(charge: Charge, chips: int, seconds: int) -> str:

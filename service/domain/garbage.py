@@ -16,19 +16,10 @@ from service.domain.node import LOST, NodeState, Place
 from service.domain.orphan import Kind, Orphan, Shown, Verdict
 from service.domain.ownership import LABEL_ID, LABEL_INSTALL
 from service.domain.queue import QueueState
-
-WINDOW_SECONDS = 900
-"""How long something is watched before it is believed: an orphan, a daemon that just began, and a
-fleet that is suddenly smaller."""
+from service.domain.watch import WINDOW_SECONDS, Watch, is_hidden
 
 LOOKS = 2
 """Looks at least a period apart in which an orphan has to be seen before it may go."""
-
-Blind = frozenset[tuple[bool, str]]
-"""Where a look says nothing: whether of queued resources or of nodes, and in which zone."""
-
-EVERYWHERE = "-"
-"""In place of a zone, as in Google's names."""
 
 _MOST_DIGITS = 4
 
@@ -111,10 +102,10 @@ def classify(
     if any(one.present for one in made):
         return None
     if shown.labels.get(LABEL_INSTALL) != install:
-        return Finding(Kind.STRANGER, _STRANGER)
+        return Finding(Kind.STRANGER, _STRANGER + _remedy(shown, stranger=True))
     ours = [one for one in made if one.node_id == shown.labels.get(LABEL_ID)]
     if not any(one.knows(shown) for one in ours):
-        return Finding(Kind.OURS, _ANOTHER if ours else _QUARANTINED)
+        return Finding(Kind.OURS, (_ANOTHER if ours else _QUARANTINED) + _remedy(shown))
     spent = _is_spent(shown.state, manned=manned) if shown.queued else shown.state in LOST
     if spent:
         return Finding(Kind.ZOMBIE if shown.queued else Kind.LEFTOVER)
@@ -126,10 +117,22 @@ def _came_back(ours: Iterable[Attempt], shown: Shown) -> str:
     when = max((one.called_gone_at for one in ours if one.called_gone_at is not None), default=None)
     if when is None:
         return ""
-    what = "delete it" if shown.queued or shown.ticket else "adopt it, or delete it"
     return (
         f"it was called gone at {rfc3339(when)} and is there again, so somebody may be at work on"
-        f" it: it is not touched by itself; {what}"
+        f" it: it is not touched by itself; {_remedy(shown)}"
+    )
+
+
+def _remedy(shown: Shown, *, stranger: bool = False) -> str:
+    """What a human can do about it. Only what `service.domain.adoption` takes is to be adopted."""
+    if shown.adoptable:
+        adopt = "adopt it" if shown.state == NodeState.READY else "adopt it once it is READY"
+        return f"{adopt}, or delete it" + (" by repeating its name" if stranger else "")
+    what, they, whose = "it", "it", "its name"
+    if shown.ticket:
+        what, they, whose = "it, and its queued resource too,", "them", "their names"
+    return f"delete {what} " + (
+        f"by repeating {whose}" if stranger else f"once nobody needs {they}"
     )
 
 
@@ -178,62 +181,15 @@ def _first_judged(orphan: Orphan, doubt: str) -> Orphan:
     return replace(orphan, verdict=judged, reason=doubt or _TOO_YOUNG)
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """What is remembered of the looks at a project under one lease.
-
-    `since` is when the first of an unbroken row of them was asked for, `asked` the last; `size` how
-    many nodes the last complete one that is believed has shown, None before there was any;
-    `shrunk_at` when fewer than half of them were left. `blind` is where the last one says nothing.
-    """
-
-    since: int
-    asked: int
-    size: int | None = None
-    shrunk_at: int | None = None
-    blind: Blind = frozenset()
-
-
-def is_hidden(shown: Shown, blind: Blind) -> bool:
-    """Whether its absence from a look says nothing."""
-    return not blind.isdisjoint(((shown.queued, shown.place.zone), (shown.queued, EVERYWHERE)))
-
-
-def watched(before: Watch | None, asked: int, size: int, blind: Blind, period: int) -> Watch:
-    """The watch after one more look, which has shown `size` nodes.
-
-    After an outage, or when the clock was set, it begins anew: what happened meanwhile is not known
-    (invariant I4).
-    """
-    longest = max(WINDOW_SECONDS // 3, 4 * period)
-    if before is None or not 0 <= asked - before.asked <= longest:
-        known = None if before is None else before.size
-        before = Watch(asked, asked, known)
-    after = replace(before, asked=asked, blind=blind)
-    if any(not queued for queued, _ in blind):
-        return after  # it was not complete
-    if before.size is None or 2 * size >= before.size or _is_believed(before, asked):
-        return replace(after, size=size, shrunk_at=None)
-    return after if before.shrunk_at is not None else replace(after, shrunk_at=asked)
-
-
-def _is_believed(watch: Watch, asked: int) -> bool:
-    """Whether a fleet has been so small for so long that it must be true."""
-    return watch.shrunk_at is not None and asked - watch.shrunk_at >= WINDOW_SECONDS
-
-
 _TOO_YOUNG = "it was first seen less than 15 minutes ago; after two looks and 15 minutes it goes"
-_STRANGER = (
-    "it is not ours, so it is never touched by itself; adopt it, or delete it by repeating its name"
-)
+_STRANGER = "it is not ours, so it is never touched by itself; "
 _QUARANTINED = (
     "it bears our label, but the books do not say that it is over, as after the database was"
-    " brought back from a copy: it is not touched by itself; adopt it or delete it"
+    " brought back from a copy: it is not touched by itself; "
 )
 _ANOTHER = (
     "it bears a name and a label of ours, but Google's id of what we made there was another: it was"
-    " made by somebody else under a name of ours, and is not touched by itself; adopt it or delete"
-    " it"
+    " made by somebody else under a name of ours, and is not touched by itself; "
 )
 _DELETING = "it is being deleted"
 _OVER = "the record that it was made for has ended, or has gone on to another attempt"
@@ -261,10 +217,10 @@ def _held(orphan: Orphan, watch: Watch | None, now: int) -> str:
     """Why nothing may be collected now, whatever it is; empty when nothing speaks against it."""
     if watch is None or now - watch.since <= WINDOW_SECONDS:
         return "this daemon has watched the project for less than 15 minutes; then it goes"
-    if watch.shrunk_at is not None:
+    if watch.is_shrunk:
         return (
-            "more than half of the project's nodes went missing from one look to the next, so"
-            " nothing is collected until that was seen for 15 minutes"
+            "half of the project's nodes or more went missing within 15 minutes, so nothing is"
+            " collected until as few were seen for 15 minutes"
         )
     if is_hidden(orphan.shown, watch.blind):
         return "its zone did not answer when it was last looked at"

@@ -226,7 +226,11 @@ def _exceeded(room: Room, asked: Hold, wanted: int, left: int) -> BudgetExceeded
     budget, rate = room.budget, asked.rate or 1
     longest = max(0, max(0, left) * HOUR // rate - OVERRUN_SECONDS)
     resets = rfc3339(room.window.end)
-    fits = f"a ttl_seconds of at most {longest} would fit" if longest else "nothing fits"
+    fits = (
+        f"a ttl_seconds of at most {longest} would fit"
+        if longest
+        else "nothing fits: ask for less hardware, or have the amount raised"
+    )
     return BudgetExceeded(
         f"the budget {budget.name!r} has {dollars(max(0, left))} left until {resets}, and this node"
         f" may cost {dollars(wanted)} by then; {fits}",

@@ -1,4 +1,19 @@
-"""Whether what was asked of the cloud may still take effect though nothing shows of it."""
+"""Whether what was asked of the cloud may still take effect though nothing shows of it.
+
+What a node keeps of the creates of its present attempt:
+
+| `sent_at` | `unanswered_at` | `operation` | means                                              |
+|-----------|-----------------|-------------|----------------------------------------------------|
+| None      | None            | empty       | no attempt, or the last one is over: nothing there |
+| s         | s               | empty       | sent at s, no answer: it may land                  |
+| s         | u > s           | empty       | sent again, last at u: more than one may land      |
+| s         | None            | empty       | refused for certain, tried again: nothing there    |
+| s         | None            | named       | accepted: its operation decides                    |
+| s         | u > s           | named       | accepted at last: one from before may land as well |
+
+It is written before a call as if there will be no answer; a refusal for certain puts back what
+stood before the call. What is seen in the cloud counts for more than all of it.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +43,17 @@ def too_old_to_send(node: Node, now: int) -> bool:
     return node.unanswered_at is None or now - node.unanswered_at > SEND_WITHIN_SECONDS
 
 
+def is_unsent(node: Node) -> bool:
+    """Whether the intent is written down and, for certain, nothing of it is in the cloud or on its
+    way: every create was refused, or was never sent, and nothing of it was ever seen."""
+    return (
+        node.sent_at is not None
+        and node.unanswered_at is None
+        and node.up_since is None
+        and not (node.operation or node.queue_state or node.was_shown)
+    )
+
+
 def may_still_appear(node: Node, operation: Operation | None, now: int) -> bool:
     """Whether the create that was sent could yet bring the node, or its queued resource, about.
 
@@ -45,6 +71,6 @@ def may_still_appear(node: Node, operation: Operation | None, now: int) -> bool:
 def is_fresh(node: Node, now: int) -> bool:
     """Whether it was sent, or accepted after it had been sent in vain for long, so lately that an
     answer may still be from before that."""
-    if node.sent_at is None:
+    if node.sent_at is None or is_unsent(node):
         return False
     return now - max(node.sent_at, node.state_since) < IN_FLIGHT_SECONDS

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from service.domain import queueing, reimaging
 from service.domain.absence import Absence
+from service.domain.deletion import wanted_since
+from service.domain.errors import CloudError
 from service.domain.landing import may_still_appear
 from service.domain.node import LOST, Asked, CloudNode, Node, NodeState
 from service.domain.operation import Operation
@@ -113,16 +117,16 @@ def needs_a_human(node: Node, now: int) -> bool:
     deletion does not end, or the cloud shows that it no longer knows its state."""
     if node.alarmed_at is not None or node.sent_at is None:
         return False
-    asked = node.delete_requested_at
-    if asked is not None:
-        return now - asked >= OVERDUE_SECONDS
+    since = wanted_since(node)
+    if since is not None:
+        return now - since >= OVERDUE_SECONDS
     return node.state == NodeState.UNKNOWN and now - node.state_since >= OVERDUE_SECONDS
 
 
 def alarm(node: Node, now: int, rate: str) -> str:
     """What to tell of it; `rate` says in words what it costs meanwhile."""
-    where = f"{node.cloud_id} in {node.zone}"
-    if node.delete_requested_at is None:
+    where, since = f"{node.cloud_id} in {node.zone}", wanted_since(node)
+    if since is None:
         return (
             f"{where} has been UNKNOWN for {(now - node.state_since) // 60} minutes, as Google"
             f" shows it after a repair that failed; {rate}. It may be at work, so it is left alone:"
@@ -131,9 +135,10 @@ def alarm(node: Node, now: int, rate: str) -> str:
     shown = node.state
     if node.queue_state:
         shown = f"{node.state}, its queued resource {node.queue_state}"
+    what = "deletion" if node.delete_requested_at is not None else "deletion to make another"
     return (
-        f"deletion was asked for {(now - node.delete_requested_at) // 60} minutes ago, and {where}"
-        f" is still there ({shown}); {rate}. It is tried again for ever"
+        f"{what} was asked for {(now - since) // 60} minutes ago, and {where} is still there"
+        f" ({shown}); {rate}. It is tried again for ever"
     )
 
 
@@ -156,3 +161,16 @@ def wait_delay(waited: int, period: int) -> int:
 def retry_delay(tries: int) -> int:
     """Seconds until a call that failed is tried again: 5, 10, 20, ... at most 300."""
     return int(min(300, 5 * 2 ** min(tries, 6)))
+
+
+def put_off(node: Node, reason: str, now: int, wait: int | None = None) -> Node:
+    """The same node after a step came to nothing: it is tried again after `wait` seconds where the
+    cloud said so, else ever later."""
+    later = now + (retry_delay(node.tries) if wait is None else wait)
+    return replace(node, last_error=reason, tries=node.tries + 1, next_try_at=later)
+
+
+def asked_to_wait(error: CloudError) -> int | None:
+    """For how many seconds the cloud asks to be left alone; None where it does not say."""
+    wait = error.facts.get("retry_after")
+    return wait if isinstance(wait, int) else None

@@ -258,11 +258,13 @@ class Node:
 
     `attempt` counts placements. `sent_at` is when the present one was sent, None while there is
     none and so nothing in the cloud. `unanswered_at` is when a create was last sent that may take
-    effect though we never had an answer; None when each had its answer. `operation` names the
+    effect though we never had an answer; None when each had its answer, if only that it is refused
+    (`service.domain.landing` has the table of both). `operation` names the
     cloud's long-running operation that was started last. `next_try_at` is None when nothing is to
     be done until something changes. `seen_at` is when `state` was last known to hold. `ready_at` is
     the first READY of all, `up_since` the first of the present attempt. `replacing` says that what
-    is in the cloud goes so that a new attempt can be made, `gave_up` that the end will be FAILED.
+    is in the cloud goes so that a new attempt can be made, and `replacing_since` since when;
+    `gave_up` that the end will be FAILED.
     `queue_state` is what was last seen of its queued resource, empty until it was seen, and
     `queue_since` when that was first seen so. `slices_seen` is what was seen of each slice, in
     their order; empty unless it is made of several. `alarmed_at` is when a human was told that it
@@ -293,6 +295,7 @@ class Node:
     ready_at: int | None = None
     up_since: int | None = None
     replacing: bool = False
+    replacing_since: int | None = None
     gave_up: bool = False
     delete_requested_at: int | None = None
     delete_reason: str = ""
@@ -329,13 +332,6 @@ class Node:
         if self.spec.ttl_seconds is None or self.ready_at is None:
             return None
         return self.ready_at + self.spec.ttl_seconds
-
-    @property
-    def overdue_since(self) -> int | None:
-        """Since when a human has known that its deletion does not end; None where that is not so.
-        One whose state the cloud has lost is told of too, but nobody asked for its end."""
-        late = self.delete_requested_at is not None and self.ended_at is None
-        return self.alarmed_at if late else None
 
     def shown(self) -> Node:
         """The same node once all of it is there again: what was missed counts no more."""

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from service.domain.clock import rfc3339
+from service.domain.deletion import overdue_since
 from service.domain.node import Endpoint, Node
 from service.domain.placement import Placement
 from service.domain.slices import part
 
-FORMAT = 5
+FORMAT = 6
 """Raised whenever the shape changes, so that stored views are made anew."""
 
 
@@ -56,7 +57,8 @@ def view_of(node: Node, placements: Sequence[Placement]) -> dict[str, Any]:
         "deletes_at": _moment(node.deletes_at),
         "delete_requested_at": _moment(node.delete_requested_at),
         "delete_reason": node.delete_reason,
-        "overdue_since": _moment(node.overdue_since),
+        "replacing_since": _moment(node.replacing_since),
+        "overdue_since": _moment(overdue_since(node)),
         "ttl_seconds": spec.ttl_seconds,
         "max_wait_seconds": spec.max_wait_seconds,
         "valid_until": _moment(spec.valid_until),

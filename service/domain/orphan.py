@@ -12,7 +12,7 @@ from service.domain import catalog
 from service.domain.accelerators import AcceleratorType
 from service.domain.estimate import hourly, sku_of
 from service.domain.metering import is_billable
-from service.domain.node import CloudNode, Place
+from service.domain.node import LOST, CloudNode, Place
 from service.domain.pricing import PriceBook
 from service.domain.queue import QueuedResource
 
@@ -85,6 +85,12 @@ class Shown:
         goes; empty where there is none. Google may spell the project by its number: we do not."""
         cloud_id = self.queued_resource.rpartition("/")[2]
         return replace(self.place, cloud_id=cloud_id).queue_path if cloud_id else ""
+
+    @property
+    def adoptable(self) -> bool:
+        """Whether a record can be made for it once it is READY (`service.domain.adoption`)."""
+        known = bool(self.uid) and self.accelerator is not None
+        return known and not (self.queued or self.ticket or self.state in LOST)
 
     @property
     def incarnation(self) -> tuple[str, int | None]:

@@ -76,16 +76,28 @@ def choose(
     There is always one: a node is given up by its owner's clock or by refusals, never by patience.
     `barred` are those that a quota is too small for, as long as that is believed.
     """
-    resting = dict(rests(keys, history, now))
-    for key, rest in barred.items():
-        if key not in resting or resting[key].until < rest.until:
-            resting[key] = rest
+    resting = left_alone(keys, history, now, barred)
     for rank, key in enumerate(keys):
         if key not in resting:
             return Choice(key, now, len(keys), tuple((one, resting[one]) for one in keys[:rank]))
     soonest = min(keys, key=lambda key: resting[key].until)
     others = tuple((key, resting[key]) for key in keys)
     return Choice(soonest, resting[soonest].until, len(keys), others)
+
+
+def left_alone(
+    keys: Sequence[Key],
+    history: Iterable[Placement],
+    now: int,
+    barred: Mapping[Key, Rest] = NOT_BARRED,
+) -> dict[Key, Rest]:
+    """What is to be left alone of these keys, by what became of others or by a quota: whichever
+    keeps it the longer."""
+    resting = dict(rests(keys, history, now))
+    for key, rest in barred.items():
+        if key not in resting or resting[key].until < rest.until:
+            resting[key] = rest
+    return resting
 
 
 def made_as(spec: NodeSpec, key: Key) -> NodeSpec:

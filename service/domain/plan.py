@@ -240,7 +240,11 @@ def _has(fit: Fit) -> str:
 def _none_will_do(need: Need, found: Sequence[Option]) -> Rejected:
     """Everything is too slow or too dear: the cheapest in time, or else the fastest, is closest."""
     if not found:
-        return Rejected("nothing that is large enough is sold that way there", field="regions")
+        return Rejected(
+            "nothing that is large enough is sold that way there; leave out regions, generation or"
+            " provisioning_model, or ask for less",
+            field="regions",
+        )
     in_time = [one for one in found if one.fit.in_time is not False]
     closest = min(in_time or found, key=_rank)
     name, cost = closest.fit.accelerator.name, closest.cost

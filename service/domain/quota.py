@@ -12,6 +12,7 @@ in both, and what would be refused for good must be too much in either.
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -166,6 +167,19 @@ class Tally:
     held: Amount
 
 
+@dataclass(frozen=True, slots=True)
+class Stock:
+    """What a project is known to have of a generation in a region whose limit nobody has named:
+    what works, and what only holds."""
+
+    project: str
+    place: str
+    generation: str
+    tier: Tier
+    used: Amount
+    held: Amount
+
+
 def tier_of(model: str) -> Tier:
     """The limit that a provisioning model counts against: "flex-start and spot use preemptible
     quota" (reference/pricing.md section 4).
@@ -234,6 +248,28 @@ def tally(limit: Limit, holdings: Sequence[Holding], granted: Iterable[Holding],
         return Tally(limit, Standing.CONTRADICTED, used, held)
     standing = Standing.FRESH if now < limit.believed_until else Standing.OLD
     return Tally(limit, standing, used, held)
+
+
+def stocks(project: str, holdings: Iterable[Holding], limits: Sequence[Limit]) -> Sequence[Stock]:
+    """What the project has by region, generation and tier, wherever no limit of the whole region is
+    known for all of it. A limit of one of its zones says nothing of the others."""
+    found: defaultdict[tuple[str, str, Tier], list[Holding]] = defaultdict(list)
+    for one in holdings:
+        claim = one.claim
+        found[region_of(claim.zone), claim.generation, claim.tier].append(one)
+    return [
+        Stock(
+            *(project, region, generation, tier),
+            used=sum((one.claim.amount for one in some if one.used), Amount()),
+            held=sum((one.claim.amount for one in some if not one.used), Amount()),
+        )
+        for (region, generation, tier), some in sorted(found.items(), key=lambda pair: pair[0])
+        if not all(_is_limited(one.claim, region, limits) for one in some)
+    ]
+
+
+def _is_limited(claim: Claim, region: str, limits: Iterable[Limit]) -> bool:
+    return any(limit.place == region and limit.covers(claim) for limit in limits)
 
 
 def _contradicted(

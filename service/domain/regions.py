@@ -32,5 +32,6 @@ def check_region(region: str, others: Iterable[str]) -> None:
     if region in known:
         return
     closest = difflib.get_close_matches(region[:80].lower(), sorted(known), n=3)
-    hint = f"; did you mean {' or '.join(closest)}?" if closest else ""
+    known_ones = "; GET /v1/catalog/zones lists those that have TPUs, as in us-west4"
+    hint = f"; did you mean {' or '.join(closest)}?" if closest else known_ones
     raise Rejected(f"there is no region {region[:80]!r}{hint}", field="region", closest=closest)

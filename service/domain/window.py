@@ -65,7 +65,7 @@ def parse_window(text: str, zone: ZoneInfo, now: int) -> Window:
     """The window that is meant: `7d` (seven calendar days, today included, up to now), `24h`,
     `today`, `mtd` (this month up to now) or `A,B` (two RFC 3339 instants or dates).
 
-    Raises Rejected when it is none of these, or ends before it starts.
+    Raises Rejected when it is none of these, ends before it starts, or is empty.
     """
     today = datetime.fromtimestamp(now, zone).date()
     if match := re.fullmatch(r"([1-9][0-9]{0,3})d", text):
@@ -89,8 +89,17 @@ def _between(text: str, zone: ZoneInfo) -> Window:
             " 2026-11-01T00:00:00Z,2026-12-01T00:00:00Z",
             field="window",
         ) from None
-    if window.end <= window.start:
-        raise Rejected(f"the window {text[:80]!r} ends before it starts", field="window")
+    if window.end < window.start:
+        raise Rejected(
+            f"the window {text[:80]!r} ends before it starts; write the earlier instant first",
+            field="window",
+        )
+    if window.end == window.start:
+        raise Rejected(
+            f"the window {text[:80]!r} is empty: it ends where it starts, and its end does not"
+            " belong to it; for one day write its date and that of the day after",
+            field="window",
+        )
     if window.start < _FIRST or window.end > _LAST:
         raise Rejected("a window lies between the years 1900 and 9000", field="window")
     return window
@@ -152,8 +161,3 @@ def _later(day: date, start: int, zone: ZoneInfo) -> int:
         day += timedelta(days=1)
         found = midnight(day, zone)
     return found
-
-
-def is_whole_utc_days(window: Window, zone: ZoneInfo) -> bool:
-    """Whether the buckets of the window are UTC days, so that the daily rollup can answer."""
-    return zone.key in ("UTC", "Etc/UTC") and window.start % DAY == 0

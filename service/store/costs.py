@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -42,6 +42,18 @@ _COLUMNS: Mapping[Table, tuple[str, ...]] = {
     node_days: ("day", *FINE, *_WHAT),
 }
 _SUMS = ("amount_nanos", "chip_seconds", "list_nanos")
+
+Sums = tuple[int, tuple[Any, ...], int, int, int]
+"""(first second, dimensions, nano-dollars, chip-seconds, nano-dollars at list price)."""
+
+_HOURS_AT_ONCE = 500
+"""A query has only so many parameters."""
+
+_OF_LEDGER = (
+    func.sum(ledger.c.amount_nanos),
+    func.sum(ledger.c.chip_seconds),
+    func.sum(func.coalesce(ledger.c.list_nanos, ledger.c.amount_nanos)),
+)
 
 
 class Costs:
@@ -92,16 +104,13 @@ class Costs:
     def rebuild(self) -> None:
         """Make the rollups anew from the ledger: the same figures, or something is wrong."""
         day = (ledger.c.hour - ledger.c.hour % DAY).label("day")
-        listed = func.sum(func.coalesce(ledger.c.list_nanos, ledger.c.amount_nanos))
         for table, names in _COLUMNS.items():
             self._connection.execute(delete(table))
             columns = [ledger.c[name] for name in names[1:]]
             summed = select(
                 day,
                 *columns,
-                func.sum(ledger.c.amount_nanos),
-                func.sum(ledger.c.chip_seconds),
-                listed,
+                *_OF_LEDGER,
             ).group_by(day, *columns)
             self._connection.execute(insert(table).from_select([*names, *_SUMS], summed))
 
@@ -113,7 +122,7 @@ class Costs:
         only: Mapping[str, Sequence[str]],
         *,
         at_once: bool = False,
-    ) -> Sequence[tuple[int, tuple[Any, ...], int, int, int]]:
+    ) -> Sequence[Sums]:
         """(day, dimensions, nano-dollars, chip-seconds, nano-dollars at list price) for the UTC
         days in [start, end), or for all of them `at_once`, as if they were one day that begins at
         `start`; from the finer rollup where a dimension is one of FINE."""
@@ -150,3 +159,16 @@ class Costs:
             for row in self._connection.execute(statement)
             if row[-1] is not None  # what sums nothing up at once is one row of nothing
         ]
+
+    def by_hour(
+        self, hours: Sequence[int], dimensions: Sequence[str], only: Mapping[str, Sequence[str]]
+    ) -> Iterator[Sums]:
+        """The same as `by_day` for single hours, given by their first seconds, from the ledger."""
+        columns = [ledger.c[name] for name in dimensions]
+        statement = select(ledger.c.hour, *columns, *_OF_LEDGER).group_by(ledger.c.hour, *columns)
+        for name, values in only.items():
+            statement = statement.where(ledger.c[name].in_(values))
+        for first in range(0, len(hours), _HOURS_AT_ONCE):
+            asked = ledger.c.hour.in_(hours[first : first + _HOURS_AT_ONCE])
+            for row in self._connection.execute(statement.where(asked)):
+                yield row[0], row[1:-3], int(row[-3]), int(row[-2]), int(row[-1])

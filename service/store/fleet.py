@@ -10,12 +10,17 @@ from sqlalchemy import BigInteger, Connection, case, cast, func, select
 from service.domain.pricing import RESERVED, Sku
 from service.store.tables import nodes, usage
 
+_WANTED_SINCE = func.coalesce(
+    nodes.c.delete_requested_at, case((nodes.c.replacing, nodes.c.replacing_since))
+)
+"""The same as `service.domain.deletion.wanted_since`."""
+
 _OVERDUE = (
     nodes.c.ended_at.is_(None),
     nodes.c.alarmed_at.is_not(None),
-    nodes.c.delete_requested_at.is_not(None),
+    _WANTED_SINCE.is_not(None),
 )
-"""The same as `Node.overdue_since`."""
+"""The same as `service.domain.deletion.overdue_since`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +50,14 @@ class Running:
 @dataclass(frozen=True, slots=True)
 class Overdue:
     """A node whose deletion was asked for at `asked_at` and has not come to its end, so that a
-    human was told. Whole UTC seconds."""
+    human was told; `replacing` where it goes so that another can be made. Whole UTC seconds."""
 
     node_id: str
     name: str
     state: str
     zone: str
     asked_at: int
+    replacing: bool = False
 
 
 class Fleet:
@@ -75,9 +81,12 @@ class Fleet:
         """How many deletions are overdue, and the oldest of them."""
         columns = (nodes.c.id, nodes.c.name, nodes.c.state, nodes.c.zone)
         statement = (
-            select(func.count().over(), *columns, nodes.c.delete_requested_at)
+            select(
+                *(func.count().over(), *columns),
+                *(_WANTED_SINCE, nodes.c.delete_requested_at.is_(None)),
+            )
             .where(*_OVERDUE)
-            .order_by(nodes.c.delete_requested_at, nodes.c.id)
+            .order_by(_WANTED_SINCE, nodes.c.id)
             .limit(limit)
         )
         rows = self._connection.execute(statement).all()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Connection,
+    Float,
     case,
     false,
     literal_column,
@@ -20,6 +23,12 @@ from service.domain.errors import LeaseLost
 from service.domain.lease import Lease
 from service.store.tables import leases
 
+_PRECISELY: dict[str, ColumnElement[float]] = {
+    "sqlite": literal_column("(julianday('now') - 2440587.5) * 86400.0", Float),
+    "postgresql": literal_column(
+        "CAST(extract(epoch FROM clock_timestamp()) AS DOUBLE PRECISION)", Float
+    ),
+}
 _NOW: dict[str, ColumnElement[int]] = {
     "sqlite": literal_column("CAST(strftime('%s', 'now') AS INTEGER)", BigInteger),
     "postgresql": literal_column(
@@ -80,6 +89,12 @@ class Leases:
         if self._connection.execute(held).first() is None:
             raise LeaseLost(f"another daemon acts for project {lease.project} now")
 
+    def now(self) -> float:
+        """What the database's clock says, in UTC seconds and parts of one."""
+        return self._connection.execute(
+            select(_PRECISELY[self._connection.dialect.name])
+        ).scalar_one()
+
     def looked_at(self, project: str) -> int:
         """When the whole of the project was last looked at; 0 when never."""
         statement = select(leases.c.looked_at).where(leases.c.project == project)
@@ -92,6 +107,27 @@ class Leases:
         ).where(leases.c.project == project)
         row = self._connection.execute(statement).one_or_none()
         return (0, "") if row is None else (row[0], row[1])
+
+    def hear(self, lease: Lease, *, heard: bool) -> None:
+        """Note whether the audit log has said, to the holder of this lease, what it knows."""
+        same = (leases.c.project == lease.project, leases.c.holder == lease.holder)
+        self._connection.execute(
+            update(leases)
+            .where(*same, leases.c.epoch == lease.epoch)
+            .values(heard_epoch=lease.epoch if heard else 0)
+        )
+
+    def unheard(self, project: str | None = None) -> Sequence[str]:
+        """The projects that somebody looks after, and whose log has not said to him yet what it
+        knows; of one project alone where it is named."""
+        statement = (
+            select(leases.c.project)
+            .where(leases.c.expires_at >= self._now, leases.c.heard_epoch != leases.c.epoch)
+            .order_by(leases.c.project)
+        )
+        if project is not None:
+            statement = statement.where(leases.c.project == project)
+        return self._connection.execute(statement).scalars().all()
 
     def try_to_write(self) -> None:
         """Write nothing, as a write: a database that can only be read says so."""

@@ -83,6 +83,16 @@ class Notifications:
             update(notifications).where(notifications.c.id == one.id).values(**asdict(one))
         )
 
+    def any_untried(self, budget_id: str, at: int) -> bool:
+        """Whether a message that was written of a budget at an instant was never tried."""
+        statement = select(notifications.c.id).where(
+            notifications.c.budget_id == budget_id,
+            notifications.c.created_at == at,
+            notifications.c.tries == 0,
+            notifications.c.next_try_at.is_not(None),
+        )
+        return self._connection.execute(statement.limit(1)).first() is not None
+
     def of(self, budget_id: str, limit: int) -> Sequence[Notification]:
         """What was told of a budget last, the latest first."""
         statement = (

@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, func, insert, literal, select
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from service.domain.discount import Discount
 from service.domain.pricing import Price
@@ -46,9 +45,15 @@ class Prices:
 
     def add_from_feed(self, price: Price) -> None:
         """Write a price down, unless another daemon did so just now: its id says all of it."""
-        sqlite = self._connection.dialect.name == "sqlite"
-        statement = (sqlite_insert if sqlite else postgresql_insert)(prices)
-        self._connection.execute(statement.values(**asdict(price)).on_conflict_do_nothing())
+        values = {
+            name: literal(value, prices.c[name].type) for name, value in asdict(price).items()
+        }
+        there = select(prices.c.id).where(prices.c.id == price.id).exists()
+        row = select(*values.values()).where(~there)  # a trigger of SQLite sees no DO NOTHING
+        statement = postgresql_insert(prices).from_select(list(values), row)
+        if self._connection.dialect.name == "postgresql":  # on SQLite, all that write take turns
+            statement = statement.on_conflict_do_nothing()
+        self._connection.execute(statement)
 
     def all(self) -> Sequence[Price]:
         """Every price ever entered."""

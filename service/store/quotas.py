@@ -15,7 +15,7 @@ from service.domain.accelerators import AcceleratorType
 from service.domain.errors import NotFound
 from service.domain.node import NodeState, ProvisioningModel
 from service.domain.orphan import ADOPTED, Shown
-from service.domain.quota import Holding, Limit, Size, Tally, Tier, claim_of, tally
+from service.domain.quota import Holding, Limit, Size, Stock, Tally, Tier, claim_of, stocks, tally
 from service.store.rows import loads
 from service.store.tables import nodes, orphans, placements, quotas
 
@@ -70,9 +70,16 @@ class Quotas:
         limits = list(limits)
         if not limits:
             return []
-        held = [*self._live(project), *self._orphaned(project)]
+        held = self._held(project)
         granted = self._granted(project, min(limit.observed_at for limit in limits))
         return [tally(limit, held, granted, now) for limit in limits]
+
+    def stocks(self, project: str, limits: Sequence[Limit]) -> Sequence[Stock]:
+        """What the project has where these limits of it say nothing."""
+        return stocks(project, self._held(project), limits)
+
+    def _held(self, project: str) -> list[Holding]:
+        return [*self._live(project), *self._orphaned(project)]
 
     def _live(self, project: str) -> list[Holding]:
         """What our own nodes hold, alike ones together: all that was sent and has not ended."""

@@ -50,7 +50,9 @@ class Reservations:
         statement = select(*_COLUMNS).where(reservations.c.id == reservation_id)
         row = self._connection.execute(statement).one_or_none()
         if row is None:
-            raise NotFound(f"there is no reservation {reservation_id[:80]!r}")
+            raise NotFound(
+                f"there is no reservation {reservation_id[:80]!r}; GET /v1/reservations lists them"
+            )
         return _read(row)
 
     def all(self) -> Sequence[Reservation]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from service.application.budgets import BudgetService
+from service.application.budgets import BudgetService, Reach
 from service.application.costs import CostService
 from service.domain.budgets import Who
 from service.domain.clock import HOUR
@@ -231,7 +231,7 @@ def test_a_change_that_makes_no_sense_changes_nothing(client, put, changes, stat
 
 def test_a_private_webhook_that_was_allowed_once_is_in_no_other_changes_way(client, units, clock):
     shared = units, PriceShelf(), clock
-    allowing = BudgetService(*shared, CostService(*shared), private_webhooks=True)
+    allowing = BudgetService(*shared, CostService(*shared), reach=Reach(private_webhooks=True))
     private = "http://127.0.0.1:8000/x"
     made = allowing.create(factories.budget(webhook=private, secret="geheim-geheim-geheim"))
     path = f"/v1/budgets/{made.shown.budget.id}"
@@ -247,6 +247,17 @@ def test_a_version_that_is_not_the_present_one_is_not_changed(client, put):
     assert client.patch(path, json={"amount": "8"}, headers=tag).status_code == 412
     assert client.delete(path, headers=tag).status_code == 412
     assert client.delete(path, headers={"If-Match": '"2"'}).status_code == 200
+
+
+def test_a_budget_that_deletes_and_tells_nobody_is_taken_and_says_so(client, put):
+    made = put(on_exceeded="delete", grace_seconds=0)
+    (said,) = made["warnings"]
+    assert said.startswith("nobody is told before its nodes are deleted")
+    assert client.get(f"/v1/budgets/{made['id']}").json()["warnings"] == [said]
+    mailed = put(name="mailed", on_exceeded="delete", emails=["ada@example.com"])
+    assert "STEWARD_SMTP_URL is not set" in mailed["warnings"][0]
+    assert put(name="hooked", on_exceeded="delete", **HOOK)["warnings"] == []
+    assert put(name="refusing")["warnings"] == []
 
 
 def test_what_is_taken_away_refuses_nobody(client, put, ask):
@@ -274,17 +285,19 @@ def test_the_list_is_cut_into_pages(client, put):
     assert [one["name"] for one in (*first["budgets"], *second["budgets"])] == ["a", "b", "c"]
 
 
-def test_what_is_left_for_somebody_is_that_of_the_tightest_budget(services, put, ask):
+def test_what_is_left_for_somebody_is_said_of_each_of_his_budgets(services, put, ask):
     put(name="wide", scope=..., amount="1000", on_exceeded="notify")
     put()
     ask(ttl_seconds=5 * HOUR)
     ada = Who(factories.PROJECT, "vision", "ada", "", {})
-    share = services.budgets.share(ada)
-    assert (share.budget.name, share.left) == ("vision monthly", 51_840_000_000)
-    assert share.window.start < NOON < share.window.end
-    assert services.budgets.share(replace(ada, team="speech")).budget.name == "wide"
+    mine, wide = services.budgets.shares(ada)
+    assert (mine.budget.name, mine.left) == ("vision monthly", 51_840_000_000)
+    assert mine.window.start < NOON < mine.window.end
+    assert wide.budget.name == "wide"
+    (theirs,) = services.budgets.shares(replace(ada, team="speech"))
+    assert theirs == wide
 
 
 def test_where_no_budget_covers_somebody_there_is_no_share(services, put):
     put()
-    assert services.budgets.share(Who(factories.PROJECT, "speech", "ada", "", {})) is None
+    assert services.budgets.shares(Who(factories.PROJECT, "speech", "ada", "", {})) == []

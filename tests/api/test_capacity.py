@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 
 import pytest
 
 from service.domain.placement import Key, Outcome, Placement
+from service.domain.quota import Limit, Size, Tier
 from tests import factories
 from tests.hands import NOON
 
@@ -80,6 +82,56 @@ def test_what_is_free_has_no_reason(client, tried):
     tried(THERE, 600, Outcome.READY, ready=90)
     (one,) = capacity(client)
     assert (one["back_off_until"], one["reason"], one["median_seconds_lived"]) == (None, "", None)
+
+
+NOTHING = Limit(
+    "lab", "TPUV5s", "us-west4", "v5e", Tier.PREEMPTIBLE, Size.ANY, 4, NOON - 1_200, "Limit: 4."
+)
+
+
+@pytest.fixture
+def learned(units):
+    """Write limits down."""
+
+    def write(*limits):
+        with units() as unit:
+            for limit in limits:
+                unit.quotas.learn(limit)
+
+    return write
+
+
+def test_what_a_believed_quota_bars_is_left_alone_as_long_as_that_is_believed(
+    client, tried, learned, clock
+):
+    tried(HERE, 1_200, Outcome.QUOTA)
+    tried(THERE, 1_200, Outcome.QUOTA)
+    learned(NOTHING)
+    free, barred = capacity(client)
+    assert (free["zone"], free["back_off_until"]) == ("us-east5-a", None)
+    assert barred["back_off_until"] == "2026-11-06T11:40:00Z"
+    assert barred["reason"] == ("may not have 8 chips (Google's limit TPUV5s is 4 in us-west4)")
+    clock.pass_(86_400 - 1_201)
+    assert capacity(client)[1]["back_off_until"] == "2026-11-06T11:40:00Z"
+    clock.pass_(1)
+    assert capacity(client)[1]["back_off_until"] is None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"allowed": 8},
+        {"project": "theirs"},
+        {"tier": Tier.ON_DEMAND},
+        {"generation": "v6e"},
+        {"place": "us-west4-b"},
+    ],
+)
+def test_a_quota_that_does_not_bar_it_leaves_it_free(client, tried, learned, other):
+    tried(HERE, 1_200, Outcome.QUOTA)
+    learned(replace(NOTHING, **other))
+    (one,) = capacity(client)
+    assert (one["back_off_until"], one["reason"]) == (None, "")
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from decimal import Decimal
 
 import pytest
 
 from service.api.costs import CostView
 from service.domain.clock import DAY, HOUR
-from service.domain.node import NodeState
+from service.domain.metering import Evidence
+from service.domain.node import NodeState, ProvisioningModel
+from service.domain.pricing import Sku
 from tests import factories
+from tests.hands import NOON
 from tests.purchases import metered
 from tests.store.given import ran, stored
 
@@ -47,6 +52,8 @@ def test_costs_are_of_the_last_seven_days_by_default(client):
                 "list_cost": "38.400000000",
                 "chip_seconds": 115_200,
                 "chip_hours": "32.000000000",
+                "savings": "0.000000000",
+                "uncertainty": "0.000000000",
             }
         ],
         "total": "38.400000000",
@@ -106,7 +113,8 @@ def test_buckets_follow_the_calendar_that_is_asked_for(client, query, starts):
     ("query", "said"),
     [
         ("window=soon", "write 7d, 24h, today, mtd"),
-        ("window=2026-11-05,2026-11-01", "ends before it starts"),
+        ("window=2026-11-05,2026-11-01", "before it starts; write the earlier instant first"),
+        ("window=2026-11-05,2026-11-05", "is empty: it ends where it starts"),
         ("window=2026-11-05T00:00:00,2026-11-06T00:00:00", "is not a window"),
         (f"window={'9' * 101}", "at most 100"),
         ("tz=Mars/Olympus", "IANA name"),
@@ -178,6 +186,43 @@ def test_a_sum_is_estimated_where_something_that_ran_then_still_runs(
     assert costs(client, f"{query}&tz={tz}")["estimated"] is estimated
 
 
+@pytest.fixture
+def in_doubt(units, clock):
+    """A node that began within a minute that nobody saw and ran for two hours and a half, and one
+    in a region of which no price is known, that began an hour after it; nothing is posted."""
+    for start, more in (
+        (NOON, {"start_hi": NOON + 60, "start_evidence": Evidence.OBSERVED}),
+        (NOON + HOUR, {"sku": Sku("v5e", ProvisioningModel.ON_DEMAND, "mars-west1")}),
+    ):
+        node = stored(units, team="vision")
+        ran(units, node, start=start, **more)
+    clock.pass_(9_000)
+
+
+@pytest.mark.usefixtures("in_doubt")
+@pytest.mark.parametrize("posted", [False, True])
+@pytest.mark.parametrize("tz", ["UTC", "Europe/Berlin", "Asia/Kolkata"])
+@pytest.mark.parametrize(
+    ("query", "uncertain", "unpriced"),
+    [
+        ("window=7d", "0.160000000", 5_400),
+        ("window=7d&filter=team:vision&aggregate=node&step=hour", "0.160000000", 5_400),
+        ("window=2026-11-05T12:00:00Z,2026-11-05T14:00:00Z", "0.160000000", 3_600),
+        ("window=2026-11-05T12:00:30Z,2026-11-05T14:15:00Z", "0.080000000", 4_500),
+        ("window=2026-11-05T13:00:00Z,2026-11-05T15:00:00Z", "0.000000000", 5_400),
+        ("window=7d&filter=team:nlp", "0.000000000", 0),
+    ],
+)
+def test_what_may_not_be_true_and_what_has_no_price_is_said_in_every_time_zone(
+    client, units, clock, query, uncertain, unpriced, tz, posted
+):
+    """At 9.60 dollars an hour; by the ledger where it may answer, and by the usage itself."""
+    if posted:
+        metered(units, clock)
+    found = costs(client, f"{query}&tz={tz}")
+    assert (found["uncertainty"], found["unpriced_seconds"]) == (uncertain, unpriced)
+
+
 def test_nothing_was_spent_before_anything_ran(client):
     assert (costs(client)["rows"], costs(client)["total"]) == ([], "0.000000000")
 
@@ -191,3 +236,41 @@ def test_a_team_in_a_csv_file_is_never_a_formula(client, units, clock):
     assert "\"'=HYPERLINK(" in text
     (row,) = client.get("/v1/costs", params=asked | {"format": "json"}).json()["rows"]
     assert row["team"] == node.team
+
+
+def test_a_csv_file_says_its_currency_what_was_saved_what_is_uncertain_and_when(
+    client, units, clock
+):
+    """Spot capacity at its own price, that began within a minute that nobody saw."""
+    node = stored(units, team="vision")
+    spot = Sku("v5e", ProvisioningModel.SPOT, "us-west4", single_device=True)
+    ran(units, node, sku=spot, start_hi=NOON + 60, start_evidence=Evidence.OBSERVED)
+    clock.pass_(HOUR + 1_800)
+    asked = {"window": "24h", "aggregate": "team", "step": "hour"}
+    answer = client.get("/v1/costs", params=asked | {"format": "csv"})
+    assert answer.headers["content-type"].startswith("text/csv")
+    rows = list(csv.DictReader(io.StringIO(answer.text)))
+    told = client.get("/v1/costs", params=asked).json()
+    assert list(rows[0]) == [
+        *("start", "end", "team", "cost", "list_cost", "chip_seconds", "chip_hours"),
+        *("savings", "uncertainty", "currency", "as_of"),
+    ]
+    known = {"currency": "USD", "as_of": "2026-11-05T13:30:00Z"}
+    assert rows == [{key: str(text) for key, text in (one | known).items()} for one in told["rows"]]
+    first, second = rows
+    assert Decimal(first["savings"]) == Decimal(first["list_cost"]) - Decimal(first["cost"]) > 0
+    assert Decimal(first["uncertainty"]) == round(Decimal(first["cost"]) / 60, 9) > 0
+    assert second["uncertainty"] == "0.000000000"
+    assert told["uncertainty"] == first["uncertainty"]
+
+
+def test_what_may_still_change_is_said_where_it_is_asked(client):
+    paths = client.get("/openapi.json").json()["paths"]
+    assert "also in a month that is closed" in squeezed(paths["/v1/costs"]["get"]["description"])
+    entering = squeezed(paths["/v1/prices"]["post"]["description"])
+    assert "until the price feed lists one that began after it" in entering
+    assert "`/v1/prices/discounts`" in entering
+
+
+def squeezed(text):
+    return " ".join(text.split())

@@ -131,7 +131,8 @@ class OneBudget:
         self.asked.append((caller, offer.cost))
         whole = Window(now, now + 10 * DAY)
         held = hold_for(offer.cuts, offer.chips, offer.seconds).left(whole, now)
-        return [Share("b-1", "vision", 100 * 10**9, 30 * 10**9, offer.cost or 0, held)]
+        budget = factories.budget(amount=100 * 10**9)
+        return [Share(budget, whole.end, 30 * 10**9, offer.cost or 0, held)]
 
 
 @pytest.mark.parametrize(
@@ -178,17 +179,32 @@ def share_of(client, **changes):
     return estimate(client, **(asked | changes)).json()["budgets"]
 
 
-def test_what_the_budgets_say_is_of_the_one_with_the_least_left(client, services, units, clock):
+def put(client, **changes):
+    body = {"name": "b", "amount": "20", "period": "month", "scope": {"team": "vision"}} | changes
+    answer = client.post("/v1/budgets", json=body)
+    assert answer.status_code == 201, answer.text
+
+
+def launch(client, seconds):
+    """A node of the same kind is asked for; the answer."""
+    asked = {"accelerator_type": "v5litepod-8", "zone": "us-west4-a", "team": "vision"}
+    return client.post("/v1/nodes", json={"name": "n", **asked, "ttl_seconds": seconds})
+
+
+def test_every_budget_that_covers_the_caller_says_its_part_the_tightest_first(
+    client, services, units, clock
+):
     with_budgets(client, services, units, clock)
     assert share_of(client) == []
-    for name, amount in (("wide", "500"), ("tight", "20")):
-        body = {"name": name, "amount": amount, "period": "month", "scope": {"team": "vision"}}
-        answer = client.post("/v1/budgets", json=body)
-        assert answer.status_code == 201, answer.text
-    (found,) = share_of(client, duration_seconds=3_600)
+    put(client, name="wide", amount="500")
+    put(client, name="tight", on_exceeded="refuse")
+    found, wide = share_of(client, duration_seconds=3_600)
+    assert (wide["name"], wide["left"], wide["fits"]) == ("wide", "490.400000000", True)
     del found["budget_id"]
     assert found == {
         "name": "tight",
+        "on_exceeded": "refuse",
+        "ends_at": "2026-12-01T00:00:00Z",
         "amount": "20.000000000",
         "used": "0.000000000",
         "cost": "9.600000000",
@@ -197,6 +213,39 @@ def test_what_the_budgets_say_is_of_the_one_with_the_least_left(client, services
         "fits": True,
     }
     assert share_of(client, team="nlp") == []
+
+
+def test_a_day_that_has_less_left_hides_no_month_that_would_refuse(client, services, units, clock):
+    with_budgets(client, services, units, clock)
+    clock.pass_(10 * 3_600)  # two hours before midnight
+    put(client, name="day", amount="20", period="day", on_exceeded="refuse")
+    put(client, name="month", amount="40", on_exceeded="refuse")
+    month, day = share_of(client, duration_seconds=5 * 3_600)
+    assert (month["name"], month["left"], month["fits"]) == ("month", "-8.000000000", False)
+    assert (day["name"], day["left"], day["fits"]) == ("day", "0.800000000", True)
+    refused = launch(client, 5 * 3_600)
+    assert refused.status_code == 403
+    assert "'month'" in refused.json()["detail"]
+
+
+def test_a_budget_that_only_tells_hides_none_that_would_refuse(client, services, units, clock):
+    with_budgets(client, services, units, clock)
+    put(client, name="tells", amount="5")
+    put(client, name="refuses", amount="9", on_exceeded="refuse")
+    found = share_of(client, duration_seconds=3_600)
+    said = [(one["name"], one["on_exceeded"], one["fits"]) for one in found]
+    assert said == [("tells", "notify", False), ("refuses", "refuse", False)]
+    assert launch(client, 3_600).status_code == 403
+
+
+def test_the_budget_of_the_project_counts_where_none_is_named(client, services, units, clock):
+    with_budgets(client, services, units, clock)
+    put(client, scope={"project": factories.PROJECT}, amount="5", on_exceeded="refuse")
+    (found,) = share_of(client, duration_seconds=3_600)
+    assert (found["name"], found["fits"]) == ("b", False)
+    assert share_of(client, project=factories.PROJECT, duration_seconds=3_600) == [found]
+    assert share_of(client, project="other", duration_seconds=3_600) == []
+    assert launch(client, 3_600).status_code == 403
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,18 @@ def test_deletions_that_do_not_end_are_counted(client, ask, units):
     assert document["delete_requested_at"] == document["overdue_since"] == "2026-11-05T12:00:00Z"
 
 
+def test_a_deletion_that_makes_room_and_does_not_end_is_counted_too(client, ask, units):
+    node = ask()
+    making = {"replacing": True, "replacing_since": NOON - 1_800, "alarmed_at": NOON}
+    with units() as unit:
+        unit.nodes.save(replace(unit.nodes.get(node["id"]), **making))
+    assert gauges(client)["steward_deletions_overdue",] == 1
+    document = client.get(f"/v1/nodes/{node['id']}").json()
+    assert document["replacing_since"] == "2026-11-05T11:30:00Z"
+    assert document["overdue_since"] == "2026-11-05T12:00:00Z"
+    assert document["delete_requested_at"] is None
+
+
 def test_the_age_of_the_inventory_is_infinite_until_there_is_one(client, units, clock):
     assert gauges(client)["steward_inventory_age_seconds", "lab"] == float("inf")
     with units() as unit:

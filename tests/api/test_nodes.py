@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from service.api.nodeviews import NodePage, NodeView, RequestedView
@@ -157,9 +159,25 @@ def test_a_deletion_is_accepted_and_told(client, ask):
     answer = client.delete(f"/v1/nodes/{node['id']}")
     assert answer.status_code == 202
     assert (answer.json()["asked"], answer.headers["etag"]) == ("absent", '"1"')
-    assert client.delete(f"/v1/nodes/{node['id']}").status_code == 202
+    again = client.delete(f"/v1/nodes/{node['id']}")
+    assert (again.status_code, again.content) == (202, answer.content)
+    assert again.headers["etag"] == answer.headers["etag"]
     story = client.get(f"/v1/nodes/{node['id']}/events").json()["events"]
     assert [event["message"] for event in story][2:] == ["deletion asked for"]
+
+
+def test_what_is_gone_is_answered_with_its_end_however_often_it_is_deleted(client, ask, units):
+    path = f"/v1/nodes/{ask()['id']}"
+    client.delete(path)
+    with units() as unit:
+        node = unit.nodes.get(path.rpartition("/")[2])
+        unit.nodes.save(replace(node, state=NodeState.DELETED, ended_at=NOON, next_try_at=None))
+    first, second = client.delete(path), client.delete(path)
+    assert (first.status_code, first.json()["state"]) == (202, "DELETED")
+    assert (second.status_code, second.content) == (202, first.content)
+    assert client.get(path).json() == first.json()
+    story = client.get(f"{path}/events").json()["events"]
+    assert [event["message"] for event in story].count("deletion asked for") == 1
 
 
 @pytest.mark.parametrize(
@@ -187,11 +205,34 @@ def test_a_node_is_asked_to_stop_and_to_start(client, ask):
     assert (started.status_code, started.json()["asked"]) == (202, "present")
 
 
-def test_what_cannot_be_stopped_says_so(client, ask):
-    node = ask(provisioning_model="spot")
+@pytest.mark.parametrize("accelerator_type", ["v5litepod-1", "v5litepod-4", "v5litepod-8"])
+def test_what_has_one_host_is_stopped(client, ask, accelerator_type):
+    node = ask(accelerator_type=accelerator_type)
     answer = client.post(f"/v1/nodes/{node['id']}:stop")
+    assert (answer.status_code, answer.json()["asked"]) == (202, "stopped")
+
+
+@pytest.mark.parametrize(
+    ("wish", "what", "why"),
+    [
+        (
+            {"accelerator_type": "v5litepod-16"},
+            "v5litepod-16 (on_demand)",
+            "it is a pod slice of 4 hosts, and only one host can be stopped",
+        ),
+        (
+            {"accelerator_type": "v5litepod-4", "provisioning_model": "spot"},
+            "v5litepod-4 (spot)",
+            "it is spot, which the cloud takes back and does not stop",
+        ),
+    ],
+)
+def test_what_cannot_be_stopped_says_so(client, ask, wish, what, why):
+    path = f"/v1/nodes/{ask(**wish)['id']}"
+    answer = client.post(f"{path}:stop")
     assert answer.status_code == 422
-    assert "delete it" in answer.json()["detail"]
+    assert answer.json()["detail"] == f"{what} cannot be stopped: {why}; delete it"
+    assert client.get(path).json()["asked"] == "present", "and nothing has changed"
 
 
 def test_a_queued_node_is_told_why_it_cannot_be_stopped(client, ask):
@@ -229,6 +270,7 @@ def test_the_cost_of_a_running_node_grows_by_the_second(client, units, clock):
     node = running(units)
     clock.pass_(1_800)
     cost = client.get(f"/v1/nodes/{node.id}/cost").json()
+    assert [one["amount"] for one in cost.pop("unposted")] == ["4.800000000"]
     assert cost == {
         "cost": "4.800000000",
         "list_cost": "4.800000000",

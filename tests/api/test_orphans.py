@@ -219,7 +219,7 @@ def test_what_a_live_record_is_at_cannot_be_adopted(client, there, units):
         (stranger(accelerator_type="v99-8"), 422, "there is no accelerator type"),
         (stranger(accelerator_type=""), 422, "there is no accelerator type"),
         (stranger(uid=""), 422, "shows no id"),
-        (stranger(queued=True, state="ACTIVE", nodes=("a",)), 422, "adopt its nodes"),
+        (stranger(queued=True, state="FAILED"), 422, "it belongs, or delete it"),
         (stranger(state="PREEMPTED"), 409, "is PREEMPTED"),
         (stranger(state="STOPPED"), 409, "is STOPPED"),
         (stranger("Not_a-name"), 422, "is not allowed"),
@@ -245,6 +245,26 @@ def test_the_node_of_a_queued_resource_is_not_adopted_and_is_told_what_to_delete
     assert said["orphan_id"] == ticket.id
     assert said["queued_resource"] in said["detail"]
     assert "delete both" in said["detail"]
+    assert client.get("/v1/nodes").json()["nodes"] == []
+
+
+def test_a_queued_resource_is_not_adopted_and_what_it_is_told_to_delete_can_be(client, there, kept):
+    node = stranger("sq1-n", queued_resource="projects/17/locations/x/queuedResources/sq1")
+    ticket = stranger("sq1", queued=True, uid="", state="ACTIVE", nodes=("sq1-n",))
+    there(node, ticket)
+    answer = post(client, ticket.id, "adopt")
+    assert answer.status_code == 422
+    said = answer.json()
+    assert said["detail"] == (
+        "a queued resource cannot be adopted, and neither can its nodes; leave it to whom it"
+        f" belongs, or delete all of it: its nodes first (sq1-n as orphan {node.id}), and it as"
+        " well, which goes after them"
+    )
+    assert (said["nodes"], said["orphan_ids"]) == (["sq1-n"], [node.id])
+    for one in (*said["orphan_ids"], ticket.id):
+        path = kept(one).shown.path
+        assert post(client, one, "delete", confirm=path).status_code == 202
+        assert kept(one).to_be_deleted
     assert client.get("/v1/nodes").json()["nodes"] == []
 
 

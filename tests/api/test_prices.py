@@ -134,10 +134,12 @@ def test_a_price_of_a_region_that_is_none_is_refused_with_the_closest(
     assert region not in {price["region"] for price in prices(client)}
 
 
-def test_a_region_like_no_other_is_refused_without_advice(client):
+def test_a_region_like_no_other_is_refused_with_where_they_are_listed(client):
     answer = client.post("/v1/prices", json=PRICE | {"region": "7"})
     assert (answer.status_code, answer.json()["closest"]) == (422, [])
-    assert answer.json()["detail"] == "there is no region '7'"
+    assert answer.json()["detail"] == (
+        "there is no region '7'; GET /v1/catalog/zones lists those that have TPUs, as in us-west4"
+    )
 
 
 @pytest.mark.parametrize("region", ["asia-pacific", "us", "africa-south1", "northpole-north1"])

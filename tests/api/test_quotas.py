@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from service.domain.node import NodeState
 from service.domain.quota import Limit, Size, Tier
+from tests import factories
 from tests.api.conftest import WISH
 from tests.hands import NOON
 
@@ -56,6 +58,80 @@ def test_a_limit_is_told_with_what_counts_against_it(client, learned):
             "said": "Limit: 0 there.",
         }
     ]
+
+
+@pytest.fixture
+def holding(units):
+    """A v5e node of eight chips that is there, with its attempt."""
+
+    def make(**changes):
+        node = factories.sent(**changes)
+        with units() as unit:
+            unit.nodes.add(node)
+        return node
+
+    return make
+
+
+def told(client, **query):
+    return [
+        (one["where"], one["generation"], one["tier"], one["allowed"], one["used_chips"])
+        for one in quotas(client, **query)
+    ]
+
+
+def test_what_is_held_is_told_though_google_has_named_no_limit(client, holding):
+    holding(state=NodeState.READY)
+    holding(state=NodeState.CREATING)
+    assert quotas(client) == [
+        {
+            "id": None,
+            "project": "lab",
+            "limit": "",
+            "where": "us-west4",
+            "generation": "v5e",
+            "tier": "on_demand",
+            "size": "any",
+            "allowed": None,
+            "used_chips": 8,
+            "used_cores": 8,
+            "held_chips": 8,
+            "held_cores": 8,
+            "observed_at": None,
+            "standing": None,
+            "believed_until": None,
+            "said": "",
+        }
+    ]
+
+
+def test_a_limit_of_the_region_tells_of_it_all_and_one_of_a_zone_does_not(client, holding, learned):
+    holding(state=NodeState.READY)
+    holding(state=NodeState.READY, zone="us-west4-b")
+    learned(replace(LIMIT, place="us-west4-a", allowed=64))
+    assert told(client) == [
+        ("us-west4", "v5e", "on_demand", None, 16),
+        ("us-west4-a", "v5e", "on_demand", 64, 8),
+    ]
+    learned(replace(LIMIT, allowed=64))
+    assert told(client) == [
+        ("us-west4", "v5e", "on_demand", 64, 16),
+        ("us-west4-a", "v5e", "on_demand", 64, 8),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "number"),
+    [
+        ({}, 1),
+        ({"project": "lab", "generation": "v5e", "region": "us-west4"}, 1),
+        ({"region": "us-east5"}, 0),
+        ({"generation": "v6e"}, 0),
+    ],
+)
+def test_what_is_held_is_narrowed_like_the_limits(client, holding, query, number):
+    holding(state=NodeState.READY)
+    assert len(quotas(client, **query)) == number
 
 
 def test_an_old_limit_is_told_but_refuses_nothing(client, learned, clock):

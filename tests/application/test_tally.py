@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from service.application.tally import Tally
-from service.domain.clock import DAY
+from service.domain.clock import DAY, HOUR
 from service.domain.dimension import DIMENSIONS
 from service.domain.metering import Meter
 from service.domain.window import Granularity, Window, buckets
@@ -55,3 +56,55 @@ def test_what_each_value_comes_to_alone_sums_to_all_of_them(used, book):
         return sum(row.cost for row in tally.rows())
 
     assert sum(total({"team": [team]}) for team in teams) == total({})
+
+
+@st.composite
+def doubtful(draw):
+    """An interval of which neither end is certain, posted up to somewhere, open or not."""
+    usage = draw(ran())
+    start_hi = usage.start + draw(st.integers(0, 2 * HOUR))
+    if draw(st.booleans()):
+        return replace(usage, start_hi=start_hi, end=None, posted_until=draw(MOMENTS))
+    end_lo = usage.end - draw(st.integers(0, 2 * HOUR))
+    return replace(usage, start_hi=start_hi, end_lo=end_lo, posted_until=draw(MOMENTS))
+
+
+MOMENTS = st.integers(NOON - DAY, NOW)
+
+
+@moderate
+@given(
+    st.lists(st.tuples(doubtful(), ATTRIBUTIONS), min_size=1, max_size=3),
+    BOOKS,
+    st.sets(MOMENTS, max_size=5),
+)
+def test_what_is_uncertain_or_has_no_price_is_so_once_however_time_and_people_are_cut(
+    used, book, cuts
+):
+    """What is posted tells it from the interval, what is not from the seconds that are added."""
+    edges = [NOON - DAY, *sorted(cuts), NOW]
+    teams = {one.team for _, whose in used for one in whose}
+    meters = [Meter(usage, book, NOW, whose) for usage, whose in used]
+    uncertain = unpriced = 0
+    for left, right in pairwise(edges):
+        for team in teams:
+            tally = Tally((), {"team": [team]}, [Window(left, right)])
+            for meter in meters:
+                tally.add_usage(meter, since=meter.usage.posted_until)
+                tally.add_doubts(meter, posted_only=True)
+            assert sum(row.uncertainty for row in tally.rows()) == tally.uncertainty
+            uncertain += tally.uncertainty
+            unpriced += tally.unpriced_seconds
+    assert uncertain == sum(meter.uncertainty() for meter in meters)
+    assert unpriced == sum(meter.unpriced_seconds() for meter in meters)
+
+
+@moderate
+@given(doubtful(), ATTRIBUTIONS, BOOKS)
+def test_what_is_not_posted_by_itself_is_told_from_the_seconds_that_are_added(usage, whose, book):
+    meter = Meter(usage, book, NOW, whose)
+    tally = Tally((), {}, [WEEK])
+    tally.add_usage(meter, since=usage.start)
+    tally.add_doubts(meter, posted_only=False)
+    assert tally.uncertainty == meter.uncertainty()
+    assert tally.unpriced_seconds == meter.unpriced_seconds()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 
-from tests.bench import admission, emulator, exports, inventory, listing, spend
+from tests.bench import admission, emulator, exports, inventory, listing, reconciliation, spend
 from tests.bench.figure import Figure
 
 PARTS: Sequence[tuple[str, Callable[[], list[Figure]]]] = (
@@ -13,6 +13,7 @@ PARTS: Sequence[tuple[str, Callable[[], list[Figure]]]] = (
     ("spend", spend.measure),
     ("admission", admission.measure),
     ("exports", exports.measure),
+    ("reconciliation", reconciliation.measure),
     ("emulator", emulator.measure),
     ("listing", listing.measure),
 )

@@ -6,16 +6,18 @@ import gc
 import random
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from sqlalchemy import Engine, insert, text
 
-from service.application.costs import CostService, Question
+from service.application.costs import CostReport, CostService, Question
 from service.domain.clock import DAY, HOUR, rfc3339
 from service.domain.money import half_even
-from service.domain.window import Granularity
+from service.domain.window import Granularity, midnight
 from service.store import tables
 from service.store.engine import make_engine
 from service.store.pricebook import PriceShelf
@@ -30,6 +32,16 @@ START = 1_761_955_200
 """2025-11-01T00:00:00Z; the year after it is a year and nothing more."""
 
 MONTH = f"{rfc3339(START + 180 * DAY)},{rfc3339(START + 210 * DAY)}"
+
+YEAR = f"{rfc3339(START)},{rfc3339(START + 365 * DAY)}"
+
+UTC = ZoneInfo("UTC")
+
+PROMISED = {"Europe/Berlin": (2, 40), "Pacific/Auckland": (12, 200)}
+"""Seconds, and times the plain SQL."""
+
+FARTHEST = "Pacific/Auckland"
+"""Twelve hours or thirteen off UTC: half of the ledger is at the edges of its days."""
 
 MODELS = (
     ("v5e", "v5litepod-8", 8, "us-west4-a", 1_200_000_000),
@@ -50,12 +62,14 @@ def measure() -> list[Figure]:
         units = Units(engine)
         rebuilt = wall(1, lambda: _rebuild(units))
         service = CostService(units, PriceShelf(), lambda: START + 365 * DAY)
-        question = Question(window="2025-11-01T00:00:00Z,2026-11-01T00:00:00Z", aggregate=("team",))
+        question = Question(window=YEAR, aggregate=("team",))
         report = service.report(question)
-        found = {(row.bucket.start, row.group[0]): row.cost for row in report.rows}
-        wrong = sum(1 for key in found.keys() | truth.keys() if found.get(key) != truth.get(key))
+        wrong = _off(report, _by_day(truth, UTC))
         asked = wall(5, lambda: service.report(question))
         floor = wall(5, lambda: _plain(engine))
+        elsewhere = [
+            _elsewhere(service, truth, name, floor) for name in ("Europe/Berlin", FARTHEST)
+        ]
         month = Question(window=MONTH, aggregate=("node",), step=Granularity.ALL)
         nodes = service.report(month)
         by_node = wall(5, lambda: service.report(month))
@@ -71,6 +85,7 @@ def measure() -> list[Figure]:
             5,
             detail=f"{asked * 1e3:.0f} ms against {floor * 1e3:.0f} ms",
         ),
+        *(figure for figures in elsewhere for figure in figures),
         Figure(
             "spend by node, 30 days: seconds",
             by_node,
@@ -85,6 +100,41 @@ def measure() -> list[Figure]:
         ),
         Figure("rebuild of the rollups from the ledger: seconds", rebuilt, 30),
     ]
+
+
+def _elsewhere(
+    service: CostService, truth: Mapping[tuple[int, str], int], name: str, floor: float
+) -> list[Figure]:
+    """The same question by the calendar of another place; `floor` is the plain SQL's by UTC days,
+    in seconds."""
+    question = Question(window=YEAR, aggregate=("team",), tz=name)
+    wrong = _off(service.report(question), _by_day(truth, ZoneInfo(name)))
+    asked = wall(3, lambda: service.report(question))
+    seconds, times = PROMISED[name]
+    return [
+        Figure(f"the same in {name}: cells off by a nano-dollar", wrong, 0),
+        Figure(f"the same in {name}: seconds", asked, seconds),
+        Figure(
+            f"the same in {name}: against the plain SQL by UTC days",
+            asked / floor,
+            times,
+            detail=f"{asked * 1e3:.0f} ms against {floor * 1e3:.0f} ms",
+        ),
+    ]
+
+
+def _off(report: CostReport, truth: Mapping[tuple[int, str], int]) -> int:
+    """How many cells are not what they should be."""
+    found = {(row.bucket.start, row.group[0]): row.cost for row in report.rows}
+    return sum(1 for key in found.keys() | truth.keys() if found.get(key) != truth.get(key))
+
+
+def _by_day(truth: Mapping[tuple[int, str], int], zone: ZoneInfo) -> dict[tuple[int, str], int]:
+    """The truth by hour as that by calendar day, the first of which the window cuts."""
+    sums: dict[tuple[int, str], int] = defaultdict(int)
+    for (hour, team), nanos in truth.items():
+        sums[max(START, midnight(datetime.fromtimestamp(hour, zone).date(), zone)), team] += nanos
+    return sums
 
 
 def _rebuild(units: Units) -> None:
@@ -112,7 +162,7 @@ def _plain_by_node(engine: Engine) -> None:
 
 
 def _fill(engine: Engine) -> dict[tuple[int, str], int]:
-    """A year of usage and its ledger, as posted; answers the truth by day and team, summed here."""
+    """A year of usage and its ledger, as posted; answers the truth by hour and team, summed up."""
     luck = random.Random(7)
     truth: dict[tuple[int, str], int] = defaultdict(int)
     with engine.begin() as connection:
@@ -126,8 +176,7 @@ def _fill(engine: Engine) -> dict[tuple[int, str], int]:
             usages.append(usage)
             for entry in entries:
                 lines.append(entry)
-                day = entry["hour"] - entry["hour"] % DAY
-                truth[day, entry["team"]] += entry["amount_nanos"]
+                truth[entry["hour"], entry["team"]] += entry["amount_nanos"]
             if len(usages) == 20_000 or number == INTERVALS - 1:
                 connection.execute(insert(tables.usage), usages)
                 connection.execute(insert(tables.ledger), lines)

@@ -171,6 +171,7 @@ def node(**overrides: Any) -> dict[str, Any]:
         "deletes_at": "2026-11-05T13:58:00Z",
         "delete_requested_at": None,
         "delete_reason": "",
+        "replacing_since": None,
         "overdue_since": None,
         "placements": [
             {

@@ -35,6 +35,7 @@ def budget(**overrides):
         "forecast": None,
         "alerts": [],
         "deletes_at": None,
+        "warnings": [],
         **overrides,
     }
 
@@ -151,6 +152,18 @@ def test_a_budget_is_set_as_it_was_said(api):
         "emails": ["ada@example.com"],
     }
     assert "$48.00, 48%" in result.stdout
+
+
+def test_that_nobody_is_told_before_nodes_are_deleted_is_said_where_it_is_set_and_shown(api):
+    said = "nobody is told before its nodes are deleted: name a webhook (--webhook)"
+    silent = budget(on_exceeded="delete", webhook="", emails=[], warnings=[said])
+    api.when("POST", "/v1/budgets", silent, status=201)
+    made = steward("budgets", "create", "x", "--amount", "1", "--on-exceeded", "delete")
+    assert made.exit_code == 0
+    assert made.stdout.splitlines()[-1] == f"note: {said}"
+    api.when("GET", "/v1/budgets", page(silent))
+    api.when("GET", f"/v1/budgets/{ID}", silent | {"refusals": [], "notifications": []})
+    assert f"note: {said}" in steward("budgets", "show", ID).stdout
 
 
 def test_a_webhook_without_a_secret_gets_one_that_is_shown_once(api):

@@ -127,6 +127,13 @@ def test_a_deletion_that_does_not_end_is_said(api):
     assert said in steward("nodes", "show", ID).stdout
 
 
+def test_a_deletion_that_makes_room_and_does_not_end_is_said(api):
+    late = {"overdue_since": "2026-11-05T11:30:00Z", "replacing_since": "2026-11-05T11:00:00Z"}
+    api.when("GET", f"/v1/nodes/{ID}", node(**late))
+    said = "its deletion, to make another, was asked for 1h00m ago and is not over; it is tried"
+    assert said in steward("nodes", "show", ID).stdout
+
+
 def test_a_type_that_is_said_again_is_one_of_several(api):
     document = node(
         accelerator_type="v6e-16", accelerator_types=["v6e-16", "v5litepod-16"], warnings=[]
@@ -309,7 +316,7 @@ def test_the_ledger_has_its_sum(api):
     assert shown[-1] == "$0.00 in 2 entries"
 
 
-NOTHING = {"cost": "0.000000000", "unpriced_seconds": 0, "free": []}
+NOTHING = {"cost": "0.000000000", "unpriced_seconds": 0, "free": [], "unposted": []}
 FREE = {"free": ["preempted in its first minute"]}
 
 
@@ -360,8 +367,43 @@ def test_a_line_of_the_ledger_is_explained_in_sentences(api):
     assert steward("nodes", "explain", ID, "7").stdout.splitlines() == sentences
     assert json.loads(steward("nodes", "explain", ID, "7", "--json").stdout) == document
     api.when("GET", path, {"entries": [{"number": 3}, {"number": 7}], "next_page_token": ""})
+    api.when("GET", f"/v1/nodes/{ID}/cost", NOTHING)
     assert steward("nodes", "explain", ID).stdout.splitlines() == sentences, "the last one"
     assert steward("nodes", "explain", ID, "0").exit_code == 2
+
+
+RUNNING = {
+    "unposted": [
+        {
+            "what": "v5litepod-8",
+            "start": "2026-11-05T12:00:00Z",
+            "end": "2026-11-05T12:10:00Z",
+            "explanation": ["8 chips x 600 s x $1.20 a chip-hour / 3,600 = $1.60", "it runs"],
+        }
+    ]
+}
+TOLD = [
+    "not in the ledger yet, v5litepod-8, 2026-11-05 12:00:00 to 2026-11-05 12:10:00 UTC:",
+    *RUNNING["unposted"][0]["explanation"],
+]
+
+
+def test_what_runs_is_explained_before_anything_is_posted(api):
+    path = f"/v1/nodes/{ID}"
+    api.when("GET", f"{path}/ledger", {"entries": [], "next_page_token": ""})
+    api.when("GET", f"{path}/cost", NOTHING | RUNNING)
+    assert steward("nodes", "explain", ID).stdout.splitlines() == TOLD
+    assert json.loads(steward("nodes", "explain", ID, "--json").stdout) == NOTHING | RUNNING
+
+
+def test_what_runs_on_is_explained_after_the_last_line(api):
+    path = f"/v1/nodes/{ID}"
+    api.when("GET", f"{path}/ledger", {"entries": [{"number": 7}], "next_page_token": ""})
+    api.when("GET", f"{path}/ledger/7", {"explanation": ["9 x 9", "posted"]})
+    api.when("GET", f"{path}/cost", NOTHING | RUNNING)
+    assert steward("nodes", "explain", ID).stdout.splitlines() == ["9 x 9", "posted", *TOLD]
+    as_json = steward("nodes", "explain", ID, "--json").stdout
+    assert json.loads(as_json) == {"explanation": ["9 x 9", "posted"]}, "the line alone"
 
 
 def test_what_is_only_read_may_have_ended(api):

@@ -57,10 +57,35 @@ def test_what_refuses_nothing_any_more_says_so(api, standing, said):
     assert said in steward("catalog", "quotas").stdout
 
 
-def test_without_any_refusal_nothing_is_known_and_that_is_said(api):
+UNKNOWN = QUOTA | {
+    "id": None,
+    "limit": "",
+    "where": "us-west4",
+    "allowed": None,
+    "observed_at": None,
+    "standing": None,
+    "believed_until": None,
+    "said": "",
+}
+
+
+def test_what_is_held_under_a_limit_that_nobody_named_is_told_as_not_known(api):
+    listed(api, UNKNOWN)
+    lines = steward("catalog", "quotas").stdout.splitlines()
+    assert lines[1].split() == [
+        *("us-west4", "v5p", "on_demand", "any", "lab", "not", "known", "512", "(1,024", "cores)"),
+        *("0", "-", "-", "-"),
+    ]
+    assert lines[2:] == [
+        "",
+        "Google cannot be asked for a limit: it is known once it has refused something",
+    ]
+
+
+def test_without_any_refusal_and_any_node_that_is_said(api):
     listed(api)
     assert steward("catalog", "quotas").stdout == (
-        "Google has refused nothing for want of quota yet, and it cannot be asked beforehand\n"
+        "nothing is held, and Google has refused nothing for want of quota yet\n"
     )
 
 

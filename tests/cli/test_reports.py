@@ -159,6 +159,7 @@ def test_capacity_says_what_was_to_be_had_and_what_is_left_alone(api):
         "catalog", "capacity", "--provisioning-model", "spot"
     ).stdout.splitlines()
     assert heading.split()[:5] == ["ZONE", "TYPE", "MODEL", "PROJECT", "TRIED"]
+    assert "TAKEN BACK  THOSE AFTER" in heading, "not how long they live: how long those did"
     assert line.split(maxsplit=15) == [
         *("us-west4-a", "v5litepod-8", "spot", "lab"),
         *("1,200", "3", "9", "1", "0", "2", "2m22s", "0", "-"),
@@ -317,11 +318,13 @@ def test_a_plan_is_a_line_for_each_type_and_model(api):
     }
 
 
+TOO_MUCH = "that is $2.50 more than what is left of it: it would refuse"
 TOO_LITTLE = "$0.10 is left after it, too little for the minute that its deletion may take"
 
 
 def test_an_estimate_says_what_it_would_take_of_the_budgets(api):
     budget = {"name": "vision", "budget_id": "b-1", "amount": "100.00", "percent": 9}
+    budget |= {"on_exceeded": "refuse"}
     document = {
         "accelerator_type": "v5litepod-8",
         "chips": 8,
@@ -331,15 +334,15 @@ def test_an_estimate_says_what_it_would_take_of_the_budgets(api):
             {**budget, "left": "12.50", "fits": True},
             {**budget, "name": "", "left": "-2.50", "fits": False},
             {**budget, "name": "lab", "left": None, "fits": None},
-            {**budget, "name": "edge", "left": "0.10", "fits": False},
+            {**budget, "name": "edge", "left": "0.10", "fits": False, "on_exceeded": "notify"},
         ],
     }
     api.when("POST", "/v1/estimates", document)
     asked = ("--accelerator-type", "v5litepod-8", "--team", "vision", "--label", "run=17")
     assert steward("estimate", *asked).stdout.splitlines()[-4:] == [
         "vision: the cheapest takes 9 % of $100.00; $12.50 is left after it",
-        "b-1: the cheapest takes 9 % of $100.00; that is $2.50 more than what is left of it",
-        "lab: the cheapest takes 9 % of $100.00; what is left nobody knows",
-        f"edge: the cheapest takes 9 % of $100.00; {TOO_LITTLE}",
+        f"b-1: the cheapest takes 9 % of $100.00; {TOO_MUCH}",
+        "lab: the cheapest takes 9 % of $100.00; what is left nobody knows: it would refuse",
+        f"edge: the cheapest takes 9 % of $100.00; {TOO_LITTLE}: it tells, and refuses nothing",
     ]
     assert api.calls[0].body["labels"] == {"run": "17"}

@@ -89,17 +89,20 @@ def send(office, message=MESSAGE, **changes):
     fields = {"emails": ("ada@example.com", "bob@example.com")} | changes
     port = office if isinstance(office, int) else office.server_address[1]
     relay = Relay("smtp", "127.0.0.1", port)
-    MailMessenger(relay, "steward@example.com", 2.0).send(message, factories.budget(**fields), NOON)
+    budget = factories.budget(**fields)
+    return MailMessenger(relay, "steward@example.com", 2.0).send(message, budget, NOON + 60)
 
 
 def test_a_message_reaches_every_address(office):
-    send(office)
+    assert send(office) is None
     ((recipients, raw),) = office.mails
     assert recipients == ["ada@example.com", "bob@example.com"]
     mail = message_from_bytes(raw, policy=policy.default)
     assert mail["Subject"] == "[TPU Steward] vision"
     assert mail["From"] == "steward@example.com"
     assert mail["Message-ID"] == "<n-1@tpu-steward>"
+    assert mail["Date"] == "Thu, 05 Nov 2026 12:00:00 +0000"
+    assert mail["X-Steward-Timestamp"] == "2026-11-05T12:01:00Z"
     text = mail.get_content()
     assert text.startswith("80 % of the budget 'vision' is reached.")
     assert "Spent:    $80.00" in text
@@ -109,9 +112,10 @@ def test_a_message_reaches_every_address(office):
 
 def test_an_address_that_is_refused_keeps_no_other_from_its_message(office):
     office.refused = {"ada@example.com"}
-    send(office)
+    said = send(office)
     ((recipients, _),) = office.mails
     assert recipients == ["bob@example.com"]
+    assert said == "the mail server 127.0.0.1 refuses ada@example.com (550 unknown)"
 
 
 def test_where_all_are_refused_it_is_tried_again(office):

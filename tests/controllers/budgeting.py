@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -10,16 +11,21 @@ from service.application.costs import CostService
 from service.application.holds import rooms_of
 from service.application.nodes import NodeService
 from service.controllers.budgets import BudgetController
+from service.controllers.delivery import DeliveryController
 from service.controllers.metering import MeteringController
 from service.controllers.posting import post
 from service.domain.budgets import Budget, OnExceeded
 from service.domain.holds import OVERRUN_SECONDS, Room
 from service.domain.node import Node, NodeState
+from service.domain.notification import Channel, Notification
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 from tests import factories
 from tests.hands import HandClock
 from tests.store.given import Shelf
+
+HOOK = {"webhook": "https://hooks.example.com/x", "secret": "a secret of some length"}
+"""Whom a budget tells."""
 
 HOURLY = 9_600_000_000
 """What eight v5e chips cost an hour, in nano-dollars."""
@@ -46,7 +52,8 @@ class Purse:
         self.metering = MeteringController(*shared)
         with units() as unit:
             lease = unit.leases.take(factories.PROJECT, "daemon", 3_600)
-        assert lease is not None
+            assert lease is not None
+            unit.leases.hear(lease, heard=True)
         self.lease = lease
 
     def budget(self, **changes: Any) -> Budget:
@@ -101,3 +108,32 @@ class Purse:
     def node(self, node: Node) -> Node:
         """It as it is now."""
         return self.nodes.get(node.id)
+
+
+class Post:
+    """Takes messages, or does not; `partly` is whom it does not reach."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, str, int]] = []
+        self.errors: list[Exception] = []
+        self.partly: str | None = None
+
+    def send(self, one: Notification, budget: Budget, now: int) -> str | None:
+        """Take it, unless there is an error to raise."""
+        if self.errors:
+            raise self.errors.pop(0)
+        self.sent.append((one.id, budget.name, now))
+        return self.partly
+
+
+def deliver(purse: Purse, post: Post | None = None) -> None:
+    """What waits to be told is sent, or tried."""
+    messengers = {Channel.WEBHOOK: post or Post()}
+    DeliveryController(purse.units, messengers, purse.clock).tick(purse.lease)
+
+
+def told(purse: Purse, budget: Budget) -> list[dict[str, Any]]:
+    """The messages about a budget, the earliest first."""
+    with purse.units.reading() as unit:
+        found = unit.notifications.of(budget.id, 100)
+    return [json.loads(one.body) for one in reversed(found)]

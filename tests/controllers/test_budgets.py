@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from service.application.budgets import BudgetService
 from service.controllers.budgets import BudgetController
-from service.controllers.delivery import DeliveryController
 from service.domain.budgets import Measure, OnExceeded, Period, Scope, Threshold
 from service.domain.clock import DAY, HOUR, rfc3339
-from service.domain.errors import CloudUnavailable, InvalidRequest
+from service.domain.errors import CloudUnavailable
 from service.domain.money import NANOS
 from service.domain.node import Asked, NodeState
 from service.domain.notification import Channel
 from tests import factories
-from tests.controllers.budgeting import HOURLY, Purse
-
-HOOK = {"webhook": "https://hooks.example.com/x", "secret": "a secret of some length"}
+from tests.controllers.budgeting import HOOK, HOURLY, Post, Purse, deliver, told
 
 
 @pytest.fixture
@@ -26,11 +24,9 @@ def purse(units, clock):
     return Purse(units, clock)
 
 
-def told(purse, budget):
-    """The messages about a budget, the earliest first."""
-    with purse.units.reading() as unit:
-        found = unit.notifications.of(budget.id, 100)
-    return [json.loads(one.body) for one in reversed(found)]
+@pytest.fixture
+def post():
+    return Post()
 
 
 def test_each_threshold_is_told_once_however_many_daemons_look(purse, units, clock):
@@ -121,13 +117,15 @@ def deleting(purse, **changes):
 
 
 def exceeded(purse, **changes):
-    """A budget that deletes, whose nodes have cost too much by now; and the nodes."""
+    """A budget that deletes, whose nodes have cost too much by now, of which everybody was told;
+    and the nodes."""
     mine = [purse.up(purse.ask()), purse.up(purse.ask())]
     theirs = purse.up(purse.ask(team="speech"))
     budget = deleting(purse, on_exceeded=OnExceeded.DELETE, **changes)
     purse.tick(HOUR)
     assert told(purse, budget) == []
     purse.tick(HOUR)
+    deliver(purse)
     return budget, mine, theirs
 
 
@@ -254,6 +252,7 @@ def test_one_that_learns_to_delete_late_tells_first(purse, clock):
     purse.tick()
     assert purse.node(mine[0]).asked is Asked.PRESENT
     assert told(purse, budget)[-1]["deletes_at"] == rfc3339(clock.now + 900)
+    deliver(purse)
     purse.tick(900)
     assert purse.node(mine[0]).asked is Asked.ABSENT
 
@@ -262,108 +261,87 @@ def test_a_project_that_is_not_ours_is_left_to_its_own_daemon(purse, units):
     budget, mine, _ = exceeded(purse)
     with units() as unit:
         foreign = unit.leases.take("other", "daemon", 3_600)
+        unit.leases.hear(foreign, heard=True)
     purse.clock.pass_(900)
     purse.controller.tick(foreign)
     assert {purse.node(one).asked for one in mine} == {Asked.PRESENT}
     assert purse.budgets.get(budget.id).shown.deletes_at <= purse.clock.now
 
 
-class Post:
-    """Takes messages, or does not."""
-
-    def __init__(self):
-        self.sent = []
-        self.errors = []
-
-    def send(self, one, budget, now):
-        if self.errors:
-            raise self.errors.pop(0)
-        self.sent.append((one.id, budget.name, now))
-
-
-@pytest.fixture
-def post():
-    return Post()
+@pytest.mark.parametrize("arrives", [True, False])
+def test_without_a_grace_nodes_go_once_the_message_was_tried_and_not_before(purse, post, arrives):
+    node = purse.up(purse.ask())
+    budget = deleting(purse, amount=1, on_exceeded=OnExceeded.DELETE, grace_seconds=0)
+    post.errors = [] if arrives else [CloudUnavailable("no answer")]
+    for _ in range(5):
+        purse.tick()
+        assert purse.node(node).asked is Asked.PRESENT
+    assert [one["alert"] for one in told(purse, budget)] == ["exceeded"]
+    deliver(purse, post)
+    assert len(post.sent) == arrives
+    purse.tick()
+    assert purse.node(node).asked is Asked.ABSENT
 
 
-@pytest.fixture
-def waiting(purse):
-    """A message that is to be sent, and what sends it."""
-    budget = purse.budget(amount=1, on_exceeded=OnExceeded.NOTIFY, **HOOK)
-    purse.up(purse.ask())
-    purse.tick(HOUR)
-    return budget
-
-
-def latest(purse, budget):
-    return purse.budgets.get(budget.id).notifications[0]
-
-
-def test_what_arrives_is_sent_once(purse, waiting, post):
-    delivery = DeliveryController(purse.units, {Channel.WEBHOOK: post}, purse.clock)
-    for _ in range(3):
-        delivery.tick(purse.lease)
-    one = latest(purse, waiting)
-    assert post.sent == [(one.id, "vision monthly", purse.clock.now)]
-    assert (one.sent_at, one.next_try_at, one.tries) == (purse.clock.now, None, 1)
-
-
-def test_what_does_not_arrive_is_tried_again_with_the_same_id(purse, waiting, post, clock):
-    delivery = DeliveryController(purse.units, {Channel.WEBHOOK: post}, clock)
-    post.errors = [CloudUnavailable("no answer"), RuntimeError("odd")]
-    delivery.tick(purse.lease)
-    one = latest(purse, waiting)
-    assert (one.last_error, one.next_try_at) == ("no answer", clock.now + 10)
-    delivery.tick(purse.lease)
-    assert latest(purse, waiting).tries == 1
-    clock.pass_(10)
-    delivery.tick(purse.lease)
-    assert latest(purse, waiting).last_error == "RuntimeError"
-    clock.pass_(20)
-    delivery.tick(purse.lease)
-    assert post.sent == [(one.id, "vision monthly", clock.now)]
-
-
-def test_after_a_day_it_is_given_up(purse, waiting, post, clock):
-    delivery = DeliveryController(purse.units, {Channel.WEBHOOK: post}, clock)
-    post.errors = [CloudUnavailable("no answer")] * 1_000
-    began = clock.now
-    while (again := latest(purse, waiting).next_try_at) is not None:
-        clock.now = again
-        delivery.tick(purse.lease)
-    assert DAY - HOUR <= clock.now - began < DAY
-    assert latest(purse, waiting).sent_at is None
-
-
-@pytest.mark.parametrize("gone", ["refused", "budget"])
-def test_what_can_never_arrive_is_given_up_at_once(purse, waiting, post, gone):
-    delivery = DeliveryController(purse.units, {Channel.WEBHOOK: post}, purse.clock)
-    if gone == "refused":
-        post.errors = [InvalidRequest("not public")]
-    else:
-        purse.budgets.remove(waiting.id)
-    delivery.tick(purse.lease)
-    assert post.sent == []
-    if gone == "refused":
-        assert latest(purse, waiting).next_try_at is None
-        assert latest(purse, waiting).last_error == "not public"
-
-
-def test_where_no_mail_can_be_sent_that_is_said(purse, clock):
+def test_nodes_wait_for_each_of_the_messages(purse, post):
+    node = purse.up(purse.ask())
     emails = ("ada@example.com",)
-    budget = purse.budget(amount=1, on_exceeded=OnExceeded.NOTIFY, emails=emails)
-    purse.up(purse.ask())
-    purse.tick(HOUR)
-    DeliveryController(purse.units, {}, clock).tick(purse.lease)
-    assert "STEWARD_SMTP_URL" in latest(purse, budget).last_error
-    assert latest(purse, budget).next_try_at == clock.now + 10
-
-
-def test_two_that_send_at_once_send_one(purse, waiting, post):
-    with purse.units.reading() as unit:
-        (one,) = unit.notifications.due(purse.clock.now, 9)
+    deleting(purse, amount=1, on_exceeded=OnExceeded.DELETE, grace_seconds=0, emails=emails)
+    purse.tick()
     with purse.units() as unit:
-        first = unit.notifications.claim(one, purse.clock.now + 60)
-        second = unit.notifications.claim(one, purse.clock.now + 60)
-    assert first is not None
-    assert second is None
+        mail, hook = sorted(unit.notifications.due(purse.clock.now, 9), key=lambda one: one.channel)
+        unit.notifications.save(replace(hook, tries=1, next_try_at=None, sent_at=purse.clock.now))
+    purse.tick()
+    assert purse.node(node).asked is Asked.PRESENT
+    with purse.units() as unit:
+        unit.notifications.save(replace(mail, tries=1, next_try_at=purse.clock.now + 10))
+    purse.tick()
+    assert purse.node(node).asked is Asked.ABSENT
+
+
+def test_with_nobody_to_tell_nodes_go_at_the_tick_after_the_one_that_wrote_it_down(purse):
+    node = purse.up(purse.ask())
+    silent = {"webhook": "", "secret": "", "grace_seconds": 0}
+    deleting(purse, amount=1, on_exceeded=OnExceeded.DELETE, **silent)
+    purse.tick()
+    purse.controller.tick(purse.lease)
+    assert purse.node(node).asked is Asked.PRESENT
+    with purse.units.reading() as unit:
+        *_, (_, said) = unit.events.of(node.id, 0, 99)
+    assert said.kind == "budget"
+    purse.tick(1)
+    assert purse.node(node).asked is Asked.ABSENT
+
+
+@pytest.mark.parametrize("where", ["here", "elsewhere"])
+def test_nodes_wait_until_the_log_was_heard_in_every_project_that_counts(purse, units, where):
+    """What was lost while nobody looked is charged to the upper bound until the log is heard."""
+    _, mine, _ = exceeded(purse)
+    with units() as unit:
+        lease = purse.lease
+        if where == "elsewhere":
+            lease = unit.leases.take("other", "another daemon", 3_600)
+        unit.leases.hear(lease, heard=False)
+    purse.tick(900)
+    purse.tick(HOUR)
+    assert {purse.node(one).asked for one in mine} == {Asked.PRESENT}
+    with units() as unit:
+        unit.leases.hear(lease, heard=True)
+    purse.tick()
+    assert {purse.node(one).asked for one in mine} == {Asked.ABSENT}
+
+
+def test_a_budget_of_one_project_waits_for_the_log_of_no_other(purse, units):
+    _, mine, _ = exceeded(purse, scope=Scope(project=factories.PROJECT, team="vision"))
+    with units() as unit:
+        unit.leases.take("other", "another daemon", 3_600)
+    purse.tick(900)
+    assert {purse.node(one).asked for one in mine} == {Asked.ABSENT}
+
+
+def test_nobody_waits_for_the_log_of_a_project_that_nobody_looks_after(purse, units):
+    _, mine, _ = exceeded(purse)
+    with units() as unit:
+        unit.leases.release(unit.leases.take("other", "another daemon", 3_600))
+    purse.tick(900)
+    assert {purse.node(one).asked for one in mine} == {Asked.ABSENT}

@@ -132,7 +132,10 @@ def test_a_stranger_under_our_name_is_left_alone_and_reported(lab: Lab) -> None:
     lab.cloud.nodes[path] = replace(lab.cloud.nodes[path], uid="1", labels={})
     lab.tick(300)
     assert lab.node(node).state == NodeState.FAILED
-    assert "not ours" in lab.node(node).last_error
+    assert lab.node(node).last_error == (
+        f"{lab.node(node).cloud_id} in us-west4-a exists and is not ours; it is left alone. Ask for"
+        " the node again: its name in the cloud is another one then"
+    )
     assert path in lab.cloud.nodes
     assert lab.cloud.count("delete") == 0
 

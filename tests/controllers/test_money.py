@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from service.application.costs import Question
 from service.domain.attribution import Reattribution
 from service.domain.clock import DAY, HOUR
+from service.domain.ledger import desired_entries
+from service.domain.metering import Meter
 from service.domain.money import half_even
 from service.domain.node import NodeState
 from service.domain.period import GRACE, period_of
 from service.domain.window import Granularity
+from service.store.pricebook import PriceShelf
 from tests.controllers.conftest import Lab
 
 RATE = 8 * 1_200_000_000
@@ -113,6 +118,32 @@ def test_costs_from_the_rollup_and_from_usage_are_the_same_to_the_nano_dollar(la
     with lab.units() as unit:
         unit.costs.rebuild()
     assert lab.costs.report(Question(window="7d", aggregate=("team",))) == by_rollup
+
+
+def test_an_empty_ledger_that_is_written_from_the_last_beliefs_is_the_same(lab: Lab) -> None:
+    """One that was deleted, one that was taken away between two looks, and one that runs on."""
+    deleted, lost, _ = (lab.up(name=name) for name in ("deleted", "lost", "runs"))
+    lab.tick(3 * HOUR + 77)
+    lab.nodes.delete(deleted.id)
+    lab.tick(7)
+    lab.clock.pass_(HOUR)
+    lab.cloud.become(NodeState.PREEMPTED, lab.node(lost).place.path)
+    lab.tick(2 * HOUR)
+    with lab.units.reading() as unit:
+        usages = list(unit.usage.overlapping(0, lab.clock() + DAY))
+        book, seen = PriceShelf().book(unit), set()
+        for usage in usages:
+            last = unit.beliefs.of(usage.id)[-1]
+            start, end, end_lo = last.start_at, last.end_at, last.end_lo
+            believed = replace(usage, start=start, end=end, end_lo=end_lo, free=last.free)
+            meter = Meter(believed, book, usage.posted_until, unit.attributions.of(usage.node_id))
+            wanted = desired_entries(meter, believed.start, meter.end)
+            kept = unit.ledger.posted(usage, 0)
+            assert {slot: (one.amount, one.chip_seconds) for slot, one in wanted.items()} == {
+                slot: (one.amount, one.chip_seconds) for slot, one in kept.items()
+            }
+            seen.add((usage.end is None, bool(usage.uncertain_seconds)))
+    assert seen == {(True, False), (False, False), (False, True)}
 
 
 def test_active_idle_and_unknown_seconds_come_to_the_whole(lab: Lab) -> None:

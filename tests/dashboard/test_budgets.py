@@ -57,6 +57,12 @@ def test_what_it_refused_is_said(lab: Lab, browser: TestClient) -> None:
     assert "Refused lately 2026-11-05 12:00:00 UTC: the budget 'vision monthly' has $0.0" in said
 
 
+def test_that_nobody_is_told_before_a_deletion_is_said(lab: Lab, browser: TestClient) -> None:
+    put(lab, on_exceeded=OnExceeded.DELETE)
+    said = text_of(browser.get("/budgets"))
+    assert "Note: nobody is told before its nodes are deleted" in said
+
+
 def test_what_was_not_delivered_is_said(lab: Lab, browser: TestClient) -> None:
     budget = put(lab)
     one = Notification(

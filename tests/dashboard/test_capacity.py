@@ -12,6 +12,7 @@ from service.dashboard.capacity import instead_of
 from service.domain.clock import DAY
 from service.domain.node import ProvisioningModel
 from service.domain.placement import Key, Outcome
+from service.domain.quota import Limit, Size, Tier
 from service.store.capacity import Tried
 from tests.dashboard.lab import Lab
 from tests.dashboard.reading import HOSTILE, cells_of, text_of
@@ -35,6 +36,18 @@ def test_what_is_left_alone_is_said_with_the_reason_and_until_when(
     said = text_of(browser.get("/capacity"))
     assert "v5litepod-8 in us-west4-a, spot: ran out 40 s ago." in said
     assert "Left alone until 2026-11-05 12:00:20 UTC, for another 20 s." in said
+
+
+def test_what_a_quota_bars_is_left_alone_for_a_day(lab: Lab, browser: TestClient) -> None:
+    lab.tried(lab.asked_for(), (1_800, Outcome.QUOTA, None))
+    limit = Limit(
+        "lab", "", "us-west4", "v5e", Tier.ON_DEMAND, Size.ANY, 0, NOON - 1_800, "Limit: 0."
+    )
+    with lab.units() as unit:
+        unit.quotas.learn(limit)
+    said = text_of(browser.get("/capacity"))
+    assert "on_demand: may not have 8 chips (Google's limit is 0 in us-west4)." in said
+    assert "Left alone until 2026-11-06 11:30:00 UTC" in said
 
 
 def test_what_was_tried_is_a_row_for_each_kind_of_hardware(lab: Lab, browser: TestClient) -> None:

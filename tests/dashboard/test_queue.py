@@ -157,6 +157,13 @@ def test_a_deletion_that_does_not_end_is_the_first_thing_said(
     assert f'<a href="/nodes/{node.id}">stuck</a>:' in page.text
 
 
+def test_a_deletion_that_makes_room_for_another_says_that(lab: Lab, browser: TestClient) -> None:
+    node = lab.ran(NOON - 4 * HOUR, name="stuck")
+    _changed(lab, node, replacing=True, replacing_since=NOON - HOUR, alarmed_at=NOON)
+    said = text_of(browser.get("/"))
+    assert "stuck: its deletion, to make another, was asked for 1 h ago and is not over." in said
+
+
 def test_what_costs_nothing_meanwhile_or_nobody_knows_what_says_so(
     lab: Lab, browser: TestClient
 ) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain.alerts import BURN_RATE, EXCEEDED, Alert, changes, deletes_at
+from service.domain.alerts import BURN_RATE, EXCEEDED, Alert, changes, deletes_at, silence
 from service.domain.budgets import Measure, OnExceeded, Standing, Threshold
 from service.domain.clock import DAY, HOUR
 from service.domain.money import NANOS
@@ -111,6 +111,36 @@ def test_who_asks_twice_is_told_nothing_the_second_time(dollars):
 def test_it_is_said_what_follows(on_exceeded, said):
     ((_, message),) = changes(budget(on_exceeded=on_exceeded), standing(101), (0, 0), {})
     assert message.endswith(said)
+
+
+HOOK = {"webhook": "https://hooks.example.com/x"}
+EMAILS = {"emails": ("ada@example.com",)}
+
+
+@pytest.mark.parametrize(
+    ("told", "mails", "said"),
+    [
+        ({}, True, "nobody is told before its nodes are deleted: name a webhook (--webhook)"),
+        (EMAILS, False, "nobody is told before its nodes are deleted: STEWARD_SMTP_URL is not set"),
+        (HOOK | EMAILS, False, "nobody at its addresses is told before its nodes are deleted"),
+    ],
+)
+def test_who_is_not_told_before_a_deletion_is_said(told, mails, said):
+    budget = factories.budget(on_exceeded=OnExceeded.DELETE, **told)
+    assert silence(budget, mails=mails).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("on_exceeded", "told", "mails"),
+    [
+        (OnExceeded.DELETE, HOOK, False),
+        (OnExceeded.DELETE, EMAILS, True),
+        (OnExceeded.REFUSE, {}, False),
+        (OnExceeded.NOTIFY, EMAILS, False),
+    ],
+)
+def test_where_somebody_is_told_or_nothing_is_deleted_nothing_is_said(on_exceeded, told, mails):
+    assert silence(factories.budget(on_exceeded=on_exceeded, **told), mails=mails) == ""
 
 
 def test_only_a_budget_that_deletes_has_a_time_for_it():

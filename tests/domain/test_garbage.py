@@ -9,24 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.domain.garbage import (
-    EVERYWHERE,
     LOOKS,
-    WINDOW_SECONDS,
     Finding,
     Move,
-    Watch,
     allowance,
     classify,
     next_move,
     seen,
     verdict,
-    watched,
 )
 from service.domain.node import NodeState
 from service.domain.orphan import STEWARD, Kind, Orphan, Verdict
 from service.domain.ownership import LABEL_ID, LABEL_INSTALL
+from service.domain.watch import EVERYWHERE, WINDOW_SECONDS, Watch
 from tests.factories import ZONE
-from tests.garbage import ID, INSTALL, PERIOD, attempt, orphan, shown, watch
+from tests.garbage import ID, INSTALL, LONG, OURS, PERIOD, attempt, orphan, shown, watch
 from tests.hands import NOON
 
 CERTAIN, DOUBTFUL = True, False
@@ -128,10 +125,10 @@ CALLED_GONE = attempt(uids=("7001",), called_gone_at=NOON)
     ("what", "kind", "said"),
     [
         (shown(), Kind.OURS, "adopt it, or delete it"),
-        (shown(state="REPAIRING"), Kind.OURS, "adopt it, or delete it"),
-        (shown(state="STOPPED"), Kind.OURS, "adopt it, or delete it"),
-        (shown(queued_resource="q"), Kind.OURS, "by itself; delete it"),
-        (shown(state="ACTIVE", **QR), Kind.OURS, "by itself; delete it"),
+        (shown(state="REPAIRING"), Kind.OURS, "adopt it once it is READY, or delete it"),
+        (shown(state="STOPPED"), Kind.OURS, "adopt it once it is READY, or delete it"),
+        (shown(queued_resource="q"), Kind.OURS, "by itself; delete it, and its queued resource"),
+        (shown(state="ACTIVE", **QR), Kind.OURS, "by itself; delete it once"),
         (shown(state="PREEMPTED"), Kind.LEFTOVER, ""),
         (shown(state="SUSPENDED", **QR), Kind.ZOMBIE, ""),
     ],
@@ -160,7 +157,7 @@ def test_what_is_certain_goes_after_two_looks_and_a_while():
         ({"shown": shown(state="DELETING")}, {}, "is being deleted"),
         ({"next_try_at": NOON}, {}, "asked for by name"),
         ({}, {"since": NOON - WINDOW_SECONDS}, "this daemon"),
-        ({}, {"shrunk_at": NOON - 60}, "more than half"),
+        ({}, {"sizes": ((10, NOON - LONG), (5, NOON - 60))}, "half of the project's nodes or more"),
         ({}, {"blind": frozenset({(False, ZONE)})}, "did not answer"),
         ({}, {"blind": frozenset({(False, EVERYWHERE)})}, "did not answer"),
     ],
@@ -185,7 +182,40 @@ def test_what_runs_under_our_label_without_a_record_is_only_shown():
     judged, reason = verdict(one, watch(), NOON)
     assert (one.verdict, one.reason) == (judged, reason)
     assert judged is Verdict.LEAVE
-    assert "adopt it or delete it" in reason
+    assert "adopt it, or delete it" in reason
+
+
+ADOPT, LATER = "; adopt it, or delete it", "; adopt it once it is READY, or delete it"
+REPEAT, UNNEEDED = " by repeating its name", "; delete it once nobody needs it"
+BOTH = "; delete it, and its queued resource too,"
+
+
+@pytest.mark.parametrize(
+    ("what", "stranger", "ours"),
+    [
+        (shown(), ADOPT + REPEAT, ADOPT),
+        (shown(state="STOPPED"), LATER + REPEAT, LATER),
+        (shown(state="PREEMPTED"), "; delete it" + REPEAT, UNNEEDED),
+        (shown(uid=""), "; delete it" + REPEAT, UNNEEDED),
+        (shown(accelerator_type="v99-8"), "; delete it" + REPEAT, UNNEEDED),
+        (shown(state="ACTIVE", **QR), "; delete it" + REPEAT, UNNEEDED),
+        (
+            shown(queued_resource="q"),
+            BOTH + " by repeating their names",
+            BOTH + " once nobody needs them",
+        ),
+    ],
+)
+def test_only_what_can_be_adopted_is_said_to_be(what, stranger, ours):
+    """Of a stranger, of what the books know nothing of, and of another under a name of ours."""
+    for labels, attempts, said in (
+        ({}, [], stranger),
+        (OURS, [], ours),
+        (OURS, [attempt(uids=("9001",))] if not what.queued else [], ours),
+    ):
+        found = classify(replace(what, labels=labels), attempts, INSTALL, manned=True)
+        assert found is not None
+        assert found.doubt.endswith(said)
 
 
 orphans = st.builds(
@@ -208,8 +238,9 @@ watches = st.none() | st.builds(
     Watch,
     since=st.integers(NOON - 2_000, NOON),
     asked=st.integers(NOON - 20, NOON),
-    size=st.none() | st.integers(0, 20),
-    shrunk_at=st.none() | st.integers(NOON - 2_000, NOON),
+    sizes=st.lists(st.integers(0, 20), max_size=4, unique=True).map(
+        lambda some: tuple((size, NOON - 60) for size in sorted(some, reverse=True))
+    ),
     blind=st.sets(st.tuples(st.booleans(), st.sampled_from([ZONE, EVERYWHERE, "x"]))).map(
         frozenset
     ),
@@ -231,55 +262,8 @@ def test_nothing_is_collected_unless_every_rail_lets_it(one, around):
     assert NOON - max(one.since, one.shown.created_at or 0) > WINDOW_SECONDS
     assert around is not None
     assert NOON - around.since > WINDOW_SECONDS
-    assert around.shrunk_at is None
+    assert not around.is_shrunk
     assert (one.shown.queued, ZONE) not in around.blind
-
-
-looks = st.lists(
-    st.tuples(st.integers(-30, 400), st.integers(0, 8), st.booleans()), min_size=1, max_size=40
-)
-
-
-@given(looks)
-def test_the_window_is_an_unbroken_row_of_looks_and_half_a_fleet_closes_it(row):
-    """However the looks fall: nothing may be collected within a window after a gap, a step of the
-    clock, or the loss of more than half of what the last complete look had shown."""
-    around, now, gap_at, trusted = None, NOON, NOON, None
-    for step, size, partial in row:
-        now += step
-        if around is not None and not 0 <= step <= WINDOW_SECONDS // 3:
-            gap_at = now
-        blind = frozenset({(False, "x")}) if partial else frozenset()
-        around = watched(around, now, size, blind, PERIOD)
-        gap_at = now if around.asked == around.since else gap_at
-        judged, _ = verdict(orphan(since=0), around, now)
-        if judged is Verdict.COLLECT:
-            assert now - gap_at > WINDOW_SECONDS
-            assert partial or trusted is None or 2 * size >= trusted or around.size == size
-        trusted = around.size
-
-
-def test_half_a_fleet_that_goes_missing_freezes_until_it_is_believed():
-    around = watch(since=0, asked=NOON, size=10)
-    frozen = watched(around, NOON + 15, 4, frozenset(), PERIOD)
-    assert (frozen.size, frozen.shrunk_at) == (10, NOON + 15)
-    at = NOON + 15
-    while at < NOON + 15 + WINDOW_SECONDS:
-        assert frozen.shrunk_at == NOON + 15
-        at += 15
-        frozen = watched(frozen, at, 4, frozenset(), PERIOD)
-    assert (frozen.size, frozen.shrunk_at) == (4, None)
-
-
-def test_a_fleet_that_comes_back_is_free_at_once():
-    around = watched(watch(size=10, shrunk_at=NOON - 15), NOON + 15, 9, frozenset(), PERIOD)
-    assert (around.size, around.shrunk_at) == (9, None)
-
-
-def test_a_list_that_lacks_a_zone_says_nothing_of_the_size_of_the_fleet():
-    blind = frozenset({(False, "us-east1-c")})
-    around = watched(watch(size=10), NOON + 15, 1, blind, PERIOD)
-    assert (around.size, around.shrunk_at) == (10, None)
 
 
 def test_a_look_that_shows_the_same_is_not_worth_writing_down():

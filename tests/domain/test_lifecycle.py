@@ -6,9 +6,17 @@ from dataclasses import replace
 
 import pytest
 
+from service.domain.deletion import making_room, overdue_since, wanted_since, with_room
 from service.domain.errors import CapacityUnavailable, CloudError
 from service.domain.landing import IN_FLIGHT_SECONDS
-from service.domain.lifecycle import next_step, out_of_time, retry_delay, wait_delay
+from service.domain.lifecycle import (
+    OVERDUE_SECONDS,
+    needs_a_human,
+    next_step,
+    out_of_time,
+    retry_delay,
+    wait_delay,
+)
 from service.domain.node import Asked, NodeState
 from service.domain.ownership import LABEL_ID, LABEL_INSTALL, is_ours, labels_for
 from service.domain.step import Look, Step
@@ -31,7 +39,8 @@ SOON = NOON + IN_FLIGHT_SECONDS - 1
 LATER = NOON + IN_FLIGHT_SECONDS
 
 NOT_SENT = {"sent_at": None, "attempt": 0, "operation": "", "state": NodeState.REQUESTED}
-NO_ANSWER = {"operation": ""}
+NO_ANSWER = {"operation": "", "unanswered_at": NOON}
+REFUSED = {"operation": ""}
 ACCEPTED = {"operation": "operation-create"}
 SEEN = {"cloud_uid": "7001"}
 UP = {"cloud_uid": "7001", "ready_at": NOON, "up_since": NOON, "operation": ""}
@@ -75,6 +84,9 @@ def test_a_wish_of_which_nothing_was_sent_is_placed_or_closed(asked, expected, n
         # the answer to the create was lost: ask again under the same name, conclude nothing yet
         (NO_ANSWER, None, SOON, Step.SEND, Step.WAIT),
         (NO_ANSWER, None, LATER, Step.SEND, Step.CLOSE),
+        # every create so far was refused for certain: nothing is there, nothing is on its way
+        (REFUSED, None, NOON, Step.SEND, Step.CLOSE),
+        (REFUSED, None, LATER, Step.SEND, Step.CLOSE),
         # accepted: its operation decides, however long it takes
         (ACCEPTED, RUNNING, SOON, Step.WAIT, Step.WAIT),
         (ACCEPTED, RUNNING, LATER + 10**6, Step.WAIT, Step.WAIT),
@@ -276,7 +288,48 @@ def test_the_state_is_as_old_as_its_last_change():
         ({"delete_requested_at": NOON, "alarmed_at": SOON}, SOON),
         ({"delete_requested_at": NOON, "alarmed_at": SOON, "ended_at": LATER}, None),
         ({"state": NodeState.UNKNOWN, "alarmed_at": SOON}, None),
+        ({"replacing": True, "replacing_since": NOON}, None),
+        ({"replacing": True, "replacing_since": NOON, "alarmed_at": SOON}, SOON),
+        ({"replacing_since": NOON, "alarmed_at": SOON}, None),
     ],
 )
 def test_a_deletion_is_overdue_from_the_alarm_to_its_end(changes, since):
-    assert factories.node(**changes).overdue_since == since
+    assert overdue_since(factories.node(**changes)) == since
+
+
+@pytest.mark.parametrize(
+    ("changes", "since"),
+    [
+        ({}, None),
+        ({"delete_requested_at": SOON}, SOON),
+        ({"replacing": True, "replacing_since": NOON}, NOON),
+        ({"replacing": True, "replacing_since": NOON, "delete_requested_at": SOON}, SOON),
+        ({"replacing_since": NOON}, None),
+    ],
+)
+def test_a_deletion_is_wanted_from_when_it_is_asked_for_or_makes_room(changes, since):
+    assert wanted_since(factories.node(**changes)) == since
+
+
+@pytest.mark.parametrize(
+    "why", [{"delete_requested_at": NOON}, {"replacing": True, "replacing_since": NOON}]
+)
+@pytest.mark.parametrize(
+    ("stored", "after", "alarming"),
+    [
+        ({}, OVERDUE_SECONDS - 1, False),
+        ({}, OVERDUE_SECONDS, True),
+        ({"alarmed_at": NOON + OVERDUE_SECONDS}, OVERDUE_SECONDS + 1, False),
+        ({"sent_at": None}, OVERDUE_SECONDS, False),
+    ],
+)
+def test_a_human_is_told_once_of_a_deletion_that_takes_half_an_hour(why, stored, after, alarming):
+    assert needs_a_human(factories.sent(**why, **stored), NOON + after) is alarming
+
+
+def test_what_makes_room_is_told_of_anew_and_what_has_room_is_not():
+    told = factories.sent(state=NodeState.UNKNOWN, alarmed_at=NOON)
+    replacing = making_room(told, SOON)
+    assert (replacing.alarmed_at, wanted_since(replacing)) == (None, SOON)
+    placed = with_room(replace(replacing, alarmed_at=LATER))
+    assert (placed.alarmed_at, wanted_since(placed), placed.replacing_since) == (None, None, None)

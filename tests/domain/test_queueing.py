@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from google.cloud import tpu_v2
 
 from service.domain.errors import CapacityUnavailable
 from service.domain.landing import IN_FLIGHT_SECONDS
 from service.domain.lifecycle import next_step
 from service.domain.node import Asked, NodeState, Place
 from service.domain.ownership import LABEL_ID
-from service.domain.queue import IN_LINE, QueuedResource, QueueState
+from service.domain.queue import IN_LINE, QueuedResource, QueueState, meaning
 from service.domain.queueing import NODES_WITHIN_SECONDS, STUCK_SECONDS, needs_nodes
 from service.domain.step import Look, Step
 from tests import factories
@@ -68,9 +69,12 @@ UNWANTED = {
 }
 
 
-def test_every_state_of_google_is_in_the_tables():
-    assert set(QueueState) <= set(WANTED)
-    assert set(QueueState) <= set(UNWANTED)
+@pytest.mark.parametrize("state", [s.name for s in tpu_v2.QueuedResourceState.State if s])
+def test_every_state_of_google_is_in_the_tables(state):
+    known = QueueState(state)
+    assert step(queued(), state) is WANTED[known]
+    assert step(queued(asked=ABSENT, queue_since=NOON), state) is UNWANTED[known]
+    assert meaning(state), "whoever waits is told what it means"
 
 
 @pytest.mark.parametrize("state", WANTED)
@@ -133,6 +137,8 @@ def test_an_active_ticket_whose_node_was_up_and_is_gone_is_replaced_at_once():
         # no answer came: the same request is sent again, and nothing is concluded meanwhile
         ({"operation": "", "unanswered_at": NOON}, None, SOON, Step.SEND, Step.WAIT),
         ({"operation": "", "unanswered_at": NOON}, None, LATER, Step.SEND, Step.CLOSE),
+        # every create so far was refused for certain: nothing is there, nothing is on its way
+        ({"operation": ""}, None, NOON, Step.SEND, Step.CLOSE),
         # accepted, and not shown yet
         ({}, None, SOON, Step.WAIT, Step.WAIT),
         ({}, DONE, SOON, Step.WAIT, Step.WAIT),

@@ -22,6 +22,7 @@ from service.domain.quota import (
     claim_of,
     fits,
     learned,
+    stocks,
     tally,
     tier_of,
 )
@@ -256,3 +257,36 @@ def test_what_may_be_within_the_limit_in_one_unit_contradicts_nothing():
     limit = replace(LIMIT, generation="v5p", allowed=4)
     found = tally(limit, [], [holding(name="v5p-8", granted_at=NOON + 1)], NOON + 2)
     assert found.standing is Standing.FRESH
+
+
+HERE, EAST_V5E = ("us-east5", "v6e", Tier.ON_DEMAND), ("us-east5", "v5e", Tier.ON_DEMAND)
+POD = {"name": "v5litepod-16", "zone": "us-east5-a"}
+SINGLE = {"name": "v5litepod-8", "zone": "us-east5-a"}
+PODS = replace(LIMIT, generation="v5e", size=Size.POD)
+
+
+@pytest.mark.parametrize(
+    ("holdings", "limits", "listed"),
+    [
+        ([], [LIMIT], []),
+        ([holding()], [], [HERE]),
+        ([holding()], [LIMIT], []),
+        ([holding()], [replace(LIMIT, place="us-east5-a")], [HERE]),
+        ([holding()], [replace(LIMIT, tier=Tier.PREEMPTIBLE)], [HERE]),
+        ([holding()], [replace(LIMIT, generation="v5e")], [HERE]),
+        ([holding(**POD)], [PODS], []),
+        ([holding(**POD), holding(**SINGLE)], [PODS], [EAST_V5E]),
+        ([holding(), holding(**POD)], [], [EAST_V5E, HERE]),
+    ],
+)
+def test_what_is_held_is_listed_unless_a_limit_of_the_whole_region_tells_of_it(
+    holdings, limits, listed
+):
+    found = stocks("lab", holdings, limits)
+    assert [(one.place, one.generation, one.tier) for one in found] == listed
+
+
+def test_what_is_held_in_a_region_is_summed_over_its_zones():
+    some = [holding(), holding(zone="us-east5-b"), holding(used=False, chips=4)]
+    (stock,) = stocks("lab", some, [])
+    assert (stock.project, stock.used, stock.held) == ("lab", Amount(16, 16), Amount(4, 4))

@@ -17,7 +17,6 @@ from service.domain.window import (
     Granularity,
     Window,
     buckets,
-    is_whole_utc_days,
     parse_window,
     zone_of,
 )
@@ -262,17 +261,3 @@ def test_more_than_ten_thousand_buckets_are_refused(step, days, allowed):
         with pytest.raises(Rejected, match="ten thousand") as refused:
             list(buckets(asked, step, UTC))
         assert refused.value.facts["field"] == "step"
-
-
-@pytest.mark.parametrize(
-    ("start", "zone", "whole"),
-    [
-        (NOON - NOON % DAY, "UTC", True),
-        (NOON - NOON % DAY, "Etc/UTC", True),
-        (NOON, "UTC", False),
-        (NOON - NOON % DAY, "Europe/Berlin", False),
-        (NOON - NOON % DAY, "Africa/Abidjan", False),
-    ],
-)
-def test_only_whole_utc_days_can_be_answered_by_the_daily_rollup(start, zone, whole):
-    assert is_whole_utc_days(Window(start, start + DAY), ZoneInfo(zone)) is whole

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from alembic import command
@@ -12,17 +13,20 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
+from service.domain.clock import DAY
 from service.domain.discount import Discount
 from service.domain.errors import StoreUnavailable
 from service.domain.event import Event
 from service.domain.idempotency import Key
 from service.domain.nodeview import FORMAT
 from service.domain.placement import Placement
+from service.domain.reservation import Reservation
 from service.store import migrate as store_migrate
 from service.store.engine import make_engine
 from service.store.migrate import check_migrated, migrate
 from service.store.observations import Observation
 from service.store.tables import metadata
+from tests import factories
 from tests.hands import NOON
 from tests.store import given
 
@@ -96,19 +100,70 @@ def test_migrating_twice_is_harmless(engine, units):
         assert unit.nodes.get(node.id) == node
 
 
-def test_what_was_written_is_never_changed_and_never_deleted(engine, units):
+def one_row_each(units):
+    """A row in every table that is only added to."""
     node = given.stored(units)
     usage = given.ran(units, node)
     given.posted(units, usage, [given.entry(usage)])
     with units() as unit:
         unit.events.add(Event(node.id, NOON, "state", "READY"))
         unit.observations.add(Observation(node.id, "7001", "READY", None, NOON, NOON, "inventory"))
-    for table in ("ledger", "observations", "events"):
-        for change in (f"UPDATE {table} SET id = id + 1", f"DELETE FROM {table}"):
-            with pytest.raises(Exception, match="is only added to"), engine.begin() as connection:
-                connection.execute(text(change))
-        with engine.connect() as connection:
-            assert connection.execute(text(f"SELECT count(*) FROM {table}")).scalar_one() == 1
+        unit.beliefs.add(usage, NOON)
+        unit.prices.add(factories.price())
+        unit.prices.add_discount(Discount("d", "v5e", "spot", 100_000, NOON, None, "a", NOON), 0)
+        unit.reservations.add(bought())
+
+
+def bought(**changes):
+    """Sixteen chips for a day."""
+    base = Reservation("r", "autumn", "lab", "us-west4-a", "v5e", 16, NOON, NOON + DAY)
+    return replace(base, **changes)
+
+
+def rows_of(engine, table):
+    with engine.connect() as connection:
+        return connection.execute(text(f"SELECT * FROM {table}")).all()
+
+
+@pytest.mark.parametrize(
+    ("table", "changed"),
+    [
+        ("attributions", "since = since + 1"),
+        ("attributions", "team = 'nlp'"),
+        ("beliefs", "id = id + 1"),
+        ("beliefs", "start_at = start_at + 1"),
+        ("discounts", "ppm = ppm + 1"),
+        ("events", "id = id + 1"),
+        ("ledger", "id = id + 1"),
+        ("ledger", "amount_nanos = 0"),
+        ("observations", "id = id + 1"),
+        ("prices", "nanos = nanos + 1"),
+        ("prices", "effective_from = 0"),
+        ("reservations", "chips = chips + 1"),
+        ("reservations", "end_at = end_at - 1"),
+        ("reservations", "withdrawn_at = 1, reason = 'twice', chips = 8"),
+        ("reservations", "reason = 'because'"),
+    ],
+)
+def test_what_was_written_is_never_changed_and_never_deleted(engine, units, table, changed):
+    one_row_each(units)
+    before = rows_of(engine, table)
+    for change in (f"UPDATE {table} SET {changed}", f"DELETE FROM {table}"):
+        with pytest.raises(DBAPIError, match="is only added to"), engine.begin() as connection:
+            connection.execute(text(change))
+    assert len(before) == 1
+    assert rows_of(engine, table) == before
+
+
+@pytest.mark.parametrize("changed", ["withdrawn_at = NULL", "withdrawn_at = 9", "reason = 'else'"])
+def test_a_reservation_is_withdrawn_once(engine, units, changed):
+    with units() as unit:
+        unit.reservations.add(bought())
+        assert unit.reservations.withdraw("r", "bought twice", NOON)
+    with pytest.raises(DBAPIError, match="withdrawn, once"), engine.begin() as connection:
+        connection.execute(text(f"UPDATE reservations SET {changed}"))
+    with units.reading() as unit:
+        assert unit.reservations.get("r") == bought(withdrawn_at=NOON, reason="bought twice")
 
 
 @pytest.mark.parametrize(
@@ -123,34 +178,31 @@ def test_what_was_written_is_never_changed_and_never_deleted(engine, units):
         ("ledger", "rowid"),
         ("ledger", "key"),
         ("observations", "state"),
+        ("prices", "rowid"),
+        ("prices", "nanos"),
+        ("reservations", "rowid"),
+        ("reservations", "chips"),
     ],
 )
 def test_what_was_written_is_not_replaced_either(engine, units, table, changed):
     """By its key, or by the number that SQLite gives every row: REPLACE is no DELETE to a trigger.
     PostgreSQL knows no such word."""
-    node = given.stored(units)
-    usage = given.ran(units, node)
-    given.posted(units, usage, [given.entry(usage)])
-    with units() as unit:
-        unit.events.add(Event(node.id, NOON, "state", "READY"))
-        unit.observations.add(Observation(node.id, "7001", "READY", None, NOON, NOON, "inventory"))
-        unit.beliefs.add(usage, NOON)
-        unit.prices.add_discount(Discount("d", "v5e", "spot", 100_000, NOON, None, "a", NOON), 0)
+    one_row_each(units)
     columns = metadata.tables[table].columns
-    names = ["rowid", *(one.name for one in columns if not (one.primary_key and one.name == "id"))]
+    numbered = table not in ("prices", "reservations")  # whose ids are no numbers of rows
+    names = [one.name for one in columns if not (numbered and one.primary_key and one.name == "id")]
+    names = ["rowid", *names]
     values = [f"{name} + 9" if name == changed else name for name in names]
     statement = (
         f"INSERT OR REPLACE INTO {table} ({', '.join(names)}) SELECT {', '.join(values)}"
         f" FROM {table}"
     )
-    with engine.connect() as connection:
-        before = connection.execute(text(f"SELECT * FROM {table}")).all()
+    before = rows_of(engine, table)
     assert len(before) == 1
     refused = "is only added to" if engine.dialect.name == "sqlite" else "syntax error"
     with pytest.raises(DBAPIError, match=refused), engine.begin() as connection:
         connection.execute(text(statement))
-    with engine.connect() as connection:
-        assert connection.execute(text(f"SELECT * FROM {table}")).all() == before
+    assert rows_of(engine, table) == before
 
 
 def test_a_database_that_was_never_migrated_is_refused(empty):
@@ -249,6 +301,19 @@ def test_a_key_of_before_still_leads_to_its_node(engine, units):
     with units.reading() as unit:
         assert unit.idempotency_keys.find("nodes/ada", key) == node.id
         assert unit.idempotency_keys.find("prices", key) is None
+
+
+def test_what_made_room_before_it_was_known_since_when_does_so_since_its_last_state(engine, units):
+    about = {"replacing": True, "state_since": NOON - 60, "sent_at": NOON - 90, "alarmed_at": NOON}
+    making_room = given.stored(units, **about)
+    leaving = given.stored(units, **about, delete_requested_at=NOON - 30)
+    waiting = given.stored(units, **about | {"sent_at": None})
+    step_down(engine, "0017")
+    migrate(engine)
+    with units.reading() as unit:
+        found = [unit.nodes.get(one.id) for one in (making_room, leaving, waiting)]
+    assert [one.replacing_since for one in found] == [NOON - 60, NOON - 60, None]
+    assert [one.alarmed_at for one in found] == [None, NOON, NOON], "told anew of what is new"
 
 
 def step_down(engine, revision):

@@ -34,6 +34,7 @@ def test_a_node_comes_back_as_it_was_written(units):
         ready_at=NOON + 5,
         sent_at=NOON,
         replacing=True,
+        replacing_since=NOON + 9,
     )
     with units.reading() as unit:
         assert unit.nodes.get(node.id) == node

@@ -286,6 +286,21 @@ def test_deletions_that_do_not_end_come_oldest_first_with_how_many_there_are(uni
     assert (first.node_id, first.asked_at) == (older.id, NOON - 20)
 
 
+def test_a_deletion_that_makes_room_is_overdue_as_any_other(units):
+    making = {"replacing": True, "replacing_since": NOON - 20}
+    asked = stored(units, delete_requested_at=NOON - 10, alarmed_at=NOON, **making)
+    making_room = stored(units, alarmed_at=NOON, **making)
+    stored(units, alarmed_at=NOON, replacing_since=NOON - 30)  # that is over
+    stored(units, **making)  # nobody was told of it yet
+    with units.reading() as unit:
+        number, found = unit.fleet.overdue(5)
+        assert unit.fleet.overdue_number() == number == 2
+    assert [(one.node_id, one.asked_at, one.replacing) for one in found] == [
+        (making_room.id, NOON - 20, True),
+        (asked.id, NOON - 10, False),
+    ]
+
+
 def test_no_deletion_is_overdue_where_none_is(units):
     stored(units)
     with units.reading() as unit:

@@ -68,6 +68,7 @@ nodes = Table(
     Column("alarmed_at", BigInteger),
     Column("missed_at", BigInteger),
     Column("misses", Integer, nullable=False, server_default=text("0")),
+    Column("replacing_since", BigInteger),
     Column("view", Text, nullable=False),
     Column("view_format", Integer, nullable=False),
     Index(None, "next_try_at", sqlite_where=text("next_try_at IS NOT NULL")),
@@ -170,6 +171,7 @@ leases = Table(
     Column("epoch", BigInteger, nullable=False),
     Column("expires_at", BigInteger, nullable=False),
     Column("looked_at", BigInteger, nullable=False),
+    Column("heard_epoch", BigInteger, nullable=False, server_default=text("0")),
 )
 
 orphans = Table(

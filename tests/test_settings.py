@@ -1,0 +1,50 @@
+"""What is set where nobody sets anything: the defaults that are promised."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from service.settings import Settings
+
+
+@pytest.fixture
+def untouched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody has set anything."""
+    for name in os.environ:
+        if name.upper().startswith("STEWARD_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.mark.usefixtures("untouched")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("inventory_seconds", 15),
+        ("lifecycle_seconds", 5),
+        ("metering_seconds", 60),
+        ("idle_seconds", 60),
+        ("prices_seconds", 86_400),
+        ("database_url", "sqlite:///var/steward.db"),
+        ("host", "127.0.0.1"),
+        ("port", 8080),
+        ("idle_mode", "observe"),
+        ("emulator", ""),
+        ("admin_token", None),
+    ],
+)
+def test_what_nobody_set_is_as_promised(name: str, value: object) -> None:
+    assert getattr(Settings(_env_file=None), name) == value
+
+
+@pytest.mark.usefixtures("untouched")
+@pytest.mark.parametrize("name", ["INVENTORY_SECONDS", "LIFECYCLE_SECONDS", "METERING_SECONDS"])
+def test_how_often_it_looks_can_be_set_but_not_to_never(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(f"STEWARD_{name}", "7")
+    assert getattr(Settings(_env_file=None), name.lower()) == 7
+    monkeypatch.setenv(f"STEWARD_{name}", "0")
+    with pytest.raises(ValueError, match="greater than or equal to 1"):
+        Settings(_env_file=None)
