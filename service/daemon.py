@@ -5,8 +5,7 @@ from __future__ import annotations
 import secrets
 import socket
 import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import structlog
@@ -15,10 +14,11 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from service.controllers.base import Controller
 from service.controllers.inventory import InventoryController
+from service.domain.agreed_clock import TOLERANCE_SECONDS, AgreedClock
 from service.domain.clock import wall_clock
 from service.domain.errors import StewardError
 from service.domain.lease import Lease
-from service.store.unit import Units
+from service.store.unit import Unit, Units
 
 log = structlog.get_logger()
 
@@ -75,13 +75,14 @@ class Leaseholder:
         units: Units,
         projects: Sequence[str],
         looked_at: Mapping[str, int],
-        monotonic: Callable[[], float] = time.monotonic,
+        clock: AgreedClock | None = None,
         holder: str = "",
     ) -> None:
         self._units = units
         self._projects = projects
         self._looked_at = looked_at
-        self._monotonic = monotonic
+        self._clock = clock or AgreedClock()
+        self._ahead = 0.0
         self._holder = holder or f"{socket.gethostname()}-{secrets.token_hex(4)}"
         self._held: dict[str, tuple[Lease, float]] = {}
         self._lock = threading.Lock()
@@ -90,10 +91,11 @@ class Leaseholder:
         """Take what is free and renew what is held; what cannot be renewed is held no more."""
         for project in self._projects:
             looked_at = self._looked_at.get(project, 0)
-            deadline = self._monotonic() + LEASE_SECONDS
+            deadline = self._clock.monotonic() + LEASE_SECONDS
             try:
                 with self._units() as unit:
                     lease = unit.leases.take(project, self._holder, LEASE_SECONDS, looked_at)
+                    self._set_clock(unit)
             except StewardError as error:
                 log.warning("lease.not_renewed", project=project, reason=str(error))
                 lease = None
@@ -103,7 +105,7 @@ class Leaseholder:
     def held(self) -> list[Lease]:
         """The leases held now. One that was not renewed in time by this process's own clock is not
         held, whatever the database says: a daemon that was asleep must not act on waking."""
-        now = self._monotonic()
+        now = self._clock.monotonic()
         with self._lock:
             return [lease for lease, deadline in self._held.values() if now < deadline]
 
@@ -115,6 +117,18 @@ class Leaseholder:
                     unit.leases.release(lease)
             except StewardError as error:
                 log.warning("lease.not_released", project=lease.project, reason=str(error))
+
+    def _set_clock(self, unit: Unit) -> None:
+        """Go by the database's clock from now on, and say so where this machine's is wrong. An
+        answer that was long under way tells nothing."""
+        asked = self._clock.monotonic()
+        theirs = unit.leases.now()
+        if self._clock.monotonic() - asked > TOLERANCE_SECONDS:
+            return
+        ahead = self._clock.agree(theirs)
+        if abs(ahead - self._ahead) > TOLERANCE_SECONDS:
+            log.warning("clock.differs", seconds_ahead_of_the_database=round(ahead))
+            self._ahead = ahead
 
     def _note(self, project: str, lease: Lease | None, deadline: float) -> None:
         before = self._held.pop(project, None)
@@ -132,13 +146,15 @@ class Daemon:
         units: Units,
         projects: Sequence[str],
         controllers: Mapping[int, Sequence[Controller]],
+        clock: AgreedClock | None = None,
     ) -> None:
+        self._clock = clock or AgreedClock()
         looked_at: Mapping[str, int] = {}
         self._first_look: FirstLook | None = None
         for controller in (c for some in controllers.values() for c in some):
             if isinstance(controller, InventoryController):
                 looked_at, self._first_look = controller.looked_at, FirstLook()
-        self._leases = Leaseholder(units, projects, looked_at)
+        self._leases = Leaseholder(units, projects, looked_at, self._clock)
         self._scheduler = BackgroundScheduler(
             timezone=UTC,
             # A thread for each, so that a slow cloud never keeps the lease from being renewed.
@@ -157,11 +173,21 @@ class Daemon:
         """Work until `stop` is set; then finish what is in hand and give the leases back."""
         self._leases.renew()
         self._scheduler.start()
-        stop.wait()
+        while not stop.wait(LEASE_SECONDS / 3):
+            if self._clock.has_jumped:
+                self._wake()
         if self._first_look is not None:
             self._first_look.end()
         self._scheduler.shutdown(wait=True)
         self._leases.release()
+
+    def _wake(self) -> None:
+        """Have everything done now: the timers go by this machine's clock, and where that was set
+        back, they would wait until it has caught up."""
+        log.warning("clock.jumped")
+        now = datetime.fromtimestamp(wall_clock(), UTC)
+        for job in self._scheduler.get_jobs():
+            job.modify(next_run_time=now)
 
     def tick(self, controller: Controller) -> None:
         """One tick for each project that is ours; what goes wrong is told, and tried again."""

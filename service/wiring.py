@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fastapi import FastAPI
 from sqlalchemy import Engine
@@ -45,6 +45,7 @@ from service.controllers.steps import Steps
 from service.controllers.tools import Manners, Tools
 from service.daemon import Daemon
 from service.dashboard.pages import add_dashboard
+from service.domain.agreed_clock import AgreedClock
 from service.domain.budgets import Budget
 from service.domain.clock import HOUR, Clock, wall_clock
 from service.domain.errors import Rejected
@@ -225,4 +226,6 @@ def daemon(base: Foundation) -> Daemon:
     projects = base.settings.projects
     if not projects:
         raise Rejected("no project is set; set STEWARD_PROJECTS to a comma-separated list")
-    return Daemon(base.units, projects, controllers(base, google(base.settings)))
+    clock = AgreedClock()
+    working = controllers(replace(base, clock=clock), google(base.settings))
+    return Daemon(base.units, projects, working, clock)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import threading
+from itertools import count
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from service.controllers.inventory import InventoryController
-from service.daemon import Daemon, FirstLook
+from service.daemon import Daemon, FirstLook, Leaseholder
+from service.domain.agreed_clock import AgreedClock
+from service.domain.clock import HOUR, precise_clock, wall_clock
 from service.domain.errors import CloudUnavailable
 from service.domain.lease import Lease
 from service.store.pricebook import PriceShelf
 from tests import factories
 from tests.controllers.conftest import Lab
+from tests.hands import NOON
 
 PATIENCE = 20
 """Seconds after which a test gives up; none is meant to take as long as one."""
@@ -101,3 +106,48 @@ def test_a_look_that_takes_for_ever_is_waited_for_once(lab: Lab) -> None:
         one.wait(lab.lease)
     other_lease = Lease(lab.lease.project, "someone", lab.lease.epoch + 1)
     FirstLook(seconds=0.01).wait(other_lease)
+
+
+def test_who_takes_a_lease_goes_by_the_databases_clock(freed: Lab) -> None:
+    clock = AgreedClock(own=lambda: precise_clock() + HOUR)
+    holder = Leaseholder(freed.units, [factories.PROJECT], {}, clock)
+    with capture_logs() as logs:
+        holder.renew()
+        holder.renew()
+    assert holder.held()
+    assert abs(clock() - wall_clock()) <= 1
+    (told,) = [entry for entry in logs if entry["event"] == "clock.differs"]
+    assert told["seconds_ahead_of_the_database"] == HOUR
+
+
+def test_an_answer_that_was_long_under_way_sets_no_clock(freed: Lab) -> None:
+    marks = count(0, 10)
+    clock = AgreedClock(own=lambda: float(NOON), monotonic=lambda: next(marks))
+    holder = Leaseholder(freed.units, [factories.PROJECT], {}, clock)
+    holder.renew()
+    assert clock() == NOON
+
+
+class Jumping(AgreedClock):
+    """A clock that nobody sets right: a timer that waits for it to catch up would wait long."""
+
+    jumped = False
+
+    @property
+    def has_jumped(self) -> bool:
+        """As the test wants it."""
+        return self.jumped
+
+
+def test_a_clock_that_was_set_back_keeps_nobody_waiting(freed: Lab) -> None:
+    clock, other = Jumping(), Other([])
+    daemon = Daemon(freed.units, [factories.PROJECT], {3_600: [other]}, clock)
+    stop = threading.Event()
+    running = threading.Thread(target=daemon.run, args=(stop,))
+    running.start()
+    assert other.had_its_turn.wait(PATIENCE)
+    other.had_its_turn.clear()
+    clock.jumped = True
+    assert other.had_its_turn.wait(PATIENCE), "its turn comes once an hour"
+    stop.set()
+    running.join(PATIENCE)

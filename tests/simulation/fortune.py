@@ -55,6 +55,12 @@ class Fortune:
     """The share of the calls of the webhook that fail, and of the answers that are lost."""
     flexible: float
     """The share of the wishes for TPU VMs out of no reservation that are for flex-start."""
+    store_failing: float
+    """The share of the commits that fail, and of those of which nobody hears."""
+    outages_per_hour: int
+    """The database is out for some minutes."""
+    jumps_per_hour: int
+    """The clock of a daemon's machine is set wrong, or right again."""
 
     def as_text(self) -> str:
         return ", ".join(f"{key} {value:g}" for key, value in asdict(self).items())
@@ -94,4 +100,7 @@ def drawn(luck: Random) -> Fortune:
         budgets=luck.choice([0, 0, 3, 4]),
         hook_failing=luck.choice([0.0, 0.2, 0.5]),
         flexible=luck.choice([0.0, 0.0, 0.0, 0.6]),
+        store_failing=luck.choice([0.0, 0.0, 0.0, 0.02]),
+        outages_per_hour=luck.choice([0, 0, 0, 2]),
+        jumps_per_hour=luck.choice([0, 0, 0, 6]),
     )

@@ -24,6 +24,7 @@ from service.controllers.placing import Placing
 from service.controllers.recall import Recall
 from service.domain import garbage, landing, observation, queueing
 from service.domain.absence import Absence
+from service.domain.agreed_clock import AgreedClock
 from service.domain.errors import CloudUnavailable
 from service.domain.lease import Lease
 from service.domain.ledger import Entry
@@ -32,10 +33,11 @@ from service.domain.looking import Looking
 from service.domain.metering import Usage
 from service.domain.names import cloud_id_for
 from service.domain.node import Asked, Node
-from service.domain.orphan import Verdict
+from service.domain.orphan import Kind, Verdict
 from service.domain.ownership import labels_for
 from service.domain.placing import made_as
 from service.domain.step import Look, Step
+from service.domain.watch import WINDOW_SECONDS
 from service.store.leases import Leases
 from service.store.ledger import Ledger
 from service.store.orphans import Orphans
@@ -272,6 +274,30 @@ def strangers_swept() -> Any:
     return stack
 
 
+def forgotten_and_swept() -> Any:
+    """What bears our label and is in no book goes by itself, as if it were known to be over."""
+
+    def sweep(orphan: Any, watch: Any, now: int) -> tuple[Verdict, str]:
+        stays = orphan.kind is Kind.STRANGER or now - orphan.since <= WINDOW_SECONDS
+        if stays or garbage._held(orphan, watch, now):
+            return Verdict.LEAVE, orphan.reason
+        return Verdict.COLLECT, orphan.reason
+
+    stack = ExitStack()
+    stack.enter_context(_both(garbage_controller, collecting, "verdict", sweep))
+    stack.enter_context(patch.object(Orphans, "certain", Orphans.known))
+    return stack
+
+
+def own_clock_believed() -> Any:
+    """A daemon goes by its machine's clock, whatever the database's says."""
+
+    def believing(self: AgreedClock) -> int:
+        return int(self._own())
+
+    return patch.object(AgreedClock, "__call__", believing)
+
+
 @contextmanager
 def _both(first: Any, second: Any, name: str, wrong: Any) -> Iterator[None]:
     with patch.object(first, name, wrong), patch.object(second, name, wrong):
@@ -299,6 +325,8 @@ BUGS: Mapping[str, Planting] = {
         deletion_of_a_ticket_believed,
         group_billed_as_its_first_slice,
         strangers_swept,
+        forgotten_and_swept,
+        own_clock_believed,
         what_came_back_is_not_asked_about,
         *MONEY_BUGS,
         *LINE_BUGS,

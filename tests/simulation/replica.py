@@ -24,6 +24,7 @@ from service.controllers.metering import MeteringController
 from service.controllers.steps import Steps
 from service.controllers.tools import Manners, Tools
 from service.daemon import LEASE_SECONDS, Leaseholder
+from service.domain.agreed_clock import AgreedClock
 from service.domain.errors import StewardError
 from service.domain.lease import Lease
 from service.domain.node import Node
@@ -52,6 +53,8 @@ class Replica:
     saved: Callable[..., None]
     luck: Random
     deaths: int = 0
+    skew: float = 0.0
+    """By how many seconds its machine's clock is ahead of the true time."""
     posted: Callable[[], None] = lambda: None
     """Called when the metering has committed."""
     more: Callable[[], Sequence[tuple[float, Controller]]] = lambda: ()
@@ -68,7 +71,8 @@ class Replica:
         real = GoogleTpus(tpu_client(channel), pace, ONCE, flex, legacy)
         cloud = SeamedCloud(real, self.seams, self.engine)
         units = SeamedUnits(self.engine, self.seams, self.saved)
-        shared = units, cloud, PriceShelf(), self.agenda.seconds
+        clock = AgreedClock(lambda: self.agenda.now + self.skew, lambda: self.agenda.now)
+        shared = units, cloud, PriceShelf(), clock
         minding = Manners(INSTALL, INVENTORY_SECONDS)
         garbage = GarbageController(*shared, minding)  # type: ignore[arg-type]
         inventory = InventoryController(*shared, onlookers=(garbage,))  # type: ignore[arg-type]
@@ -76,13 +80,11 @@ class Replica:
         lifecycle = LifecycleController(*shared, steps)  # type: ignore[arg-type]
         lifecycle.workers = 1
         ledger_units = SeamedUnits(self.engine, self.seams, self._posted)
-        metering = MeteringController(ledger_units, shared[2], self.agenda.seconds)
+        metering = MeteringController(ledger_units, shared[2], clock)
         history = SeamedHistory(GoogleHistory(logging_client(channel), ONCE), self.seams)
-        evidence = EvidenceController(units, cloud, history, shared[2], self.agenda.seconds)  # type: ignore[arg-type]
+        evidence = EvidenceController(units, cloud, history, shared[2], clock)  # type: ignore[arg-type]
         holder = f"{self.name}-{self.deaths}"
-        self._leases = Leaseholder(
-            units, [PROJECT], inventory.looked_at, lambda: self.agenda.now, holder
-        )
+        self._leases = Leaseholder(units, [PROJECT], inventory.looked_at, clock, holder)
         life = self.deaths
         self._every(LEASE_SECONDS / 3, self._leases.renew, life)
         for period, controller in (

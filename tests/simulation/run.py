@@ -15,10 +15,9 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine
 from structlog.testing import capture_logs
 
-from service.application.nodes import NodeService
 from service.application.orphans import OrphanService
 from service.application.reservations import ReservationService
 from service.cloud.google import pages
@@ -34,13 +33,16 @@ from service.store.engine import make_engine
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 from tests.databases import fresh_database
+from tests.simulation.askers import Askers
 from tests.simulation.buyer import Buyer
 from tests.simulation.castaways import Castaways
-from tests.simulation.clock import Agenda
+from tests.simulation.clock import Agenda, set_databases_clock
 from tests.simulation.curfews import SEEN_SECONDS, Curfews
 from tests.simulation.desk import Desk
 from tests.simulation.fortune import Fortune, drawn
 from tests.simulation.funds import Funds
+from tests.simulation.jumps import Jumps
+from tests.simulation.outages import Outages
 from tests.simulation.purse import PATIENCE, Purse
 from tests.simulation.replica import PROJECT, Replica
 from tests.simulation.restarts import Restarts
@@ -97,7 +99,10 @@ class Run:
         rate = self.fortune.squalls_per_hour
         luck, zones = self._luck("squalls"), self.weather.zones
         self.squalls = Squalls(self.agenda, self.world, luck, zones, rate)
-        self.service: NodeService | Desk = NodeService(*shared)
+        luck = self._luck("outages")
+        self.outages = Outages(self.agenda, luck, fortune.store_failing, fortune.outages_per_hour)
+        luck = self._luck("askers")
+        self.service: Askers | Desk = Askers(self.agenda, self.engine, self.outages, luck)
         orphans, luck = OrphanService(*shared), self._luck("castaways")
         self.castaways = Castaways(self.agenda, self.weather, self.truth, orphans, luck)
         rate, luck = self.fortune.prices_per_hour, self._luck("purse")
@@ -110,6 +115,7 @@ class Run:
             self.service = self.purse.nodes = self.funds.desk
         self.replicas = [self._replica(f"r{number}") for number in range(self.fortune.replicas)]
         rate, luck = self.fortune.restarts_per_hour, self._luck("restarts")
+        self.jumps = Jumps(self.agenda, self.replicas, self._luck("jumps"), fortune.jumps_per_hour)
         self.restarts = Restarts(self.agenda, self.weather, self.replicas, luck, rate)
 
     def live(self) -> None:
@@ -118,9 +124,11 @@ class Run:
         self.squalls.begin()
         self.castaways.begin()
         self.curfews.begin()
+        self.outages.begin()
         self.purse.begin(self.fortune.hours, self._luck("other prices"))
         self.buyer.begin()
         self.restarts.begin()
+        self.jumps.begin()
         for replica in self.replicas:
             replica.begin()
         self._callers()
@@ -132,7 +140,7 @@ class Run:
         if self.buyer.written:
             self.agenda.pass_(PATIENCE)  # until the last full hour is posted
         self.deaths = sum(replica.deaths for replica in self.replicas)
-        self.truth.at_rest(self.units, self.nodes, lying=self.weather.lying)
+        self.truth.at_rest(self.units, self.nodes, lied=self.weather.lied)
         self.purse.check(self.nodes)
         if self.funds is not None:
             self.funds.at_rest(self._away)
@@ -140,6 +148,8 @@ class Run:
     def _come_to_rest(self) -> None:
         self.weather.clear_up()
         self.squalls.clear_up()
+        self.outages.calm = True
+        self.jumps.clear_up()
         for replica in self.replicas:
             replica.seams.calm = True
         if self.funds is not None:
@@ -252,7 +262,7 @@ class Run:
 
     def _replica(self, name: str) -> Replica:
         luck = self._luck(f"seams {name}")
-        seams = Seams(self.agenda, luck, self.fortune, squalls=self.squalls)
+        seams = Seams(self.agenda, luck, self.fortune, squalls=self.squalls, outages=self.outages)
         return Replica(
             name,
             self.agenda,
@@ -301,12 +311,7 @@ def _database(agenda: Agenda) -> Iterator[Engine]:
     """A fresh database in memory-backed files, whose own clock is the agenda's."""
     with TemporaryDirectory() as folder, fresh_database("sqlite", Path(folder)) as address:
         engine = make_engine(address)
-
-        @event.listens_for(engine, "connect")
-        def connect(connection: object, _: object) -> None:
-            connection.create_function("strftime", 2, lambda *_: str(agenda.seconds()))  # type: ignore[attr-defined]
-            connection.execute("PRAGMA synchronous=off")  # type: ignore[attr-defined]
-
+        set_databases_clock(engine, agenda)
         try:
             yield engine
         finally:

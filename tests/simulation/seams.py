@@ -24,6 +24,7 @@ from service.store.unit import Unit, Units
 from tests.fakes import Killed
 from tests.simulation.clock import Agenda
 from tests.simulation.fortune import Fortune
+from tests.simulation.outages import Outages
 from tests.simulation.squalls import Squalls
 
 DEADLINE_SECONDS = 60
@@ -42,6 +43,7 @@ class Seams:
     fortune: Fortune
     calm: bool = False
     squalls: Squalls | None = None
+    outages: Outages | None = None
     _held: list[Callable[[], None]] = field(default_factory=list)
     """What was sent and lands, at the latest, when the same is sent again."""
     _late_creates: int = 0
@@ -71,16 +73,25 @@ class Seams:
             raise Killed
         return answer
 
+    def reach(self) -> None:
+        """Cross the moment before a transaction."""
+        if self.outages is not None:
+            self.outages.reach()
+
     def commit(self) -> None:
-        """Cross the moment before a commit, which then never comes, or the one after it."""
-        if not self.calm and self._happens(self.fortune.kill):
-            raise Killed
+        """Cross the moment before a commit, which then never comes."""
+        self._survive()
+        if self.outages is not None:
+            self.outages.commit()
 
     def committed(self) -> None:
-        """Cross the moment after a commit: a daemon may sleep here, and go on as if nothing was."""
-        self.commit()
+        """Cross the moment after a commit: a daemon may sleep here, and go on as if nothing was, or
+        never hear that it came about."""
+        self._survive()
         if not self.calm:
             self._pause()
+        if self.outages is not None:
+            self.outages.committed()
 
     def posted(self) -> None:
         """Cross the moment after a commit of the metering: near the end of an hour a daemon may
@@ -88,6 +99,10 @@ class Seams:
         left = HOUR - self.agenda.now % HOUR
         if not self.calm and left < LAST_TICK_SECONDS and self._happens(self.fortune.oversleeps):
             self.agenda.pass_(left + self.luck.uniform(0, 60))
+
+    def _survive(self) -> None:
+        if not self.calm and self._happens(self.fortune.kill):
+            raise Killed
 
     def _pause(self) -> float:
         if not self._happens(self.fortune.pause):
@@ -161,12 +176,19 @@ class SeamedUnits(Units):
     @contextmanager
     def __call__(self, lease: Lease | None = None) -> Iterator[Unit]:
         nodes: list[Node] = []
+        self._seams.reach()
         with super().__call__(lease) as unit:
             _watch(unit, nodes)
             yield unit
             self._seams.commit()
         self._saved(nodes, lease)
         self._seams.committed()
+
+    @contextmanager
+    def reading(self) -> Iterator[Unit]:
+        self._seams.reach()
+        with super().reading() as unit:
+            yield unit
 
 
 def _watch(unit: Unit, nodes: list[Node]) -> None:

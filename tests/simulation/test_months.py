@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import event
 
 from service.domain.clock import HOUR
 from service.domain.money import half_even, parse_usd
@@ -19,6 +18,7 @@ from service.store.engine import make_engine
 from service.store.pricebook import PriceShelf
 from service.wiring import Foundation, app
 from tests.databases import fresh_database
+from tests.simulation.clock import set_databases_clock
 from tests.simulation.month import Month, Pace
 from tests.simulation.run import repeatable_ids
 
@@ -41,12 +41,7 @@ def lived(folder: Path, pace: Pace) -> Iterator[tuple[Month, TestClient]]:
     with fresh_database("sqlite", folder) as address:
         engine = make_engine(address)
         month = Month(engine, pace)
-
-        @event.listens_for(engine, "connect")
-        def connect(connection, _):
-            connection.create_function("strftime", 2, lambda *_: str(month.agenda.seconds()))
-            connection.execute("PRAGMA synchronous=off")
-
+        set_databases_clock(engine, month.agenda)
         with repeatable_ids(0, month.agenda):
             month.live()
         settings = Settings(projects="lab", _env_file=None)

@@ -29,6 +29,8 @@ FOUND_BY = {
     "deletion_of_a_ticket_believed": 5,
     "group_billed_as_its_first_slice": 2,
     "strangers_swept": 0,
+    "forgotten_and_swept": 32,
+    "own_clock_believed": 1,
     "what_came_back_is_not_asked_about": 14,
     "todays_price_for_yesterday": 2,
     "a_new_team_pays_for_the_past": 0,

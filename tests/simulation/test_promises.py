@@ -10,7 +10,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from sqlalchemy import event
 
 from service.application.nodes import NodeService
 from service.application.orphans import OrphanService
@@ -25,7 +24,7 @@ from service.store.engine import make_engine
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 from tests.databases import fresh_database
-from tests.simulation.clock import Agenda
+from tests.simulation.clock import Agenda, set_databases_clock
 from tests.simulation.fortune import drawn
 from tests.simulation.replica import (
     INVENTORY_SECONDS,
@@ -96,12 +95,7 @@ def house(tmp_path: Path) -> Iterator[House]:
     agenda = Agenda()
     with fresh_database("sqlite", tmp_path) as address:
         engine = make_engine(address)
-
-        @event.listens_for(engine, "connect")
-        def connect(connection, _):
-            connection.create_function("strftime", 2, lambda *_: str(agenda.seconds()))
-            connection.execute("PRAGMA synchronous=off")
-
+        set_databases_clock(engine, agenda)
         yield House(engine, agenda)
         engine.dispose()
 

@@ -73,7 +73,10 @@ STALE: tuple[dict[str, Any], ...] = (
 """Answers about one thing that are not of now: what was just made is not found."""
 
 STALE_SHARE = 0.2
-"""Of the runs: where answers lie, the books cannot be held to the second."""
+"""Of the runs: where answers lie, the books can be held to as many seconds as they did."""
+LASTING = 120
+"""Seconds after which what a lie had brought about is put right: a stale answer is 45 old, and some
+looks have to go by."""
 
 LEGACY_STORMS: tuple[dict[str, Any], ...] = (
     {"rpc": "ReimageNode", "action": "lose_response"},
@@ -94,8 +97,11 @@ class Weather:
     set_aside: Mapping[str, int] = field(default_factory=dict)
     """Chips of reservations, by the keys of the cloud's configuration."""
     fair: bool = False
-    lying: bool = False
-    """Whether lists ever lied: then what we last saw of a node may not have been so."""
+    meddled: set[str] = field(default_factory=set)
+    """The nodes that somebody has deleted in the console."""
+    lied: int = 0
+    """For how many seconds answers may have lied, and what came of it may have stood: then what was
+    last seen of a node was perhaps not so."""
 
     def __post_init__(self) -> None:
         self.zones = ZONES + (LEGACY_ZONES if self.fortune.legacy else ())
@@ -176,13 +182,14 @@ class Weather:
     def _storm(self) -> None:
         storm = dict(self.luck.choice(self.storms))
         lies = storm["action"] in {"stale", "short_list", "empty_list"}
-        self.lying = self.lying or (lies and storm["rpc"] == "ListNodes")
         seconds = self.luck.choice([30, 120, 600, 1200])
+        if lies and storm["rpc"] == "ListNodes":
+            self.lied += seconds + LASTING
         control.add_fault(self.world, {**storm, "for_seconds": seconds})
 
     def _grow_stale(self) -> None:
-        self.lying = True
         storm, seconds = self._stale_luck.choice(STALE), self._stale_luck.choice([30, 120, 600])
+        self.lied += seconds + LASTING
         control.add_fault(self.world, {**storm, "for_seconds": seconds})
 
     def _make_stranger(self, number: int) -> None:
@@ -232,6 +239,7 @@ class Weather:
             if ticket and self.luck.random() < 0.5:
                 self.ask("DeleteQueuedResource", name=ticket, force=True)
             else:
+                self.meddled.add(name)
                 self.ask("DeleteNode", name=name)
         except ApiError:
             """A storm is on: the meddler's call failed like anybody's."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from service.domain.clock import precise_clock
 from service.domain.errors import LeaseLost
 from service.domain.lease import Lease
 from tests.hands import NOON
@@ -91,6 +92,24 @@ def test_when_a_project_was_last_looked_at_outlives_the_holder(units):
         assert unit.leases.sight("other") == (0, "")
 
 
+def test_who_takes_a_project_over_has_heard_nothing_of_its_log(units):
+    old = take(units, "one", OVER)
+    with units() as unit:
+        unit.leases.hear(old, heard=True)
+    new = take(units, "two")
+    with units() as unit:
+        unit.leases.hear(old, heard=True)
+        assert unit.leases.unheard() == unit.leases.unheard("lab") == ["lab"]
+        assert unit.leases.unheard("other") == []
+        unit.leases.hear(new, heard=True)
+        assert unit.leases.unheard() == []
+    take(units, "two", looked_at=NOON)
+    with units() as unit:
+        assert unit.leases.unheard() == []
+        unit.leases.hear(new, heard=False)
+        assert unit.leases.unheard() == ["lab"]
+
+
 def test_nobody_is_said_to_hold_a_lease_that_ran_out(units):
     take(units, "one", OVER)
     with units.reading() as unit:
@@ -110,3 +129,11 @@ def test_of_several_that_come_at_once_exactly_one_holds_it(units):
     for thread in threads:
         thread.join()
     assert [lease is None for lease in found].count(False) == 1
+
+
+def test_the_databases_clock_is_told_with_its_fractions(units):
+    with units.reading() as unit:
+        moments = [unit.leases.now() for _ in range(200)]
+    assert abs(moments[0] - precise_clock()) < 3_600
+    assert moments == sorted(moments)
+    assert any(moment % 1 for moment in moments)
