@@ -12,6 +12,7 @@ from service.domain.looking import Looking
 from service.domain.metering import WHOLE, Evidence, Usage, is_billable
 from service.domain.node import CloudNode, Node
 from service.domain.observation import Belief, came_back, gone, observed
+from service.domain.overlooked import overlooked, told_overlooked
 from service.domain.placement import Outcome
 from service.domain.pricing import PriceBook
 from service.domain.slices import folded, numbers, part
@@ -100,6 +101,18 @@ def shorten(unit: Unit, node: Node, looking: Callable[[Node], Looking], book: Pr
         if (after := shortened(last, seen.operations)) is not None:
             write_usage(unit, after, book, seen.now)
             unit.events.add(of_slice(told_shortened(one, last, after, seen.now), number))
+
+
+def complete(unit: Unit, node: Node, looking: Callable[[Node], Looking], book: PriceBook) -> None:
+    """Charge what a node that is gone for good ran while nobody saw any of it, where the cloud's
+    record tells of that."""
+    for number in numbers(node):
+        one = part(node, number)
+        seen = looking(one)
+        own = [usage for usage in unit.usage.of(node.id) if usage.slice == number]
+        for usage in overlooked(one, own, seen.operations):
+            write_usage(unit, replace(usage, slice=number), book, seen.now)
+            unit.events.add(of_slice(told_overlooked(one, usage, seen.now), number))
 
 
 def lose(unit: Unit, node: Node, lost: Lost, book: PriceBook) -> Node:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from service.cloud.ports import Operation
-from service.controllers.beliefs import end_placement, end_usage, shorten
+from service.controllers.beliefs import complete, end_placement, end_usage, shorten
 from service.controllers.quotas import learn
 from service.controllers.records import Records
 from service.controllers.tools import Tools
@@ -157,6 +157,7 @@ class Ending:
             book = self._tools.prices.book(unit)
             node = end_usage(unit, node, looking, book)
             shorten(unit, node, looking, book)
+            complete(unit, node, looking, book)
             outcome = Outcome.VANISHED if vanished else Outcome.DELETED
             if node.sent_at is not None:
                 unit.placements.end(node.id, node.attempt, outcome, reason, now)

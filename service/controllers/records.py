@@ -57,11 +57,19 @@ class Records:
         parts = [part(node, number) for number in numbers(node)]
         if node.missed_at is not None and len(parts) == 1:
             now = max(node.seen_at, min(now, node.missed_at))
+        refused = self._was_refused(node)
         found = {
-            one.cloud_id: Looking(now, max(node.seen_at, one.seen_at), self.of(one), asked)
+            one.cloud_id: Looking(now, max(node.seen_at, one.seen_at), self.of(one), asked, refused)
             for one in parts
         }
         return lambda one: found[one.cloud_id]
+
+    def _was_refused(self, node: Node) -> bool:
+        """Whether its queued resource came to nothing, by the record of all operations."""
+        if node.sent_at is None or not node.spec.queued:
+            return False
+        known = self.at(node.place, node.place.queue_path)
+        return any(one.verb == "create" and one.error is not None for one in known)
 
     def last(self, node: Node) -> Operation | None:
         """The operation that was started last, now; None when there is none or it is forgotten."""

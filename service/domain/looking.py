@@ -21,6 +21,8 @@ class Looking:
     before: int
     operations: Sequence[Operation] = ()
     asked: int | None = None
+    refused: bool = False
+    """Whether the cloud's record says that its queued resource was never taken in."""
 
     @property
     def came_up(self) -> int | None:

@@ -221,7 +221,8 @@ def _missed(node: Node, looking: Looking) -> Usage | None:
     recorded = _recorded(node, looking)
     if recorded is not None:
         return recorded
-    if node.state not in _MAY_TURN_READY or _is_ruled_out(node, looking):
+    granted = _may_have_been_granted(node, looking)
+    if not granted and (node.state not in _MAY_TURN_READY or _is_ruled_out(node, looking)):
         return None
     supposed = _close(_open(node, looking), looking)
     assert supposed.end is not None
@@ -265,6 +266,28 @@ _MAY_TURN_READY = frozenset(
     }
 )
 """States after which a node that is found gone may have been READY once more."""
+
+
+_BEFORE_GRANTED = frozenset({NodeState.REQUESTED, NodeState.QUEUED})
+_MAY_BE_GRANTED = frozenset({"", QueueState.PROVISIONING, QueueState.ACTIVE})
+"""What a queued resource was last seen as, "" for never, before its nodes came up unseen. One seen
+in line is not supposed to have been granted: it may have waited there for days."""
+GRANTED_WITHIN = 60
+"""Seconds in which Google does not grant a queued resource, bring nodes up and take them back."""
+
+
+def _may_have_been_granted(node: Node, looking: Looking) -> bool:
+    """Whether its queued resource was taken in, and may have run its nodes before anybody looked:
+    nothing is left of it, and nobody knows since when."""
+    return (
+        node.spec.queued
+        and bool(node.operation)
+        and node.up_since is None
+        and node.state in _BEFORE_GRANTED
+        and node.queue_state in _MAY_BE_GRANTED
+        and looking.now - looking.before > GRANTED_WITHIN
+        and not looking.refused
+    )
 
 
 def _is_ruled_out(node: Node, looking: Looking) -> bool:

@@ -556,3 +556,47 @@ def test_only_what_waits_in_line_is_known_not_to_have_been_ready_meanwhile(state
     shown = QueuedResource(node.place, state, nodes=(node.cloud_id,))
     after, _ = queue_observed(node, shown, NOON + 90, NOON + 95)
     assert after.seen_at == seen_at
+
+
+# ---- what a queued resource may have run before anybody looked
+
+
+def granted_unseen(seconds=600, refused=False, **changes):
+    spec = factories.spec(queued=True)
+    values = {"state": NodeState.QUEUED, "operation": "operations/1", "seen_at": NOON}
+    node = factories.sent(**({"spec": spec} | values | changes))
+    return gone(node, None, Looking(NOON + seconds, NOON, (), refused=refused))
+
+
+@pytest.mark.parametrize("queue_state", ["", QueueState.PROVISIONING, QueueState.ACTIVE])
+@pytest.mark.parametrize("state", [NodeState.QUEUED, NodeState.REQUESTED])
+def test_what_was_taken_into_the_queue_and_is_all_gone_may_have_run_meanwhile(state, queue_state):
+    usage = granted_unseen(state=state, queue_state=queue_state)
+    assert (usage.start, usage.end) == (NOON, NOON + 600)
+    assert usage.uncertain_seconds == 600
+    assert usage.start_evidence is Evidence.UNSEEN
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"queue_state": QueueState.WAITING_FOR_RESOURCES},
+        {"queue_state": QueueState.SUSPENDED},
+        {"operation": ""},
+        {"refused": True},
+        {"seconds": 60},
+        {"spec": factories.spec()},
+        {"state": NodeState.STOPPED},
+    ],
+    ids=[
+        "seen in line",
+        "taken back before",
+        "never taken in",
+        "refused",
+        "too short a time",
+        "not queued",
+        "stopped",
+    ],
+)
+def test_where_something_says_that_it_did_not_run_nothing_is_charged(changes):
+    assert granted_unseen(**changes) is None

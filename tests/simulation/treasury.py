@@ -169,9 +169,11 @@ class Treasury:
         return [one for one in self.treasurer.standing.values() if self._is_overdrawn(one)]
 
     def check_gone(self, overdrawn: list[Budget]) -> None:
-        """Their nodes, but for those that cost nothing, were asked to go."""
+        """Their nodes, but for those that cost nothing, were asked to go, unless somebody has set
+        the budget anew meanwhile."""
         books, payers = self._books(), self.judge.allowance.payers
-        for budget in filter(self._is_overdrawn, overdrawn):
+        same = (one for one in overdrawn if self.treasurer.standing.get(one.id) == one)
+        for budget in filter(self._is_overdrawn, same):
             for node in books.nodes.values():
                 runs = not node.ended and node.asked != "absent" and node.state != "STOPPED"
                 if runs and counts(budget.scope, payers.now(node.id)):

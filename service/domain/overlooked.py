@@ -1,0 +1,50 @@
+"""What ran and was over before anybody looked, by the cloud's own record. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from service.domain.clock import rfc3339
+from service.domain.event import Event
+from service.domain.metering import Evidence, Usage, closed
+from service.domain.node import Node
+from service.domain.operation import COMES_UP, GOES_DOWN, Operation
+from service.domain.usage import opened
+
+
+def overlooked(
+    node: Node, usages: Sequence[Usage], operations: Sequence[Operation]
+) -> Iterator[Usage]:
+    """Usage of a node that is gone for good, of which none of its intervals has a second: it was
+    started and taken down again, and every look fell before or after that.
+
+    The record holds it from when one operation that brings a node up was over until the next that
+    takes it down was accepted. What an interval has a part of was seen, and is bounded by that.
+    """
+    since = node.sent_at
+    if since is None:
+        return
+    downs = sorted(op.created_at for op in operations if op.verb in GOES_DOWN)
+    ups = (op.ended_at for op in operations if op.verb in COMES_UP and op.succeeded)
+    for up in sorted(at for at in ups if at is not None and at >= since):
+        down = next((at for at in downs if at >= up), up)
+        if down == up or any(_meets(usage, up, down) for usage in usages):
+            continue
+        usage = opened(node, up, up, Evidence.OPERATION)
+        yield closed(usage, down, down, Evidence.OPERATION)
+
+
+def _meets(usage: Usage, start: int, end: int) -> bool:
+    return usage.start < end and (usage.end is None or usage.end > start)
+
+
+def told_overlooked(node: Node, usage: Usage, now: int) -> Event:
+    """What is said of it in the node's story."""
+    start, end = rfc3339(usage.start), rfc3339(usage.end or now)
+    return Event(
+        node.id,
+        now,
+        "evidence",
+        f"it was READY from {start} to {end}, which nobody saw: so says the cloud's own record",
+        facts={"usage": usage.id, "start": usage.start, "end": usage.end},
+    )
