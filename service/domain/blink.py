@@ -64,14 +64,25 @@ def cut(usage: Usage, operations: Sequence[Operation]) -> list[Usage]:
 
 def shortened(usage: Usage, operations: Sequence[Operation]) -> Usage | None:
     """An interval that is over as the cloud's record has it: somebody took the node down before it
-    was ended here, and it did not come back. None where the record says nothing of the kind."""
+    was ended here, and it did not come back. None where the record says nothing of the kind.
+
+    What took it down need not have come to its end: what is stopping as its deletion is accepted
+    never is stopped.
+    """
     if usage.end is None or usage.end_lo is None:
         return None
+    over = usage.end_lo
     known = [op for op in operations if op.succeeded and op.ended_at is not None]
     ups = [op.ended_at for op in known if op.verb in COMES_UP and op.ended_at is not None]
     after = max((up for up in ups if usage.start_hi < up <= usage.end), default=usage.start_hi)
-    downs = [op.created_at for op in known if op.verb in GOES_DOWN]
-    down = min((at for at in downs if after < at < usage.end_lo), default=None)
+    downs = [
+        op.created_at
+        for op in operations
+        if op.verb in GOES_DOWN
+        and op.ended_at is not None
+        and (op.succeeded or op.ended_at >= over)
+    ]
+    down = min((at for at in downs if after < at < over), default=None)
     return None if down is None else closed(usage, down, down, Evidence.OPERATION)
 
 

@@ -102,9 +102,11 @@ def ended(at=NOON + 300, **changes):
     return factories.usage(end=at, end_lo=at, end_evidence=Evidence.OPERATION, **changes)
 
 
+@pytest.mark.parametrize("error", [None, CloudUnavailable("it was deleted meanwhile")])
 @pytest.mark.parametrize("verb", ["stop", "delete"])
-def test_what_somebody_took_down_just_before_it_was_ended_here_ended_then(verb):
-    record = [operation(verb, NOON + 290, NOON + 310), operation("delete", NOON + 300, NOON + 320)]
+def test_what_somebody_took_down_just_before_it_was_ended_here_ended_then(verb, error):
+    first = operation(verb, NOON + 290, NOON + 310, error=error)
+    record = [first, operation("delete", NOON + 300, NOON + 320)]
     after = shortened(ended(), record)
     assert (after.end_lo, after.end, after.end_evidence) == (
         NOON + 290,
@@ -125,7 +127,7 @@ def test_what_somebody_took_down_just_before_it_was_ended_here_ended_then(verb):
         [operation("stop", NOON - 60, NOON - 50)],
         [*stopped(NOON + 60, NOON + 90), operation("delete", NOON + 300, NOON + 320)],
         [operation("reimage", NOON + 60, NOON + 200)],
-        [operation("stop", NOON + 290, NOON + 310, error=CloudUnavailable("x"))],
+        [operation("stop", NOON + 290, NOON + 299, error=CloudUnavailable("x"))],
         [operation("stop", NOON + 290, None, done=False)],
     ],
     ids=str,
