@@ -221,6 +221,7 @@ def _missed(node: Node, looking: Looking) -> Usage | None:
     recorded = _recorded(node, looking)
     if recorded is not None:
         return recorded
+    looking = replace(looking, before=max(looking.before, node.sent_at or 0))
     granted = _may_have_been_granted(node, looking)
     if not granted and (node.state not in _MAY_TURN_READY or _is_ruled_out(node, looking)):
         return None

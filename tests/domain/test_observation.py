@@ -577,6 +577,13 @@ def test_what_was_taken_into_the_queue_and_is_all_gone_may_have_run_meanwhile(st
     assert usage.start_evidence is Evidence.UNSEEN
 
 
+def test_what_was_never_seen_did_not_run_before_it_was_asked_for():
+    spec = factories.spec(queued=True)
+    node = factories.sent(spec=spec, state=NodeState.QUEUED, operation="o", sent_at=NOON + 100)
+    usage = gone(replace(node, seen_at=0), None, Looking(NOON + 600, 0))
+    assert (usage.start, usage.uncertain_seconds) == (NOON + 100, 500)
+
+
 @pytest.mark.parametrize(
     "changes",
     [
