@@ -180,6 +180,8 @@ def _check_books(
     where answers lied, when a node was last seen is a lie as well: for so many seconds at most."""
     charged = sum(each.chips * (_end(each) - each.start) for each in usage if not each.free)
     unsure = sum(each.chips * each.uncertain_seconds for each in usage)
+    if any(each.start < node.created_at for each in usage):
+        raise Violation(f"{node.id} is charged for what was before it was asked for")
     slack = lied * sum({each.slice: each.chips for each in usage}.values())
     if not charged - unsure - blinks - slack <= billed <= charged + slack:
         raise Violation(
