@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from service.domain.accelerators import TAKEN_BACK
 from service.domain.event import Event
 from service.domain.looking import Looking
 from service.domain.metering import (
@@ -17,7 +18,7 @@ from service.domain.metering import (
     forgiven,
     is_billable,
 )
-from service.domain.node import LOST, Asked, CloudNode, Node, NodeState, ProvisioningModel
+from service.domain.node import LOST, Asked, CloudNode, Node, NodeState
 from service.domain.queue import IN_LINE, QueuedResource, QueueState
 from service.domain.usage import opened
 
@@ -189,7 +190,7 @@ def _close(usage: Usage, looking: Looking) -> Usage:
     if went_down is not None and went_down < usage.start:
         went_down = None
     end_lo, end, evidence = finish(looking.before, looking.now, went_down)
-    if usage.sku.model in _TAKEN_BACK and end_lo - looking.before > CLOCK_TOLERANCE:
+    if usage.sku.model in TAKEN_BACK and end_lo - looking.before > CLOCK_TOLERANCE:
         # Whoever deleted it may have deleted what had been taken back long before.
         end_lo, evidence = looking.before, Evidence.OBSERVED
     shaken = looking.shaken(end)
@@ -210,9 +211,6 @@ def came_back(node: Node, last_end: int | None, looking: Looking) -> Usage | Non
     if end - back <= CLOCK_TOLERANCE:
         return None
     return closed(opened(node, back, end, Evidence.UNSEEN), end, end, evidence)
-
-
-_TAKEN_BACK = frozenset({ProvisioningModel.SPOT, ProvisioningModel.PREEMPTIBLE})
 
 
 def _missed(node: Node, looking: Looking) -> Usage | None:

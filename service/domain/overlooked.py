@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from service.domain.accelerators import TAKEN_BACK
 from service.domain.clock import rfc3339
 from service.domain.event import Event
 from service.domain.metering import Evidence, Usage, closed
@@ -20,9 +21,10 @@ def overlooked(
 
     The record holds it from when one operation that brings a node up was over until the next that
     takes it down was accepted. What an interval has a part of was seen, and is bounded by that.
+    Of what Google may take back the record tells no end, and it cannot be stopped either.
     """
     since = node.sent_at
-    if since is None:
+    if since is None or node.spec.provisioning_model in TAKEN_BACK:
         return
     downs = sorted(op.created_at for op in operations if op.verb in GOES_DOWN)
     ups = (op.ended_at for op in operations if op.verb in COMES_UP and op.succeeded)

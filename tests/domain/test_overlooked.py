@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from service.domain.errors import CloudUnavailable
 from service.domain.metering import Evidence
+from service.domain.node import ProvisioningModel
 from service.domain.overlooked import overlooked, told_overlooked
 from tests import factories
 from tests.domain.drawn import moderate
@@ -88,6 +89,12 @@ def test_what_was_taken_down_in_the_second_in_which_it_came_up_ran_for_none():
 )
 def test_without_both_ends_in_the_record_nothing_is_charged(operations):
     assert found(*operations) == []
+
+
+@pytest.mark.parametrize("model", [ProvisioningModel.SPOT, ProvisioningModel.PREEMPTIBLE])
+def test_of_what_google_may_take_back_the_record_tells_no_end(model):
+    spec = factories.spec(provisioning_model=model)
+    assert found(STARTED, STOPPED, node=factories.sent(spec=spec, sent_at=NOON - 100)) == []
 
 
 def test_what_was_never_sent_ran_for_nothing():
