@@ -10,6 +10,7 @@ from service.domain.attribution import Attribution
 from service.domain.clock import HOUR, floor_to
 from service.domain.errors import NotFound
 from service.domain.explanation import Charge
+from service.domain.in_words import InWords
 from service.domain.ledger import Slot
 from service.domain.metering import Usage
 from service.domain.pricing import Price, PriceBook
@@ -22,13 +23,10 @@ from service.store.unit import Unit, Units
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(InWords):
     """A line, the interval that it is part of with every version of what was believed of it, the
     price and who is charged; `reservation` is what was bought, and used here or by nobody.
     `stretches` are the parts of its period that it charges, where those are several.
-
-    In words: the `sum`, the `source` of its price, `notes` on what is not plain in it, how both
-    ends of the interval are known (`evidence`), and who is `charged`.
     """
 
     line: Line
@@ -43,11 +41,6 @@ class Explanation:
     notes: tuple[str, ...]
     evidence: tuple[str, ...]
     charged: str
-
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """All of it in words, the sum first."""
-        return (self.sum, self.source, *self.notes, *self.evidence, self.charged)
 
 
 class ExplanationService:

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from service.domain import explanation
 from service.domain.attribution import Attribution
 from service.domain.explanation import Charge
+from service.domain.in_words import InWords
 from service.domain.metering import Meter, Usage
 from service.domain.pricing import Cut, Price
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(InWords):
     """The seconds [start, end) at one price, for one who is charged, of one interval.
 
     `what` is an accelerator type, or the machine type of the user's own VM. `quantity` is
     chip-seconds, or seconds of that machine; `amount` is nano-dollars, None where no price is
-    known, as `price` is then. In words: the `sum`, the `source` of its price, `notes` on what is
-    not plain, how both ends of the interval are known (`evidence`), and who is `charged`.
+    known, as `price` is then.
     """
 
     what: str
@@ -39,11 +39,6 @@ class Stretch:
     def quantity(self) -> int:
         """Chip-seconds, or the seconds of the one machine."""
         return self.units * (self.end - self.start)
-
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """All of it in words, the sum first."""
-        return (self.sum, self.source, *self.notes, *self.evidence, self.charged)
 
 
 def unposted(meters: Iterable[Meter], whole: Mapping[str, Usage]) -> tuple[Stretch, ...]:

@@ -97,3 +97,15 @@ def ask(client: TestClient) -> Callable[..., dict[str, Any]]:
         return document
 
     return request
+
+
+@pytest.fixture
+def learned(units):
+    """Write limits down."""
+
+    def write(*limits):
+        with units() as unit:
+            for limit in limits:
+                unit.quotas.learn(limit)
+
+    return write

@@ -89,18 +89,6 @@ NOTHING = Limit(
 )
 
 
-@pytest.fixture
-def learned(units):
-    """Write limits down."""
-
-    def write(*limits):
-        with units() as unit:
-            for limit in limits:
-                unit.quotas.learn(limit)
-
-    return write
-
-
 def test_what_a_believed_quota_bars_is_left_alone_as_long_as_that_is_believed(
     client, tried, learned, clock
 ):

@@ -18,18 +18,6 @@ LIMIT = Limit(
 EAST = replace(LIMIT, place="us-east5-a", generation="v5p", tier=Tier.PREEMPTIBLE, allowed=64)
 
 
-@pytest.fixture
-def learned(units):
-    """Write limits down."""
-
-    def write(*limits):
-        with units() as unit:
-            for limit in limits:
-                unit.quotas.learn(limit)
-
-    return write
-
-
 def quotas(client, **query):
     answer = client.get("/v1/catalog/quotas", params=query)
     assert answer.status_code == 200, answer.text

@@ -11,6 +11,7 @@ from sqlalchemy import Engine
 from service.application.costs import CostService
 from service.application.nodes import NodeService
 from service.application.prices import PriceService
+from service.controllers.evidence import EvidenceController
 from service.controllers.inventory import InventoryController
 from service.controllers.lifecycle import LifecycleController
 from service.controllers.metering import MeteringController
@@ -22,7 +23,7 @@ from service.domain.placement import Placement
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 from tests import factories
-from tests.fakes import FakeCloud, OutsideTransactions
+from tests.fakes import FakeCloud, FakeHistory, OutsideTransactions
 from tests.hands import HandClock
 
 
@@ -97,6 +98,18 @@ class Lab:
         """What the ledger says of it, in nano-dollars."""
         return sum(line.amount_nanos for line in self.nodes.ledger(node.id, 0, 10_000))
 
+    def listener(self, log: FakeHistory) -> EvidenceController:
+        """The one who asks the cloud's log, of a daemon that has just begun."""
+        cloud: Any = OutsideTransactions(self.cloud, self.engine)
+        history: Any = OutsideTransactions(log, self.engine)  # type: ignore[arg-type]
+        return EvidenceController(self.units, cloud, history, PriceShelf(), self.clock)
+
+    def grant(self) -> None:
+        """What is in the queue waits, is granted, and comes up, a look at each."""
+        for step in (self.cloud.wait, self.cloud.grant, self.cloud.activate):
+            step()
+            self.tick(15)
+
     def placements(self, node: Node) -> tuple[Placement, ...]:
         """Its attempts, first to last."""
         with self.units.reading() as unit:
@@ -105,6 +118,18 @@ class Lab:
     def story(self, node: Node) -> str:
         """Its events, a line each."""
         return "\n".join(event.message for _, event in self.nodes.events(node.id, 0, 1_000))
+
+
+@pytest.fixture
+def log() -> FakeHistory:
+    """The cloud's log, in hand."""
+    return FakeHistory()
+
+
+@pytest.fixture
+def evidence(lab: Lab, log: FakeHistory) -> EvidenceController:
+    """The one who asks it."""
+    return lab.listener(log)
 
 
 @pytest.fixture

@@ -57,12 +57,7 @@ def lost_a_slice(lab: Lab) -> Node:
     spot = ProvisioningModel.SPOT
     node = lab.ask(queued=True, slices=2, provisioning_model=spot, recreate_on_preemption=True)
     lab.tick()
-    lab.cloud.wait()
-    lab.tick(15)
-    lab.cloud.grant()
-    lab.tick(15)
-    lab.cloud.activate()
-    lab.tick(15)
+    lab.grant()
     lab.cloud.become(NodeState.PREEMPTED, next(iter(lab.cloud.nodes)))
     lab.cloud.fail("dequeue", NO_ANSWER)
     lab.tick(15)

@@ -14,29 +14,11 @@ from service.domain.metering import Evidence, Usage
 from service.domain.money import half_even
 from service.domain.node import Node, NodeState, ProvisioningModel
 from service.domain.period import GRACE, period_of
-from service.store.pricebook import PriceShelf
 from tests.controllers.conftest import Lab
-from tests.fakes import FakeHistory, OutsideTransactions
+from tests.fakes import FakeHistory
 
 RATE = 8 * 577_900_000
 """Nano-dollars an hour of eight v5e chips as spot in us-west4."""
-
-
-@pytest.fixture
-def log() -> FakeHistory:
-    return FakeHistory()
-
-
-@pytest.fixture
-def evidence(lab: Lab, log: FakeHistory) -> EvidenceController:
-    return controller(lab, log)
-
-
-def controller(lab: Lab, log: FakeHistory) -> EvidenceController:
-    """The controller of a daemon that has just begun."""
-    cloud: Any = OutsideTransactions(lab.cloud, lab.engine)
-    history: Any = OutsideTransactions(log, lab.engine)  # type: ignore[arg-type]
-    return EvidenceController(lab.units, cloud, history, PriceShelf(), lab.clock)
 
 
 def lost(lab: Lab, ran: int = HOUR, unseen: int = 30, of_it: int = 8) -> tuple[Node, str, int]:
@@ -101,7 +83,7 @@ def test_told_once_and_never_again(
     for seconds in (0, 15, MINUTE, HOUR, DAY):
         lab.clock.pass_(seconds)
         evidence.tick(lab.lease)
-        controller(lab, log).tick(lab.lease)
+        lab.listener(log).tick(lab.lease)
     assert (lab.nodes.ledger(node.id, 0, 100), lab.story(node)) == (ledger, story)
     assert len(log.asked) == 1, "nothing is open any more"
 
@@ -145,7 +127,7 @@ def test_a_daemon_that_was_down_for_days_asks_about_all_of_them_with_one_questio
         nodes.append(lost(lab)[0])
         lab.cloud.nodes.clear()
     lab.clock.pass_(12 * DAY)
-    evidence = controller(lab, log)
+    evidence = lab.listener(log)
     evidence.tick(lab.lease)
     assert len(log.asked) == 1
     project, since, until = log.asked[0]
@@ -157,7 +139,7 @@ def test_a_daemon_that_was_down_for_days_asks_about_all_of_them_with_one_questio
 def test_what_ended_long_ago_is_left_as_it_is(lab: Lab, log: FakeHistory) -> None:
     lost(lab)
     lab.clock.pass_(31 * DAY)
-    controller(lab, log).tick(lab.lease)
+    lab.listener(log).tick(lab.lease)
     assert log.asked == []
 
 

@@ -19,24 +19,7 @@ from service.domain.node import Asked, NodeState, ProvisioningModel
 from service.store.pricebook import PriceShelf
 from tests import factories
 from tests.controllers.conftest import Lab
-from tests.fakes import FakeHistory, OutsideTransactions
-
-
-@pytest.fixture
-def log() -> FakeHistory:
-    return FakeHistory()
-
-
-@pytest.fixture
-def evidence(lab: Lab, log: FakeHistory) -> EvidenceController:
-    return controller(lab, log)
-
-
-def controller(lab: Lab, log: FakeHistory) -> EvidenceController:
-    """The controller of a daemon that has just begun."""
-    cloud: Any = OutsideTransactions(lab.cloud, lab.engine)
-    history: Any = OutsideTransactions(log, lab.engine)  # type: ignore[arg-type]
-    return EvidenceController(lab.units, cloud, history, PriceShelf(), lab.clock)
+from tests.fakes import FakeHistory
 
 
 def lost(lab: Lab) -> tuple[str, int]:
@@ -68,7 +51,7 @@ def test_who_takes_over_is_waited_for_until_the_log_has_answered_him(
     assert not unheard(lab)
     lab.start_daemon("second")
     assert unheard(lab)
-    controller(lab, log).tick(lab.lease)
+    lab.listener(log).tick(lab.lease)
     assert not unheard(lab)
 
 
@@ -95,7 +78,7 @@ def test_hours_that_a_lost_node_did_not_run_cost_no_other_its_life(
         assert books.get(budget.id).shown.deletes_at is not None
         lab.clock.pass_(MINUTE)
     assert lab.node(other).asked is Asked.PRESENT
-    controller(lab, log).tick(lab.lease)
+    lab.listener(log).tick(lab.lease)
     budgets.tick(lab.lease)
     assert lab.node(other).asked is Asked.PRESENT
     window = budget.window(lab.clock())

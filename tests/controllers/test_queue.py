@@ -27,12 +27,7 @@ def ask(lab: Lab, **changes: object) -> Node:
 
 def up(lab: Lab, **changes: object) -> Node:
     node = ask(lab, **changes)
-    lab.cloud.wait()
-    lab.tick(15)
-    lab.cloud.grant()
-    lab.tick(15)
-    lab.cloud.activate()
-    lab.tick(15)
+    lab.grant()
     assert lab.node(node).state == NodeState.READY
     return node
 
