@@ -82,7 +82,7 @@ def held(unit: Unit, budget: Budget, window: Window, book: PriceBook, now: int) 
     """Nano-dollars that the nodes of a budget may cost from now to the end of the window; None
     where a price of one of them is not known."""
     found = [
-        (replace(hold, unposted_since=None), covers)
+        (hold._replace(unposted_since=None), covers)
         for hold, covers in _priced(unit, unit.holds.open([budget.scope]), book, now)
     ]
     bought = [
@@ -113,7 +113,7 @@ def _admit(unit: Unit, node: Node, covering: Sequence[Budget], book: PriceBook, 
         ((asked, _),) = _priced(unit, [mine], book, now)
         rooms = _rooms(unit, counting, _priced(unit, others, book, now), book, now)
         rate = rate_of(node.spec, book, now)
-        error = refusal(replace(asked, asked=node.asked), rate, rooms, now)
+        error = refusal(asked._replace(asked=node.asked), rate, rooms, now)
         if error is not None:
             raise error
 
@@ -223,10 +223,10 @@ def _left_behind(unit: Unit, book: PriceBook, now: int) -> list[_Behind]:
         if hold.unposted_since is None:
             continue
         node, whose = nodes[hold.node_id], attributions[hold.node_id]
-        over = replace(hold, asked=Asked.STOPPED, state=NodeState.STOPPED)
+        over = hold._replace(asked=Asked.STOPPED, state=NodeState.STOPPED)
         behind += [
             _Behind(
-                replace(over, unposted_since=start), end, _who(node, one), _who(node, whose[-1])
+                over._replace(unposted_since=start), end, _who(node, one), _who(node, whose[-1])
             )
             for start, end, one in pieces(whose, hold.unposted_since, now)
             if one is not whose[-1]
@@ -271,4 +271,4 @@ def _priced(
 
 def _placed(hold: Hold, node: Node, book: PriceBook, now: int) -> Hold:
     rate = rate_of(node.spec, book, now)
-    return replace(hold, rate=rate.hourly, ttl=node.spec.ttl_seconds)
+    return hold._replace(rate=rate.hourly, ttl=node.spec.ttl_seconds)

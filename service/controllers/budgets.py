@@ -203,7 +203,7 @@ class BudgetController:
             rate = rate_of(nodes[node_id].spec, book, now).hourly
             if rate is not None and rate > (hold.rate or 0):
                 with self._units(lease) as unit:
-                    unit.holds.place(replace(hold, rate=rate), now)
+                    unit.holds.place(hold._replace(rate=rate), now)
         self._priced[lease.project] = count
 
 

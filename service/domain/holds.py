@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from service.domain import catalog
 from service.domain.budgets import Budget
@@ -30,9 +31,9 @@ ROUNDING = 1
 was rounded off what was posted, and half of one that is rounded up at its end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
-    """What is set aside for one node that has not ended.
+class Hold(NamedTuple):
+    """What is set aside for one node that has not ended. A tuple, for admission reads those of all
+    nodes that live.
 
     `rate` is the worst case in nano-dollars an hour, None where a price is not known. `ttl` is its
     time to live in seconds from its first READY, None where it has none. `unposted_since` is where

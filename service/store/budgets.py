@@ -24,6 +24,7 @@ _KEPT_REFUSALS = 1_000
 
 _OURS = ("checked_at", "request_key", "request_digest")
 _COLUMNS = [column for column in budgets.c if column.name not in _OURS]
+_CAPPING = select(*_COLUMNS).where(budgets.c.on_exceeded != OnExceeded.NOTIFY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +87,7 @@ class Budgets:
 
     def capping(self) -> Sequence[Budget]:
         """Those that can say no."""
-        statement = select(*_COLUMNS).where(budgets.c.on_exceeded != OnExceeded.NOTIFY)
-        return list(map(_read, self._connection.execute(statement).mappings()))
+        return list(map(_read, self._connection.execute(_CAPPING).mappings()))
 
     def locked(self, ids: Sequence[str]) -> Sequence[Budget]:
         """Those, held until the commit, so that only one at a time finds out whether there is room.

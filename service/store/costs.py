@@ -16,6 +16,7 @@ from sqlalchemy import (
     func,
     insert,
     literal,
+    literal_column,
     select,
 )
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
@@ -25,6 +26,7 @@ from service.domain.attribution import Attribution
 from service.domain.clock import DAY, floor_to
 from service.domain.ledger import Entry
 from service.domain.metering import Usage
+from service.store.rows import dumps
 from service.store.tables import attributions, daily_costs, ledger, node_days
 
 _WHO = ("team", "owner", "job")
@@ -39,7 +41,7 @@ _KEYS: Mapping[Table, tuple[str, ...]] = {
 }
 _COLUMNS: Mapping[Table, tuple[str, ...]] = {
     daily_costs: ("day", *DIMENSIONS),
-    node_days: ("day", *FINE, *_WHAT),
+    node_days: ("day", *FINE, *_WHAT, "labels"),
 }
 _SUMS = ("amount_nanos", "chip_seconds", "list_nanos")
 
@@ -54,6 +56,9 @@ _OF_LEDGER = (
     func.sum(ledger.c.chip_seconds),
     func.sum(func.coalesce(ledger.c.list_nanos, ledger.c.amount_nanos)),
 )
+
+_CHARGED = and_(attributions.c.node_id == ledger.c.node_id, attributions.c.since == ledger.c.since)
+_LABELS = func.coalesce(attributions.c.labels, literal_column("'{}'"))
 
 
 class Costs:
@@ -85,6 +90,7 @@ class Costs:
                 "model": usage.sku.model,
                 "zone": usage.zone,
                 "project": usage.project,
+                "labels": dumps(dict(one.labels)),
                 **dict(zip(_SUMS, figures, strict=True)),
             }
             for table in (daily_costs, node_days):
@@ -106,12 +112,10 @@ class Costs:
         day = (ledger.c.hour - ledger.c.hour % DAY).label("day")
         for table, names in _COLUMNS.items():
             self._connection.execute(delete(table))
-            columns = [ledger.c[name] for name in names[1:]]
-            summed = select(
-                day,
-                *columns,
-                *_OF_LEDGER,
-            ).group_by(day, *columns)
+            columns = [_LABELS if name == "labels" else ledger.c[name] for name in names[1:]]
+            summed = select(day, *columns, *_OF_LEDGER).group_by(day, *columns)
+            if table is node_days:
+                summed = summed.select_from(ledger.outerjoin(attributions, _CHARGED))
             self._connection.execute(insert(table).from_select([*names, *_SUMS], summed))
 
     def by_day(

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import (
+    BigInteger,
     Boolean,
     ColumnElement,
     Connection,
+    Executable,
     FromClause,
     ScalarSelect,
     Select,
     Table,
     and_,
+    bindparam,
     func,
-    insert,
     literal,
     or_,
     select,
-    true,
-    update,
 )
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
@@ -53,8 +54,23 @@ _HOLD = (
     _unposted(nodes.c.id),
     holds.c.placed_at,
 )
+_LATELY = select(attributions.c.node_id).where(
+    attributions.c.since > 0, attributions.c.since > bindparam("lately", type_=BigInteger)
+)
+_ANY_LATELY = _LATELY.limit(1)
 _ASKED = {one.value: one for one in Asked}
 _SAID = ("project", "team", "owner", "job")
+
+
+def _upsert(statement: sqlite.Insert | postgresql.Insert) -> Executable:
+    new = {name: statement.excluded[name] for name in ("rate_nanos", "ttl_seconds", "placed_at")}
+    return statement.on_conflict_do_update(index_elements=["node_id"], set_=new)
+
+
+_PLACE: Mapping[str, Executable] = {
+    "sqlite": _upsert(sqlite.insert(holds)),
+    "postgresql": _upsert(postgresql.insert(holds)),
+}
 
 
 class Holds:
@@ -66,10 +82,13 @@ class Holds:
     def place(self, hold: Hold, now: int) -> None:
         """Set aside what a node may cost, in place of what was set aside for it before."""
         rate = None if hold.rate is None else min(hold.rate, MAX_NANOS)
-        values = {"rate_nanos": rate, "ttl_seconds": hold.ttl, "placed_at": now}
-        changed = update(holds).where(holds.c.node_id == hold.node_id).values(**values)
-        if self._connection.execute(changed).rowcount == 0:
-            self._connection.execute(insert(holds).values(node_id=hold.node_id, **values))
+        values = {
+            "node_id": hold.node_id,
+            "rate_nanos": rate,
+            "ttl_seconds": hold.ttl,
+            "placed_at": now,
+        }
+        self._connection.execute(_PLACE[self._connection.dialect.name], values)
 
     def open(self, scopes: Sequence[Scope]) -> Sequence[tuple[Hold, tuple[bool, ...], bool]]:
         """Those that count in any of the scopes: the hold, whether it does in each, and whether it
@@ -95,12 +114,10 @@ class Holds:
     def moved(self, since: int) -> Sequence[tuple[Hold, tuple[bool, ...], bool]]:
         """Those of nodes that are charged to somebody else since then, and of which somebody before
         owes what is not posted yet, as `open` answers them."""
-        changed = attributions.c.since > 0, attributions.c.since > since
-        lately = select(attributions.c.node_id).where(*changed)
-        if self._connection.execute(lately.limit(1)).first() is None:
+        if self._connection.execute(_ANY_LATELY, {"lately": since}).first() is None:
             return ()  # as nearly always, and it is asked before each node
-        later = lately.where(attributions.c.since > _unposted(attributions.c.node_id))
-        return self._read(select(*_HOLD), nodes.c.id.in_(later))
+        later = _LATELY.where(attributions.c.since > _unposted(attributions.c.node_id))
+        return self._read(select(*_HOLD), nodes.c.id.in_(later.params(lately=since)))
 
     def placed(self, project: str) -> Sequence[Hold]:
         """Those of a project that were placed and count."""
@@ -145,17 +162,22 @@ def _of_node(scope: Scope) -> ColumnElement[bool]:
 
 def _days(scope: Scope, start: int, end: int) -> Select[Any]:
     """By the rollup; the finer one where a label has to be looked at."""
+    table = daily_costs if scope.label is None else node_days
+    within = table.c.day >= start, table.c.day < end
     if scope.label is None:
-        table, source, who = daily_costs, daily_costs, daily_costs
-        return _summed(scope, table, source, who).where(table.c.day >= start, table.c.day < end)
-    return _summed(scope, node_days, _with_labels(node_days), attributions).where(
-        node_days.c.day >= start, node_days.c.day < end
-    )
+        return _summed(scope, table, table, table).where(*within)
+    of_people = any(getattr(scope, name) is not None for name in _SAID if name != "project")
+    source = _attributed(table) if of_people else table
+    labelled = _mentions(table, scope.label)
+    return _summed(scope, table, source, attributions).where(*within, labelled)
 
 
 def _hours(scope: Scope, start: int, end: int) -> Select[Any]:
-    source: FromClause = ledger if scope.label is None else _with_labels(ledger)
-    return _summed(scope, ledger, source, ledger).where(ledger.c.hour >= start, ledger.c.hour < end)
+    within = ledger.c.hour >= start, ledger.c.hour < end
+    if scope.label is None:
+        return _summed(scope, ledger, ledger, ledger).where(*within)
+    labelled = _mentions(attributions, scope.label)
+    return _summed(scope, ledger, _attributed(ledger), ledger).where(*within, labelled)
 
 
 def _summed(scope: Scope, table: Table, source: FromClause, who: Table) -> Select[Any]:
@@ -165,10 +187,10 @@ def _summed(scope: Scope, table: Table, source: FromClause, who: Table) -> Selec
         if value is not None:
             of = table if name == "project" else who
             statement = statement.where(of.c[name] == value)
-    return statement.where(true() if scope.label is None else _mentions(attributions, scope.label))
+    return statement
 
 
-def _with_labels(table: Table) -> FromClause:
+def _attributed(table: Table) -> FromClause:
     return table.join(
         attributions,
         and_(

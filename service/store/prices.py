@@ -23,6 +23,8 @@ AGE = (
 """How many rows there are, those that were withdrawn counted twice: as none is changed in any other
 way, a new number means a new book."""
 
+_COUNT = select(AGE)
+
 _DISCOUNTS = select(*(discounts.c[field.name] for field in fields(Discount))).order_by(
     discounts.c.number
 )
@@ -77,4 +79,4 @@ class Prices:
 
     def count(self) -> int:
         """How many rows there are of all; see `AGE`."""
-        return int(self._connection.execute(select(AGE)).scalar_one())
+        return int(self._connection.execute(_COUNT).scalar_one())

@@ -20,6 +20,7 @@ from service.domain.node import NodeState
 from service.store import tables
 from service.store.engine import make_engine
 from service.store.pricebook import PriceShelf
+from service.store.rows import dumps
 from service.store.unit import Unit, Units
 from tests import factories
 from tests.bench.figure import Figure
@@ -172,6 +173,7 @@ def _costs(connection: Any) -> None:
         insert(tables.node_days),
         [
             {"day": day, "node_id": f"node-{one:06}", "since": 0, "zone": "us-west4-a"}
+            | {"labels": dumps({"run": str(one % 40)})}
             | what
             | amounts
             for day in days

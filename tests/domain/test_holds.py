@@ -25,7 +25,7 @@ MONTH = Window(NOON - 4 * DAY, NOON + 26 * DAY)
 
 
 def hold(**changes):
-    return replace(Hold("n-1", RATE, None), **changes)
+    return Hold("n-1", RATE, None)._replace(**changes)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
+from service.domain.budgets import Scope
 from service.domain.clock import DAY
 from service.domain.discount import Discount
 from service.domain.errors import StoreUnavailable
@@ -21,6 +22,7 @@ from service.domain.idempotency import Key
 from service.domain.nodeview import FORMAT
 from service.domain.placement import Placement
 from service.domain.reservation import Reservation
+from service.domain.window import Window
 from service.store import migrate as store_migrate
 from service.store.engine import make_engine
 from service.store.migrate import check_migrated, migrate
@@ -284,10 +286,20 @@ def test_the_books_of_before_are_kept_and_charged_to_whom_they_were(engine, unit
     assert [(row[1], row[2]) for row in by_node] == [((node.id, "vision"), 19_200_000_000)]
     assert [(line.period, line.list_nanos) for line in lines] == [(None, None)] * 2
     assert kept == usage
+    assert labelled(units) == 19_200_000_000
     with units() as unit:
         unit.costs.rebuild()
     with units.reading() as unit:
         assert unit.costs.by_day(0, 2 * NOON, ("node_id", "team"), {}) == by_node
+    assert labelled(units) == 19_200_000_000
+
+
+def labelled(units):
+    """What budgets are told that was spent under a label."""
+    with units.reading() as unit:
+        found = unit.holds.posted(Scope(label=("run", "1")), Window(0, 2 * NOON))
+        assert unit.holds.posted(Scope(label=("run", "11")), Window(0, 2 * NOON)) == 0
+    return found
 
 
 def test_a_key_of_before_still_leads_to_its_node(engine, units):

@@ -37,7 +37,8 @@ def crowd(engine, units):
                 "next_try_at": None if number % 10 else NOON + number,
             }
             rows.append(one | changes)
-            intervals.append(interval | {"id": new_id(), "node_id": changes["id"], "end_at": ended})
+            over = ended and ended + number
+            intervals.append(interval | {"id": new_id(), "node_id": changes["id"], "end_at": over})
         connection.execute(insert(nodes), rows)
         connection.execute(insert(usage), intervals)
         connection.execute(insert(placements), [tried(row["id"], n) for n, row in enumerate(rows)])
@@ -115,6 +116,8 @@ CASES = [
         ("ix_placements_started_at",),
     ),
     (lambda unit: unit.usage.running("nobody"), ("uq_usage_one_open", "ix_usage_node_id")),
+    (lambda unit: unit.usage.to_post("lab", NOON, 100), ("ix_usage_dirty",)),
+    (lambda unit: unit.usage.purchases_to_post("lab", NOON), ("ix_usage_purchases",)),
 ]
 
 

@@ -83,7 +83,7 @@ usage = Table(
     Index(
         "ix_usage_dirty",
         "dirty",
-        sqlite_where=text("dirty"),
+        sqlite_where=text("dirty = 1"),  # letter by letter as SQLite is asked, or it is not used
         postgresql_where=text("dirty"),
     ),
 )
@@ -203,6 +203,7 @@ node_days = Table(
     Column("amount_nanos", BigInteger, nullable=False),
     Column("chip_seconds", BigInteger, nullable=False),
     Column("list_nanos", BigInteger, nullable=False),
+    Column("labels", Text, nullable=False, server_default="{}"),
 )
 
 prices = Table(
