@@ -97,7 +97,7 @@ class Placing:
                 queue_since=None,
                 missed_at=None,
                 misses=0,
-                slices_seen=(Slice(),) * node.spec.slices if node.spec.slices > 1 else (),
+                slices_seen=_unseen(node.spec.slices, now),
                 next_try_at=now,
             )
 
@@ -264,6 +264,11 @@ class Placing:
             " node again: its name in the cloud is another one then"
         )
         self._refused(node, lease, Outcome.NAME_TAKEN, reason)
+
+
+def _unseen(slices: int, now: int) -> tuple[Slice, ...]:
+    """Slices of a group that is asked for now: like a node of its own, none was there before."""
+    return (Slice(seen_at=now),) * slices if slices > 1 else ()
 
 
 def _intent(node: Node) -> tuple[int, int | None, int | None]:

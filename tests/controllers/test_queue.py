@@ -269,6 +269,21 @@ def test_several_slices_are_one_node_and_each_is_billed_for_its_own_seconds(lab:
     assert lab.cost(node) == lab.posted(node)
 
 
+def test_no_slice_is_charged_for_what_was_before_it_was_asked_for(lab: Lab) -> None:
+    """They come up without a trace, and the last look at the whole project was minutes earlier."""
+    lab.tick()
+    lab.clock.pass_(300)
+    node = lab.ask(queued=True, slices=2)
+    lab.lifecycle.tick(lab.lease)
+    lab.cloud.grant()
+    for path in lab.cloud.nodes:
+        lab.cloud.become(NodeState.READY, path)
+    lab.tick(40)
+    with lab.units.reading() as unit:
+        starts = [(one.start, one.start_hi) for one in unit.usage.of(node.id)]
+    assert starts == [(lab.clock() - 40, lab.clock())] * 2
+
+
 def test_one_lost_slice_ends_the_group_and_its_bill(lab: Lab) -> None:
     node = up(lab, slices=2, provisioning_model=ProvisioningModel.SPOT)
     lab.cloud.become(NodeState.PREEMPTED, next(iter(lab.cloud.nodes)))
