@@ -156,7 +156,7 @@ def end_placement(
         return
     message = f"attempt {node.attempt} in {node.zone} ended: {outcome}"
     if reason:
-        message += f" ({reason})"
+        message += f" ({reason.rstrip('.')})"
     unit.events.add(Event(node.id, now, "placement", message, facts={"outcome": outcome}))
 
 

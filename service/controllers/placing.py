@@ -234,7 +234,8 @@ class Placing:
             if not candidates(node.spec, tried):
                 return _given_up(unit, node, refusals(tried, node.spec), now)
             choice = choice_of(unit, node, now)
-            ended = f"{tried[-1].outcome} in {named(tried[-1].key, node.spec)}: {tried[-1].reason}"
+            last = tried[-1]
+            ended = f"{last.outcome} in {named(last.key, node.spec)}: {last.reason.rstrip('.')}"
             return replace(
                 node.moved(NodeState.REQUESTED, now),
                 sent_at=None,
