@@ -23,6 +23,7 @@ from service.domain.placement import Placement
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 from tests import factories
+from tests.controllers.budgeting import Post, Purse
 from tests.fakes import FakeCloud, FakeHistory, OutsideTransactions
 from tests.hands import HandClock
 
@@ -136,3 +137,13 @@ def evidence(lab: Lab, log: FakeHistory) -> EvidenceController:
 def lab(units: Units, engine: Engine, clock: HandClock) -> Lab:
     """A laboratory on an empty database."""
     return Lab(units, engine, clock, FakeCloud(clock))
+
+
+@pytest.fixture
+def purse(units: Units, clock: HandClock) -> Purse:
+    return Purse(units, clock)
+
+
+@pytest.fixture
+def post() -> Post:
+    return Post()

@@ -16,17 +16,7 @@ from service.domain.money import NANOS
 from service.domain.node import Asked, NodeState
 from service.domain.notification import Channel
 from tests import factories
-from tests.controllers.budgeting import HOOK, HOURLY, Post, Purse, deliver, told
-
-
-@pytest.fixture
-def purse(units, clock):
-    return Purse(units, clock)
-
-
-@pytest.fixture
-def post():
-    return Post()
+from tests.controllers.budgeting import HOOK, HOURLY, Purse, deliver, told
 
 
 def test_each_threshold_is_told_once_however_many_daemons_look(purse, units, clock):

@@ -9,17 +9,7 @@ from service.domain.budgets import OnExceeded
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import CloudUnavailable, InvalidRequest
 from service.domain.notification import Channel
-from tests.controllers.budgeting import HOOK, Post, Purse
-
-
-@pytest.fixture
-def purse(units, clock):
-    return Purse(units, clock)
-
-
-@pytest.fixture
-def post():
-    return Post()
+from tests.controllers.budgeting import HOOK
 
 
 @pytest.fixture

@@ -27,11 +27,6 @@ from tests.hands import NOON
 from tests.store.given import Shelf
 
 
-@pytest.fixture
-def purse(units, clock):
-    return Purse(units, clock)
-
-
 def within(purse, budget):
     room = purse.room(budget)
     return room.spent + room.held <= budget.amount
