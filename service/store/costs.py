@@ -100,11 +100,11 @@ class Costs:
         sqlite = self._connection.dialect.name == "sqlite"
         values = {name: row[name] for name in (*_COLUMNS[table], *_SUMS)}
         statement = (sqlite_insert if sqlite else postgresql_insert)(table).values(**values)
+        changed = {name: table.c[name] + statement.excluded[name] for name in _SUMS}
+        if "labels" in values:  # an older daemon, until it is stopped, writes days without them
+            changed["labels"] = statement.excluded.labels
         self._connection.execute(
-            statement.on_conflict_do_update(
-                index_elements=_KEYS[table],
-                set_={name: table.c[name] + statement.excluded[name] for name in _SUMS},
-            )
+            statement.on_conflict_do_update(index_elements=_KEYS[table], set_=changed)
         )
 
     def rebuild(self) -> None:

@@ -119,8 +119,8 @@ class Truth:
             raise Violation(f"left in the cloud: {left}")
         billed = self.chip_seconds()
         with units.reading() as unit:
-            for node in nodes:
-                if unit.nodes.get(node.id).state not in ENDED:
+            for node in map(unit.nodes.get, [one.id for one in nodes]):
+                if node.state not in ENDED:
                     raise Violation(f"{node.id} never came to its end")
                 _check_books(
                     node,
@@ -182,6 +182,8 @@ def _check_books(
     unsure = sum(each.chips * each.uncertain_seconds for each in usage)
     if any(each.start < node.created_at for each in usage):
         raise Violation(f"{node.id} is charged for what was before it was asked for")
+    if any(_end(each) > (node.ended_at or 0) for each in usage):
+        raise Violation(f"{node.id} is charged for what was after it was told gone")
     slack = lied * sum({each.slice: each.chips for each in usage}.values())
     if not charged - unsure - blinks - slack <= billed <= charged + slack:
         raise Violation(

@@ -7,10 +7,14 @@ from itertools import count
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import update
 
+from service.domain.budgets import Scope
 from service.domain.clock import DAY, HOUR
 from service.domain.pricing import Sku
+from service.domain.window import Window
 from service.store.costs import DIMENSIONS, FINE
+from service.store.tables import node_days
 from tests.hands import NOON
 from tests.store.given import entry, posted, ran, stored
 
@@ -112,3 +116,16 @@ def test_only_what_is_asked_for_counts(units, only, teams):
         usage = ran(units, stored(units, team=team, owner=owner))
         posted(units, usage, [entry(usage)])
     assert [row[1] for row in everything(units, ("team",), only)] == teams
+
+
+def test_a_day_that_an_older_program_began_without_labels_has_them_with_its_next_hour(
+    units, engine
+):
+    usage = ran(units, stored(units, labels={"run": "1"}))
+    posted(units, usage, [entry(usage, hour=MIDNIGHT)])
+    with engine.begin() as connection:
+        connection.execute(update(node_days).values(labels="{}"))
+    posted(units, usage, [entry(usage, hour=MIDNIGHT + HOUR)])
+    with units.reading() as unit:
+        told = unit.holds.posted(Scope(label=("run", "1")), Window(MIDNIGHT, MIDNIGHT + DAY))
+    assert told == sum(row[2] for row in everything(units))
