@@ -167,7 +167,17 @@ def todays_labels_for_yesterday() -> Any:
             attributions, and_(of_node, attributions.c.since == latest.scalar_subquery())
         )
 
-    return patch.object(stored, "_with_labels", as_of_now)
+    days = stored._days
+
+    def by_day(scope: Any, start: int, end: int) -> Any:
+        if scope.label is None:
+            return days(scope, start, end)
+        day = stored.node_days.c.day
+        return stored._summed(scope, day.table, as_of_now(day.table), attributions).where(
+            day >= start, day < end, stored._mentions(attributions, scope.label)
+        )
+
+    return patch.multiple(stored, _attributed=as_of_now, _days=by_day)
 
 
 def a_change_of_hands_is_not_admitted() -> Any:
