@@ -92,10 +92,10 @@ class FakeCloud(FakeQueue):
         del self.nodes[path]
 
     def spare(self, path: str | None = None) -> None:
-        """The deletion that is under way fails, and the node is READY again."""
+        """The deletion or stop that is under way fails, and the node is READY again."""
         path = path or self.only
         self._set(path, state=NodeState.READY)
-        self._finish(path, ("delete",), CloudUnavailable("it did not work"))
+        self._finish(path, ("delete", "stop"), CloudUnavailable("it did not work"))
 
     def stock_out(self, error: CloudError) -> None:
         """The create that is under way fails late, inside its operation, and leaves nothing."""

@@ -11,7 +11,7 @@ from service.domain.event import Event
 from service.domain.looking import Looking
 from service.domain.metering import WHOLE, Evidence, Usage, is_billable
 from service.domain.node import CloudNode, Node
-from service.domain.observation import Belief, came_back, gone, observed
+from service.domain.observation import Belief, came_back, gone, observed, was_kept_up
 from service.domain.overlooked import overlooked, told_overlooked
 from service.domain.placement import Outcome
 from service.domain.pricing import PriceBook
@@ -30,7 +30,10 @@ Lost = Mapping[int, tuple[str, Looking]]
 def needs_evidence(node: Node, sight: CloudNode) -> bool:
     """Whether billable seconds may begin or end here: then the cloud's record is worth a call."""
     return sight.state != node.state and (
-        is_billable(sight.state) or is_billable(node.state) or node.up_since is None
+        is_billable(sight.state)
+        or is_billable(node.state)
+        or node.up_since is None
+        or was_kept_up(node, sight.state)
     )
 
 

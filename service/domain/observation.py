@@ -136,11 +136,18 @@ def _usage_after(
     usage: Usage | None = None
     if running is not None or _is_down(sight.state):
         usage = gone(node, running, looking)
+    elif was_kept_up(node, sight.state):
+        usage = came_back(node, node.state_since, looking)
     elif _was_ready(node, sight.state):
         usage = _recorded(node, looking)
     if usage is not None and sight.state in LOST:
         return forgiven(usage, sight.created_at)
     return usage
+
+
+def was_kept_up(node: Node, state: str) -> bool:
+    """Whether what was to take it down came to nothing: what is down has no hardware that fails."""
+    return node.state in _GOING and state in COMES_BACK_BY_ITSELF
 
 
 def _was_ready(node: Node, state: str) -> bool:
@@ -200,8 +207,9 @@ def _close(usage: Usage, looking: Looking) -> Usage:
 
 
 def came_back(node: Node, last_end: int | None, looking: Looking) -> Usage | None:
-    """Usage of a node that is gone, after its last: by the cloud's record, what ended that one came
-    to nothing, and so it was up once more until another succeeded. Nobody saw that."""
+    """Usage of a node that is gone, or is down by itself, after its last: by the cloud's record,
+    what ended that one came to nothing, and so it was up once more until another succeeded, or it
+    broke. Nobody saw that."""
     back = looking.back_from(last_end)
     if back is None:
         return None

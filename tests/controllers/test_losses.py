@@ -109,6 +109,25 @@ def test_a_node_under_repair_is_waited_for(lab: Lab, state: NodeState) -> None:
     assert lab.cloud.count("delete") == 0
 
 
+@pytest.mark.parametrize("state", [NodeState.REPAIRING, NodeState.RESTARTING])
+def test_what_breaks_after_a_stop_that_failed_is_charged_until_it_was_seen_broken(
+    lab: Lab, state: NodeState
+) -> None:
+    node = lab.up()
+    lab.nodes.stop(node.id)
+    lab.clock.pass_(5)
+    lab.lifecycle.tick(lab.lease)
+    lab.clock.pass_(10)
+    lab.cloud.spare()
+    up_again = lab.clock()
+    lab.clock.pass_(40)
+    lab.cloud.become(state)
+    lab.tick(5)
+    with lab.units.reading() as unit:
+        *_, last = sorted(unit.usage.of(node.id), key=lambda one: one.start)
+    assert (last.start, last.end, last.uncertain_seconds) == (up_again, lab.clock(), 45)
+
+
 def test_a_preemption_within_the_first_minute_costs_nothing(lab: Lab) -> None:
     node = lab.ask(provisioning_model=ProvisioningModel.SPOT)
     lab.tick()

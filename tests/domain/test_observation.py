@@ -453,6 +453,17 @@ def test_a_deletion_that_failed_unseen_let_it_run_until_the_next(others, end, ev
     assert came_back(node, NOON + 100, looking) is None, "what ended it did not fail"
 
 
+@pytest.mark.parametrize("state", [NodeState.RESTARTING, NodeState.REPAIRING])
+def test_what_breaks_after_a_stop_that_failed_had_been_ready_since(state):
+    """Only what is up has hardware that fails, so it was READY from when the stop was over."""
+    node = factories.sent(state=NodeState.STOPPING, state_since=NOON + 349, up_since=NOON)
+    usage = look(node, state, NOON + 426, failed(349, 359)).usage
+    assert (usage.start, usage.end, usage.end_evidence) == (NOON + 359, NOON + 426, OBSERVED)
+    assert usage.uncertain_seconds == 426 - 359
+    unrecorded = look(node, state, NOON + 426, deleted(NOON + 349))
+    assert unrecorded.usage is None, "no record says that it failed"
+
+
 def test_what_is_ready_after_a_deletion_that_failed_may_have_been_so_since():
     node = factories.sent(state="DELETING", state_since=NOON, seen_at=NOON + 100, up_since=NOON - 9)
     usage = look(node, READY, NOON + 128, failed(0, 30), failed(90, 110)).usage
