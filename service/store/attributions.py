@@ -8,8 +8,11 @@ from typing import Any
 
 from sqlalchemy import (
     Connection,
+    FromClause,
     Row,
     Select,
+    Table,
+    and_,
     bindparam,
     insert,
     literal_column,
@@ -29,6 +32,13 @@ _OF_NODE = (
     .where(attributions.c.node_id == bindparam("node"))
     .order_by(attributions.c.since)
 )
+
+
+def attributed(table: Table, *, outer: bool = False) -> FromClause:
+    """The rows of a table that says node and segment, each beside that segment; those without one
+    as well where it is `outer`."""
+    mine = and_(attributions.c.node_id == table.c.node_id, attributions.c.since == table.c.since)
+    return table.join(attributions, mine, isouter=outer)
 
 
 class Attributions:

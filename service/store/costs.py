@@ -9,9 +9,7 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    FromClause,
     Table,
-    and_,
     delete,
     func,
     insert,
@@ -26,6 +24,7 @@ from service.domain.attribution import Attribution
 from service.domain.clock import DAY, floor_to
 from service.domain.ledger import Entry
 from service.domain.metering import Usage
+from service.store.attributions import attributed
 from service.store.rows import dumps
 from service.store.tables import attributions, daily_costs, ledger, node_days
 
@@ -57,7 +56,6 @@ _OF_LEDGER = (
     func.sum(func.coalesce(ledger.c.list_nanos, ledger.c.amount_nanos)),
 )
 
-_CHARGED = and_(attributions.c.node_id == ledger.c.node_id, attributions.c.since == ledger.c.since)
 _LABELS = func.coalesce(attributions.c.labels, literal_column("'{}'"))
 
 
@@ -115,7 +113,7 @@ class Costs:
             columns = [_LABELS if name == "labels" else ledger.c[name] for name in names[1:]]
             summed = select(day, *columns, *_OF_LEDGER).group_by(day, *columns)
             if table is node_days:
-                summed = summed.select_from(ledger.outerjoin(attributions, _CHARGED))
+                summed = summed.select_from(attributed(ledger, outer=True))
             self._connection.execute(insert(table).from_select([*names, *_SUMS], summed))
 
     def by_day(
@@ -132,16 +130,8 @@ class Costs:
         `start`; from the finer rollup where a dimension is one of FINE."""
         asked = (*dimensions, *only)
         table: Table = node_days if any(name in FINE for name in asked) else daily_costs
-        source: FromClause = table
         who = attributions if table is node_days and any(name in _WHO for name in asked) else table
-        if who is attributions:
-            source = table.join(
-                attributions,
-                and_(
-                    attributions.c.node_id == table.c.node_id,
-                    attributions.c.since == table.c.since,
-                ),
-            )
+        source = attributed(table) if who is attributions else table
         column = {name: (who if name in _WHO else table).c[name] for name in asked}
         columns = [column[name] for name in dimensions]
         day: list[ColumnElement[int]] = [] if at_once else [table.c.day]

@@ -33,6 +33,7 @@ from service.domain.holds import Hold
 from service.domain.money import MAX_NANOS
 from service.domain.node import Asked
 from service.domain.window import Window
+from service.store.attributions import attributed
 from service.store.rows import dumps
 from service.store.tables import attributions, daily_costs, holds, ledger, node_days, nodes, usage
 
@@ -167,7 +168,7 @@ def _days(scope: Scope, start: int, end: int) -> Select[Any]:
     if scope.label is None:
         return _summed(scope, table, table, table).where(*within)
     of_people = any(getattr(scope, name) is not None for name in _SAID if name != "project")
-    source = _attributed(table) if of_people else table
+    source = attributed(table) if of_people else table
     labelled = _mentions(table, scope.label)
     return _summed(scope, table, source, attributions).where(*within, labelled)
 
@@ -177,7 +178,7 @@ def _hours(scope: Scope, start: int, end: int) -> Select[Any]:
     if scope.label is None:
         return _summed(scope, ledger, ledger, ledger).where(*within)
     labelled = _mentions(attributions, scope.label)
-    return _summed(scope, ledger, _attributed(ledger), ledger).where(*within, labelled)
+    return _summed(scope, ledger, attributed(ledger), ledger).where(*within, labelled)
 
 
 def _summed(scope: Scope, table: Table, source: FromClause, who: Table) -> Select[Any]:
@@ -188,16 +189,6 @@ def _summed(scope: Scope, table: Table, source: FromClause, who: Table) -> Selec
             of = table if name == "project" else who
             statement = statement.where(of.c[name] == value)
     return statement
-
-
-def _attributed(table: Table) -> FromClause:
-    return table.join(
-        attributions,
-        and_(
-            attributions.c.node_id == table.c.node_id,
-            attributions.c.since == table.c.since,
-        ),
-    )
 
 
 def _mentions(table: Table, label: tuple[str, str]) -> ColumnElement[bool]:

@@ -141,9 +141,11 @@ def lab(units: Units, engine: Engine, clock: HandClock) -> Lab:
 
 @pytest.fixture
 def purse(units: Units, clock: HandClock) -> Purse:
+    """Nodes and budgets, and who looks after them."""
     return Purse(units, clock)
 
 
 @pytest.fixture
 def post() -> Post:
+    """Where messages of budgets go, in hand."""
     return Post()

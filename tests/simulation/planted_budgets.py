@@ -177,7 +177,7 @@ def todays_labels_for_yesterday() -> Any:
             day >= start, day < end, stored._mentions(attributions, scope.label)
         )
 
-    return patch.multiple(stored, _attributed=as_of_now, _days=by_day)
+    return patch.multiple(stored, attributed=as_of_now, _days=by_day)
 
 
 def a_change_of_hands_is_not_admitted() -> Any:
