@@ -109,6 +109,14 @@ class TpuCloud(Protocol):
         """One node, now. Raises CloudNotFound when the cloud says that it does not exist."""
         ...
 
+    def metadata(self, place: Place) -> Mapping[str, str]:
+        """The metadata of one node, read now. Raises CloudNotFound when there is no such node.
+
+        The cloud keeps no version of it: whoever replaces the map may drop what another has just
+        written, so a writer reads it back afterwards.
+        """
+        ...
+
     def create(self, order: Order) -> Operation:
         """Ask for a node. Raises AlreadyExists when the name is taken, by us or by a stranger.
 
