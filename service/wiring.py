@@ -28,8 +28,8 @@ from service.application.services import Services
 from service.application.shares import BudgetShares
 from service.application.statements import StatementService
 from service.cloud.mail import MailMessenger, relay_of
-from service.cloud.pace import Pace
-from service.cloud.ports import History, Messenger, PriceFeed, TpuCloud
+from service.cloud.pace import Pace, ReadPace
+from service.cloud.ports import History, Messenger, PriceFeed, TpuCloud, WorkerLogs
 from service.cloud.webhook import WebhookMessenger
 from service.controllers.base import Controller
 from service.controllers.budgets import BudgetController
@@ -177,7 +177,7 @@ def price_feed(settings: Settings) -> PriceFeed:
     return GooglePrices(catalog_client(connect(settings.emulator, BILLING_HOST)))
 
 
-def history(settings: Settings) -> History:
+def history(settings: Settings, pace: ReadPace) -> History:
     """Google's audit log, or the emulator's."""
     from service.cloud.google.channel import connect  # noqa: PLC0415 - the API needs none of it
     from service.cloud.google.history import (  # noqa: PLC0415
@@ -186,7 +186,16 @@ def history(settings: Settings) -> History:
         logging_client,
     )
 
-    return GoogleHistory(logging_client(connect(settings.emulator, LOGGING_HOST)))
+    return GoogleHistory(logging_client(connect(settings.emulator, LOGGING_HOST)), pace=pace)
+
+
+def worker_logs(settings: Settings, pace: ReadPace) -> WorkerLogs:
+    """The output of jobs in Google's log, or in the emulator's."""
+    from service.cloud.google.channel import connect  # noqa: PLC0415 - the API needs none of it
+    from service.cloud.google.history import LOGGING_HOST, logging_client  # noqa: PLC0415
+    from service.cloud.google.logs import GoogleWorkerLogs  # noqa: PLC0415
+
+    return GoogleWorkerLogs(logging_client(connect(settings.emulator, LOGGING_HOST)), pace=pace)
 
 
 def controllers(base: Foundation, cloud: TpuCloud) -> dict[int, Sequence[Controller]]:
@@ -198,7 +207,8 @@ def controllers(base: Foundation, cloud: TpuCloud) -> dict[int, Sequence[Control
     books = base.units, base.prices, base.clock
     forecaster = ForecastService(*books, CostService(*books))
     delivery = DeliveryController(base.units, messengers(settings), base.clock)
-    late = EvidenceController(base.units, cloud, history(settings), base.prices, base.clock)
+    reads = ReadPace(time.monotonic)
+    late = EvidenceController(base.units, cloud, history(settings, reads), base.prices, base.clock)
     periods: dict[int, list[Controller]] = {}
     for period, controller in (
         (settings.inventory_seconds, InventoryController(*shared, onlookers=(garbage,))),

@@ -178,6 +178,9 @@ class FakeCloud(FakeQueue):
             lambda: [op for op in self.done.values() if op.target.startswith(prefix)],
         )
 
+    def metadata(self, place: Place) -> Mapping[str, str]:
+        raise NotImplementedError
+
     def update_metadata(self, place: Place, metadata: Mapping[str, str]) -> Operation:
         raise NotImplementedError
 

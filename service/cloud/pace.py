@@ -1,12 +1,16 @@
-"""How fast nodes may be asked for: a token bucket per project, which refuses instead of waiting."""
+"""How fast the cloud may be asked, per project: what is too fast is refused, and never waits."""
 
 from __future__ import annotations
 
 import math
 import threading
+from collections import deque
 from collections.abc import Callable
+from enum import StrEnum
 
 from service.domain.errors import RateLimited
+
+MINUTE = 60.0
 
 Seconds = Callable[[], float]
 """Answers seconds on a clock that never goes back; where it starts does not matter."""
@@ -55,3 +59,56 @@ class Pace:
         now = self._clock()
         tokens, before = self._left.get(project, (float(self._burst), now))
         return min(self._burst, tokens + (now - before) * self._per_second), now
+
+
+class LogReader(StrEnum):
+    """Who reads from Cloud Logging."""
+
+    AUDIT = "audit"
+    """The audit log, by which usage is charged."""
+    JOBS = "jobs"
+    """The output of jobs, for people."""
+
+
+class ReadPace:
+    """Lets `per_minute` calls of entries.list through in any minute per project.
+
+    Cloud Logging allows 60 a minute and project, shared with every other reader
+    (docs.cloud.google.com/logging/quotas). `kept` of ours are for the audit log alone.
+    """
+
+    def __init__(self, clock: Seconds, per_minute: int = 40, kept: int = 10) -> None:
+        self._clock = clock
+        self._most = {LogReader.AUDIT: per_minute, LogReader.JOBS: per_minute - kept}
+        self._per_minute = per_minute
+        self._lock = threading.Lock()
+        self._calls: dict[str, deque[tuple[float, LogReader]]] = {}
+
+    def take(self, project: str, reader: LogReader) -> None:
+        """Count one call; RateLimited, with `retry_after` in seconds, when none may be sent now."""
+        with self._lock:
+            now = self._clock()
+            calls = self._calls.setdefault(project, deque())
+            while calls and calls[0][0] <= now - MINUTE:
+                calls.popleft()
+            free_at = self._free_at(calls, reader)
+            if free_at is not None:
+                raise RateLimited(
+                    f"no more reads of the log of {project} for the moment: they are spread out"
+                    " so that the limit of Cloud Logging per minute is not met",
+                    retry_after=max(1, math.ceil(free_at - now)),
+                )
+            calls.append((now, reader))
+
+    def _free_at(self, calls: deque[tuple[float, LogReader]], reader: LogReader) -> float | None:
+        """When a call of that reader may be sent; None for now."""
+        own = [at for at, who in calls if who is reader]
+        spent = [
+            (every[0] if every else 0.0)
+            for every, most in (
+                ([at for at, _ in calls], self._per_minute),
+                (own, self._most[reader]),
+            )
+            if len(every) >= most
+        ]
+        return max(spent) + MINUTE if spent else None

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from service.domain.budgets import Budget
 from service.domain.evidence import Termination
+from service.domain.jobs.log import LogCursor, LogLine, LogPage
 from service.domain.node import Architecture, CloudNode, NodeSpec, Place
 from service.domain.notification import Notification
 from service.domain.operation import Operation
@@ -23,12 +24,16 @@ __all__ = [
     "EVERYWHERE",
     "History",
     "Inventory",
+    "LogCursor",
+    "LogLine",
+    "LogPage",
     "Operation",
     "Order",
     "PriceFeed",
     "Queue",
     "Sighting",
     "TpuCloud",
+    "WorkerLogs",
 ]
 
 
@@ -107,6 +112,14 @@ class TpuCloud(Protocol):
 
     def get(self, place: Place) -> CloudNode:
         """One node, now. Raises CloudNotFound when the cloud says that it does not exist."""
+        ...
+
+    def metadata(self, place: Place) -> Mapping[str, str]:
+        """The metadata of one node, read now. Raises CloudNotFound when there is no such node.
+
+        The cloud keeps no version of it: whoever replaces the map may drop what another has just
+        written, so a writer reads it back afterwards.
+        """
         ...
 
     def create(self, order: Order) -> Operation:
@@ -197,6 +210,19 @@ class History(Protocol):
         written down by now: entries come late, and some come twice.
 
         One page that fails fails the whole.
+        """
+        ...
+
+
+class WorkerLogs(Protocol):
+    """What the containers of jobs print, as the cloud keeps it."""
+
+    def read(self, project: str, job: str, since: LogCursor, limit: int) -> LogPage:
+        """The next lines of a job from a cursor on, at most `limit`, by time.
+
+        `page.cursor` leads on. Every line is delivered once, also a line that arrives some seconds
+        late. Raises RateLimited with `retry_after` when the log may not be read now: the budget of
+        reads is shared with the audit log.
         """
         ...
 

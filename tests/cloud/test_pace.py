@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from service.cloud.pace import Pace
+from service.cloud.pace import LogReader, Pace, ReadPace
 from service.domain.errors import RateLimited
 
 
@@ -122,3 +122,61 @@ def test_threads_share_one_bucket():
     pace = Pace(Hands(), burst=50)
     with ThreadPoolExecutor(8) as threads:
         assert sum(threads.map(lambda _: granted(pace), range(8))) == 50
+
+
+# ---- reads of the log
+
+
+def reads(pace: ReadPace, reader: LogReader, project: str = "lab") -> int:
+    """How many reads go through right now, one after the other."""
+    count = 0
+    while True:
+        try:
+            pace.take(project, reader)
+        except RateLimited:
+            return count
+        count += 1
+
+
+def test_jobs_leave_ten_reads_a_minute_to_the_audit_log():
+    pace = ReadPace(Hands())
+    assert reads(pace, LogReader.JOBS) == 30
+    assert reads(pace, LogReader.AUDIT) == 10
+    assert reads(pace, LogReader.JOBS, "elsewhere") == 30
+
+
+def test_the_audit_log_may_use_all_reads():
+    pace = ReadPace(Hands())
+    assert reads(pace, LogReader.AUDIT) == 40
+    assert reads(pace, LogReader.JOBS) == 0
+
+
+def test_no_minute_has_more_reads_than_are_allowed():
+    hands = Hands()
+    pace = ReadPace(hands)
+    sent: list[float] = []
+    for _ in range(300):
+        hands.seconds += 0.7
+        for reader in (LogReader.JOBS, LogReader.AUDIT):
+            sent += [hands.seconds] * reads(pace, reader)
+    for at in sent:
+        assert sum(at <= other < at + 60 for other in sent) <= 40
+
+
+def test_a_refused_read_is_right_after_the_time_that_the_refusal_says():
+    hands = Hands()
+    pace = ReadPace(hands)
+    pace.take("lab", LogReader.JOBS)
+    hands.seconds += 20.5
+    assert reads(pace, LogReader.JOBS) == 29
+    with pytest.raises(RateLimited) as refusal:
+        pace.take("lab", LogReader.JOBS)
+    assert refusal.value.facts == {"retry_after": 40}
+    hands.seconds += 40
+    pace.take("lab", LogReader.JOBS)
+
+
+def test_threads_together_get_no_more_reads():
+    pace = ReadPace(Hands())
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(lambda _: reads(pace, LogReader.JOBS), range(8))) == 30

@@ -14,16 +14,13 @@ from google.cloud.logging_v2.services.logging_service_v2.transports import (
 from google.cloud.logging_v2.types import ListLogEntriesRequest
 from google.protobuf.message import DecodeError
 
-from service.cloud.google import pages
-from service.cloud.google.calls import ask
-from service.cloud.google.errors import translated
+from service.cloud.google.entries import PAGE_SIZE, EntryLog
 from service.cloud.google.retries import PATIENT, Patience
+from service.cloud.pace import LogReader, ReadPace
 from service.domain.clock import rfc3339
 from service.domain.evidence import Termination
 
 LOGGING_HOST = "logging.googleapis.com"
-PAGE_SIZE = 1_000
-"""The most that a page may have."""
 
 _WANTED = (
     'logName="projects/{project}/logs/cloudaudit.googleapis.com%2Fsystem_event"'
@@ -43,9 +40,13 @@ def logging_client(channel: grpc.Channel) -> LoggingServiceV2Client:
 class GoogleHistory:
     """`service.cloud.ports.History` over Google's own client."""
 
-    def __init__(self, client: LoggingServiceV2Client, patience: Patience = PATIENT) -> None:
-        self._client = client
-        self._patience = patience
+    def __init__(
+        self,
+        client: LoggingServiceV2Client,
+        patience: Patience = PATIENT,
+        pace: ReadPace | None = None,
+    ) -> None:
+        self._log = EntryLog(client, patience, pace, LogReader.AUDIT)
 
     def terminations(self, project: str, since: int, until: int) -> Sequence[Termination]:
         """Every entry of that time, page by page. One page that fails fails the whole."""
@@ -55,13 +56,11 @@ class GoogleHistory:
             order_by="timestamp asc",
             page_size=PAGE_SIZE,
         )
-        with translated():
-            pager = ask(self._client.list_log_entries, request, self._patience.listing)
-            found = [
-                decoded(project, entry)
-                for page in pages.all_of(pages.raw(pager.pages))
-                for entry in page.entries
-            ]
+        found = [
+            decoded(project, entry)
+            for page in self._log.pages(project, request)
+            for entry in page.entries
+        ]
         return [one for one in found if one is not None]
 
 

@@ -9,6 +9,7 @@ from google.cloud import tpu_v2
 from service.cloud.google.channel import SCOPE
 from service.cloud.ports import Order
 from service.domain.errors import InvalidRequest
+from service.domain.metadata import merged
 from service.domain.node import CloudNode, Endpoint, NodeSpec, Place, ProvisioningModel
 
 RawNode = Any
@@ -17,6 +18,23 @@ RawNode = Any
 _ENUMS = tpu_v2.Node.pb().DESCRIPTOR.enum_types_by_name
 _STATES = {number: state.name for number, state in _ENUMS["State"].values_by_number.items()}
 _HEALTHS = {number: health.name for number, health in _ENUMS["Health"].values_by_number.items()}
+
+READ = (
+    "name",
+    "id",
+    "state",
+    "health",
+    "healthDescription",
+    "acceleratorType",
+    "runtimeVersion",
+    "schedulingConfig",
+    "labels",
+    "networkConfigs",
+    "networkEndpoints",
+    "createTime",
+    "queuedResource",
+)
+"""The fields that `decoded` reads. The metadata, which may hold 512 kB, is not one of them."""
 
 _MAX_NAME = 200
 _MAX_SENTENCE = 500
@@ -125,8 +143,9 @@ def _scheduling(model: ProvisioningModel) -> tpu_v2.SchedulingConfig | None:
 
 
 def _metadata(spec: NodeSpec) -> dict[str, str]:
-    script = {"startup-script": spec.startup_script} if spec.startup_script else {}
-    return {**spec.metadata, **script}
+    return merged(
+        spec.metadata, {"startup-script": spec.startup_script} if spec.startup_script else {}
+    )
 
 
 def _service_account(email: str) -> tpu_v2.ServiceAccount | None:

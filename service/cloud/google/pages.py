@@ -7,12 +7,14 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any
 
-from service.cloud.google.nodes import decoded
+from service.cloud.google.nodes import READ, decoded
 from service.cloud.ports import Inventory, Sighting
 from service.domain.errors import CloudUnavailable
 
 PAGE_SIZE = 1_000
 MAX_PAGES = 10_000
+INVENTORY = (*(f"nodes.{field}" for field in READ), "nextPageToken", "unreachable")
+"""The fields of a page of nodes that are read."""
 
 
 def raw(pages: Iterable[Any]) -> Iterator[Any]:

@@ -50,7 +50,9 @@ class GoogleTpus:
         """All nodes of a project over all zones. One page that fails fails the whole."""
         request = tpu_v2.ListNodesRequest(parent=within(project, "-"), page_size=pages.PAGE_SIZE)
         with translated():
-            pager = self._list(self._client.list_nodes, request)
+            pager = ask(
+                self._client.list_nodes, request, self._patience.listing, fields=pages.INVENTORY
+            )
             return pages.inventory(project, pages.raw(pager.pages))
 
     def get(self, place: Place) -> CloudNode:
@@ -58,6 +60,12 @@ class GoogleTpus:
         request = tpu_v2.GetNodeRequest(name=place.path)
         node = ask(self._client.get_node, request, self._patience.read)
         return nodes.decoded(tpu_v2.Node.pb(node))
+
+    def metadata(self, place: Place) -> Mapping[str, str]:
+        """The metadata of one node, now."""
+        request = tpu_v2.GetNodeRequest(name=place.path)
+        node = ask(self._client.get_node, request, self._patience.read)
+        return dict(tpu_v2.Node.pb(node).metadata)
 
     def create(self, order: Order) -> Operation:
         """Ask for a node, once; RateLimited before anything is sent when the pace is too fast."""

@@ -11,6 +11,7 @@ from typing import Protocol
 from google.protobuf.message import DecodeError, Message
 
 from service.emulator.api.facts import facts_of
+from service.emulator.api.masks import chosen_of, masked
 from service.emulator.errors import ApiError, Code
 from service.emulator.mishaps.faults import Effects
 from service.emulator.wire import NodeMessage
@@ -30,6 +31,8 @@ class Call:
     request: NodeMessage
     now: float
     effects: Effects
+    mask: str = ""
+    """The fields of the response that its caller wants; empty for all."""
 
 
 class Stream(Protocol):
@@ -76,8 +79,11 @@ class Answer:
     delay_seconds: float = 0.0
 
 
-def answer(world: World, method: Method, request: Message) -> Answer:
-    """Let a request take effect and say what its caller is to be told. Never raises."""
+def answer(world: World, method: Method, request: Message, mask: str = "") -> Answer:
+    """Let a request take effect and say what its caller is to be told. Never raises.
+
+    `mask` names the fields of the response that the caller wants; empty for all.
+    """
     effects = NO_EFFECTS
     try:
         with _no_surprises(method.name):
@@ -86,7 +92,7 @@ def answer(world: World, method: Method, request: Message) -> Answer:
                 effects = world.faults.take(method.name, facts_of(world, request), now)
             if effects.refusal is not None:
                 raise effects.refusal
-            response = _response(method, Call(world, request, now, effects))
+            response = _response(method, Call(world, request, now, effects, mask))
             if effects.operation_lost:
                 world.operations.forget(response.name)
             if effects.loss is not None:
@@ -102,18 +108,24 @@ def _response(method: Method, call: Call) -> NodeMessage:
     if method.verb != "GET":
         world.touch()
     if not method.steady or call.effects != NO_EFFECTS:
-        return _distorted(method.answer(call), call.effects)
+        return _masked(_distorted(method.answer(call), call.effects), call.mask)
     # Versions share the names of methods, not those of messages.
-    key = (method.request.DESCRIPTOR.full_name, call.request.SerializeToString())
+    kind = f"{method.request.DESCRIPTOR.full_name}?{call.mask}"
+    key = (kind, call.request.SerializeToString())
     if key not in world.kept:
-        response = method.answer(call)
+        response = _masked(method.answer(call), call.mask)
         if len(world.kept) >= MOST_KEPT:
             world.touch()
         world.kept[key] = response
     return world.kept[key]
 
 
-def answer_bytes(world: World, method: Method, raw: bytes) -> Answer:
+def _masked(response: NodeMessage, mask: str) -> NodeMessage:
+    chosen = chosen_of(mask)
+    return masked(response, chosen) if chosen else response
+
+
+def answer_bytes(world: World, method: Method, raw: bytes, mask: str = "") -> Answer:
     """Answer a request as it came over the wire. Never raises."""
     try:
         request = method.request.FromString(raw)
@@ -121,7 +133,7 @@ def answer_bytes(world: World, method: Method, raw: bytes) -> Answer:
         return Answer(error=ApiError(Code.INVALID_ARGUMENT, f"Unreadable request: {error}"))
     # What its own classes lack, a client cannot say; only REST has more, and checks it.
     request.DiscardUnknownFields()
-    return answer(world, method, request)
+    return answer(world, method, request, mask)
 
 
 @contextmanager

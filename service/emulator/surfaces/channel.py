@@ -13,6 +13,7 @@ import grpc
 from grpc_status import rpc_status
 
 from service.emulator.api.call import Answer, answer_bytes
+from service.emulator.api.masks import HEADER
 from service.emulator.api.methods import SERVICES
 from service.emulator.errors import ApiError, Code
 from service.emulator.world import World
@@ -39,8 +40,8 @@ class LocalChannel(grpc.Channel):
         *_: object,
         **__: object,
     ) -> _LocalCall:
-        def call(request: Any, timeout: float | None) -> _Finished:
-            told = self._told(method, request_serializer(request), timeout)
+        def call(request: Any, timeout: float | None, metadata: Metadata | None) -> _Finished:
+            told = self._told(method, request_serializer(request), timeout, metadata or ())
             if told.error is not None:
                 return _Failed(told.error)
             assert told.response is not None
@@ -48,11 +49,12 @@ class LocalChannel(grpc.Channel):
 
         return _LocalCall(call)
 
-    def _told(self, path: str, raw: bytes, timeout: float | None) -> Answer:
+    def _told(self, path: str, raw: bytes, timeout: float | None, metadata: Metadata) -> Answer:
         method = METHODS.get(path)
         if method is None:
             return Answer(error=ApiError(Code.UNIMPLEMENTED, "Method not found!"))
-        told = answer_bytes(self._world, method, raw)
+        mask = str(dict(metadata).get(HEADER, ""))
+        told = answer_bytes(self._world, method, raw, mask)
         if timeout is not None and told.delay_seconds >= timeout:
             # What was asked has taken effect all the same: that is what makes deadlines hard.
             self._sleep(timeout)
@@ -90,18 +92,36 @@ class LocalChannel(grpc.Channel):
 
 
 class _LocalCall(grpc.UnaryUnaryMultiCallable):  # type: ignore[type-arg]
-    def __init__(self, call: Callable[[Any, float | None], _Finished]) -> None:
+    def __init__(self, call: Callable[[Any, float | None, Metadata | None], _Finished]) -> None:
         self._call = call
 
-    def __call__(self, request: Any, timeout: float | None = None, **_: object) -> Any:  # type: ignore[override]
-        return self._call(request, timeout).result()
+    def __call__(  # type: ignore[override]
+        self,
+        request: Any,
+        timeout: float | None = None,
+        metadata: Metadata | None = None,
+        **_: object,
+    ) -> Any:
+        return self._call(request, timeout, metadata).result()
 
-    def with_call(self, request: Any, timeout: float | None = None, **_: object) -> Any:  # type: ignore[override]
-        finished = self._call(request, timeout)
+    def with_call(  # type: ignore[override]
+        self,
+        request: Any,
+        timeout: float | None = None,
+        metadata: Metadata | None = None,
+        **_: object,
+    ) -> Any:
+        finished = self._call(request, timeout, metadata)
         return finished.result(), finished
 
-    def future(self, request: Any, timeout: float | None = None, **_: object) -> Any:  # type: ignore[override]
-        return self._call(request, timeout)
+    def future(  # type: ignore[override]
+        self,
+        request: Any,
+        timeout: float | None = None,
+        metadata: Metadata | None = None,
+        **_: object,
+    ) -> Any:
+        return self._call(request, timeout, metadata)
 
 
 class _Finished(grpc.Call, grpc.Future):  # type: ignore[type-arg]

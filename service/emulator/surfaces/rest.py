@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from service.emulator.api.call import answer
+from service.emulator.api.masks import HEADER, chosen_of
 from service.emulator.api.methods import SERVICES
 from service.emulator.errors import ApiError, Code
 from service.emulator.surfaces.binding import (
@@ -21,7 +23,7 @@ from service.emulator.surfaces.binding import (
     verbs_of,
 )
 from service.emulator.surfaces.body import is_form, parse_body, parse_form, read_body
-from service.emulator.surfaces.partial import select, selection
+from service.emulator.surfaces.partial import Selection, select, selection
 from service.emulator.surfaces.shape import Shown, error_json, to_json
 from service.emulator.world import World
 
@@ -54,7 +56,7 @@ async def _answer(world: World, bindings: list[Binding], request: Request) -> Re
     query, body = _parts(request, raw)
     binding, name = find(bindings, _verb(request), request.scope["path"])
     wanted = _last(query, "fields") or _last(query, "$fields")
-    chosen = selection(wanted) if wanted else {}
+    chosen = selection(wanted) if wanted else _chosen_by(request.headers.get(HEADER, ""))
     message = message_of(binding, name, query, parse_body(body) if binding.method.body else {})
     told = answer(world, binding.method, message)
     if told.delay_seconds:
@@ -64,6 +66,18 @@ async def _answer(world: World, bindings: list[Binding], request: Request) -> Re
     assert told.response is not None
     shown: Shown = to_json(told.response, enum_numbers=_wants_numbers(query))
     return json_response(select(shown, chosen))
+
+
+def _chosen_by(mask: str) -> Selection:
+    """Read a field mask, in snake_case or camelCase, as a selection of JSON."""
+    return _in_camels(chosen_of(mask))
+
+
+def _in_camels(chosen: Selection) -> Selection:
+    return {
+        re.sub("_([a-z0-9])", lambda found: found[1].upper(), name): _in_camels(inner)
+        for name, inner in chosen.items()
+    }
 
 
 def error_response(error: ApiError) -> Response:

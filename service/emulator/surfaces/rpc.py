@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 from grpc_status import rpc_status
 
 from service.emulator.api.call import Method, Stream, answer_bytes
+from service.emulator.api.masks import HEADER
 from service.emulator.api.methods import SERVICES
 from service.emulator.errors import ApiError
 from service.emulator.surfaces.body import MAX_BYTES
@@ -95,13 +96,19 @@ def _streaming(world: World, method: Method, stream: OpenStream) -> Streaming:
 
 
 async def _told(world: World, method: Method, raw: bytes, context: Context) -> Message:
-    told = answer_bytes(world, method, raw)
+    told = answer_bytes(world, method, raw, _mask(context))
     if told.delay_seconds:
         await asyncio.sleep(told.delay_seconds)
     if told.error is not None:
         await _abort(context, told.error)
     assert told.response is not None
     return told.response
+
+
+def _mask(context: Context) -> str:
+    """Give the field mask of the call; empty where its caller sent none."""
+    values = [value for key, value in context.invocation_metadata() or () if key == HEADER]
+    return str(values[-1]) if values else ""
 
 
 async def _abort(context: Context, error: ApiError) -> None:

@@ -25,6 +25,7 @@ SEVERITIES = {
     "EMERGENCY": 800,
 }
 MAX_DIGITS = 9
+FRACTION = re.compile(r"(?<=:\d\d)\.(\d+)")
 TIMES = {"timestamp", "receiveTimestamp"}
 # What is not there in these is missing, and no comparison with it holds, not even `!=`;
 # every other field of an entry has a default.
@@ -164,12 +165,14 @@ def _number(text: str) -> float | None:
 
 def _moment(text: str) -> int:
     """Read a day or a moment of RFC 3339, UTC where it has no offset, as nanoseconds."""
+    fraction = FRACTION.search(text)
     try:
-        when = datetime.fromisoformat(text)
+        when = datetime.fromisoformat(FRACTION.sub("", text))
     except ValueError:
         raise _refused(f'invalid timestamp "{text}"') from None
     when = when.replace(tzinfo=UTC) if when.tzinfo is None else when
-    return nanoseconds(when.timestamp())
+    nanos = int(fraction[1].ljust(9, "0")[:9]) if fraction else 0
+    return nanoseconds(when.timestamp()) + nanos
 
 
 def _comparison(term: Term) -> Callable[[Any, Any], bool]:

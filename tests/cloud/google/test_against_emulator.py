@@ -253,10 +253,17 @@ def test_a_slice_cannot_be_stopped(cloud, tpus):
 def test_metadata_is_replaced(cloud, tpus):
     tpus.create(given.order(metadata={"old": "1"}))
     cloud.settle()
-    before = tpus.inventory("lab").sightings()[PLACE.path].digest
+    assert tpus.metadata(PLACE) == {"old": "1"}
+    before = tpus.inventory("lab").digest
     assert tpus.update_metadata(PLACE, {"new": "2"}).verb == "update"
     cloud.settle()
-    assert tpus.inventory("lab").sightings()[PLACE.path].digest != before
+    assert tpus.metadata(PLACE) == {"new": "2"}
+    assert tpus.inventory("lab").digest == before
+
+
+def test_metadata_of_a_node_that_is_not_there_is_not_found(tpus):
+    with pytest.raises(CloudNotFound):
+        tpus.metadata(PLACE)
 
 
 def test_guest_attributes_are_empty_on_a_node_that_wrote_none(cloud, tpus):

@@ -13,6 +13,7 @@ from google.cloud import tpu_v2
 from google.longrunning import operations_pb2
 from google.protobuf.field_mask_pb2 import FieldMask
 
+from service.cloud.google import nodes, pages
 from service.cloud.google.retries import PATIENT
 from service.cloud.google.tpus import GoogleTpus
 from service.cloud.pace import Pace
@@ -70,6 +71,7 @@ def answering(client: Any) -> Any:
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "inventory": ("lab",),
     "get": (PLACE,),
+    "metadata": (PLACE,),
     "create": (given.order(),),
     "delete": (PLACE,),
     "start": (PLACE,),
@@ -121,9 +123,36 @@ def test_what_changes_something_is_sent_once(method, answering, tpus):
 
 def test_inventory_asks_for_all_zones_in_large_pages(answering, tpus):
     tpus.inventory("lab")
-    assert answering.list_nodes.mock_calls == [
-        listed(tpu_v2.ListNodesRequest(parent="projects/lab/locations/-", page_size=1000))
-    ]
+    request = tpu_v2.ListNodesRequest(parent="projects/lab/locations/-", page_size=1000)
+    [sent] = answering.list_nodes.mock_calls
+    headers = sent.kwargs.pop("metadata")
+    assert [sent] == [listed(request)]
+    assert headers == (("x-goog-fieldmask", ",".join(pages.INVENTORY)),)
+    assert "nodes.metadata" not in pages.INVENTORY
+
+
+def test_inventory_asks_for_every_field_that_is_read():
+    """A node with every field set reads the same with and without what the mask leaves out."""
+    node = given.node(
+        health_description="sick",
+        scheduling_config={"spot": True},
+        network_configs=[{"network": "a"}, {"network": "b"}],
+        queued_resource="projects/lab/locations/z/queuedResources/q",
+        metadata={"startup-script": "x"},
+    )
+    asked = {path.removeprefix("nodes.") for path in pages.INVENTORY if path.startswith("nodes.")}
+    bare = type(node)()
+    for field, value in node.ListFields():
+        if field.json_name in asked:
+            bare.MergeFrom(type(node)(**{field.name: value}))
+    assert dict(bare.metadata) == {}
+    assert nodes.decoded(bare) == nodes.decoded(node)
+
+
+def test_metadata_is_read_with_a_get_of_the_node(answering, tpus):
+    answering.get_node.return_value = tpu_v2.Node.wrap(given.node(metadata={"k": "v"}))
+    assert tpus.metadata(PLACE) == {"k": "v"}
+    assert answering.get_node.mock_calls == [read(tpu_v2.GetNodeRequest(name=PLACE.path))]
 
 
 def test_get_asks_for_the_node_by_its_full_name(answering, tpus):

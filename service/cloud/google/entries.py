@@ -1,0 +1,51 @@
+"""entries.list of Cloud Logging: page by page, and no faster than the service may read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from google.cloud.logging_v2.services.logging_service_v2 import LoggingServiceV2Client
+from google.cloud.logging_v2.types import ListLogEntriesRequest
+
+from service.cloud.google import pages
+from service.cloud.google.calls import ask
+from service.cloud.google.errors import translated
+from service.cloud.google.retries import Patience
+from service.cloud.pace import LogReader, ReadPace
+
+PAGE_SIZE = 1_000
+"""The most that a page may have."""
+
+
+class EntryLog:
+    """The log of a project for one reader; every page counts as a call of that reader."""
+
+    def __init__(
+        self,
+        client: LoggingServiceV2Client,
+        patience: Patience,
+        pace: ReadPace | None,
+        reader: LogReader,
+    ) -> None:
+        self._client = client
+        self._patience = patience
+        self._pace = pace
+        self._reader = reader
+
+    def pages(self, project: str, request: ListLogEntriesRequest) -> Iterator[Any]:
+        """The raw pages of the answer, each fetched when it is reached.
+
+        Raises RateLimited before a page that may not be asked for now, and CloudError.
+        """
+        self._take(project)
+        with translated():
+            pager = ask(self._client.list_log_entries, request, self._patience.listing)
+            for page in pages.all_of(pages.raw(pager.pages)):
+                yield page
+                if page.next_page_token:
+                    self._take(project)
+
+    def _take(self, project: str) -> None:
+        if self._pace is not None:
+            self._pace.take(project, self._reader)

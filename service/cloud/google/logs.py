@@ -1,0 +1,83 @@
+"""The output of jobs as Cloud Logging keeps it, in our words."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from google.cloud.logging_v2.services.logging_service_v2 import LoggingServiceV2Client
+from google.cloud.logging_v2.types import ListLogEntriesRequest
+
+from service.cloud.google.entries import PAGE_SIZE, EntryLog
+from service.cloud.google.retries import PATIENT, Patience
+from service.cloud.pace import LogReader, ReadPace
+from service.cloud.ports import LogCursor, LogLine, LogPage
+from service.domain.clock import rfc3339
+from service.domain.errors import InvalidRequest, RateLimited
+from service.domain.jobs.log import MAX_SEEN, NANOS, deliver, fresh
+
+LOG = "tpu-steward-jobs"
+MAX_LINES = 5_000
+MOST_PAGES = 1 + -(-(MAX_LINES + MAX_SEEN) // PAGE_SIZE)
+"""Enough for the most lines, all lines that were seen, and one page that fills up the last."""
+
+_JOB = re.compile(r"[a-z0-9-]{1,63}")
+_WANTED = 'logName="projects/{project}/logs/{log}" AND labels.job="{job}" AND timestamp>="{since}"'
+
+
+class GoogleWorkerLogs:
+    """`service.cloud.ports.WorkerLogs` over Google's own client."""
+
+    def __init__(
+        self,
+        client: LoggingServiceV2Client,
+        patience: Patience = PATIENT,
+        pace: ReadPace | None = None,
+    ) -> None:
+        self._log = EntryLog(client, patience, pace, LogReader.JOBS)
+
+    def read(self, project: str, job: str, since: LogCursor, limit: int) -> LogPage:
+        """The next lines of a job; fewer than `limit` too where more calls are not allowed now."""
+        limit = max(1, min(limit, MAX_LINES))
+        request = _request(project, job, since, limit)
+        found: list[LogLine] = []
+        more = True
+        try:
+            for number, page in enumerate(self._log.pages(project, request), 1):
+                found += [decoded(entry) for entry in page.entries]
+                more = bool(page.next_page_token)
+                if len(fresh(since, found)) >= limit or number == MOST_PAGES:
+                    break
+        except RateLimited:
+            if not fresh(since, found):
+                raise
+        return deliver(since, found, limit, more=more)
+
+
+def _request(project: str, job: str, since: LogCursor, limit: int) -> ListLogEntriesRequest:
+    """Raises InvalidRequest for a job id that could be more than a value of the filter."""
+    if _JOB.fullmatch(job) is None:
+        raise InvalidRequest(f"{job[:100]!r} is not the id of a job")
+    second, nanos = divmod(since.from_ns, NANOS)
+    moment = f"{rfc3339(second)[:-1]}.{nanos:09d}Z"
+    return ListLogEntriesRequest(
+        resource_names=[f"projects/{project}"],
+        filter=_WANTED.format(project=project, log=LOG, job=job, since=moment),
+        order_by="timestamp asc",
+        page_size=min(PAGE_SIZE, limit + len(since.seen)),
+    )
+
+
+def decoded(entry: Any) -> LogLine:
+    """What an entry (the raw message) says. Never an exception: anybody may write to the log."""
+    return LogLine(
+        at_ns=entry.timestamp.seconds * NANOS + entry.timestamp.nanos,
+        worker=_number(entry.labels.get("worker", "")),
+        attempt=_number(entry.labels.get("attempt", "")),
+        text=entry.text_payload,
+        insert_id=entry.insert_id,
+    )
+
+
+def _number(text: str) -> int:
+    return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else -1

@@ -1,0 +1,91 @@
+"""The log of a job: its lines, and a cursor that neither loses nor repeats a line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+NANOS = 1_000_000_000
+OVERLAP_SECONDS = 15
+"""How late a line may arrive and still be delivered: agents send batches every few seconds."""
+MAX_SEEN = 1_000
+"""How many delivered lines a cursor remembers. In a log storm the overlap shrinks to so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line that a worker's container printed, at nanoseconds since 1970.
+
+    `worker` is its number among all of the job, `attempt` the number of the attempt; -1 where the
+    entry does not say.
+    """
+
+    at_ns: int
+    worker: int
+    attempt: int
+    text: str
+    insert_id: str
+
+    @property
+    def identity(self) -> tuple[int, str]:
+        """Two entries of one log that share it are the same entry (Cloud Logging, `insertId`)."""
+        return self.at_ns, self.insert_id
+
+
+@dataclass(frozen=True, slots=True)
+class LogCursor:
+    """How far a reader has come: it reads again from `from_ns`, and drops what is in `seen`.
+
+    Every line that was delivered at or after `from_ns` is in `seen`, so no line is delivered twice.
+    """
+
+    from_ns: int
+    newest_ns: int = 0
+    seen: frozenset[tuple[int, str]] = frozenset()
+
+    @staticmethod
+    def start(at: int) -> LogCursor:
+        """The cursor of a reader that begins at a UTC second."""
+        return LogCursor(at * NANOS)
+
+
+@dataclass(frozen=True, slots=True)
+class LogPage:
+    """Lines that were not delivered before, by time, and the cursor to go on from.
+
+    `more` is whether the log holds further lines by now.
+    """
+
+    lines: Sequence[LogLine]
+    cursor: LogCursor
+    more: bool
+
+
+def fresh(cursor: LogCursor, found: Sequence[LogLine]) -> list[LogLine]:
+    """The lines that the cursor has not delivered, each once, by time and id."""
+    known = set(cursor.seen)
+    lines = []
+    for line in sorted(found, key=lambda each: each.identity):
+        if line.at_ns >= cursor.from_ns and line.identity not in known:
+            known.add(line.identity)
+            lines.append(line)
+    return lines
+
+
+def deliver(cursor: LogCursor, found: Sequence[LogLine], limit: int, *, more: bool) -> LogPage:
+    """The page of at most `limit` lines out of what was found in the log from `cursor.from_ns` on.
+
+    `found` holds the oldest entries from there on; `more` is whether the log has others behind
+    them. A line is lost if it arrives more than OVERLAP_SECONDS after a newer line was delivered.
+    """
+    lines = fresh(cursor, found)
+    shown, left = lines[:limit], lines[limit:]
+    seen = cursor.seen | {line.identity for line in shown}
+    newest = max([cursor.newest_ns, *(line.at_ns for line in shown)])
+    horizon = max(cursor.from_ns, newest - OVERLAP_SECONDS * NANOS)
+    if len(seen) > MAX_SEEN:
+        horizon = max(horizon, sorted(seen)[-MAX_SEEN - 1][0] + 1)
+    if left:
+        horizon = min(horizon, left[0].at_ns)
+    kept = frozenset(identity for identity in seen if identity[0] >= horizon)
+    return LogPage(shown, LogCursor(horizon, newest, kept), more or bool(left))
