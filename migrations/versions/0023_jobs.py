@@ -1,4 +1,4 @@
-"""jobs and their attempts."""
+"""Jobs, their attempts, and who is charged for each node now."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ revision = "0023"
 down_revision = "0022"
 
 _TEXT = ("project", "spec", "owner", "team", "labels", "node_request", "node_id")
+_PAYERS = {"payer_owner": "", "payer_team": "", "payer_labels": "{}", "payer_job": ""}
 _ENDS = ("reason", "detail", "exit_codes")
 
 
@@ -59,6 +60,7 @@ def upgrade() -> None:
     numbers = ["job_id", "number"]
     op.create_index("uq_job_attempts_job_id_number", "job_attempts", numbers, unique=True)
     op.create_index("ix_job_attempts_node_id", "job_attempts", ["node_id"])
+    _add_payers()
     claimed = sa.text("released_at IS NULL")
     op.create_index(
         "uq_job_attempts_claim",
@@ -70,6 +72,18 @@ def upgrade() -> None:
     )
 
 
+def _add_payers() -> None:
+    """Until now a node was charged to its own owner, team and labels."""
+    for name, default in _PAYERS.items():
+        default_text = sa.text(f"'{default}'")
+        op.add_column(
+            "nodes", sa.Column(name, sa.Text, nullable=False, server_default=default_text)
+        )
+    op.execute("UPDATE nodes SET payer_owner = owner, payer_team = team, payer_labels = labels")
+
+
 def downgrade() -> None:
     op.drop_table("job_attempts")
     op.drop_table("jobs")
+    for name in _PAYERS:
+        op.drop_column("nodes", name)

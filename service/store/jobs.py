@@ -6,7 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Select, bindparam, insert, select, update
+from sqlalchemy import (
+    Connection,
+    RowMapping,
+    Select,
+    bindparam,
+    func,
+    insert,
+    select,
+    update,
+)
 from sqlalchemy.exc import IntegrityError
 
 from service.domain.errors import Conflict, NotFound, StaleVersion
@@ -119,6 +128,17 @@ class Jobs:
             .limit(1)
         )
         return self._connection.execute(older).first() is None
+
+    def wake_next(self, job: Job, now: int) -> None:
+        """Have the next job in the line of a caller's node look at once."""
+        following = (
+            select(func.min(jobs.c.id))
+            .where(jobs.c.node_id == job.node_id, jobs.c.ended_at.is_(None))
+            .where(jobs.c.own_node.is_(False), jobs.c.id != job.id)
+        )
+        next_id = self._connection.execute(following).scalar_one_or_none()
+        if next_id is not None:
+            self.wake(next_id, now)
 
     def add_attempt(self, attempt: Attempt) -> None:
         """Claim a node for an attempt. Raises Conflict where another attempt holds it."""

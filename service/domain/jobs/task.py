@@ -40,7 +40,7 @@ def needs_barrier(job: Job, node: Node) -> bool:
     return len(workers_of(job, node)) > 1
 
 
-def task_of(job: Job, attempt: Attempt, node: Node, number: int, image: str) -> str:
+def task_of(job: Job, attempt: Attempt, node: Node, number: int) -> str:
     """The task of one slice as a JSON text; `number` is that of the slice, from 0. The same
     attempt always gives the same text, so what is in the metadata can be compared with it."""
     spec, hosts = job.spec, hosts_of_slice(node)
@@ -55,7 +55,7 @@ def task_of(job: Job, attempt: Attempt, node: Node, number: int, image: str) -> 
         "workers": [one - first for one in workers_of(job, node) if first <= one < first + hosts],
         "first_worker": first,
         "container": {
-            "image": image,
+            "image": pinned(job),
             "command": list(spec.command),
             "args": list(spec.args),
             "env": environment(job, attempt, node, number),
@@ -80,6 +80,13 @@ def task_of(job: Job, attempt: Attempt, node: Node, number: int, image: str) -> 
         "report_seconds": REPORT_SECONDS,
     }
     return json.dumps(document, sort_keys=True, separators=(",", ":"))
+
+
+def pinned(job: Job) -> str:
+    """The image by its digest where the registry named one, so that all workers and all attempts
+    run the same."""
+    image = job.spec.image
+    return f"{image}@{job.image_digest}" if job.image_digest and "@" not in image else image
 
 
 def _storage(job: Job, node: Node) -> Mapping[str, object]:
