@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from fastapi import FastAPI
 from sqlalchemy import Engine
@@ -29,7 +30,9 @@ from service.application.shares import BudgetShares
 from service.application.statements import StatementService
 from service.cloud.mail import MailMessenger, relay_of
 from service.cloud.pace import Pace, ReadPace
-from service.cloud.ports import History, Messenger, PriceFeed, TpuCloud, WorkerLogs
+from service.cloud.pinned import dial
+from service.cloud.ports import History, Messenger, PriceFeed, Registry, TpuCloud, WorkerLogs
+from service.cloud.registry import OciRegistry
 from service.cloud.webhook import WebhookMessenger
 from service.controllers.base import Controller
 from service.controllers.budgets import BudgetController
@@ -196,6 +199,17 @@ def worker_logs(settings: Settings, pace: ReadPace) -> WorkerLogs:
     from service.cloud.google.logs import GoogleWorkerLogs  # noqa: PLC0415
 
     return GoogleWorkerLogs(logging_client(connect(settings.emulator, LOGGING_HOST)), pace=pace)
+
+
+def registry(settings: Settings) -> Registry:
+    """The registries of images, or the emulator in their place."""
+    if settings.emulator:
+        # Beside an emulator without a REST port, no registry answers.
+        base = f"http://{settings.emulator_rest or '127.0.0.1:9'}/_emulator/registry/v2"
+        return OciRegistry(partial(dial, allow_private=True), base=base)
+    from service.cloud.google.channel import access_tokens  # noqa: PLC0415 - costs a second
+
+    return OciRegistry(access_token=access_tokens())
 
 
 def controllers(base: Foundation, cloud: TpuCloud) -> dict[int, Sequence[Controller]]:

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from service.domain.budgets import Budget
 from service.domain.evidence import Termination
+from service.domain.jobs.image import ImageFacts
 from service.domain.jobs.log import LogCursor, LogLine, LogPage
 from service.domain.node import Architecture, CloudNode, NodeSpec, Place
 from service.domain.notification import Notification
@@ -23,6 +24,7 @@ from service.domain.skus import SkuFacts
 __all__ = [
     "EVERYWHERE",
     "History",
+    "ImageFacts",
     "Inventory",
     "LogCursor",
     "LogLine",
@@ -31,6 +33,7 @@ __all__ = [
     "Order",
     "PriceFeed",
     "Queue",
+    "Registry",
     "Sighting",
     "TpuCloud",
     "WorkerLogs",
@@ -225,6 +228,19 @@ class WorkerLogs(Protocol):
         `page.cursor` leads on. Every line is delivered once, also a line that arrives some seconds
         late. Raises RateLimited with `retry_after` when the log may not be read now: the budget of
         reads is shared with the audit log.
+        """
+        ...
+
+
+class Registry(Protocol):
+    """The registries that container images are pulled from."""
+
+    def resolve(self, image: str, architecture: str) -> ImageFacts:
+        """The digest and the platforms of an image for nodes of `amd64` or `arm64`, within 10 s.
+
+        Raises Rejected for what is no name of an image, ImageNotFound, ImageDenied and
+        NoSuchPlatform; CloudUnavailable when the registry gives the service no usable answer, which
+        says nothing about the nodes: they may reach it.
         """
         ...
 

@@ -52,6 +52,19 @@ class QuotaTooSmall(Rejected):
     `other_zones` where none is known: ask Google for more, or for something else here."""
 
 
+class ImageNotFound(Rejected):
+    """The registry has no such image; `image` names it: correct the name, the tag or the digest."""
+
+
+class ImageDenied(Rejected):
+    """The registry does not show the image to the service; `image` names it: grant access."""
+
+
+class NoSuchPlatform(Rejected):
+    """The image is not built for the nodes that were asked for; `platforms` says for which it is:
+    build it for `wanted` as well, or ask for other nodes."""
+
+
 class BudgetExceeded(StewardError):
     """Granting the wish would spend more than a budget allows."""
 

@@ -10,6 +10,7 @@ from service.emulator.checks import flag, known_only, mapping, number, refusal, 
 from service.emulator.limits.keys import limits_of, queues_of
 from service.emulator.limits.reservation import Reserved, reservations_of
 from service.emulator.mishaps.odds import Odds, patched_odds
+from service.emulator.registry import Registry, patched_registry
 from service.emulator.telemetry.settings import Prices, Telemetry, patched_settings
 
 MAX_SECONDS = 10 * 365 * 24 * 3600.0
@@ -66,6 +67,7 @@ class Config:
     reservations: tuple[Reserved, ...] = ()
     telemetry: Telemetry = field(default_factory=Telemetry)
     prices: Prices = field(default_factory=Prices)
+    registry: Registry = field(default_factory=Registry)
 
     def seconds(self, what: str) -> float:
         """Say how long a change takes at the present speed."""
@@ -84,17 +86,9 @@ def patched(config: Config, patch: object) -> Config:
 
 
 def _value(config: Config, key: str, raw: object) -> Any:
-    match key:
-        case "durations":
-            return _durations(config.durations, raw)
-        case "odds":
-            return patched_odds(config.odds, raw)
-        case "telemetry":
-            return patched_settings(config.telemetry, raw)
-        case "prices":
-            return patched_settings(config.prices, raw)
-        case _:
-            return READERS[key](raw, key)
+    if key in MERGERS:
+        return MERGERS[key](getattr(config, key), raw)
+    return READERS[key](raw, key)
 
 
 def _durations(durations: Durations, raw: object) -> Durations:
@@ -111,6 +105,14 @@ def _one_of(known: tuple[int, ...], raw: object, what: str) -> int:
     return raw
 
 
+# How to merge a patch into the keys that have keys of their own.
+MERGERS: Mapping[str, Callable[[Any, object], Any]] = {
+    "durations": _durations,
+    "odds": patched_odds,
+    "telemetry": patched_settings,
+    "prices": patched_settings,
+    "registry": patched_registry,
+}
 # How to read the keys that replace what was there before.
 READERS: Mapping[str, Callable[[object, str], Any]] = {
     "speed": lambda raw, key: number(raw, key, 0.001, 1_000_000),

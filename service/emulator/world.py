@@ -19,6 +19,7 @@ from service.emulator.mishaps.faults import Faults
 from service.emulator.nodes import NodeRecord
 from service.emulator.operations import Operations
 from service.emulator.queued.queue import Queue
+from service.emulator.registry import Shelf
 from service.emulator.requests import Requests
 from service.emulator.telemetry import audit
 from service.emulator.telemetry.journal import Journal
@@ -53,6 +54,7 @@ class World:
     hardware: Hardware = field(default_factory=Hardware)
     holdings: Holdings = field(default_factory=Holdings)
     rates: Rates = field(default_factory=Rates)
+    shelf: Shelf = field(default_factory=Shelf)
     requests: Requests = field(default_factory=Requests)
     hindsight: Hindsight = field(init=False)
     operations: Operations = field(init=False)
@@ -105,7 +107,14 @@ class World:
         self.nodes.clear()
         self.hindsight.clear()
         self.past.clear()
-        for each in (self.queue, self.hardware, self.holdings, self.rates, self.requests):
+        for each in (
+            self.queue,
+            self.hardware,
+            self.holdings,
+            self.rates,
+            self.requests,
+            self.shelf,
+        ):
             each.clear()
         self._looking = False
         self.timeline = Timeline()

@@ -8,7 +8,6 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from service.cloud import webhook
 from service.cloud.webhook import WebhookMessenger
 from service.domain.errors import CloudUnavailable, InvalidRequest
 from service.domain.notification import Channel, Notification, sign
@@ -105,10 +104,10 @@ def test_a_name_with_one_private_address_among_others_is_out_of_bounds(monkeypat
 def test_the_address_that_was_looked_at_is_the_one_that_is_connected_to(monkeypatch):
     """A name that answers otherwise the second time leads nowhere else."""
     answers = [[(2, 1, 6, "", ("127.0.0.1", 80))]]
-    monkeypatch.setattr(webhook.socket, "getaddrinfo", lambda *_, **__: answers.pop())
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answers.pop())
     connected = []
     monkeypatch.setattr(
-        webhook.socket,
+        socket,
         "create_connection",
         lambda address, **_: connected.append(address) or socket.socket(),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import google.auth
@@ -13,6 +15,7 @@ from google.cloud import tpu_v1, tpu_v2
 from google.cloud.tpu_v1.services.tpu.transports import TpuGrpcTransport as LegacyTransport
 from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcTransport
 
+from service.cloud.google.errors import translated
 from service.domain.errors import NotAllowed
 
 TPU_HOST = "tpu.googleapis.com"
@@ -65,6 +68,25 @@ def rest_session(emulator: str | None) -> Any:
         session.trust_env = False  # neither a proxy nor somebody's .netrc
         return session
     return AuthorizedSession(_credentials())  # type: ignore[no-untyped-call]
+
+
+def access_tokens() -> Callable[[], str]:
+    """Answers an access token of the application-default credentials, a new one where the last has
+    run out. Raises CloudError each time where there is none to be had."""
+
+    @cache
+    def credentials() -> Credentials:
+        return _credentials()
+
+    def token() -> str:
+        from google.auth.transport.requests import Request  # noqa: PLC0415 - only registries
+
+        with translated():
+            if not credentials().valid:
+                credentials().refresh(Request())  # type: ignore[no-untyped-call]
+            return str(credentials().token)
+
+    return token
 
 
 def _credentials() -> Credentials:

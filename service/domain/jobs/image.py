@@ -1,21 +1,122 @@
-"""Image references. (Replaced by the full grammar.)"""
+"""Names of container images, and what a registry says of an image."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-from service.domain.errors import Rejected
+from service.domain.errors import NoSuchPlatform, Rejected
 
-_RULE = re.compile(r"[a-z0-9][a-z0-9._:/-]*(:[\w][\w.-]{0,127})?(@sha256:[0-9a-f]{64})?")
+HUB = "docker.io"
+"""The registry of a name that names none, as Docker reads it."""
+MAX_NAME = 255
+"""Of registry and repository together (the grammar of distribution/reference)."""
+SHORTEST_SHOWN = 100
+
+_LABEL = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
+_REGISTRY = re.compile(rf"{_LABEL}(?:\.{_LABEL})*(?::[0-9]{{1,5}})?")
+_COMPONENT = re.compile(r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*")
+_TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
 class ImageReference:
-    text: str
+    """The name of an image, read by the grammar of the OCI distribution specification."""
 
-    @classmethod
-    def parse(cls, text: str) -> ImageReference:
-        if not _RULE.fullmatch(text):
-            raise Rejected(f"{text[:80]!r} is no image reference", field="image")
-        return cls(text)
+    registry: str
+    repository: str
+    tag: str = ""
+    digest: str = ""
+
+    @staticmethod
+    def parse(text: str) -> ImageReference:
+        """Read `[registry/]repository[:tag][@digest]`. Raises Rejected for what is no such name."""
+        rest, at, digest = text.partition("@")
+        head, slash, last = rest.rpartition("/")
+        last, colon, tag = last.partition(":")
+        registry, repository = _split(f"{head}{slash}{last}")
+        problem = (
+            (at and not _DIGEST.fullmatch(digest) and "its digest is not sha256:<64 hex digits>")
+            or (colon and not _TAG.fullmatch(tag) and "its tag is not valid")
+            or _problem(registry, repository)
+        )
+        if problem:
+            raise Rejected(
+                f"{text[:SHORTEST_SHOWN]!r} is not the name of an image: {problem}; write it as"
+                " us-docker.pkg.dev/project/repository/image:tag",
+                field="image",
+            )
+        return ImageReference(registry, repository, tag, digest)
+
+    @property
+    def reference(self) -> str:
+        """What a manifest is asked for by: the digest, else the tag, else `latest`."""
+        return self.digest or self.tag or "latest"
+
+    @property
+    def name(self) -> str:
+        """Registry and repository."""
+        return f"{self.registry}/{self.repository}"
+
+    @property
+    def is_googles(self) -> bool:
+        """Whether the registry takes Google's access tokens."""
+        host = self.registry
+        return host == "gcr.io" or host.endswith((".gcr.io", ".pkg.dev"))
+
+    def pinned(self, digest: str) -> str:
+        """The name of exactly the image with that digest."""
+        return f"{self.name}@{digest}"
+
+    def __str__(self) -> str:
+        tag = f":{self.tag}" if self.tag else ""
+        return f"{self.name}{tag}{f'@{self.digest}' if self.digest else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFacts:
+    """What a registry says of an image: the digest of its manifest (of its index where it has one)
+    and its platforms, such as `linux/amd64`. No platforms: the registry does not tell."""
+
+    digest: str
+    platforms: tuple[str, ...]
+
+
+def check_platform(image: ImageReference, facts: ImageFacts, architecture: str) -> None:
+    """Raise NoSuchPlatform when the image is known not to be built for linux on an architecture
+    (`amd64` or `arm64`)."""
+    wanted = f"linux/{architecture}"
+    if facts.platforms and wanted not in facts.platforms:
+        raise NoSuchPlatform(
+            f"the image {image} is built for {', '.join(facts.platforms)}, but the nodes need"
+            f" {wanted}: build it with `docker buildx build --platform {wanted}`, or ask for nodes"
+            " of the other architecture",
+            field="image",
+            wanted=wanted,
+            platforms=list(facts.platforms),
+        )
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Tell a registry and a repository apart as Docker does: a registry has a dot or a port."""
+    first, slash, rest = name.partition("/")
+    if slash and (set(".:") & set(first) or first == "localhost"):
+        # Docker Hub has a second name, and repositories of its own without a directory.
+        registry, repository = (HUB if first == "index.docker.io" else first), rest
+    else:
+        registry, repository = HUB, name
+    if registry == HUB and "/" not in repository:
+        return registry, f"library/{repository}"
+    return registry, repository
+
+
+def _problem(registry: str, repository: str) -> str:
+    """What is wrong with a name; empty when nothing is."""
+    if len(registry) + 1 + len(repository) > MAX_NAME:
+        return f"it is longer than {MAX_NAME} characters"
+    if not _REGISTRY.fullmatch(registry):
+        return "its registry is not a host name"
+    if not all(map(_COMPONENT.fullmatch, repository.split("/"))):
+        return "a repository has lower-case letters, digits and . _ - between them"
+    return ""

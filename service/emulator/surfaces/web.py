@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -69,12 +70,27 @@ def _control_routes(world: World) -> list[Route]:
         ("POST", "nodes/activity", control.set_activity),
     ]
     return [
+        Route("/_emulator/registry/v2/{name:path}/manifests/{reference}", _registry(world)),
         *(Route(f"/_emulator/{path}", _look(look), methods=[verb]) for verb, path, look in looks),
         *(
             Route(f"/_emulator/{path}", _act(world, act), methods=[verb])
             for verb, path, act in acts
         ),
     ]
+
+
+def _registry(world: World) -> Callable[[Request], Any]:
+    """Answer as every container registry: the host is the first part of the name."""
+
+    async def endpoint(request: Request) -> Response:
+        name, reference = request.path_params["name"], request.path_params["reference"]
+        found = world.shelf.manifest(world.config.registry, name, reference)
+        if found.delay_seconds:
+            await asyncio.sleep(found.delay_seconds)
+        headers = {"Docker-Content-Digest": found.digest} if found.digest else {}
+        return Response(found.body, found.status, headers, found.content_type)
+
+    return endpoint
 
 
 def _look(look: Look) -> Callable[[Request], Any]:
