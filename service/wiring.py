@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +20,9 @@ from service.application.explanations import ExplanationService
 from service.application.exports import ExportService
 from service.application.forecasts import ForecastService
 from service.application.health import HealthService
+from service.application.jobs.jobs import JobService
+from service.application.jobs.logs import JobLogService
+from service.application.node_requests import NodeRequests
 from service.application.nodes import NodeService
 from service.application.orphans import OrphanService
 from service.application.prices import PriceService
@@ -41,6 +45,7 @@ from service.controllers.evidence import EvidenceController
 from service.controllers.forecasts import ForecastsController
 from service.controllers.garbage import GarbageController
 from service.controllers.inventory import InventoryController
+from service.controllers.jobs.jobs import JobsController
 from service.controllers.lifecycle import LifecycleController
 from service.controllers.metering import MeteringController
 from service.controllers.prices import PricesController
@@ -53,6 +58,7 @@ from service.domain.budgets import Budget
 from service.domain.clock import HOUR, Clock, wall_clock
 from service.domain.errors import Rejected
 from service.domain.focus import Account
+from service.domain.jobs.log import LogCursor, LogPage
 from service.domain.notification import Channel
 from service.domain.window import Window
 from service.settings import Settings
@@ -90,6 +96,8 @@ def services(base: Foundation) -> Services:
     account = Account.of(base.settings.billing_account, base.settings.install)
     return Services(
         nodes=NodeService(*shared, projects),
+        jobs=JobService(*shared, NodeRequests(*shared, projects), projects),
+        job_logs=JobLogService(base.units, _LateLogs(base.settings), base.clock),
         costs=CostService(*shared),
         explanations=ExplanationService(base.units, base.prices),
         statements=StatementService(base.units, base.clock),
@@ -201,6 +209,26 @@ def worker_logs(settings: Settings, pace: ReadPace) -> WorkerLogs:
     return GoogleWorkerLogs(logging_client(connect(settings.emulator, LOGGING_HOST)), pace=pace)
 
 
+AUDIT_READS = 10
+"""Reads of a project's log that the daemon may make in a minute; the API may make 30, and both
+together stay below the 40 that this service allows itself."""
+
+
+class _LateLogs:
+    """`WorkerLogs` that is connected at the first read: most callers of the API never do."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._logs: WorkerLogs | None = None
+
+    def read(self, project: str, job: str, since: LogCursor, limit: int) -> LogPage:
+        with self._lock:
+            if self._logs is None:
+                self._logs = worker_logs(self._settings, ReadPace(time.monotonic))
+        return self._logs.read(project, job, since, limit)
+
+
 def registry(settings: Settings) -> Registry:
     """The registries of images, or the emulator in their place."""
     if settings.emulator:
@@ -221,7 +249,11 @@ def controllers(base: Foundation, cloud: TpuCloud) -> dict[int, Sequence[Control
     books = base.units, base.prices, base.clock
     forecaster = ForecastService(*books, CostService(*books))
     delivery = DeliveryController(base.units, messengers(settings), base.clock)
-    reads = ReadPace(time.monotonic)
+    reads = ReadPace(time.monotonic, per_minute=AUDIT_READS)
+    requests = NodeRequests(*books, settings.projects)
+    jobs = JobsController(
+        base.units, cloud, registry(settings), requests, base.clock, settings.lifecycle_seconds
+    )
     late = EvidenceController(base.units, cloud, history(settings, reads), base.prices, base.clock)
     periods: dict[int, list[Controller]] = {}
     for period, controller in (
@@ -229,6 +261,7 @@ def controllers(base: Foundation, cloud: TpuCloud) -> dict[int, Sequence[Control
         (settings.inventory_seconds, garbage),
         (settings.inventory_seconds, late),
         (settings.lifecycle_seconds, LifecycleController(*shared, Steps(Tools(*shared, manners)))),
+        (settings.lifecycle_seconds, jobs),
         (settings.metering_seconds, MeteringController(base.units, base.prices, base.clock)),
         (settings.metering_seconds, BudgetController(*books, budgets(base))),
         (settings.lifecycle_seconds, delivery),

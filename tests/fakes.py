@@ -14,6 +14,7 @@ from service.domain import catalog
 from service.domain.errors import AlreadyExists, CloudError, CloudNotFound, CloudUnavailable
 from service.domain.evidence import Termination
 from service.domain.images import images
+from service.domain.jobs.startup import metadata_of
 from service.domain.node import Architecture, CloudNode, NodeState, Place
 from tests.fake_queue import FakeQueue
 from tests.hands import HandClock
@@ -43,6 +44,10 @@ class FakeCloud(FakeQueue):
         self.unreachable: frozenset[str] = frozenset()
         self.offered: dict[str, Sequence[str]] = {}
         self.wanted: dict[str, str] = {}
+        self.maps: dict[str, dict[str, str]] = {}
+        """The metadata of each node."""
+        self.written: dict[str, dict[int, dict[str, str]]] = {}
+        """The guest attributes of each worker of each node, of one namespace."""
         self._faults: dict[str, list[Fault]] = defaultdict(list)
         self._uids = 7_000
 
@@ -139,6 +144,7 @@ class FakeCloud(FakeQueue):
             if path in self.nodes:
                 raise AlreadyExists(f"{path} exists")
             self.nodes[path] = self._born(order.place, order)
+            self.maps[path] = metadata_of(order.spec, order.task)
             return self._begin("create", path)
 
         return self._call("create", path, effect)
@@ -179,13 +185,27 @@ class FakeCloud(FakeQueue):
         )
 
     def metadata(self, place: Place) -> Mapping[str, str]:
-        raise NotImplementedError
+        def effect() -> Mapping[str, str]:
+            self._found(place.path)
+            return dict(self.maps.get(place.path, {}))
+
+        return self._call("metadata", place.path, effect)
 
     def update_metadata(self, place: Place, metadata: Mapping[str, str]) -> Operation:
-        raise NotImplementedError
+        def effect() -> Operation:
+            self._found(place.path)
+            self.maps[place.path] = dict(metadata)
+            return self._begin("update", place.path)
+
+        return self._call("update_metadata", place.path, effect)
 
     def guest_attributes(self, place: Place, namespace: str) -> Sequence[Mapping[str, str]]:
-        raise NotImplementedError
+        def effect() -> Sequence[Mapping[str, str]]:
+            self._found(place.path)
+            written = self.written.get(place.path, {})
+            return [written.get(number, {}) for number in range(max(written, default=-1) + 1)]
+
+        return self._call("guest_attributes", place.path, effect)
 
     def reimage(self, place: Place, runtime_version: str) -> Operation:
         def effect() -> Operation:

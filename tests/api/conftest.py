@@ -20,6 +20,9 @@ from service.application.explanations import ExplanationService
 from service.application.exports import ExportService
 from service.application.forecasts import ForecastService
 from service.application.health import HealthService
+from service.application.jobs.jobs import JobService
+from service.application.jobs.logs import JobLogService
+from service.application.node_requests import NodeRequests
 from service.application.nodes import NodeService
 from service.application.orphans import OrphanService
 from service.application.prices import PriceService
@@ -34,6 +37,7 @@ from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 from tests import factories
 from tests.databases import fresh_database
+from tests.fake_jobs import NoLogs
 from tests.hands import HandClock
 
 WISH = {"accelerator_type": "v5litepod-8", "zone": "us-west4-a", "team": "vision"}
@@ -56,6 +60,8 @@ def services(units: Units, clock: HandClock) -> Services:
     projects = [factories.PROJECT]
     return Services(
         nodes=NodeService(*shared, projects),
+        jobs=JobService(*shared, NodeRequests(*shared, projects), projects),
+        job_logs=JobLogService(units, NoLogs(), clock),
         costs=CostService(*shared),
         explanations=ExplanationService(units, shared[1]),
         statements=StatementService(units, clock),

@@ -19,6 +19,9 @@ from service.application.explanations import ExplanationService
 from service.application.exports import ExportService
 from service.application.forecasts import ForecastService
 from service.application.health import HealthService
+from service.application.jobs.jobs import JobService
+from service.application.jobs.logs import JobLogService
+from service.application.node_requests import NodeRequests
 from service.application.nodes import NodeService
 from service.application.orphans import OrphanService
 from service.application.prices import PriceService
@@ -41,6 +44,7 @@ from service.domain.zones import region_of
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 from tests import factories
+from tests.fake_jobs import NoLogs
 from tests.hands import HandClock
 
 DRIVER = UserVm("n1-standard-8")
@@ -77,6 +81,8 @@ class Lab:
         self.prices = shared[1]
         self.services = Services(
             nodes=NodeService(*shared, projects),
+            jobs=JobService(*shared, NodeRequests(*shared, projects), projects),
+            job_logs=JobLogService(self.units, NoLogs(), self.clock),
             costs=CostService(*shared),
             explanations=ExplanationService(units, shared[1]),
             statements=StatementService(units, clock),

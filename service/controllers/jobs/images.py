@@ -18,7 +18,7 @@ from service.domain.jobs.job import Reason
 
 log = structlog.get_logger()
 
-PLATFORM = "linux/amd64"
+ARCHITECTURE = "amd64"
 """Of the hosts of every generation that the Cloud TPU API serves."""
 
 
@@ -35,7 +35,7 @@ class ImageCheck:
 def check(registry: Registry, image: str) -> ImageCheck:
     """Ask the registry. One that *we* cannot reach is a warning: the workers may reach it."""
     try:
-        facts = registry.resolve(image, PLATFORM)
+        facts = registry.resolve(image, ARCHITECTURE)
     except ImageNotFound as error:
         return ImageCheck(refusal=Reason.IMAGE_NOT_FOUND, detail=str(error))
     except ImageDenied as error:

@@ -203,15 +203,16 @@ def _every_machine_lived_on(node: Node, facts: Facts, reports: Mapping[int, Repo
 
 
 def _program_failed(reports: Mapping[int, Report | None], because: str) -> Verdict:
-    """The worker that ended first with a failure is named: the others follow from it."""
+    """The worker that failed first by itself is named: the others were stopped because of it, and
+    their clocks may differ."""
     failed = [
-        (one.ended_at or one.seen_at, number, one.exit_code)
+        (one.reason == "STOPPED", one.ended_at or one.seen_at, number, one.exit_code)
         for number, one in reports.items()
         if one is not None and one.exit_code
     ]
     if not failed:
         return Verdict(Reason.UNKNOWN, f"no worker reported an exit code; {because}", (because,))
-    _, number, code = min(failed, key=lambda one: one[:2])
+    *_, number, code = min(failed, key=lambda one: one[:3])
     return Verdict(
         Reason.PROGRAM_FAILED, f"worker {number} ended first, with exit code {code}", (because,)
     )

@@ -1,0 +1,381 @@
+"""A job from its submission to its end: what is written, asked of the cloud, and charged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from service.domain.errors import (
+    CloudUnavailable,
+    Conflict,
+    ImageNotFound,
+    RuntimeMismatch,
+)
+from service.domain.images import Framework
+from service.domain.jobs.job import Retries
+from service.domain.jobs.task import KEY
+from service.domain.node import NodeState
+from tests import factories
+from tests.fake_jobs import DIGEST, Worker
+
+FOUR_HOSTS = factories.wish(accelerator_type="v5litepod-16")
+
+
+def test_one_call_makes_a_node_runs_the_container_and_deletes_the_node(lab):
+    job = lab.submit()
+    assert lab.state(job) == "QUEUED"
+    lab.ticks(10)
+    node = lab.node_of(job)
+    path = node.place.path
+    task = Worker(lab.cloud, node).task
+    assert task["action"] == "run", "one worker waits for nobody, and its task is in the create"
+    assert task["container"]["image"].endswith(f"@{DIGEST}")
+    lab.cloud.come_up(path)
+    lab.ticks(10)
+    worker = Worker(lab.cloud, node)
+    worker.report("PULLING")
+    lab.ticks(20)
+    assert lab.state(job) == "PULLING"
+    worker.run()
+    lab.ticks(20)
+    assert lab.state(job) == "RUNNING"
+    worker.exit(0)
+    lab.ticks(70)
+    job = lab.shown(job).job
+    assert (job.state, job.reason, job.exit_codes) == ("SUCCEEDED", "COMPLETED", {"0": 0})
+    assert lab.cloud.nodes[path].state == NodeState.DELETING
+    assert lab.cloud.count("update_metadata") == 0, "nothing had to be written a second time"
+
+
+def test_nothing_is_asked_of_the_cloud_before_the_image_was_looked_at(lab):
+    lab.registry.error = ImageNotFound("no such image: x; build and push it first")
+    job = lab.submit()
+    lab.ticks(30)
+    shown = lab.shown(job).job
+    assert (shown.state, shown.reason) == ("FAILED", "IMAGE_NOT_FOUND")
+    assert lab.cloud.count("create") == 0
+    assert lab.node_of(job).state == NodeState.DELETED
+
+
+def test_a_registry_that_does_not_answer_is_a_warning(lab):
+    lab.registry.error = CloudUnavailable("no answer within 10 s")
+    job = lab.submit()
+    lab.ticks(10)
+    assert lab.cloud.count("create") == 1
+    assert "was not checked" in lab.shown(job).job.warnings[-1]
+
+
+def test_all_workers_pull_before_any_starts(lab):
+    job, workers = lab.begun(node_request=FOUR_HOSTS)
+    assert workers[0].task["action"] == "pull"
+    for worker in workers[:3]:
+        worker.report("PULLED")
+    lab.ticks(60)
+    assert workers[0].task["action"] == "pull"
+    workers[3].report("PULLED")
+    lab.ticks(20)
+    assert workers[0].task["action"] == "run"
+    for worker in workers:
+        worker.run()
+    lab.ticks(20)
+    assert lab.state(job) == "RUNNING"
+
+
+def test_the_failure_of_one_worker_ends_the_attempt_on_all(lab):
+    job, workers = lab.running(node_request=FOUR_HOSTS)
+    workers[2].exit(7)
+    lab.ticks(70)
+    assert lab.state(job) == "CLASSIFYING"
+    assert workers[0].task["action"] == "stop"
+    for worker in (workers[0], workers[1], workers[3]):
+        worker.exit(143, reason="STOPPED")
+    for _ in range(7):
+        lab.ticks(15)
+        for worker, code in zip(workers, (143, 143, 7, 143), strict=True):
+            ended = lab.attempt(job).reports.get("2")
+            at = ended.ended_at if ended else lab.clock()
+            worker.exit(code, ended_at=at, reason="COMPLETED" if code == 7 else "STOPPED")
+    job = lab.shown(job).job
+    assert (job.state, job.reason) == ("FAILED", "PROGRAM_FAILED")
+    assert job.exit_codes == {"0": 143, "1": 143, "2": 7, "3": 143}
+    assert "worker 2" in job.detail
+
+
+def test_siblings_that_die_before_the_preemption_shows_are_no_failure_of_the_program(lab):
+    job, workers = lab.running(node_request=replace(FOUR_HOSTS, name="spotty"))
+    path = lab.node_of(job).place.path
+    workers[1].exit(139)
+    lab.ticks(70)
+    assert lab.state(job) == "CLASSIFYING"
+    lab.cloud.become(NodeState.PREEMPTED, path)
+    lab.ticks(20)
+    shown = lab.shown(job).job
+    assert shown.preemptions == 1
+    first = lab.jobs.attempts(job.id)[0].attempt
+    assert first.reason == "PREEMPTED"
+    assert first.evidence
+    lab.cloud.settle()
+    lab.ticks(30)
+    second = lab.attempt(job)
+    assert second.number == 2
+    assert second.node_id != first.node_id
+    assert lab.node_of(job).name == "spotty-2"
+
+
+def test_a_preempted_job_runs_again_and_every_cent_is_somebodys(lab):
+    job, (worker,) = lab.running(node_request=factories.wish(name="lost"))
+    worker.run()
+    lab.ticks(120)
+    first_node = lab.node_of(job)
+    lab.cloud.become(NodeState.PREEMPTED, first_node.place.path)
+    lab.ticks(60)
+    lab.cloud.settle()
+    lab.ticks(60)
+    node = lab.node_of(job)
+    assert node.id != first_node.id
+    lab.cloud.come_up(node.place.path)
+    lab.ticks(20)
+    worker = Worker(lab.cloud, node)
+    worker.run()
+    lab.ticks(40)
+    worker.exit(0)
+    lab.ticks(70)
+    lab.cloud.settle()
+    lab.ticks(30)
+    shown = lab.shown(job)
+    assert shown.job.state == "SUCCEEDED"
+    attempts = lab.jobs.attempts(job.id)
+    assert [one.attempt.reason for one in attempts] == ["PREEMPTED", "COMPLETED"]
+    assert shown.cost.cost == sum(one.cost for one in attempts) > 0
+    assert shown.cost.cost == lab.cost(first_node) + lab.cost(node)
+
+
+def test_the_preemption_budget_ends_the_job(lab):
+    job, _ = lab.running(retries=Retries(preemption=0))
+    lab.cloud.become(NodeState.PREEMPTED, lab.node_of(job).place.path)
+    lab.ticks(90)
+    shown = lab.shown(job).job
+    assert (shown.state, shown.reason) == ("FAILED", "PREEMPTED")
+    assert "retries.preemption (0) is used up" in shown.detail
+
+
+def test_a_failure_is_retried_on_the_same_node_as_often_as_was_said(lab):
+    job, (worker,) = lab.running(retries=Retries(failure=1))
+    node = lab.node_of(job)
+    fail(lab, worker, 3)
+    lab.ticks(10)
+    attempt = lab.attempt(job)
+    assert (attempt.number, attempt.node_id) == (2, node.id)
+    lab.ticks(20)
+    assert worker.task["attempt"] == attempt.id
+    worker.run()
+    lab.ticks(40)
+    fail(lab, worker, 3)
+    shown = lab.shown(job).job
+    assert (shown.state, shown.attempt) == ("FAILED", 2)
+
+
+def test_only_the_exit_codes_that_were_named_are_retried(lab):
+    job, (worker,) = lab.running(retries=Retries(failure=5, exit_codes=(42,)))
+    fail(lab, worker, 3)
+    shown = lab.shown(job).job
+    assert (shown.state, shown.attempt) == ("FAILED", 1)
+    assert "only the exit codes 42 are retried" in shown.detail
+
+
+def fail(lab, worker, code):
+    """The container fails; the supervisor lives on and says so for over a minute."""
+    for _ in range(10):
+        worker.exit(code)
+        lab.ticks(15)
+
+
+def test_a_cancelled_job_ends_its_container_first_and_then_its_node(lab):
+    job, (worker,) = lab.running()
+    lab.jobs.cancel(job.id)
+    lab.ticks(5)
+    assert lab.state(job) == "CANCELLING"
+    lab.ticks(5)
+    assert worker.task["action"] == "stop"
+    assert lab.node_of(job).state == NodeState.READY
+    worker.exit(143, reason="STOPPED")
+    lab.ticks(20)
+    assert lab.state(job) == "CANCELLED"
+    assert lab.node_of(job).asked == "absent"
+
+
+def test_a_job_that_is_cancelled_before_its_node_is_there_leaves_none(lab):
+    job = lab.submit()
+    lab.jobs.cancel(job.id)
+    lab.ticks(20)
+    assert lab.state(job) == "CANCELLED"
+    assert lab.cloud.count("create") == 0
+    assert lab.node_of(job).ended
+
+
+def test_a_supervisor_that_never_answers_does_not_keep_a_cancelled_job(lab):
+    job, _ = lab.running()
+    lab.jobs.cancel(job.id)
+    lab.ticks(200)
+    assert lab.state(job) == "CANCELLED"
+
+
+def test_an_existing_node_runs_one_job_at_a_time_in_the_order_of_submission(lab):
+    node = lab.up()
+    first, second = lab.submit(node=node.name), lab.submit(node=node.id)
+    lab.ticks(10)
+    worker = Worker(lab.cloud, node)
+    assert worker.task["attempt"] == f"{first.id}-1"
+    worker.run()
+    lab.ticks(40)
+    assert (lab.state(first), lab.state(second)) == ("RUNNING", "QUEUED")
+    worker.exit(0)
+    lab.ticks(90)
+    assert lab.state(first) == "SUCCEEDED"
+    assert worker.task["attempt"] == f"{second.id}-1"
+    assert worker.task["generation"] > 1
+    worker.run()
+    lab.ticks(40)
+    worker.exit(0)
+    lab.ticks(90)
+    assert lab.state(second) == "SUCCEEDED"
+    assert lab.node(node).state == NodeState.READY
+    assert worker.task["action"] == "release"
+
+
+def test_a_caller_s_node_is_charged_to_the_job_while_it_runs_there(lab):
+    node = lab.up(team="infra")
+    lab.ticks(100)
+    job = lab.submit(node=node.name, team="nlp", owner="grace")
+    lab.ticks(10)
+    worker = Worker(lab.cloud, node)
+    worker.run()
+    lab.ticks(200)
+    worker.exit(0)
+    lab.ticks(100)
+    with lab.units.reading() as unit:
+        segments = unit.attributions.of(node.id)
+    assert [(one.team, one.job) for one in segments] == [
+        ("infra", ""),
+        ("nlp", job.id),
+        ("infra", ""),
+    ]
+    (attempt,) = lab.jobs.attempts(job.id)
+    assert attempt.cost == lab.shown(job).cost.cost
+    assert 0 < attempt.cost < lab.cost(node)
+    assert {one.spent for one in attempt.amounts} >= {"boot", "running"}
+
+
+def test_a_node_with_a_running_job_is_stopped_by_force_alone(lab):
+    node = lab.up()
+    job = lab.submit(node=node.name)
+    lab.ticks(20)
+    with pytest.raises(Conflict, match=job.id):
+        lab.nodes.stop(node.id)
+    lab.nodes.stop(node.id, force=True)
+    lab.ticks(60)
+    assert lab.shown(job).job.reason == "NODE_DELETED"
+
+
+def test_a_node_without_supervisor_refuses_jobs_at_once(lab):
+    node = lab.up(supervisor=False)
+    with pytest.raises(Conflict, match="no supervisor"):
+        lab.submit(node=node.name)
+
+
+def test_a_framework_that_does_not_fit_the_node_is_refused_with_what_does(lab):
+    node = lab.up(runtime_version="tpu-vm-tf-2.17.0-pjrt")
+    with pytest.raises(RuntimeMismatch) as refusal:
+        lab.submit(node=node.name, framework=Framework.JAX)
+    assert refusal.value.facts["compatible"]
+
+
+def test_a_task_that_somebody_else_drops_is_written_again(lab):
+    _, workers = lab.begun(node_request=FOUR_HOSTS)
+    path = next(iter(lab.cloud.maps))
+    for worker in workers:
+        worker.report("PULLED")
+    lab.ticks(15)
+    assert workers[0].task["action"] == "run"
+    lab.cloud.maps[path] = {"ssh-keys": "grace:ssh-ed25519 AAAA"}
+    lab.ticks(60)
+    assert lab.cloud.maps[path]["ssh-keys"] == "grace:ssh-ed25519 AAAA"
+    assert KEY in lab.cloud.maps[path]
+
+
+def test_a_task_that_every_worker_has_answered_is_written_once(lab):
+    lab.running(node_request=FOUR_HOSTS)
+    lab.ticks(600)
+    assert lab.cloud.count("update_metadata") == 1
+
+
+def test_reports_are_read_once_a_minute_while_it_runs_and_four_times_before(lab):
+    lab.running()
+    before = lab.cloud.count("guest_attributes")
+    lab.ticks(600)
+    assert lab.cloud.count("guest_attributes") - before <= 10
+
+
+def test_a_report_of_another_attempt_or_an_older_one_changes_nothing(lab):
+    job, (worker,) = lab.running()
+    worker.seq = 0
+    worker.exit(0)
+    lab.ticks(90)
+    assert lab.state(job) == "RUNNING"
+    worker.seq = 50
+    worker.report("EXITED", attempt="another-1", exit_code=0, reason="COMPLETED")
+    lab.ticks(90)
+    assert lab.state(job) == "RUNNING"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"v":1}', '{"v":1,"seq":1e9,"state":"RUNNING"}'])
+def test_a_forged_report_does_no_harm(lab, text):
+    job, (worker,) = lab.running()
+    worker.write(text)
+    lab.ticks(90)
+    assert lab.state(job) == "RUNNING"
+
+
+def test_a_worker_without_docker_ends_the_job_with_the_reason(lab):
+    job, (worker,) = lab.begun()
+    worker.report("UNAVAILABLE", reason="NO_DOCKER", attempt="")
+    lab.ticks(30)
+    shown = lab.shown(job).job
+    assert (shown.state, shown.reason) == ("FAILED", "NO_SUPERVISOR")
+    assert "docker" in shown.detail
+
+
+def test_an_abort_after_the_program_said_it_was_done_is_a_success(lab):
+    job, workers = lab.running(node_request=FOUR_HOSTS)
+    done_at = lab.clock()
+    workers[0].exit(0, done_at=done_at)
+    for worker in workers[1:]:
+        worker.exit(134)
+    lab.ticks(70)
+    shown = lab.shown(job).job
+    assert (shown.state, shown.reason) == ("SUCCEEDED", "COMPLETED_THEN_ABORTED")
+
+
+def test_a_supervisor_that_falls_silent_ends_the_attempt(lab):
+    job, _ = lab.running()
+    lab.ticks(2_000)
+    shown = lab.shown(job).job
+    assert (shown.state, shown.reason) == ("FAILED", "SUPERVISOR_SILENT")
+    assert lab.node_of(job).asked == "absent"
+
+
+def test_a_host_that_starts_again_is_lost_hardware(lab):
+    job, (worker,) = lab.running()
+    worker.exit(None, reason="REBOOTED")
+    lab.ticks(80)
+    assert lab.jobs.attempts(job.id)[0].attempt.reason == "HOST_LOST"
+
+
+def test_a_job_on_a_node_that_is_never_granted_fails_with_that_reason(lab):
+    job = lab.submit(node_request=factories.wish(max_wait_seconds=60))
+    lab.ticks(120)
+    lab.cloud.settle()
+    lab.ticks(30)
+    shown = lab.shown(job).job
+    assert (shown.state, shown.reason) == ("FAILED", "NODE_NOT_GRANTED")
