@@ -1,7 +1,6 @@
 #!/bin/bash
 # TPU Steward: start the supervisor of this worker. The text is constant: no value of a caller is in it.
 set -uo pipefail
-umask 077
 digest="@SHA256@"
 home="${EMULATOR_HOME:-/var/lib/tpu-steward}"
 metadata="http://${GCE_METADATA_HOST:-metadata.google.internal}"
@@ -21,7 +20,7 @@ give_up() {
 
 python3 -c 'import sys; sys.exit(sys.version_info < (3, 8))' || give_up NO_PYTHON3
 command -v systemd-run >/dev/null || give_up NO_SYSTEMD
-mkdir -p "$home" || give_up NO_SUPERVISOR
+mkdir -p "$home" && chmod 700 "$home" || give_up NO_SUPERVISOR
 new="$home/supervisor.$$"
 trap 'rm -f "$new"' EXIT
 ask "$instance/attributes/steward-supervisor" | base64 --decode | gzip --decompress >"$new" ||

@@ -309,6 +309,7 @@ class Logs:
         self.queued = self.failures = 0
         self.error = "" if task["log"].get("project") else "the task names no log"
         counts: Json = {"shipped": 0, "dropped": 0, "cut": 0, "after": {}}
+        self.budget = task["log"].get("budget_bytes", 1 << 30)
         saved = load(path)
         self.counts: Json = saved["counts"] if saved.get("attempt") == task["attempt"] else counts
         self.taken = {key: (at, number) for key, (at, number) in self.counts["after"].items()}
@@ -321,7 +322,9 @@ class Logs:
             lines, rest = cut_lines(rest, data)
             new = []
             with self.ready:
-                if self.queued > QUEUE_BYTES and lines:  # a flood: no look at single lines
+                if (
+                    lines and self.queued + 200 * len(self.queue) > QUEUE_BYTES
+                ):  # too many to look at
                     new, place = lines, (split_line(lines[-1])[0], sys.maxsize)
                     self.counts["dropped"] += sum(map(len, lines)) - 31 * len(lines)
                     self.taken[stream] = place
@@ -335,15 +338,15 @@ class Logs:
                         new.append(line)
                 block = b"\n".join(new)
                 record.update(parse_markers(block) if b"STEWARD_" in block else {})
-                self.tail.append(block[-TAIL_BYTES:])
-                while sum(map(len, self.tail)) - len(self.tail[0]) > TAIL_BYTES:
+                self.tail.extend([block[-TAIL_BYTES:]] if new else [])
+                while sum(map(len, self.tail)) > TAIL_BYTES + len(self.tail[0]):
                     self.tail.popleft()
                 self.ready.notify_all()
 
     def put(self, line: tuple[str, str, int, bytes]) -> None:
         size = len(line[3][:LINE_BYTES])
         self.counts["cut"] += size < len(line[3])
-        if self.counts["shipped"] + self.queued + size > self.task["log"].get("budget_bytes", 0):
+        if self.counts["shipped"] + self.queued + size > self.budget:
             self.counts["dropped"] += size
         else:
             self.queue.append((*line[:3], line[3][:LINE_BYTES]))
@@ -353,7 +356,7 @@ class Logs:
         """Send one batch. What Logging refuses for good is dropped, all else is tried again."""
         with self.ready:
             if not self.queue:
-                self.ready.wait(1)
+                self.ready.wait(pace(1))
                 return
         self.hurry.wait(pace(min(60, 2 ** min(self.failures + 1, 6))))
         with self.ready:
@@ -459,7 +462,7 @@ def call(
     headers = {key.replace("_", "-"): value for key, value in names.items()}
     request = urllib.request.Request(url, body, headers, method=method or "GET")
     try:
-        with WEB.open(request, timeout=90) as reply:
+        with WEB.open(request, timeout=90 if "wait_for_change" in url else 20) as reply:
             return reply.status, reply.headers.get("ETag", ""), reply.read(1 << 22)
     except http.client.HTTPException as error:
         raise OSError(f"{url}: {error!r}") from error
@@ -514,14 +517,16 @@ class Supervisor:
         self.boot = Path(options.boot_id_file).read_text().strip()
         self.lock = threading.RLock()
         self.wake, self.changed, self.cancel = (threading.Event() for _ in range(3))
-        self.state: Json = {"seq": 0, "puts": [], "records": {}, "task": None, "instance": ""}
+        self.state: Json = {"seq": 0, "puts": [], "records": {}, "task": None}
+        self.state.update(instance="", worker=0)
         self.state.update(load(self.home / "state.json"))
         if self.state.get("boot") != self.boot:
             self.state.update(boot=self.boot, boot_at=int(clock()), preempted_at=None, startup={})
         self.values: Json = {}  # of the metadata, by path: ETag and body
-        self.read_attributes = ""
+        self.read_attributes = self.script = ""
+        self.is_settled = False
         self.offered: Json | None = None
-        self.worker, self.task_error, self.trouble = 0, "", ""
+        self.task_error = self.trouble = ""
         self.sent: Json = {}
         self.token = (0.0, "")
         self.seen: tuple[str, str, Json, float] = ("", "", {}, 0.0)  # name, status, state, when
@@ -580,8 +585,8 @@ class Supervisor:
             attributes, instance = json.loads(body), self.metadata("id")[2].decode()
             if self.state["instance"] not in ("", instance):  # the disk of another machine
                 self.state.update(records={}, task=None)
-            self.update(self.state, instance=instance)
-            self.worker = int(attributes.get("agent-worker-number") or 0)
+            number = int(attributes.get("agent-worker-number") or 0)
+            self.update(self.state, instance=instance, worker=number)
             self.take(attributes.get("steward-task"))
             self.script = attributes.get("steward-startup-script", "")
             self.read_attributes = body
@@ -630,9 +635,13 @@ class Supervisor:
             return dict.__getitem__(records, attempt)
 
     def finish(self, record: Json, reason: str, detail: str = "", **fields: Any) -> None:
-        shown = self.logs.show() if self.logs else {}
-        fields = {"ended_at": int(clock()), **shown, **fields}
+        fields = {"ended_at": int(clock()), **self.show_logs(record), **fields}
         self.update(record, state="EXITED", reason=reason, detail=detail.strip()[:500], **fields)
+
+    def show_logs(self, record: Json) -> Json:
+        """Return the logs of an attempt, as far as this process has read them."""
+        is_mine = self.logs and self.record(self.logs.task["attempt"]) is record
+        return self.logs.show() if self.logs and is_mine else {}
 
     def build_report(self) -> Json:
         with self.lock:
@@ -643,9 +652,9 @@ class Supervisor:
             record = self.record(task["attempt"]) if task["attempt"] else {}
             record = {} if record.get("_released") else record
             report = {**ATTEMPT, **{key: record[key] for key in ATTEMPT if key in record}}
-            if self.logs and record and report["state"] != "EXITED":
-                report.update(self.logs.show())
-            report["warnings"] = [*report["warnings"], *([self.trouble] if self.trouble else [])]
+            report.update({} if report["state"] == "EXITED" else self.show_logs(record))
+            problems = [self.trouble, "docker does not answer" if self.seen[1] == "unknown" else ""]
+            report["warnings"] = [*report["warnings"], *filter(None, problems)]
             is_idle = report["state"] in ("IDLE", "PULLING", "PULLED", "STARTING")
             if is_idle and startup.get("state") != "running" and not shutil.which("docker"):
                 report.update(state="UNAVAILABLE", reason="NO_DOCKER")
@@ -655,7 +664,7 @@ class Supervisor:
             )
             report.update(
                 v=1,
-                worker=self.worker,
+                worker=self.state["worker"],
                 supervisor=self.digest,
                 startup_script={"state": startup["state"], "exit_code": startup["exit_code"]},
             )
@@ -670,8 +679,8 @@ class Supervisor:
     def report(self) -> None:
         """PUT the newest report when it may go; a report that fails counts as well."""
         self.changed.clear()
-        if not self.state["startup"]:
-            self.changed.wait(1)
+        if not self.state["startup"] or not self.is_settled:
+            self.changed.wait(pace(1))
             return
         report, state = self.build_report(), self.state
         least = (state["task"] or NUMBERS)["report_seconds"]
@@ -712,7 +721,7 @@ class Supervisor:
 
     def open_logs(self, task: Json) -> Logs:
         if self.logs is None or self.logs.task["attempt"] != task["attempt"]:
-            self.logs = Logs(self.home / "logs.json", task, self.worker, self.send)
+            self.logs = Logs(self.home / "logs.json", task, self.state["worker"], self.send)
         return self.logs
 
     def follow(self, task: Json) -> None:
@@ -743,8 +752,12 @@ class Supervisor:
         """Take the next step of the task; a pull or a start goes on in a thread of its own."""
         self.wake.wait(pace(1))
         self.wake.clear()
-        self.note_metadata()
+        try:
+            self.note_metadata()
+        except (OSError, ValueError) as error:  # a container is looked after all the same
+            self.say(f"the metadata cannot be read: {error!r}")
         task = self.choose()
+        self.is_settled = bool(self.read_attributes)
         if not task or not self.state["startup"]:
             return
         record, state = self.record(task["attempt"]), self.state
@@ -773,7 +786,7 @@ class Supervisor:
             if task != current:
                 self.update(self.state, task=task)
             current = task
-        if current and self.worker not in current["workers"]:
+        if current and self.state["worker"] not in current["workers"]:
             return {**current, "action": "release"}
         return current  # type: ignore[no-any-return]
 
@@ -883,7 +896,7 @@ class Supervisor:
         for access in ("device", "privileged") if wanted == "auto" else (wanted,):
             if record["access"] == "privileged" and access == "device":
                 continue  # it was not enough
-            args, env = build_run(task, access, devices, self.worker)
+            args, env = build_run(task, access, devices, self.state["worker"])
             if self.cancel.is_set():
                 return
             if not self.update(record, access=access, _boot=self.boot, _again=False):
@@ -938,10 +951,9 @@ class Supervisor:
                 _stop_at=clock(),
             )
         self.follow(task)
-        if not record.get("_asked"):
-            if docker("kill", "--signal", "TERM", name)[0] == 0:
-                self.update(record, _asked=True)
-        elif clock() >= record["_stop_at"] + task["stop_grace_seconds"]:
+        if not record.get("_asked") and docker("kill", "--signal", "TERM", name)[0] == 0:
+            self.update(record, _asked=True)
+        if clock() >= record["_stop_at"] + task["stop_grace_seconds"]:
             docker("kill", "--signal", "KILL", name)
 
     def do_collect(self, task: Json, record: Json, _: str) -> None:
@@ -995,30 +1007,26 @@ class Supervisor:
             )
 
     def run_startup_script(self) -> bool:
-        """Run the caller's script once in each boot; a restart finds it running and waits."""
+        """Run the caller's script once in each boot: with bash, or what its first line names."""
         while not self.read_attributes:
             time.sleep(0.05)
         startup, path = self.state["startup"], self.home / "startup-script"
         ended, process = self.home / "startup-exit", None
         if not startup:
-            mode = (
-                "none"
-                if not self.script
-                else "recorded"
-                if self.options.startup_scripts == "record"
-                else "running"
-            )
-            startup = {"state": mode, "exit_code": None, "pid": 0}
+            mode = {"run": "running", "record": "recorded"}[self.options.startup_scripts]
+            mode = mode if self.script else "none"
+            startup = {"state": mode, "exit_code": None}
             with suppress(OSError):
                 ended.unlink()
             with suppress(OSError):
-                path.write_text(self.script, "utf-8")
+                path.write_text(self.script, "utf-8", "replace")
+                path.chmod(0o700)
             self.update(self.state, startup=startup)
             if mode == "running":
                 words = [
                     "bash",
                     "-c",
-                    'bash "$1"; echo $? >"$0.new"; mv "$0.new" "$0"',
+                    '"$1"; echo $? >"$0.new"; mv "$0.new" "$0"',
                     str(ended),
                     str(path),
                 ]
@@ -1028,9 +1036,8 @@ class Supervisor:
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
                 )
-                self.update(startup, pid=process.pid)
         while startup["state"] == "running":
-            is_alive = process.poll() is None if process else is_script(startup["pid"], path)
+            is_alive = process.poll() is None if process else is_running(path)
             if not is_alive or ended.exists():
                 code = ended.read_text().strip() if ended.exists() else ""
                 self.update(startup, state="exited", exit_code=int(code) if code else None)
@@ -1038,9 +1045,11 @@ class Supervisor:
         return True
 
 
-def is_script(pid: int, path: Path) -> bool:
-    with suppress(OSError):
-        return str(path).encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+def is_running(path: Path) -> bool:
+    for command in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if str(path).encode() in command.read_bytes().split(b"\0"):
+                return True
     return False
 
 
@@ -1072,8 +1081,7 @@ def main() -> None:
     parser.add_argument("--speed", type=float, default=1.0, help="shorten all waits, for tests")
     options = parser.parse_args()
     SPEED[0] = options.speed
-    os.umask(0o077)
-    Path(options.home).mkdir(parents=True, exist_ok=True)
+    Path(options.home).mkdir(mode=0o700, parents=True, exist_ok=True)
     with (Path(options.home) / "lock").open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

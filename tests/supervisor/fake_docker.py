@@ -171,7 +171,8 @@ def kill(args):
         return fail(1, f"Error response from daemon: container {args[-1]} is not running")
     number = getattr(signal, "SIG" + args[args.index("--signal") + 1])
     with suppress(OSError):
-        os.killpg(int((folder / "pid").read_text()), number)
+        end = os.killpg if number == signal.SIGKILL else os.kill
+        end(int((folder / "pid").read_text()), number)
     return 0
 
 
