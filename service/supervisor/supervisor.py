@@ -358,7 +358,8 @@ class Logs:
             if not self.queue:
                 self.ready.wait(pace(1))
                 return
-        self.hurry.wait(pace(min(60, 2 ** min(self.failures + 1, 6))))
+        if self.failures or len(self.queue) < 1000:
+            self.hurry.wait(pace(min(60, 2 ** min(self.failures + 1, 6))))
         with self.ready:
             sizes = itertools.accumulate(len(line[3]) + 500 for line in self.queue)
             count = 1 + sum(size < BATCH_BYTES for size in itertools.islice(sizes, 1, 1000))
@@ -407,14 +408,30 @@ def find_devices(root: str) -> list[str]:
 def find_holder(devices: list[str]) -> str:
     """Name a process that has a device open; empty if there is none (J5)."""
     roots = tuple(f"{device}/" for device in devices)
-    for link in Path("/proc").glob("[0-9]*/fd/*"):
-        with suppress(OSError):
-            device = os.readlink(link)
-            if f"{device}/".startswith(roots):
-                command = (link.parents[1] / "cmdline").read_text("utf-8", "replace")[:200]
-                words = " ".join(command.split("\0")).strip()
-                return f"process {link.parts[2]} ({words}) holds {device}"
+    for pid in list_processes():
+        with suppress(OSError):  # the process has ended
+            for link in Path(f"/proc/{pid}/fd").iterdir():
+                device = read_link(link)
+                if f"{device}/".startswith(roots):
+                    command = " ".join(read_command(pid))[:200].strip()
+                    return f"process {pid} ({command}) holds {device}"
     return ""
+
+
+def list_processes() -> list[str]:
+    return [path.name for path in Path("/proc").iterdir() if path.name.isdigit()]
+
+
+def read_link(path: Path) -> str:
+    with suppress(OSError):
+        return os.readlink(path)
+    return ""
+
+
+def read_command(pid: str) -> list[str]:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text("utf-8", "replace").split("\0")
+    return []
 
 
 def load(path: Path) -> Json:
@@ -1037,20 +1054,16 @@ class Supervisor:
                     start_new_session=True,
                 )
         while startup["state"] == "running":
-            is_alive = process.poll() is None if process else is_running(path)
+            is_alive = (
+                process.poll() is None
+                if process
+                else any(str(path) in read_command(pid) for pid in list_processes())
+            )
             if not is_alive or ended.exists():
                 code = ended.read_text().strip() if ended.exists() else ""
                 self.update(startup, state="exited", exit_code=int(code) if code else None)
             time.sleep(pace(1))
         return True
-
-
-def is_running(path: Path) -> bool:
-    for command in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):
-            if str(path).encode() in command.read_bytes().split(b"\0"):
-                return True
-    return False
 
 
 def find_digest(image: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -28,6 +29,19 @@ def load_supervisor() -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def find_python(version: str) -> str | None:
+    """Find a Python of that version which starts: among those of pyenv, or on PATH."""
+    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    installed = map(str, sorted(root.glob(f"versions/{version}.*/bin/python3")))
+    for found in (*installed, shutil.which(f"python{version}")):
+        if (
+            found
+            and subprocess.run([found, "-V"], capture_output=True, check=False).returncode == 0
+        ):
+            return found
+    return None
 
 
 @pytest.fixture(scope="session")
@@ -84,6 +98,7 @@ class Worker:
         program.write_text(f'#!/bin/sh\nexec {sys.executable} -S -E {fake} "$@"\n')
         program.chmod(0o755)
         self.output = folder / "console"
+        self.python = sys.executable
         self.processes: list[subprocess.Popen[bytes]] = []
 
     def reboot(self, boot: str) -> None:
@@ -91,7 +106,7 @@ class Worker:
         (self.docker / "boot").write_text(boot)
 
     def start(self, *more: str, path: str | None = None) -> subprocess.Popen[bytes]:
-        words = [sys.executable, "-B", str(SOURCE), "--home", str(self.home)]
+        words = [self.python, "-B", str(SOURCE), "--home", str(self.home)]
         for name in ("metadata", "logging", "storage"):
             words += [f"--{name}", self.google.url]
         words += ["--devices", str(self.devices), "--boot-id-file", str(self.boot_file)]

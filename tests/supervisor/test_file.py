@@ -8,14 +8,12 @@ import fcntl
 import gzip
 import hashlib
 import os
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from tests.supervisor.conftest import SOURCE
+from tests.supervisor.conftest import SOURCE, find_python
 from tests.supervisor.fake_google import FakeGoogle
 
 STUB = SOURCE.with_name("startup.sh")
@@ -40,22 +38,9 @@ def test_only_the_standard_library_of_3_8_is_imported():
     assert names <= sys.stdlib_module_names - NEWER
 
 
-def interpreter(version):
-    """Find a Python of that version which starts: on PATH, or among those of pyenv."""
-    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-    installed = sorted(root.glob(f"versions/{version}.*/bin/python3"))
-    for found in (*map(str, installed), shutil.which(f"python{version}")):
-        if (
-            found
-            and subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode == 0
-        ):
-            return found
-    return None
-
-
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_file_starts_on_each_python_that_is_here(version):
-    python = interpreter(version)
+    python = find_python(version)
     if python is None:
         pytest.skip(f"no Python {version} on this machine")
     words = [python, "-B", "-W", "error", str(SOURCE), "--version"]

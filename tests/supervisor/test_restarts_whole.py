@@ -26,7 +26,7 @@ def test_a_killed_supervisor_finds_its_container_again(worker):
 
 
 def test_a_container_may_end_while_no_supervisor_runs(worker):
-    worker.give(shell="sleep 0.4; echo last; exit 9")
+    worker.give(shell="sleep 0.9; echo last; exit 9")
     worker.start()
     worker.wait_state("RUNNING")
     worker.crash()

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from tests.supervisor.conftest import find_python
+
 LOOP = "echo up; trap 'echo down; exit 5' TERM; while :; do sleep 0.02; done"
 DEAF = "trap '' TERM; while :; do sleep 0.02; done"
 
@@ -25,6 +27,18 @@ def test_a_container_ends_with_its_exit_code(worker):
     assert report["logs"]["shipped"] == sum(map(len, worker.lines()))
     (login,) = map(json.loads, (worker.docker / "logins").read_text().splitlines())
     assert login[-2:] == ["us-docker.pkg.dev", "secret"]
+
+
+def test_a_job_runs_on_python_3_8(worker):
+    found = find_python("3.8")
+    if found is None:
+        pytest.skip("no Python 3.8 on this machine")
+    worker.python = found
+    worker.give(shell="echo STEWARD_DEVICES 4; exit 7", storage={"read": ["gs://b"]})
+    worker.start()
+    report = worker.wait_state("EXITED")
+    assert (report["exit_code"], report["devices"]) == (7, 4)
+    assert worker.lines() == ["STEWARD_DEVICES 4"]
 
 
 def test_a_pulled_image_waits_for_the_run(worker):
