@@ -35,6 +35,8 @@ PLANTED = [
     ("settings-at-the-top", "application/planted.py", "import service.settings"),
     ("emulator-out", "emulator/planted.py", "import service.domain.money"),
     ("emulator-in", "controllers/planted.py", "import service.emulator.world"),
+    ("supervisor-out", "supervisor/planted.py", "import service.domain.money"),
+    ("supervisor-in", "cli/planted.py", "import service.supervisor.supervisor"),
 ]
 
 
