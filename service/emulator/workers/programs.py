@@ -93,4 +93,4 @@ def python(module: str) -> list[str]:
     """Give the command that runs the `main` of a module of this package, with nothing installed."""
     package = f"{__package__}.{module}"
     run = f"import sys; sys.path.append({str(ROOT)!r}); from {package} import main; main()"
-    return [sys.executable, "-I", "-S", "-c", run]
+    return [sys.executable, "-I", "-S", "-X", "utf8", "-c", run]
