@@ -12,6 +12,7 @@ from service.emulator.limits.reservation import Reserved, reservations_of
 from service.emulator.mishaps.odds import Odds, patched_odds
 from service.emulator.telemetry.settings import Prices, Telemetry, patched_settings
 
+MAX_REAL_WORKERS = 512
 MAX_SECONDS = 10 * 365 * 24 * 3600.0
 
 
@@ -64,6 +65,8 @@ class Config:
     closed_queues: tuple[str, ...] = ()
     no_flex_start: tuple[str, ...] = ()
     reservations: tuple[Reserved, ...] = ()
+    real_workers: int = 32
+    """How many workers may run for real at once; a node runs with all of its workers or none."""
     telemetry: Telemetry = field(default_factory=Telemetry)
     prices: Prices = field(default_factory=Prices)
 
@@ -122,4 +125,5 @@ READERS: Mapping[str, Callable[[object, str], Any]] = {
     "closed_queues": queues_of,
     "no_flex_start": queues_of,
     "reservations": reservations_of,
+    "real_workers": lambda raw, key: whole(raw, key, highest=MAX_REAL_WORKERS),
 }

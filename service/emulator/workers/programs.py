@@ -68,6 +68,12 @@ for arg in "$@"; do
 done
 PATH=/usr/bin:/bin exec "${0##*/}" "${args[@]}"
 """
+# The interpreter that runs the emulator, and nothing of how that one was started.
+PYTHON = """\
+#!/bin/bash
+unset "${!PYTHON@}"
+exec @python@ "$@"
+"""
 ROOT = Path(__file__).parents[3]
 
 
@@ -82,6 +88,8 @@ def install(directory: Path) -> None:
         "curl": FETCH.replace("@exit@", "7"),
         "wget": FETCH.replace("@exit@", "4"),
         "docker": f'#!/bin/bash\nexec {shlex.join(python("docker.cli"))} "$@"\n',
+        "systemd-run": f'#!/bin/bash\nexec {shlex.join(python("systemd_run"))} "$@"\n',
+        "python3": PYTHON.replace("@python@", shlex.quote(sys.executable)),
     }
     for name, text in texts.items():
         path = directory / name

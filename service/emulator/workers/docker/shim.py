@@ -66,6 +66,7 @@ def live(directory: Path) -> None:
     container = read(directory)
     if container is None:
         return
+    os.setsid()
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
