@@ -10,6 +10,8 @@ from service.emulator.checks import flag, known_only, mapping, number, refusal, 
 from service.emulator.limits.keys import limits_of, queues_of
 from service.emulator.limits.reservation import Reserved, reservations_of
 from service.emulator.mishaps.odds import Odds, patched_odds
+from service.emulator.registry import ImageSettings, images_of
+from service.emulator.storage import BucketSettings, buckets_of
 from service.emulator.telemetry.settings import Prices, Telemetry, patched_settings
 
 MAX_REAL_WORKERS = 512
@@ -67,6 +69,8 @@ class Config:
     reservations: tuple[Reserved, ...] = ()
     real_workers: int = 32
     """How many workers may run for real at once; a node runs with all of its workers or none."""
+    images: Mapping[str, ImageSettings] = field(default_factory=dict)
+    buckets: Mapping[str, BucketSettings] = field(default_factory=dict)
     telemetry: Telemetry = field(default_factory=Telemetry)
     prices: Prices = field(default_factory=Prices)
 
@@ -125,5 +129,7 @@ READERS: Mapping[str, Callable[[object, str], Any]] = {
     "closed_queues": queues_of,
     "no_flex_start": queues_of,
     "reservations": reservations_of,
+    "images": images_of,
+    "buckets": buckets_of,
     "real_workers": lambda raw, key: whole(raw, key, highest=MAX_REAL_WORKERS),
 }

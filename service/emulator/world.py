@@ -20,6 +20,7 @@ from service.emulator.nodes import NodeRecord
 from service.emulator.operations import Operations
 from service.emulator.queued.queue import Queue
 from service.emulator.requests import Requests
+from service.emulator.storage import Storage
 from service.emulator.telemetry import audit
 from service.emulator.telemetry.journal import Journal
 from service.emulator.timeline import Timeline
@@ -54,6 +55,7 @@ class World:
     holdings: Holdings = field(default_factory=Holdings)
     rates: Rates = field(default_factory=Rates)
     requests: Requests = field(default_factory=Requests)
+    storage: Storage = field(default_factory=Storage)
     hindsight: Hindsight = field(init=False)
     operations: Operations = field(init=False)
     faults: Faults = field(init=False)
@@ -113,6 +115,7 @@ class World:
         self.faults.clear()
         self.bill.clear()
         self.logs.clear()
+        self.storage.clear()
         self.configure(self._first_config)
 
     def find(self, name: str) -> NodeRecord:

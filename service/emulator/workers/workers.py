@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from service.emulator import guests
 from service.emulator.bill import Transition
 from service.emulator.nodes import NodeRecord
 from service.emulator.telemetry import logs
@@ -34,7 +35,7 @@ class Workers:
         self.waiting = Waiting()
         self.metadata = MetadataServer(world, self.waiting, self._remark)
         self._world = world
-        self._doors = Doors(self.metadata, Private(world))
+        self._doors = Doors(world, self.metadata, Private(world))
         self._power = Power(world, self._doors.open, self._write, run_scripts, self._overflow)
         self._consoles: dict[tuple[int, int], Console] = {}
 
@@ -68,6 +69,7 @@ class Workers:
             "name": worker.record.name,
             "worker": worker.number,
             "run_startup_scripts": self.run_scripts,
+            "guest_attribute_queries": guests.query_times(worker.record, worker.number),
             **self._power.shown(worker),
             **console.shown(),
         }

@@ -46,6 +46,8 @@ class Plan:
     steps: int = 0
     """The steps of a training, which then says how long it lasts; 0 for none."""
     step_seconds: float = 1.0
+    devices: int = 0
+    """How many devices the training says that it sees; 0 to say nothing."""
     checkpoint_every: int = 0
     checkpoint_dir: str = ""
 
@@ -70,6 +72,7 @@ def plan_of(container: Container) -> Plan:
         hold_seconds=hold_seconds(env),
         steps=int(_number(env, "EMULATOR_STEPS", 0.0)),
         step_seconds=_number(env, "EMULATOR_STEP_SECONDS", plan.step_seconds),
+        devices=int(_number(env, "EMULATOR_DEVICE_COUNT", 0.0)),
         checkpoint_every=int(_number(env, "EMULATOR_CHECKPOINT_EVERY", 0.0)),
         checkpoint_dir=env.get("STEWARD_CHECKPOINT_DIR", ""),
     )

@@ -97,6 +97,8 @@ def _train(plan: Plan, speed: float, number: str) -> None:
     """
     first = checkpoints.newest(plan.checkpoint_dir) if plan.checkpoint_dir else 0
     _say(f"training from step {first} of {plan.steps}")
+    if plan.devices:
+        _say(f"STEWARD_DEVICES {plan.devices}")
     began = time.monotonic()
     for step in range(first + 1, plan.steps + 1):
         _sleep_until(began + (step - first) * plan.step_seconds / speed)
