@@ -235,7 +235,7 @@ def test_output_is_kept_line_by_line_with_its_time_to_the_nanosecond(docker):
         text for _, text in stamped[2:]
     ]
     assert docker("logs", "--until", stamps[0], "job").out == "one\n"
-    assert docker("logs", "--since", "1h", "--tail", "1", "job").out == "no end\n"
+    assert docker("logs", "--since", "1h", "--tail", "2", "job").out.endswith("no end\n")
 
 
 def test_a_long_line_comes_in_pieces_each_with_the_time_of_the_first(docker):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ import pytest
 from service.emulator.app import build_world, running
 from service.emulator.workers.docker.options import parse
 from service.emulator.workers.systemd_run import OPTIONS, Failed, Unit, claim, seconds, unit_of
+from service.emulator.workers.workers import Workers
 from tests.emulator.docker import is_alive
 from tests.emulator.factories import Web
 from tests.emulator.workers import POD, SINGLE, create, serial, until
@@ -282,3 +285,22 @@ def test_a_unit_that_ends_at_once_is_not_restarted_for_ever(capfd, monkeypatch):
     out, err = capfd.readouterr()
     assert out == "run\n" * 3
     assert err == "a.service: Start request repeated too quickly.\n"
+
+
+def test_whoever_plays_the_nodes_that_found_no_room_is_told_of_each_once(cloud):
+    told = []
+    record = cloud.world.find(
+        cloud.ready(accelerator_type="v4-16", metadata={"startup-script": "true"})
+    )
+
+    async def follow():
+        workers = Workers(cloud.world, run_scripts=True)
+        workers.on_overflow.append(told.append)
+        async with workers.living():
+            for state in ("STOPPED", "READY"):
+                cloud.world.move(record, state, cloud.now)
+                await asyncio.sleep(0)
+
+    cloud.world.configure(replace(cloud.world.config, real_workers=1))
+    asyncio.run(follow())
+    assert told == [record]

@@ -79,8 +79,9 @@ def live(directory: Path) -> None:
         return
     started = now()
     state = State("running", process.pid, os.getpid(), started=started)
+    # Whoever started it finds the chips busy.
+    report(directory, starting=True)
     put_state(directory, state)
-    report(directory)
     code = process.attend()
     _hold_devices(container)
     over = replace(
@@ -197,12 +198,16 @@ class Process:
                 os.killpg(self.pid, signal.SIGKILL)
 
 
-def report(directory: Path) -> None:
-    """Tell the emulator what all containers of the worker keep busy now."""
+def report(directory: Path, *, starting: bool = False) -> None:
+    """Tell the emulator what all running containers of the worker keep busy now.
+
+    One that is `starting` counts as running.
+    """
     busy: dict[str, float] = {"duty_cycle": 0.0, "tensorcore": 0.0, "cpu": 0.0}
     for each in directory.parent.iterdir():
         container = read(each)
-        if container is None or not state_of(each).running:
+        counts = state_of(each).running or (starting and each == directory)
+        if container is None or not counts:
             continue
         try:
             plan = plan_of(container)
