@@ -6,12 +6,14 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from service.emulator.workers import programs
 from service.emulator.workers.docker.log import PIECE, Bounds, Reader, Writer
 from tests.emulator.docker import Docker, is_alive
 from tests.emulator.workers import until
@@ -107,6 +109,26 @@ def test_the_environment_is_what_was_given_and_nothing_else(docker):
     started(docker, "image", "env", name="bare")
     assert docker("wait", "bare").out == "0\n"
     assert docker("logs", "bare").out == ""
+
+
+def test_no_variable_of_a_container_changes_what_docker_itself_does(docker, tmp_path):
+    path = tmp_path / "bin" / "docker"
+    path.parent.mkdir()
+    settings = {"EMULATOR_DOCKER": str(docker.root), "EMULATOR_BOOT": "1", "GCE_METADATA_HOST": ""}
+    programs.install_docker(path, settings)
+    hostile = {
+        **dict.fromkeys(settings, str(tmp_path / "elsewhere")),
+        "PATH": "/nowhere", "HOME": "/nowhere", "SHLVL": "5", "PWD": "/nowhere", "_": "x",
+        "PYTHONHOME": "/nowhere", "PYTHONPATH": "/nowhere", "BASH_ENV": "/nowhere",
+        "BASH_FUNC_true%%": "() { false; }", "a.b": "1", "IFS": ":", "LC_ALL": "de_DE",
+        "BYTES": "\udcff",
+    }
+    names = [part for name in hostile for part in ("--env", name)]
+    command = [str(path), "run", "--name", "job", *names, "image", "env", "-0"]
+    told = subprocess.run(command, env=hostile, capture_output=True, check=True)
+    found = told.stdout.removesuffix(b"\n").split(b"\0")[:-1]
+    assert sorted(found) == sorted(os.fsencode(f"{k}={v}") for k, v in hostile.items())
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["bin", "worker"]
 
 
 def test_a_variable_without_a_name_is_refused(docker):

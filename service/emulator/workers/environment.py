@@ -7,6 +7,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from service.emulator import catalog
+from service.emulator.workers import programs
 from service.emulator.workers.machine import Worker
 
 # A port where nobody listens: what is refused at once does not leave this machine.
@@ -42,15 +43,27 @@ class Files:
     def units(self) -> Path:
         return self.directory / "units"
 
-    def prepare(self, worker: Worker) -> None:
+    @property
+    def programs(self) -> Path:
+        """The programs of this worker alone; it comes first on the path."""
+        return self.directory / "bin"
+
+    def prepare(self, worker: Worker, address: str, boot: int) -> None:
         """Make them as they are after a boot."""
-        for each in (self.directory, self.home, self.units):
+        for each in (self.directory, self.home, self.units, self.programs):
             each.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name in device_names(worker):
             path = self.devices / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
         self.boot_id.write_text(f"{uuid4()}\n")
+        settings = {
+            "EMULATOR_BOOT": str(boot),
+            "EMULATOR_DEVICES": str(self.devices),
+            "EMULATOR_DOCKER": str(self.directory / "docker"),
+            "GCE_METADATA_HOST": address,
+        }
+        programs.install_docker(self.programs / "docker", settings)
 
 
 def device_names(worker: Worker) -> list[str]:
@@ -61,7 +74,7 @@ def device_names(worker: Worker) -> list[str]:
 
 
 def environment(
-    worker: Worker, directory: Path, address: str, boot: int, scripts: str = RUN
+    worker: Worker, directory: Path, address: str, scripts: str = RUN
 ) -> dict[str, str]:
     """Give what a script of a TPU VM finds, and how its usual programs find the emulator.
 
@@ -74,7 +87,7 @@ def environment(
         "HOSTNAME": worker.name,
         "LANG": "C.UTF-8",
         "LOGNAME": "root",
-        "PATH": f"{directory.parent / 'bin'}:/usr/bin:/bin",
+        "PATH": f"{files.programs}:{directory.parent / 'bin'}:/usr/bin:/bin",
         "SHELL": "/bin/bash",
         "TMPDIR": str(directory / "tmp"),
         "USER": "root",
@@ -90,9 +103,7 @@ def environment(
         "ftp_proxy": NOWHERE,
         "no_proxy": "127.0.0.1,localhost,::1",
         # For the stand-ins on the path.
-        "EMULATOR_BOOT": str(boot),
         "EMULATOR_UNITS": str(files.units),
-        "EMULATOR_DOCKER": str(directory / "docker"),
         "EMULATOR_FQDN": worker.hostname,
         "EMULATOR_IP": worker.ip,
         # For programs of a TPU VM that would look elsewhere: at this machine, or at Google.

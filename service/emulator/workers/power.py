@@ -192,9 +192,9 @@ class Power:
         try:
             address = await self._address(life.worker)
             files = Files(life.directory)
-            files.prepare(life.worker)
+            files.prepare(life.worker, address, life.on)
             allowed = RUN if self._scripts is True else RECORD
-            told = environment(life.worker, life.directory, address, life.on, allowed)
+            told = environment(life.worker, life.directory, address, allowed)
             machine = Machine(life.directory, told, partial(self._write, life.worker))
             async with self._starts:
                 await machine.start()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 # Programs that say what they were asked on their standard error, and that all went well.
@@ -87,7 +88,6 @@ def install(directory: Path) -> None:
         # The exit codes for a host that cannot be reached.
         "curl": FETCH.replace("@exit@", "7"),
         "wget": FETCH.replace("@exit@", "4"),
-        "docker": f'#!/bin/bash\nexec {shlex.join(python("docker.cli"))} "$@"\n',
         "systemd-run": f'#!/bin/bash\nexec {shlex.join(python("systemd_run"))} "$@"\n',
         "python3": PYTHON.replace("@python@", shlex.quote(sys.executable)),
     }
@@ -95,6 +95,23 @@ def install(directory: Path) -> None:
         path = directory / name
         path.write_text(text)
         path.chmod(0o700)
+
+
+def install_docker(path: Path, settings: Mapping[str, str]) -> None:
+    """Write a worker's stand-in for docker, to be run by the interpreter itself.
+
+    A shell before it would change the environment, which is where docker takes the values of
+    containers from. For the same reason `settings` are not read from there.
+    """
+    interpreter = path.with_name(".python")
+    if not interpreter.is_symlink():
+        interpreter.symlink_to(Path(sys.executable).resolve())
+    body = (
+        f"import sys\nsys.executable = {sys.executable!r}\nsys.path.append({str(ROOT)!r})\n"
+        f"from {__package__}.docker.cli import main\nmain({dict(settings)!r})\n"
+    )
+    path.write_text(f"#!{interpreter} -ISXutf8\n{body}")
+    path.chmod(0o700)
 
 
 def python(module: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from io import TextIOWrapper
 from pathlib import Path
 
@@ -161,11 +161,17 @@ def _unknown(name: str) -> int:
     return 1
 
 
-def main() -> None:
+def main(settings: Mapping[str, str] | None = None) -> None:
+    """Carry out the command line of this process.
+
+    `settings` count more than the environment, which holds whatever a container is to be given.
+    """
+    caller = dict(os.environ)
+    os.environ.update(settings or {})
     for stream in (sys.stdout, sys.stderr):
         assert isinstance(stream, TextIOWrapper)
         # What came in as bytes that are no text goes out as it came.
         stream.reconfigure(errors="surrogateescape")
     root = os.environ.get("EMULATOR_DOCKER")
-    store = Store(Path(root), os.environ.get("EMULATOR_BOOT", "")) if root else None
+    store = Store(Path(root), os.environ.get("EMULATOR_BOOT", ""), caller) if root else None
     sys.exit(carry_out(sys.argv[1:], store))

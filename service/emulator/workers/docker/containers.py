@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -71,11 +72,15 @@ class State:
 
 
 class Store:
-    """Everything that docker would know on this worker; `boot` is the one that is under way."""
+    """Everything that docker would know on this worker; `boot` is the one that is under way.
 
-    def __init__(self, root: Path, boot: str) -> None:
+    `caller` is the environment that docker was called with.
+    """
+
+    def __init__(self, root: Path, boot: str, caller: Mapping[str, str] | None = None) -> None:
         self.root = root
         self.boot = boot
+        self.caller = caller or {}
         for each in ("containers", "names"):
             (root / each).mkdir(parents=True, exist_ok=True)
 

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
@@ -102,7 +103,7 @@ def _made(store: Store, options: Options, rest: list[str]) -> Container:
         name=last(options, "name", f"{chosen}_{number.hex()[:4]}"),
         image=image,
         command=command,
-        env=_env(options),
+        env=_env(options, store.caller),
         labels={key: value for key, _, value in labels},
         created=now(),
         boot=store.boot,
@@ -112,7 +113,7 @@ def _made(store: Store, options: Options, rest: list[str]) -> Container:
     )
 
 
-def _env(options: Options) -> dict[str, str]:
+def _env(options: Options, caller: Mapping[str, str]) -> dict[str, str]:
     """Collect the environment: files first; a name alone takes the value that it has here."""
     lines = list(options.get("env", []))
     for file in reversed(options.get("env-file", [])):
@@ -128,8 +129,8 @@ def _env(options: Options) -> dict[str, str]:
             raise Refused(f"invalid environment variable: {line}")
         if given:
             env[key] = value
-        elif key in os.environ:
-            env[key] = os.environ[key]
+        elif key in caller:
+            env[key] = caller[key]
     return env
 
 
