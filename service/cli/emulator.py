@@ -79,8 +79,9 @@ def emulator(  # noqa: PLR0913, PLR0917 - its options
         list[str] | None,
         typer.Option(
             metavar="DIGEST",
-            help="Run only startup scripts with this SHA-256 digest, on this machine and as this"
-            " user. Repeat the option for several.",
+            help="Run only startup scripts with this SHA-256 digest, on this machine, as this user."
+            " What such a script starts for others, as a job's command, runs as this user too."
+            " Repeat the option for several.",
         ),
     ] = None,
 ) -> None:

@@ -118,9 +118,18 @@ def test_no_variable_of_a_container_changes_what_docker_itself_does(docker, tmp_
     programs.install_docker(path, settings)
     hostile = {
         **dict.fromkeys(settings, str(tmp_path / "elsewhere")),
-        "PATH": "/nowhere", "HOME": "/nowhere", "SHLVL": "5", "PWD": "/nowhere", "_": "x",
-        "PYTHONHOME": "/nowhere", "PYTHONPATH": "/nowhere", "BASH_ENV": "/nowhere",
-        "BASH_FUNC_true%%": "() { false; }", "a.b": "1", "IFS": ":", "LC_ALL": "de_DE",
+        "PATH": "/nowhere",
+        "HOME": "/nowhere",
+        "SHLVL": "5",
+        "PWD": "/nowhere",
+        "_": "x",
+        "PYTHONHOME": "/nowhere",
+        "PYTHONPATH": "/nowhere",
+        "BASH_ENV": "/nowhere",
+        "BASH_FUNC_true%%": "() { false; }",
+        "a.b": "1",
+        "IFS": ":",
+        "LC_ALL": "de_DE",
         "BYTES": "\udcff",
     }
     names = [part for name in hostile for part in ("--env", name)]
