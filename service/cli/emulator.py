@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -74,13 +75,24 @@ def emulator(  # noqa: PLR0913, PLR0917 - its options
             " whoever can create a node can then run anything that you can.",
         ),
     ] = False,
+    run_startup_scripts_of: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DIGEST",
+            help="Run only startup scripts with this SHA-256 digest, on this machine, as this user."
+            " What such a script starts for others, as a job's command, runs as this user too."
+            " Repeat the option for several.",
+        ),
+    ] = None,
 ) -> None:
     """Be a Cloud TPU API, for developing and testing without Google."""
     logs.set_up()
     parent.watch()
-    if run_startup_scripts and not _is_loopback(host):
+    scripts = run_startup_scripts or _digests(run_startup_scripts_of or [])
+    if scripts and not _is_loopback(host):
+        option = "--run-startup-scripts" if run_startup_scripts else "--run-startup-scripts-of"
         raise Failure(
-            f"--run-startup-scripts is for this machine alone, and {host} is reached by others",
+            f"{option} is for this machine alone, and {host} is reached by others",
             "leave --host out, or the scripts",
             code=MISUSED,
         )
@@ -95,11 +107,22 @@ def emulator(  # noqa: PLR0913, PLR0917 - its options
             grpc_port,
             rest_port,
             on_ready=_direct,
-            run_startup_scripts=run_startup_scripts,
+            run_startup_scripts=scripts,
         )
     except PortTaken as error:
         option = "--rest-port" if error.port == rest_port else "--grpc-port"
         raise Failure(f"{error}; choose another with {option}", code=FAILED) from None
+
+
+def _digests(texts: list[str]) -> frozenset[str]:
+    for text in texts:
+        if re.fullmatch("[0-9a-fA-F]{64}", text) is None:
+            raise Failure(
+                f"--run-startup-scripts-of: {text} is not a SHA-256 digest",
+                "give 64 hexadecimal digits, as sha256sum prints them",
+                code=MISUSED,
+            )
+    return frozenset(text.lower() for text in texts)
 
 
 def _is_loopback(host: str) -> bool:

@@ -20,6 +20,7 @@ from service.emulator.mishaps.fates import Fates
 from service.emulator.surfaces.rpc import build_server
 from service.emulator.surfaces.web import build_app
 from service.emulator.surfaces.workers import worker_routes
+from service.emulator.workers.power import Scripts
 from service.emulator.workers.workers import Workers
 from service.emulator.world import World
 
@@ -73,7 +74,7 @@ async def serving(
     grpc_port: int = 0,
     rest_port: int = 0,
     *,
-    run_startup_scripts: bool = False,
+    run_startup_scripts: Scripts = False,
 ) -> AsyncIterator[Emulator]:
     """Serve a world on two ports of this event loop, 0 for any; raises PortTaken."""
     # gRPC's own complaint about a taken port is a line of C++ on stderr: look first.
@@ -107,11 +108,12 @@ def run(
     rest_port: int = REST_PORT,
     on_ready: Callable[[Emulator], None] | None = None,
     *,
-    run_startup_scripts: bool = False,
+    run_startup_scripts: Scripts = False,
 ) -> None:
     """Serve until SIGINT or SIGTERM; to be called from the main thread. Raises PortTaken.
 
-    `run_startup_scripts` runs what the metadata of nodes says, as the user of this process.
+    `run_startup_scripts` runs what the metadata of nodes says, as the user of this process: every
+    startup script, or those alone whose SHA-256 digest is among the ones given.
     """
     served = partial(
         serving, world, host, grpc_port, rest_port, run_startup_scripts=run_startup_scripts
@@ -126,7 +128,7 @@ def running(
     grpc_port: int = 0,
     rest_port: int = 0,
     *,
-    run_startup_scripts: bool = False,
+    run_startup_scripts: Scripts = False,
 ) -> Iterator[Emulator]:
     """Serve a world from a thread of its own; look at the world only while no call is under way."""
     served = partial(

@@ -11,8 +11,11 @@ from service.emulator.limits.keys import limits_of, queues_of
 from service.emulator.limits.reservation import Reserved, reservations_of
 from service.emulator.mishaps.odds import Odds, patched_odds
 from service.emulator.registry import Registry, patched_registry
+from service.emulator.pulls import ImageSettings, images_of
+from service.emulator.storage import BucketSettings, buckets_of
 from service.emulator.telemetry.settings import Prices, Telemetry, patched_settings
 
+MAX_REAL_WORKERS = 512
 MAX_SECONDS = 10 * 365 * 24 * 3600.0
 
 
@@ -65,6 +68,10 @@ class Config:
     closed_queues: tuple[str, ...] = ()
     no_flex_start: tuple[str, ...] = ()
     reservations: tuple[Reserved, ...] = ()
+    real_workers: int = 32
+    """How many workers may run for real at once; a node runs with all of its workers or none."""
+    images: Mapping[str, ImageSettings] = field(default_factory=dict)
+    buckets: Mapping[str, BucketSettings] = field(default_factory=dict)
     telemetry: Telemetry = field(default_factory=Telemetry)
     prices: Prices = field(default_factory=Prices)
     registry: Registry = field(default_factory=Registry)
@@ -124,4 +131,7 @@ READERS: Mapping[str, Callable[[object, str], Any]] = {
     "closed_queues": queues_of,
     "no_flex_start": queues_of,
     "reservations": reservations_of,
+    "images": images_of,
+    "buckets": buckets_of,
+    "real_workers": lambda raw, key: whole(raw, key, highest=MAX_REAL_WORKERS),
 }

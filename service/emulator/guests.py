@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from service.emulator.allowance import Allowance
 from service.emulator.errors import ApiError, Code, invalid_argument
 from service.emulator.nodes import NodeRecord
 from service.emulator.wire import NodeMessage, Tpu
@@ -14,9 +14,6 @@ SWITCH = "enable-guest-attributes"
 # A namespace or a key, as Google documents the keys of metadata.
 NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 MAX_VALUE = 256 * 1024
-# Google documents ten queries a minute for each machine; beyond, what is written may be lost.
-QUERIES = 10.0
-PER_SECONDS = 60.0
 
 
 def enabled(record: NodeRecord) -> bool:
@@ -51,31 +48,28 @@ def of_worker(record: NodeRecord, worker: int) -> Mapping[tuple[str, str], str]:
     return record.guest_attributes.get(worker, {})
 
 
-@dataclass
-class Allowance:
-    """The queries that a machine has left: a bucket of ten that fills up again in a minute."""
-
-    left: float = QUERIES
-    at: float = 0.0
-
-    def take(self, now: float, speed: float) -> bool:
-        """Count a query; False if it was one too many."""
-        gained = (now - self.at) * speed * QUERIES / PER_SECONDS
-        self.left = min(QUERIES, self.left + max(gained, 0.0))
-        self.at = now
-        if self.left < 1:
-            return False
-        self.left -= 1
-        return True
+def count_query(record: NodeRecord, worker: int, now: float, speed: float) -> bool:
+    """Count a query of a worker's attributes; False if it was one too many."""
+    return record.guest_queries.setdefault(worker, Allowance(at=now)).take(now, speed)
 
 
-def read(record: NodeRecord, query_path: str, worker_ids: list[str]) -> list[NodeMessage]:
-    """List the values under `namespace/` or `namespace/key`, one message for each worker."""
+def query_times(record: NodeRecord, worker: int) -> list[float]:
+    """List when the newest queries of a worker's attributes came, in unix seconds."""
+    allowance = record.guest_queries.get(worker)
+    return list(allowance.times) if allowance else []
+
+
+def workers_of(record: NodeRecord, worker_ids: list[str]) -> list[int]:
+    """Number the workers that a reader names, all if it names none; raises ApiError."""
     # gcloud names the empty worker when it means all of them.
     named = [each for each in dict.fromkeys(worker_ids) if each]
     for worker in named:
         check_worker(record, worker)
-    workers = [int(each) for each in named] or list(range(record.accelerator.hosts))
+    return [int(each) for each in named] or list(range(record.accelerator.hosts))
+
+
+def read(record: NodeRecord, query_path: str, workers: list[int]) -> list[NodeMessage]:
+    """List the values under `namespace/` or `namespace/key`, one message for each worker."""
     found = [_values(record, worker, query_path) for worker in workers]
     if not any(each.query_value.items for each in found):
         raise invalid_argument('The "GuestAttributes" value "" was not found.')

@@ -12,6 +12,7 @@ from typing import Any
 
 from service.emulator import catalog
 from service.emulator.activity import Activity
+from service.emulator.allowance import Allowance
 from service.emulator.catalog import Accelerator
 from service.emulator.clock import stamp
 from service.emulator.errors import (
@@ -69,6 +70,8 @@ class NodeRecord:
     activity: Activity = field(default_factory=Activity)
     guest_attributes: dict[int, dict[tuple[str, str], str]] = field(default_factory=dict)
     """By worker: (namespace, key) -> value."""
+    guest_queries: dict[int, Allowance] = field(default_factory=dict)
+    """By worker: what it has left of queries of its guest attributes."""
     maintenance: tuple[float, float] | None = None
     """The window of the maintenance to come, or under way."""
     queued_resource: str = ""

@@ -21,6 +21,7 @@ from service.emulator.operations import Operations
 from service.emulator.queued.queue import Queue
 from service.emulator.registry import Shelf
 from service.emulator.requests import Requests
+from service.emulator.storage import Storage
 from service.emulator.telemetry import audit
 from service.emulator.telemetry.journal import Journal
 from service.emulator.timeline import Timeline
@@ -56,6 +57,7 @@ class World:
     rates: Rates = field(default_factory=Rates)
     shelf: Shelf = field(default_factory=Shelf)
     requests: Requests = field(default_factory=Requests)
+    storage: Storage = field(default_factory=Storage)
     hindsight: Hindsight = field(init=False)
     operations: Operations = field(init=False)
     faults: Faults = field(init=False)
@@ -122,6 +124,7 @@ class World:
         self.faults.clear()
         self.bill.clear()
         self.logs.clear()
+        self.storage.clear()
         self.configure(self._first_config)
 
     def find(self, name: str) -> NodeRecord:

@@ -71,10 +71,19 @@ def test_a_scenario_that_is_not_there_is_refused(tmp_path):
     assert "nowhere.toml" in err
 
 
-def test_scripts_of_nodes_are_run_for_nobody_but_this_machine(tmp_path):
-    code, err = ended("--run-startup-scripts", "--host", "0.0.0.0", folder=tmp_path)
+@pytest.mark.parametrize(
+    "option", [["--run-startup-scripts"], ["--run-startup-scripts-of", "a" * 64]]
+)
+def test_scripts_of_nodes_are_run_for_nobody_but_this_machine(tmp_path, option):
+    code, err = ended(*option, "--host", "0.0.0.0", folder=tmp_path)
     assert code == 2
     assert err.splitlines() == [
-        "--run-startup-scripts is for this machine alone, and 0.0.0.0 is reached by others",
+        f"{option[0]} is for this machine alone, and 0.0.0.0 is reached by others",
         "leave --host out, or the scripts",
     ]
+
+
+def test_a_digest_that_is_none_is_refused(tmp_path):
+    code, err = ended("--run-startup-scripts-of", "abc", folder=tmp_path)
+    assert code == 2
+    assert err.splitlines()[0] == "--run-startup-scripts-of: abc is not a SHA-256 digest"

@@ -8,6 +8,7 @@ import json
 import pytest
 
 from service.emulator import guests
+from service.emulator.allowance import Allowance
 from service.emulator.errors import ApiError, Code
 from service.emulator.surfaces import control
 from service.emulator.workers.machine import worker_of
@@ -242,11 +243,19 @@ def test_a_guest_attribute_has_limits(pod, space, key, value):
 
 
 def test_ten_queries_a_minute_are_allowed_and_speed_shortens_the_minute():
-    allowance = guests.Allowance(at=0.0)
-    assert [allowance.take(0.0, 1.0) for _ in range(11)] == [True] * 10 + [False]
-    assert allowance.take(6.0, 1.0)
-    assert not allowance.take(6.1, 1.0)
-    assert allowance.take(6.2, 100.0)
+    allowance = Allowance(at=0.0)
+    at = [number / 2.5 for number in range(12)]
+    assert [allowance.take(each, 1.0) for each in at] == [True] * 10 + [False] * 2
+    assert allowance.take(6.5, 1.0)
+    assert not allowance.take(6.6, 1.0)
+    assert allowance.take(6.7, 100.0)
+    assert list(allowance.times) == [*at, 6.5, 6.6, 6.7]
+
+
+def test_three_queries_a_second_are_allowed():
+    allowance = Allowance(at=0.0)
+    at = (0.0, 0.1, 0.2, 0.9, 1.0, 1.05)
+    assert [allowance.take(each, 1.0) for each in at] == [True, True, True, False, True, False]
 
 
 def test_a_worker_answers_only_while_its_machine_is_up():

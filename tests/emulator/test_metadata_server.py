@@ -196,9 +196,23 @@ def test_what_is_written_too_often_is_lost_and_only_the_console_says_so(web, emu
     web.ask("PATCH", "/_emulator/config", {"speed": 0.001})
     worker = beside(emulator, "a")
     assert [worker.put("job/state", str(number)) for number in range(12)] == [200] * 12
-    assert emulator.world.nodes[pod].guest_attributes[0] == {("job", "state"): "9"}
-    lines = serial(web, pod)["lines"]
-    assert lines == ["emulator: over ten queries a minute, so lost: job/state"] * 2
+    assert emulator.world.nodes[pod].guest_attributes[0] == {("job", "state"): "2"}
+    shown = serial(web, pod)
+    line = "emulator: over ten queries a minute or three a second, lost: job/state"
+    assert shown["lines"] == [line] * 9
+    assert len(shown["guest_attribute_queries"]) == 12
+
+
+def test_a_reader_takes_from_what_a_writer_may_ask(web, emulator, pod):
+    web.ask("PATCH", "/_emulator/config", {"speed": 0.001})
+    assert beside(emulator, "a", 1).put("job/state", "0") == 200
+    for asked in ({"workerIds": ["1"]}, {}):
+        status, _ = web.ask("POST", f"/v2/{pod}:getGuestAttributes", {"queryPath": "job/", **asked})
+        assert status == 200
+    assert beside(emulator, "a", 1).put("job/state", "1") == 200
+    assert emulator.world.nodes[pod].guest_attributes[1] == {("job", "state"): "0"}
+    counts = [len(serial(web, pod, worker)["guest_attribute_queries"]) for worker in range(4)]
+    assert counts == [1, 4, 1, 1]
 
 
 def test_a_preemption_ends_the_wait_for_it(web, emulator, pod):

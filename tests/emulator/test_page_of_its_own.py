@@ -17,9 +17,11 @@ from service.emulator.mishaps.odds import Odds
 from service.emulator.mishaps.scenario import ACTIONS, play, scenario_of
 from service.emulator.surfaces import control
 from service.emulator.surfaces.web import build_app
+from service.emulator.workers.docker import plan
 
 PAGE = (Path(service.emulator.__file__).parent / "README.md").read_text()
 
+DIGEST = f"sha256:{'a' * 64}"
 V6E = {
     "accelerator_type": "v6e-8",
     "runtime_version": "v2-alpha-tpuv6e",
@@ -59,8 +61,22 @@ def test_it_names_every_control_route(cloud):
 
 
 def test_its_fault_is_one(cloud):
-    (order,) = examples("json")
+    order, _ = examples("json")
     assert control.add_fault(cloud.world, json.loads(order))["action"] == "stockout"
+
+
+def test_its_configuration_is_one(cloud):
+    _, patch = examples("json")
+    found = control.change_config(cloud.world, json.loads(patch.replace("sha256:…", DIGEST)))
+    assert found["images"]["us-docker.pkg.dev/p/r/i"]["times"] == 2
+    assert found["buckets"]["ckpt"]["location"] == "US-EAST5"
+
+
+def test_it_names_every_variable_that_a_played_container_knows():
+    known = re.findall(r'"(EMULATOR_\w+)"', Path(plan.__file__).read_text())
+    assert len(known) > 10
+    for name in known:
+        assert name in PAGE, name
 
 
 def test_its_scenario_plays(cloud):

@@ -29,7 +29,7 @@ ask() { curl -sf -H 'Metadata-Flavor: Google' "$@"; }
 number=$(ask $metadata/attributes/agent-worker-number)
 ask -X PUT --data running $metadata/guest-attributes/job/state
 docker run --rm --privileged --net=host -e PJRT_DEVICE=TPU -e EMULATOR_DURATION_SECONDS=30 \
-  emulator/train:v1 python train.py
+  -e EMULATOR_PLAY=1 emulator/train:v1 python train.py
 ask -X PUT --data "worker $number is done" $metadata/guest-attributes/job/state
 """
 # A process in the group of the script, and one that ran away from it.

@@ -105,7 +105,11 @@ def update_node(call: Call) -> NodeMessage:
 def get_guest_attributes(call: Call) -> NodeMessage:
     request = call.request
     record = record_of(call)
-    values = guests.read(record, request.query_path, list(request.worker_ids))
+    workers = guests.workers_of(record, list(request.worker_ids))
+    for worker in workers:
+        # A reader is answered though it is one too many; a writer pays for it.
+        guests.count_query(record, worker, call.now, call.world.config.speed)
+    values = guests.read(record, request.query_path, workers)
     return Tpu.GetGuestAttributesResponse(guest_attributes=values)
 
 

@@ -19,6 +19,7 @@ from service.emulator.surfaces import control, discovery
 from service.emulator.surfaces.guard import Guard
 from service.emulator.surfaces.page import status_page
 from service.emulator.surfaces.rest import build_endpoint, error_response, json_response, parse_body
+from service.emulator.surfaces.storage import storage_routes
 from service.emulator.world import World
 
 VERBS = ["GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"]
@@ -42,6 +43,7 @@ def build_app(
             Route("/$discovery/rest", _look(_discovery)),
             Route("/discovery/v1/apis/tpu/{version}/rest", _look(_discovery)),
             *_control_routes(world),
+            *storage_routes(world),
             *more,
             Route("/{path:path}", build_endpoint(world), methods=VERBS),
         ],

@@ -13,29 +13,40 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
+from service.emulator.catalog import region_of
 from service.emulator.errors import ApiError, Code
-from service.emulator.surfaces.rest import error_response
+from service.emulator.surfaces.guard import Guard
+from service.emulator.surfaces.rest import build_endpoint, error_response
+from service.emulator.surfaces.storage import PREFIXES, answer_storage, unauthenticated
 from service.emulator.workers.machine import Worker
 from service.emulator.workers.private import Private
 from service.emulator.workers.server import MetadataServer
+from service.emulator.world import World
 
 LOOPBACK = "127.0.0.1"
 NAMES = {
     *("127.0.0.1", "localhost", "::1", "169.254.169.254"),
     *("metadata", "metadata.google.internal", "metadata.google.internal."),
 }
+WRITE_LOGS = ("POST", "/v2/entries:write")
 ELSEWHERE = "An emulated worker reaches its metadata server and nothing beyond this machine.\n"
 
 
 class Doors:
-    """Every open port by its worker. A port belongs to a node by its uid, not by its name."""
+    """Every open port by its worker. A port belongs to a node by its uid, not by its name.
 
-    def __init__(self, server: MetadataServer, private: Private) -> None:
+    Beside the metadata, a worker finds Cloud Logging and Cloud Storage there.
+    """
+
+    def __init__(self, world: World, server: MetadataServer, private: Private) -> None:
+        self._world = world
         self._server = server
         self._private = private
+        self._rest = build_endpoint(world)
         self._open: dict[tuple[int, int], _Door] = {}
         self._config = uvicorn.Config(
-            self._answer,
+            # The host is looked at below: a worker has several names for itself.
+            Guard(self._answer, loopback_only=False),
             interface="asgi3",
             lifespan="off",
             log_config=None,
@@ -100,7 +111,18 @@ class Doors:
         path = _path(request.scope["path"])
         if path.startswith("/_emulator/"):
             return await self._private.answer(request, worker, path)
+        if path.startswith(PREFIXES) or (request.method, path) == WRITE_LOGS:
+            return await self._answer_google(request, worker, path)
         return await self._server.answer(request, worker, path)
+
+    async def _answer_google(self, request: Request, worker: Worker, path: str) -> Response:
+        """Answer for Google's services, which want a token, whatever it is."""
+        if not request.headers.get("authorization", "").startswith("Bearer "):
+            return unauthenticated()
+        if path.startswith(PREFIXES):
+            region = region_of(worker.record.place.zone)
+            return await answer_storage(self._world, request, region)
+        return await self._rest(request)
 
 
 class _Door:

@@ -2,26 +2,92 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
+from service.emulator import catalog
+from service.emulator.workers import programs
 from service.emulator.workers.machine import Worker
 
 # A port where nobody listens: what is refused at once does not leave this machine.
 NOWHERE = "http://127.0.0.1:9"
 
 
-def environment(worker: Worker, directory: Path, address: str, boot: int) -> dict[str, str]:
+# What the scripts of a worker are allowed to run: all of them, or our own alone.
+RUN, RECORD = "run", "record"
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where a worker keeps what its scripts use; all of it goes with the node."""
+
+    directory: Path
+
+    @property
+    def home(self) -> Path:
+        """A private directory that survives reboots."""
+        return self.directory / "home"
+
+    @property
+    def devices(self) -> Path:
+        """What stands for `/dev`."""
+        return self.directory / "devices"
+
+    @property
+    def boot_id(self) -> Path:
+        """What stands for `/proc/sys/kernel/random/boot_id`."""
+        return self.directory / "boot_id"
+
+    @property
+    def units(self) -> Path:
+        return self.directory / "units"
+
+    @property
+    def programs(self) -> Path:
+        """The programs of this worker alone; it comes first on the path."""
+        return self.directory / "bin"
+
+    def prepare(self, worker: Worker, address: str, boot: int) -> None:
+        """Make them as they are after a boot."""
+        for each in (self.directory, self.home, self.units, self.programs):
+            each.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for name in device_names(worker):
+            path = self.devices / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        self.boot_id.write_text(f"{uuid4()}\n")
+        settings = {
+            "EMULATOR_BOOT": str(boot),
+            "EMULATOR_DEVICES": str(self.devices),
+            "EMULATOR_DOCKER": str(self.directory / "docker"),
+            "GCE_METADATA_HOST": address,
+        }
+        programs.install_docker(self.programs / "docker", settings)
+
+
+def device_names(worker: Worker) -> list[str]:
+    """Name the files of a host's chips below `/dev`; vfio has one more, for all of them."""
+    if worker.record.accelerator.generation in catalog.OLD:
+        return [f"accel{number}" for number in range(worker.chips)]
+    return [f"vfio/{number}" for number in range(worker.chips)] + ["vfio/vfio"]
+
+
+def environment(
+    worker: Worker, directory: Path, address: str, scripts: str = RUN
+) -> dict[str, str]:
     """Give what a script of a TPU VM finds, and how its usual programs find the emulator.
 
     There is no `TPU_…`: a startup script of a real TPU VM has to read its metadata as well.
     """
+    files = Files(directory)
     proxy = f"http://{address}"
     return {
         "HOME": str(directory),
         "HOSTNAME": worker.name,
         "LANG": "C.UTF-8",
         "LOGNAME": "root",
-        "PATH": f"{directory.parent / 'bin'}:/usr/bin:/bin",
+        "PATH": f"{files.programs}:{directory.parent / 'bin'}:/usr/bin:/bin",
         "SHELL": "/bin/bash",
         "TMPDIR": str(directory / "tmp"),
         "USER": "root",
@@ -37,8 +103,14 @@ def environment(worker: Worker, directory: Path, address: str, boot: int) -> dic
         "ftp_proxy": NOWHERE,
         "no_proxy": "127.0.0.1,localhost,::1",
         # For the stand-ins on the path.
-        "EMULATOR_BOOT": str(boot),
-        "EMULATOR_DOCKER": str(directory / "docker"),
+        "EMULATOR_UNITS": str(files.units),
         "EMULATOR_FQDN": worker.hostname,
         "EMULATOR_IP": worker.ip,
+        # For programs of a TPU VM that would look elsewhere: at this machine, or at Google.
+        "EMULATOR_BOOT_ID_FILE": str(files.boot_id),
+        "EMULATOR_DEVICES": str(files.devices),
+        "EMULATOR_HOME": str(files.home),
+        "EMULATOR_LOGGING": proxy,
+        "EMULATOR_STARTUP_SCRIPTS": scripts,
+        "EMULATOR_STORAGE": proxy,
     }

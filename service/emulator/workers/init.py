@@ -68,7 +68,7 @@ class Init:
 
     def live(self) -> None:
         """Do what is told until there is nobody left to tell it, or until the halt."""
-        self._wake = _woken_by_children()
+        self._wake = woken_by_children()
         self.selector.register(0, selectors.EVENT_READ)
         self.selector.register(self._wake, selectors.EVENT_READ)
         while True:
@@ -139,13 +139,13 @@ class Init:
         return bool(data)
 
     def _reap(self) -> None:
-        for pid, status in _exited():
+        for pid, status in exited():
             script = self.scripts.pop(pid, None)
             if script is not None:
                 # What it wrote before its end comes before its end, unless others go on writing.
                 any(not self._pass_on(script) for _ in range(PIPE_CHUNKS))
                 tell(f"{EXIT}{script.name} {os.waitstatus_to_exitcode(status)}")
-        if not self.told_empty and not _any_children():
+        if not self.told_empty and not any_children():
             self.told_empty = True
             tell(EMPTY)
 
@@ -179,13 +179,13 @@ def kill_all() -> None:
         signal_all(signal.SIGTERM)
         return
     end = time.monotonic() + KILL_SECONDS
-    while _any_children() and time.monotonic() < end:
+    while any_children() and time.monotonic() < end:
         signal_all(signal.SIGKILL)
         # To look again costs more than to wait for what was killed.
         for _ in range(KILL_LOOKS):
             time.sleep(LOOK_SECONDS)
-            _exited()
-            if not _any_children():
+            exited()
+            if not any_children():
                 return
 
 
@@ -221,7 +221,7 @@ def _parent(process: str) -> int:
     return int(status.rpartition(b")")[2].split()[1])
 
 
-def _exited() -> list[tuple[int, int]]:
+def exited() -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     while True:
         try:
@@ -233,7 +233,7 @@ def _exited() -> list[tuple[int, int]]:
         found.append((pid, status))
 
 
-def _any_children() -> bool:
+def any_children() -> bool:
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -241,7 +241,7 @@ def _any_children() -> bool:
     return True
 
 
-def _woken_by_children() -> int:
+def woken_by_children() -> int:
     """Give a pipe that can be read whenever a child has exited."""
     reading, writing = os.pipe()
     for end in (reading, writing):

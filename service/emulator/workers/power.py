@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import shutil
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
@@ -14,7 +15,7 @@ from service.emulator.errors import ApiError
 from service.emulator.nodes import NodeRecord
 from service.emulator.workers import programs
 from service.emulator.workers.boot import SHUTDOWN, STARTUP, Machine
-from service.emulator.workers.environment import environment
+from service.emulator.workers.environment import RECORD, RUN, Files, environment
 from service.emulator.workers.machine import LEGACY, Worker
 from service.emulator.world import World
 
@@ -23,7 +24,9 @@ ACPI_SECONDS = 30.0
 # A real process is no faster because the emulator is.
 LEAST_SECONDS = 1.0
 STARTS_AT_ONCE = 8
-MAX_MACHINES = 512
+
+# Which startup scripts are run: all, none, or those whose bytes have one of these SHA-256 digests.
+Scripts = frozenset[str] | bool
 
 
 @dataclass(eq=False)
@@ -66,8 +69,14 @@ class Power:
         world: World,
         address: Callable[[Worker], Awaitable[str]],
         write: Callable[[Worker, list[str]], None],
+        scripts: Scripts,
+        overflow: Callable[[NodeRecord], None],
     ) -> None:
+        """`overflow` is told of a node that has a script to run, and no room for its machines."""
         self._world = world
+        self._scripts = scripts
+        self._overflow = overflow
+        self._crowded_out: dict[int, NodeRecord] = {}
         self._address = address
         self._write = write
         self._lives: dict[int, list[_Life]] = {}
@@ -80,12 +89,17 @@ class Power:
             self._have_lives(record)
         for life in self._lives.get(uid, ()):
             life.want(on=state == "READY", gone=not state)
+        if not state:
+            self._crowded_out.pop(uid, None)
 
     def forget_unless(self, known: Callable[[NodeRecord], bool]) -> None:
         """Follow the end of nodes that were forgotten rather than deleted."""
         for life in self._every():
             if not life.gone and not known(life.worker.record):
                 life.want(on=False, gone=True)
+        for uid, record in list(self._crowded_out.items()):
+            if not known(record):
+                del self._crowded_out[uid]
 
     def shown(self, worker: Worker) -> dict[str, object]:
         """Say how often a worker has booted, whether it is on, and how its scripts ended."""
@@ -114,11 +128,31 @@ class Power:
     def _have_lives(self, record: NodeRecord) -> None:
         uid = int(record.message.id)
         scripts = {STARTUP, SHUTDOWN} & set(record.message.metadata)
-        if not scripts or uid in self._lives or record.message.api_version in LEGACY:
+        known = uid in self._lives or uid in self._crowded_out
+        if not scripts or known or record.message.api_version in LEGACY:
             return
-        self._lives[uid] = [
-            self._born(Worker(record, number)) for number in range(record.accelerator.hosts)
-        ]
+        workers = [Worker(record, number) for number in range(record.accelerator.hosts)]
+        refusal = self._refusal(str(record.message.metadata.get(STARTUP, "")))
+        if refusal:
+            self._write_all(workers, refusal)
+        elif len(list(self._every())) + len(workers) > self._world.config.real_workers:
+            self._crowded_out[uid] = record
+            room = f"at most {self._world.config.real_workers} workers run at once"
+            self._write_all(workers, f"{room}; this node's {len(workers)} do not")
+            self._overflow(record)
+        else:
+            self._lives[uid] = [self._born(worker) for worker in workers]
+
+    def _refusal(self, script: str) -> str:
+        """Say why the scripts of a node with this startup script are not run; empty if they are."""
+        if isinstance(self._scripts, bool):
+            return "" if self._scripts else "no scripts are run"
+        digest = digest_of(script)
+        return "" if digest in self._scripts else f"a startup script with SHA-256 {digest}"
+
+    def _write_all(self, workers: list[Worker], why: str) -> None:
+        for worker in workers:
+            self._write(worker, [f"emulator: not run: {why}"])
 
     def _born(self, worker: Worker) -> _Life:
         # The numbers are ours: nothing that a user named becomes part of a path.
@@ -149,23 +183,27 @@ class Power:
 
     async def _turn_on(self, life: _Life) -> None:
         life.on = life.wanted
+        # The metadata may have changed since the boot before, and may change during this one.
+        script = life.script(STARTUP)
+        refusal = self._refusal(script)
+        if refusal:
+            self._write_all([life.worker], refusal)
+            return
         try:
-            self._check_room()
             address = await self._address(life.worker)
-            told = environment(life.worker, life.directory, address, life.on)
+            files = Files(life.directory)
+            files.prepare(life.worker, address, life.on)
+            allowed = RUN if self._scripts is True else RECORD
+            told = environment(life.worker, life.directory, address, allowed)
             machine = Machine(life.directory, told, partial(self._write, life.worker))
             async with self._starts:
                 await machine.start()
             life.machine = machine
             life.boots += 1
-            if life.script(STARTUP):
-                machine.run(STARTUP, life.script(STARTUP))
+            if script:
+                machine.run(STARTUP, script)
         except (ApiError, OSError) as error:
             self._write(life.worker, [f"emulator: not booted: {error}"])
-
-    def _check_room(self) -> None:
-        if sum(each.machine is not None for each in self._every()) >= MAX_MACHINES:
-            raise OSError(f"{MAX_MACHINES} emulated machines are on")
 
     async def _turn_off(self, life: _Life) -> None:
         life.on = 0
@@ -175,6 +213,13 @@ class Power:
             await life.machine.halt()
         else:
             seconds = max(ACPI_SECONDS / self._world.config.speed, LEAST_SECONDS)
-            await life.machine.shut_down(life.script(SHUTDOWN), seconds)
+            # Nobody has vouched for a shutdown script where startup scripts are chosen.
+            script = life.script(SHUTDOWN) if self._scripts is True else ""
+            await life.machine.shut_down(script, seconds)
         life.exits = life.machine.exits
         life.machine = None
+
+
+def digest_of(script: str) -> str:
+    """Give the SHA-256 of a script's bytes as hexadecimal digits."""
+    return hashlib.sha256(script.encode()).hexdigest()

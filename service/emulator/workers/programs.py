@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 # Programs that say what they were asked on their standard error, and that all went well.
@@ -68,6 +69,12 @@ for arg in "$@"; do
 done
 PATH=/usr/bin:/bin exec "${0##*/}" "${args[@]}"
 """
+# The interpreter that runs the emulator, and nothing of how that one was started.
+PYTHON = """\
+#!/bin/bash
+unset "${!PYTHON@}"
+exec @python@ "$@"
+"""
 ROOT = Path(__file__).parents[3]
 
 
@@ -81,7 +88,8 @@ def install(directory: Path) -> None:
         # The exit codes for a host that cannot be reached.
         "curl": FETCH.replace("@exit@", "7"),
         "wget": FETCH.replace("@exit@", "4"),
-        "docker": f'#!/bin/bash\nexec {shlex.join(python("docker.cli"))} "$@"\n',
+        "systemd-run": f'#!/bin/bash\nexec {shlex.join(python("systemd_run"))} "$@"\n',
+        "python3": PYTHON.replace("@python@", shlex.quote(sys.executable)),
     }
     for name, text in texts.items():
         path = directory / name
@@ -89,8 +97,25 @@ def install(directory: Path) -> None:
         path.chmod(0o700)
 
 
+def install_docker(path: Path, settings: Mapping[str, str]) -> None:
+    """Write a worker's stand-in for docker, to be run by the interpreter itself.
+
+    A shell before it would change the environment, which is where docker takes the values of
+    containers from. For the same reason `settings` are not read from there.
+    """
+    interpreter = path.with_name(".python")
+    if not interpreter.is_symlink():
+        interpreter.symlink_to(Path(sys.executable).resolve())
+    body = (
+        f"import sys\nsys.executable = {sys.executable!r}\nsys.path.append({str(ROOT)!r})\n"
+        f"from {__package__}.docker.cli import main\nmain({dict(settings)!r})\n"
+    )
+    path.write_text(f"#!{interpreter} -ISXutf8\n{body}")
+    path.chmod(0o700)
+
+
 def python(module: str) -> list[str]:
     """Give the command that runs the `main` of a module of this package, with nothing installed."""
     package = f"{__package__}.{module}"
     run = f"import sys; sys.path.append({str(ROOT)!r}); from {package} import main; main()"
-    return [sys.executable, "-I", "-S", "-c", run]
+    return [sys.executable, "-I", "-S", "-X", "utf8", "-c", run]

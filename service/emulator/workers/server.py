@@ -6,7 +6,7 @@ import asyncio
 import html
 import math
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from starlette.requests import Request
@@ -29,7 +29,6 @@ HEADERS = {
 }
 GUESTS = f"{ROOT}instance/guest-attributes/"
 GONE = Reply(503, "The worker is not running.\n")
-MAX_ALLOWANCES = 10_000
 MAX_WAIT = 10 * 365 * 24 * 3600.0
 
 Remark = Callable[[Worker, str], None]
@@ -42,7 +41,6 @@ class MetadataServer:
     world: World
     waiting: Waiting
     remark: Remark
-    _allowances: dict[int, guests.Allowance] = field(default_factory=dict)
 
     async def answer(
         self, request: Request, worker: Worker, path: str, prefix: str = ""
@@ -113,7 +111,7 @@ class MetadataServer:
         """Write a guest attribute; over the allowance it is lost, and its writer is not told."""
         space, _, key = path.removeprefix(GUESTS).partition("/")
         if not allowed:
-            self.remark(worker, f"over ten queries a minute, so lost: {space}/{key}")
+            self.remark(worker, f"over ten queries a minute or three a second, lost: {space}/{key}")
             return Reply(200, "")
         try:
             if body is None:
@@ -128,10 +126,7 @@ class MetadataServer:
 
     def _count(self, worker: Worker) -> bool:
         now = self.world.settle()
-        if len(self._allowances) > MAX_ALLOWANCES:
-            self._allowances.clear()
-        allowance = self._allowances.setdefault(worker.instance_id, guests.Allowance(at=now))
-        return allowance.take(now, self.world.config.speed)
+        return guests.count_query(worker.record, worker.number, now, self.world.config.speed)
 
 
 def _refusal(request: Request, path: str) -> Reply | None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from service.emulator import guests
 from service.emulator.bill import Transition
 from service.emulator.nodes import NodeRecord
 from service.emulator.telemetry import logs
 from service.emulator.workers.console import Console
 from service.emulator.workers.doors import Doors
 from service.emulator.workers.machine import Worker
-from service.emulator.workers.power import Power
+from service.emulator.workers.power import Power, Scripts
 from service.emulator.workers.private import Private
 from service.emulator.workers.server import GONE, MetadataServer
 from service.emulator.workers.waiting import Waiting
@@ -22,15 +23,20 @@ TICK_SECONDS = 0.05
 
 
 class Workers:
-    """Only `run_scripts`, which no request can change, lets anything be run on this machine."""
+    """Only `run_scripts`, which no request can change, lets anything be run on this machine.
 
-    def __init__(self, world: World, *, run_scripts: bool = False) -> None:
-        self.run_scripts = run_scripts
+    `on_overflow` is called with each node whose scripts would run if there were room for its
+    workers: see `real_workers` of the configuration.
+    """
+
+    def __init__(self, world: World, *, run_scripts: Scripts = False) -> None:
+        self.run_scripts = bool(run_scripts)
+        self.on_overflow: list[Callable[[NodeRecord], None]] = []
         self.waiting = Waiting()
         self.metadata = MetadataServer(world, self.waiting, self._remark)
         self._world = world
-        self._doors = Doors(self.metadata, Private(world))
-        self._power = Power(world, self._doors.open, self._write)
+        self._doors = Doors(world, self.metadata, Private(world))
+        self._power = Power(world, self._doors.open, self._write, run_scripts, self._overflow)
         self._consoles: dict[tuple[int, int], Console] = {}
 
     @asynccontextmanager
@@ -63,6 +69,7 @@ class Workers:
             "name": worker.record.name,
             "worker": worker.number,
             "run_startup_scripts": self.run_scripts,
+            "guest_attribute_queries": guests.query_times(worker.record, worker.number),
             **self._power.shown(worker),
             **console.shown(),
         }
@@ -94,6 +101,10 @@ class Workers:
         for key, console in list(self._consoles.items()):
             if not self._is_known(console.worker.record):
                 del self._consoles[key]
+
+    def _overflow(self, record: NodeRecord) -> None:
+        for told in self.on_overflow:
+            told(record)
 
     def _remark(self, worker: Worker, line: str) -> None:
         self._write(worker, [f"emulator: {line}"])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from io import TextIOWrapper
 from pathlib import Path
 
 from service.emulator.workers.docker import ending, listing
@@ -20,6 +21,7 @@ from service.emulator.workers.docker.options import Misuse, Usage, is_set, known
 from service.emulator.workers.docker.run import DAEMON_ERROR, run
 
 VERSION = "27.3.1"
+API_VERSION = "1.47"
 NO_DAEMON = (
     "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon"
     " running?"
@@ -45,7 +47,8 @@ def login(_: Store, args: list[str]) -> int:
 
 def version(_: Store, args: list[str]) -> int:
     options = parse(args, known("", "format", "f=format"))[0]
-    about = {"Client": {"Version": VERSION}, "Server": {"Version": VERSION}}
+    parts = {"Version": VERSION, "ApiVersion": API_VERSION, "Os": "linux", "Arch": "amd64"}
+    about = {"Client": parts, "Server": parts}
     default = "Client:\n Version: {{.Client.Version}}\n\nServer:\n Version: {{.Server.Version}}"
     sys.stdout.write(f"{filled(last(options, 'format', default), about)}\n")
     return 0
@@ -54,7 +57,14 @@ def version(_: Store, args: list[str]) -> int:
 def info(store: Store, args: list[str]) -> int:
     options = parse(args, known("", "format", "f=format"))[0]
     running = sum(store.state(each).running for each in store.all())
-    about = {"ServerVersion": VERSION, "Containers": len(store.all()), "ContainersRunning": running}
+    about = {
+        "ServerVersion": VERSION,
+        "Containers": len(store.all()),
+        "ContainersRunning": running,
+        "OSType": "linux",
+        "Architecture": "x86_64",
+        "DockerRootDir": str(store.root),
+    }
     default = (
         "Server:\n Containers: {{.Containers}}\n  Running: {{.ContainersRunning}}\n"
         " Server Version: {{.ServerVersion}}\n Operating System: a stand-in of the TPU emulator"
@@ -151,7 +161,17 @@ def _unknown(name: str) -> int:
     return 1
 
 
-def main() -> None:
+def main(settings: Mapping[str, str] | None = None) -> None:
+    """Carry out the command line of this process.
+
+    `settings` count more than the environment, which holds whatever a container is to be given.
+    """
+    caller = dict(os.environ)
+    os.environ.update(settings or {})
+    for stream in (sys.stdout, sys.stderr):
+        assert isinstance(stream, TextIOWrapper)
+        # What came in as bytes that are no text goes out as it came.
+        stream.reconfigure(errors="surrogateescape")
     root = os.environ.get("EMULATOR_DOCKER")
-    store = Store(Path(root), os.environ.get("EMULATOR_BOOT", "")) if root else None
+    store = Store(Path(root), os.environ.get("EMULATOR_BOOT", ""), caller) if root else None
     sys.exit(carry_out(sys.argv[1:], store))

@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from service.emulator.workers.docker.clock import now
 
 NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]+")
 KILLED = 128 + signal.SIGKILL
 LOOK_SECONDS = 0.02
+START_SECONDS = 5.0
 
 
 class Refused(Exception):
@@ -51,21 +52,35 @@ class Container:
 class State:
     status: str = "created"
     pid: int = 0
+    """The container's first process."""
+    shim: int = 0
+    """The process that looks after the container; both are 0 before the start."""
     exit_code: int = 0
     started: float = 0.0
     finished: float = 0.0
+    oom_killed: bool = False
+    error: str = ""
+    """Why the container could not be started; it stays `created` then."""
 
     @property
     def running(self) -> bool:
         return self.status == "running"
 
+    @property
+    def over(self) -> bool:
+        return self.status == "exited" or bool(self.error)
+
 
 class Store:
-    """Everything that docker would know on this worker; `boot` is the one that is under way."""
+    """Everything that docker would know on this worker; `boot` is the one that is under way.
 
-    def __init__(self, root: Path, boot: str) -> None:
+    `caller` is the environment that docker was called with.
+    """
+
+    def __init__(self, root: Path, boot: str, caller: Mapping[str, str] | None = None) -> None:
         self.root = root
         self.boot = boot
+        self.caller = caller or {}
         for each in ("containers", "names"):
             (root / each).mkdir(parents=True, exist_ok=True)
 
@@ -86,7 +101,7 @@ class Store:
                 " to reuse that name."
             ) from None
         directory = self.directory(container)
-        directory.mkdir()
+        (directory / "work").mkdir(parents=True, mode=0o700)
         _write(directory / "state", asdict(State()))
         (directory / "log").touch()
         _write(directory / "config", asdict(container))
@@ -111,7 +126,7 @@ class Store:
     def state(self, container: Container) -> State:
         """Say how a container is; one whose process died without a word was killed."""
         state = state_of(self.directory(container))
-        if not state.running or (container.boot == self.boot and _alive(state.pid)):
+        if not state.running or (container.boot == self.boot and _alive(state.shim)):
             return state
         # It may have ended in order since it was looked at.
         state = state_of(self.directory(container))
@@ -124,8 +139,14 @@ class Store:
         """Wait until a container has exited and say with which code."""
         while True:
             state = self.state(container)
-            if state.status == "exited":
+            if state.over:
                 return state.exit_code
+            time.sleep(LOOK_SECONDS)
+
+    def wait_begun(self, container: Container) -> None:
+        """Wait, but not for long, until a container that is being started has been."""
+        end = time.monotonic() + START_SECONDS
+        while self.state(container) == State() and time.monotonic() < end:
             time.sleep(LOOK_SECONDS)
 
     def remove(self, container: Container) -> None:
@@ -149,31 +170,16 @@ def state_of(directory: Path) -> State:
 
 
 def put_state(directory: Path, state: State) -> None:
-    if directory.exists():
+    """Write a state, unless the container was removed."""
+    with suppress(FileNotFoundError):
         _write(directory / "state", asdict(state))
 
 
 def forget(directory: Path, name: str) -> None:
-    """Remove a container; its name is free afterwards."""
-    for file in ("config", "state", "log"):
-        (directory / file).unlink(missing_ok=True)
-    if directory.exists():
-        directory.rmdir()
+    """Remove a container with all its files; its name is free afterwards."""
+    (directory / "config").unlink(missing_ok=True)
+    shutil.rmtree(directory, ignore_errors=True)
     (directory.parents[1] / "names" / name).unlink(missing_ok=True)
-
-
-def log_lines(directory: Path, start: int = 0) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Read whole lines of a log from a place in it, each with the place behind it."""
-    try:
-        with (directory / "log").open("rb") as file:
-            file.seek(start)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    return
-                start += len(line)
-                yield start, json.loads(line)
-    except FileNotFoundError:
-        return
 
 
 def _alive(pid: int) -> bool:

@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from service.emulator.workers.docker import worker, workload
+from service.emulator.workers.docker import worker
 from service.emulator.workers.docker.containers import LOOK_SECONDS, Container, Refused, Store
 from service.emulator.workers.docker.options import is_set, known, last, parse, required
+from service.emulator.workers.docker.shim import program_of, report
 
 STOP_SECONDS = 10.0
 STOP_OPTIONS = known("", "time timeout signal", "t=timeout s=signal")
@@ -32,15 +33,21 @@ def wait(store: Store, args: list[str]) -> int:
 
 
 def stop(store: Store, args: list[str]) -> int:
-    """Ask each container to end and, after a grace that the emulator's speed shortens, kill it."""
+    """Ask each container to end and kill it after a grace.
+
+    The emulator's speed shortens the grace of what is played; a real process is no faster.
+    """
     options, names = parse(args, STOP_OPTIONS)
     required(names, "stop")
-    grace = float(last(options, "timeout", last(options, "time", str(STOP_SECONDS))))
+    asked = last(options, "timeout", last(options, "time"))
 
     def end(name: str) -> str:
         container = store.find(name)
-        _signal(store, container, signal.SIGTERM)
-        over = time.monotonic() + max(grace, 0) / worker.speed()
+        own = last(container.options, "stop-timeout", str(STOP_SECONDS))
+        word = last(options, "signal", last(container.options, "stop-signal", "TERM"))
+        speed = 1.0 if program_of(container) else worker.speed()
+        _signal(store, container, _signal_number(word))
+        over = time.monotonic() + max(float(asked or own), 0) / speed
         while store.state(container).running and time.monotonic() < over:
             time.sleep(LOOK_SECONDS)
         _kill(store, container)
@@ -83,6 +90,7 @@ def remove(store: Store, args: list[str]) -> int:
                 f'cannot remove container "/{container.name}": container is running: stop the'
                 " container before removing or force remove"
             )
+        store.wait_begun(container)
         _kill(store, container)
         store.remove(container)
         return name
@@ -125,11 +133,11 @@ def _kill(store: Store, container: Container) -> None:
         return
     _signal(store, container, signal.SIGKILL)
     store.wait(container)
-    workload.report(store.directory(container))
+    report(store.directory(container))
 
 
 def _signal_number(text: str) -> int:
-    if text.isdecimal():
+    if text.isdecimal() and 0 < int(text) < signal.NSIG:
         return int(text)
     name = text.upper() if text.upper().startswith("SIG") else f"SIG{text.upper()}"
     try:

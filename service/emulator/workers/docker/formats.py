@@ -8,9 +8,16 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from service.emulator.workers.docker.clock import now_ns
+
 TAG = re.compile(r"\{\{\s*(.*?)\s*\}\}")
 PATH = re.compile(r"\.[\w.]*")
-INDEX = re.compile(r'index\s+(\.[\w.]*)\s+"([^"]*)"')
+INDEX = re.compile(r'index\s+(\.[\w.]*)\s+(?:"([^"]*)"|(\d+))')
+LABEL = re.compile(r'\.Label\s+"([^"]*)"')
+LENGTH = re.compile(r"len\s+(\.[\w.]*)")
+RANGE = re.compile(r"\{\{-?\s*range\s+(\.[\w.]*)\s*-?\}\}(.*?)\{\{-?\s*end\s*-?\}\}", re.DOTALL)
+DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
+NANOS = 1_000_000_000
 ESCAPES = {r"\t": "\t", r"\n": "\n"}
 NEVER = "0001-01-01T00:00:00Z"
 
@@ -20,9 +27,17 @@ class BadTemplate(Exception):
 
 
 def filled(template: str, content: Any) -> str:
-    """Fill in `{{.A.B}}`, `{{json .A}}` and `{{index .A "b"}}`; raises BadTemplate."""
+    """Fill in a template; raises BadTemplate.
+
+    It may hold `{{.A.B}}`, `{{json .A}}`, `{{len .A}}`, `{{index .A "b"}}`, `{{index .A 0}}`,
+    `{{.Label "b"}}` and `{{range .A}}…{{end}}`.
+    """
     for escape, character in ESCAPES.items():
         template = template.replace(escape, character)
+    template = RANGE.sub(
+        lambda found: "".join(filled(found[2], each) for each in _found(found[1], content) or ()),
+        template,
+    )
     return TAG.sub(lambda found: _value(found[1], content), template)
 
 
@@ -73,19 +88,74 @@ def moment(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
 
 
+def fixed_moment(at: int) -> str:
+    """Write nanoseconds since 1970 as `docker logs --timestamps` does: nine digits, always."""
+    seconds, nanos = divmod(at, NANOS)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{nanos:09}Z"
+
+
+def moment_ns(text: str) -> int:
+    """Read `--since`: RFC 3339, unix seconds, or how long ago; in nanoseconds since 1970.
+
+    Raises ValueError.
+    """
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        return _nanos(text)
+    ago = DURATION.fullmatch(text)
+    if ago is not None and text:
+        hours, minutes, seconds = (float(each or 0) for each in ago.groups())
+        return now_ns() - int((hours * 3600 + minutes * 60 + seconds) * NANOS)
+    whole, point, rest = text.partition(".")
+    fraction = re.match(r"\d*", rest)
+    digits = fraction[0] if fraction else ""
+    try:
+        at = datetime.fromisoformat(whole + rest[len(digits) :])
+    except ValueError:
+        raise ValueError(f'failed to parse value as time or duration: "{text}"') from None
+    at = at if at.tzinfo else at.replace(tzinfo=UTC)
+    return int(at.timestamp()) * NANOS + (_nanos(f"0.{digits}") if point else 0)
+
+
+def _nanos(text: str) -> int:
+    """Read decimal seconds without the errors of binary fractions."""
+    seconds, _, fraction = text.partition(".")
+    return int(seconds) * NANOS + int(fraction[:9].ljust(9, "0"))
+
+
 def _count(number: int, unit: str) -> str:
     return f"{number} {unit}" if number == 1 else f"{number} {unit}s"
 
 
 def _value(expression: str, content: Any) -> str:
-    index = INDEX.fullmatch(expression)
-    if index is not None:
-        return _text(_found(index[1], content).get(index[2], ""))
+    for pattern, read in (
+        (INDEX, _indexed),
+        (LABEL, lambda found, content: content.get("LabelMap", {}).get(found[1], "")),
+        (LENGTH, lambda found, content: len(_found(found[1], content))),
+    ):
+        found = pattern.fullmatch(expression)
+        if found is not None:
+            return _text(read(found, content))
     verb, _, path = expression.rpartition(" ")
     if PATH.fullmatch(path) is None or verb.strip() not in {"", "json"}:
         raise BadTemplate(f'the emulator\'s stand-in does not know "{{{{{expression}}}}}"')
     value = _found(path, content)
+    if path == "." and "LabelMap" in value:
+        value = {key: each for key, each in value.items() if key != "LabelMap"}
     return json.dumps(value, separators=(",", ":")) if verb else _text(value)
+
+
+def _indexed(found: re.Match[str], content: Any) -> Any:
+    """Look up what stands in a map under a name, or in a list at a place."""
+    where = _found(found[1], content)
+    if found[3] is None:
+        return (where or {}).get(found[2], "")
+    try:
+        return where[int(found[3])]
+    except (IndexError, TypeError):
+        raise BadTemplate(
+            f'template: :1:2: executing "" at <index {found[1]} {found[3]}>: error calling'
+            f" index: index out of range: {found[3]}"
+        ) from None
 
 
 def _found(path: str, content: Any) -> Any:

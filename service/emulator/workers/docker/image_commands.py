@@ -57,7 +57,13 @@ def inspect_image(store: Store, args: list[str]) -> int:
     found = [image_of(name) for name in names]
     missing = [image.reference for image in found if not images.has(image)]
     shown = [
-        {"Id": f"sha256:{image.id}", "RepoTags": [image.reference], "Os": "linux"}
+        {
+            "Id": f"sha256:{image.id}",
+            "RepoTags": [] if image.digest else [image.reference],
+            "RepoDigests": [images.repo_digest(image)],
+            "Os": "linux",
+            "Architecture": "amd64",
+        }
         for image in found
         if images.has(image)
     ]

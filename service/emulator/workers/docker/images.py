@@ -18,9 +18,15 @@ REFERENCE = re.compile(
     r"(?P<name>[a-z0-9]+(?:[._:/-]+[a-z0-9]+)*?)(?::(?P<tag>\w[\w.-]{0,127}))?"
     r"(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
 )
-# A repository with one of these for a part of its name cannot be pulled.
-MISSING = "missing"
-DENIED = "denied"
+# One of these among the words of an image's name or tag says what becomes of a pull.
+WORDS = {
+    "missing": "missing",
+    "noimage": "missing",
+    "denied": "denied",
+    "nopull": "unavailable",
+    "nospace": "no-space",
+}
+SLOW = re.compile(r"(?:^|[/:_.-])slowpull-(\d+(?:\.\d+)?)s(?=$|[/:_.-])")
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,15 @@ class Image:
     @property
     def id(self) -> str:
         return hashlib.sha256(self.reference.encode()).hexdigest()
+
+    @property
+    def repo_digest(self) -> str:
+        """Name it by its content, as `RepoDigests` does."""
+        return f"{self.name}@{self.digest or f'sha256:{self.id}'}"
+
+    @property
+    def words(self) -> list[str]:
+        return re.split(r"[/:_.-]", f"{self.name}:{self.tag}")
 
     @property
     def path(self) -> str:
@@ -70,9 +85,14 @@ class Images:
     def has(self, image: Image) -> bool:
         return (self._root / image.id).exists()
 
-    def keep(self, image: Image) -> None:
-        content = {"reference": image.reference, "at": now()}
+    def keep(self, image: Image, repo_digest: str) -> None:
+        content = {"reference": image.reference, "at": now(), "repo_digest": repo_digest}
         (self._root / image.id).write_text(json.dumps(content))
+
+    def repo_digest(self, image: Image) -> str:
+        """Name an image that is here by its content."""
+        content = json.loads((self._root / image.id).read_text())
+        return str(content["repo_digest"])
 
     def drop(self, image: Image) -> None:
         if not self.has(image):
@@ -80,39 +100,68 @@ class Images:
         (self._root / image.id).unlink()
 
 
-def check_pull(image: Image, fails: str) -> None:
-    """Refuse what cannot be pulled, by its name or because we are told so; raises Refused."""
-    parts = image.name.split("/")
-    if fails and fails not in {"0", "1", "false", "true"}:
-        raise Refused(fails)
-    if DENIED in parts:
-        raise Refused(
-            f"pull access denied for {image.name}, repository does not exist or may require"
-            " 'docker login': denied: requested access to the resource is denied"
-        )
-    if MISSING in parts or fails in {"1", "true"}:
-        raise Refused(
-            f"manifest for {image.reference} not found: manifest unknown: manifest unknown"
-        )
+@dataclass(frozen=True)
+class Pull:
+    """How a pull goes: how long it takes, how it fails, and what it brings."""
+
+    seconds: float = 0.0
+    fails: str = ""
+    """A kind of failure, or docker's words; empty if all goes well."""
+    digest: str = ""
+    """What a tag stands for now, as `sha256:…`; empty for a digest made from its name."""
 
 
-def pulled(image: Image, *, known: bool) -> list[str]:
-    """Give what docker says of a pull."""
-    status = "Image is up to date" if known else "Downloaded newer image"
-    return [
-        f"{image.tag}: Pulling from {image.path}",
-        f"Digest: sha256:{image.id}",
-        f"Status: {status} for {image.reference}",
-    ]
+def plan_pull(image: Image, env: Mapping[str, str], told: Mapping[str, object]) -> Pull:
+    """Decide by the image's name, then the environment, then the emulator's configuration."""
+    slow = SLOW.search(f"{image.name}:{image.tag}")
+    by_name = next((WORDS[word] for word in image.words if word in WORDS), "")
+    fails = env.get("EMULATOR_PULL_FAILS", "")
+    fails = {"0": "", "false": "", "1": "missing", "true": "missing"}.get(fails, fails)
+    seconds = _seconds(env.get("EMULATOR_PULL_SECONDS", "")) or float(slow[1] if slow else 0)
+    return Pull(
+        _seconds(str(told.get("pull_seconds", seconds))),
+        str(told.get("pull_fails", fails or by_name)),
+        str(told.get("digest", "")),
+    )
+
+
+def refusal(image: Image, fails: str) -> str:
+    """Say a failure in docker's words."""
+    match fails:
+        case "denied":
+            return (
+                f"pull access denied for {image.name}, repository does not exist or may require"
+                " 'docker login': denied: requested access to the resource is denied"
+            )
+        case "missing":
+            return f"manifest for {image.reference} not found: manifest unknown: manifest unknown"
+        case "unavailable":
+            host = image.name.partition("/")[0]
+            return (
+                f'Get "https://{host}/v2/": received unexpected HTTP status: 503 Service'
+                " Unavailable"
+            )
+        case "no-space":
+            return "failed to register layer: write /usr/lib/libtpu.so: no space left on device"
+        case _:
+            return fails
 
 
 def pull(images: Images, image: Image, env: Mapping[str, str]) -> list[str]:
     """Let an image come, which takes its time, and give what docker says; raises Refused."""
-    lines = pulled(image, known=images.has(image))
-    check_pull(image, env.get("EMULATOR_PULL_FAILS", ""))
-    time.sleep(_seconds(env.get("EMULATOR_PULL_SECONDS", "")) / worker.speed())
-    images.keep(image)
-    return lines
+    known = images.has(image)
+    plan = plan_pull(image, env, worker.image(image.name))
+    time.sleep(plan.seconds / worker.speed())
+    if plan.fails:
+        raise Refused(refusal(image, plan.fails))
+    moved = f"{image.name}@{plan.digest}" if plan.digest and not image.digest else ""
+    images.keep(image, moved or image.repo_digest)
+    status = "Image is up to date" if known else "Downloaded newer image"
+    return [
+        f"{image.tag}: Pulling from {image.path}",
+        f"Digest: {images.repo_digest(image).rpartition('@')[2]}",
+        f"Status: {status} for {image.reference}",
+    ]
 
 
 def _seconds(text: str) -> float:

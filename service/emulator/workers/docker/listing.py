@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from service.emulator.workers.docker.containers import (
@@ -14,9 +16,9 @@ from service.emulator.workers.docker.containers import (
     Refused,
     State,
     Store,
-    log_lines,
 )
-from service.emulator.workers.docker.formats import filled, rows_shown
+from service.emulator.workers.docker.formats import filled, fixed_moment, moment_ns, rows_shown
+from service.emulator.workers.docker.log import Entry, Reader
 from service.emulator.workers.docker.options import is_set, known, last, parse, required
 from service.emulator.workers.docker.shown import PS, document, row
 
@@ -75,11 +77,13 @@ def logs(store: Store, args: list[str]) -> int:
     options, names = parse(args, LOGS_OPTIONS)
     container = store.find(required(names, "logs"))
     tail = last(options, "tail", "all")
-    start = 0
-    if tail.isdecimal():
-        places = [0, *(place for place, _ in log_lines(store.directory(container)))]
-        start = places[max(len(places) - 1 - int(tail), 0)]
-    follow(store, container, forever=is_set(options, "follow"), start=start)
+    view = View(
+        since=moment_ns(last(options, "since", "0")),
+        until=moment_ns(last(options, "until", "0")),
+        tail=int(tail) if tail.isdecimal() else None,
+        timestamps=is_set(options, "timestamps"),
+    )
+    follow(store, container, view, forever=is_set(options, "follow"))
     return 0
 
 
@@ -105,20 +109,51 @@ def inspect(store: Store, args: list[str]) -> int:
     return 1 if missing else 0
 
 
-def follow(store: Store, container: Container, *, forever: bool, start: int = 0) -> None:
+@dataclass(frozen=True)
+class View:
+    """What of a log is shown: times in nanoseconds, 0 for no bound; the newest `tail` lines."""
+
+    since: int = 0
+    until: int = 0
+    tail: int | None = None
+    timestamps: bool = False
+
+    def shows(self, entry: Entry) -> bool:
+        return self.since <= entry.at and (not self.until or entry.at <= self.until)
+
+    def text(self, entry: Entry) -> bytes:
+        """Write an entry as docker does: a timestamp stands before each piece of a long line."""
+        stamp = f"{fixed_moment(entry.at)} ".encode() if self.timestamps else b""
+        return stamp + entry.text + (b"\n" if entry.whole else b"")
+
+
+def follow(store: Store, container: Container, view: View, *, forever: bool) -> None:
     """Write a container's log to where it belongs, to its end if that is asked for."""
-    place = start
+    reader = Reader(store.directory(container) / "log")
+    found: Iterable[Entry] = reader.entries()
+    if view.tail is not None:
+        found = deque(filter(view.shows, found), view.tail)
     while True:
         # The last lines were written before the state said that it was over.
-        over = not forever or store.state(container).status == "exited"
-        for behind, line in log_lines(store.directory(container), place):
-            place = behind
-            stream = sys.stderr if line["stream"] == "stderr" else sys.stdout
-            stream.write(f"{line['line']}\n")
-            stream.flush()
+        over = not forever or store.state(container).over
+        _write_entries(found, view)
         if over:
+            _write_entries(reader.entries(), view)
+            reader.close()
             return
         time.sleep(LOOK_SECONDS)
+        found = reader.entries()
+
+
+def _write_entries(entries: Iterable[Entry], view: View) -> None:
+    wrote = False
+    for entry in filter(view.shows, entries):
+        stream = sys.stderr if entry.stream == "stderr" else sys.stdout
+        stream.buffer.write(view.text(entry))
+        wrote = True
+    if wrote:
+        sys.stdout.buffer.flush()
+        sys.stderr.buffer.flush()
 
 
 def _filter(text: str) -> tuple[str, str]:

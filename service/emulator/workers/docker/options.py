@@ -68,6 +68,12 @@ def last(options: Options, name: str, default: str = "") -> str:
     return options.get(name, [default])[-1]
 
 
+def log_options(options: Options) -> dict[str, str]:
+    """Read `--log-opt`."""
+    pairs = (each.partition("=") for each in options.get("log-opt", []))
+    return {key: value for key, _, value in pairs}
+
+
 def _long(arg: str, left: list[str], what: Known, options: Options) -> None:
     name, given, value = arg[2:].partition("=")
     if name in what.flags:

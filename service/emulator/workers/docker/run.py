@@ -1,4 +1,4 @@
-"""`docker run`: makes a container, starts its play, and stays with it unless told otherwise."""
+"""`docker run`: makes a container, starts it, and stays with it unless told otherwise."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
@@ -19,17 +21,20 @@ from service.emulator.workers.docker.containers import (
     put_state,
 )
 from service.emulator.workers.docker.images import Images, image_of, pull
-from service.emulator.workers.docker.listing import follow
+from service.emulator.workers.docker.listing import View, follow
+from service.emulator.workers.docker.log import bounds_of
 from service.emulator.workers.docker.options import (
     Misuse,
     Options,
     is_set,
     known,
     last,
+    log_options,
     parse,
     required,
 )
-from service.emulator.workers.docker.workload import SIGNALS
+from service.emulator.workers.docker.play import SIGNALS
+from service.emulator.workers.docker.shown import check_options
 from service.emulator.workers.programs import python
 
 DAEMON_ERROR = 125
@@ -64,7 +69,7 @@ def run(store: Store, args: list[str]) -> int:
     except Misuse as error:
         sys.stderr.write(f"{error}\nSee 'docker run --help'.\n")
         return DAEMON_ERROR
-    except (Refused, OSError) as error:
+    except (Refused, OSError, ValueError) as error:
         sys.stderr.write(f"docker: {_daemon(error)}.\nSee 'docker run --help'.\n")
         return DAEMON_ERROR
     if "restart" in options and last(options, "restart") != "no":
@@ -73,16 +78,21 @@ def run(store: Store, args: list[str]) -> int:
         Path(cidfile).write_text(container.id)
     # A signal that comes before we pass signals on must wait for us, not end us.
     held = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    pid = _started(store, container)
+    state = _started(store, container)
     if container.detached:
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
         sys.stdout.write(f"{container.id}\n")
-        return 0
-    return _attended(store, container, pid)
+    if state.error:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        sys.stderr.write(f"docker: Error response from daemon: {state.error}\n")
+        return state.exit_code
+    return 0 if container.detached else _attended(store, container)
 
 
 def _made(store: Store, options: Options, rest: list[str]) -> Container:
     image, *command = rest
+    check_options(options)
+    bounds_of(log_options(options))
     if entrypoint := last(options, "entrypoint"):
         command = [entrypoint, *command]
     labels = (each.partition("=") for each in options.get("label", []))
@@ -93,7 +103,7 @@ def _made(store: Store, options: Options, rest: list[str]) -> Container:
         name=last(options, "name", f"{chosen}_{number.hex()[:4]}"),
         image=image,
         command=command,
-        env=_env(options),
+        env=_env(options, store.caller),
         labels={key: value for key, _, value in labels},
         created=now(),
         boot=store.boot,
@@ -103,7 +113,7 @@ def _made(store: Store, options: Options, rest: list[str]) -> Container:
     )
 
 
-def _env(options: Options) -> dict[str, str]:
+def _env(options: Options, caller: Mapping[str, str]) -> dict[str, str]:
     """Collect the environment: files first; a name alone takes the value that it has here."""
     lines = list(options.get("env", []))
     for file in reversed(options.get("env-file", [])):
@@ -115,10 +125,12 @@ def _env(options: Options) -> dict[str, str]:
     env: dict[str, str] = {}
     for line in lines:
         key, given, value = line.partition("=")
+        if not key or "\0" in line:
+            raise Refused(f"invalid environment variable: {line}")
         if given:
             env[key] = value
-        elif key in os.environ:
-            env[key] = os.environ[key]
+        elif key in caller:
+            env[key] = caller[key]
     return env
 
 
@@ -133,37 +145,39 @@ def _get_image(root: Path, container: Container, *, quiet: bool) -> None:
         sys.stderr.write("".join(f"{line}\n" for line in lines))
 
 
-def _started(store: Store, container: Container) -> int:
-    """Start the play, and wait until it has begun."""
+def _started(store: Store, container: Container) -> State:
+    """Start the container, and wait until it has begun, or cannot begin."""
     directory = store.directory(container)
     null = os.open(os.devnull, os.O_RDWR)
-    command = [*python("docker.workload"), str(directory)]
+    command = [*python("docker.shim"), str(directory)]
     pid = os.posix_spawn(
         command[0],
         command,
-        {"GCE_METADATA_HOST": os.environ.get("GCE_METADATA_HOST", "")},
+        {key: os.environ.get(key, "") for key in ("GCE_METADATA_HOST", "EMULATOR_DEVICES")},
         file_actions=[(os.POSIX_SPAWN_DUP2, null, fd) for fd in (0, 1, 2)],
         setsigmask=SIGNALS,
         setsigdef=SIGNALS,
     )
     os.close(null)
-    while store.state(container).status == "created":
-        if os.waitpid(pid, os.WNOHANG)[0] == pid:
-            put_state(directory, State("exited", exit_code=128, finished=now()))
+    while (state := store.state(container)).status == "created" and not state.error:
+        if os.waitpid(pid, os.WNOHANG)[0] == pid and not store.state(container).over:
+            put_state(directory, State(exit_code=128, error="the container's shim was killed"))
         time.sleep(LOOK_SECONDS / 4)
-    return pid
+    return state
 
 
-def _attended(store: Store, container: Container, pid: int) -> int:
+def _attended(store: Store, container: Container) -> int:
     """Show what a container writes until it exits; signals are passed on to it."""
 
     def forward(number: int, _: FrameType | None) -> None:
-        if store.state(container).running:
-            os.kill(pid, number)
+        state = store.state(container)
+        if state.running:
+            with suppress(ProcessLookupError):
+                os.kill(state.pid, number)
 
     before = {number: signal.signal(number, forward) for number in SIGNALS}
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-    follow(store, container, forever=True)
+    follow(store, container, View(), forever=True)
     code = store.wait(container)
     for number, handler in before.items():
         signal.signal(number, handler)

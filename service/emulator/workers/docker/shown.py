@@ -1,16 +1,38 @@
-"""A container as `docker ps` and `docker inspect` show it."""
+"""A container as `docker ps` and `docker inspect` show it, with the options it was made with."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from service.emulator.workers.docker.clock import now
-from service.emulator.workers.docker.containers import Container, State
+from service.emulator.workers.docker.containers import Container, Refused, State
 from service.emulator.workers.docker.formats import age, moment
 from service.emulator.workers.docker.images import image_of
+from service.emulator.workers.docker.log import SIZE, UNITS
+from service.emulator.workers.docker.options import Options, is_set, last, log_options
 
 PS = "table {{.ID}}\t{{.Image}}\t{{.Command}}\t{{.RunningFor}}\t{{.Status}}\t{{.Ports}}\t{{.Names}}"
 COMMAND_LENGTH = 20
+SHM_SIZE = "64m"
+
+
+def check_options(options: Options) -> None:
+    """Refuse options that docker refuses; raises Refused. What they ask for is only shown."""
+    for mount in options.get("mount", []):
+        _mount(mount)
+    for limit in options.get("ulimit", []):
+        _ulimit(limit)
+    for device in options.get("device", []):
+        path, ours = Path(device.partition(":")[0]), os.environ.get("EMULATOR_DEVICES", "")
+        if ours and path.is_relative_to(ours) and not path.exists():
+            raise Refused(
+                f'error gathering device information while adding custom device "{path}": no such'
+                " file or directory"
+            )
+    _bytes(last(options, "shm-size", SHM_SIZE))
 
 
 def row(container: Container, state: State, *, whole: bool) -> dict[str, Any]:
@@ -29,6 +51,7 @@ def row(container: Container, state: State, *, whole: bool) -> dict[str, Any]:
         "Ports": "",
         "Names": container.name,
         "Labels": ",".join(f"{key}={value}" for key, value in container.labels.items()),
+        "LabelMap": container.labels,
         "Mounts": "",
         "Networks": "host",
         "Size": "0B",
@@ -37,42 +60,121 @@ def row(container: Container, state: State, *, whole: bool) -> dict[str, Any]:
 
 def document(container: Container, state: State) -> dict[str, Any]:
     options = container.options
+    entrypoint = options.get("entrypoint", [])[-1:]
     return {
         "Id": container.id,
         "Created": moment(container.created),
         "Path": container.command[0] if container.command else "",
         "Args": container.command[1:],
-        "State": {
-            "Status": state.status,
-            "Running": state.running,
-            "Paused": False,
-            "Restarting": False,
-            "OOMKilled": False,
-            "Dead": False,
-            "Pid": state.pid if state.running else 0,
-            "ExitCode": state.exit_code,
-            "Error": "",
-            "StartedAt": moment(state.started),
-            "FinishedAt": moment(state.finished),
-        },
+        "State": _state(state),
         "Image": f"sha256:{image_of(container.image).id}",
         "Name": f"/{container.name}",
         "RestartCount": 0,
         "Platform": "linux",
-        "HostConfig": {
-            "AutoRemove": container.auto_remove,
-            "Binds": options.get("volume"),
-            "NetworkMode": (options.get("network") or options.get("net") or ["default"])[-1],
-            "Privileged": "privileged" in options,
-        },
+        "HostConfig": _host_config(container),
+        "Mounts": [_mount(each) for each in options.get("mount", [])],
         "Config": {
             "Hostname": container.short_id,
             "Env": [f"{key}={value}" for key, value in container.env.items()],
-            "Cmd": container.command,
+            "Entrypoint": entrypoint or None,
+            "Cmd": container.command[len(entrypoint) :],
             "Image": container.image,
             "Labels": container.labels,
         },
     }
+
+
+def _state(state: State) -> dict[str, Any]:
+    return {
+        "Status": state.status,
+        "Running": state.running,
+        "Paused": False,
+        "Restarting": False,
+        "OOMKilled": state.oom_killed,
+        "Dead": False,
+        "Pid": state.pid if state.running else 0,
+        "ExitCode": state.exit_code,
+        "Error": state.error,
+        "StartedAt": moment(state.started),
+        "FinishedAt": moment(state.finished),
+    }
+
+
+def _host_config(container: Container) -> dict[str, Any]:
+    options = container.options
+    return {
+        "AutoRemove": container.auto_remove,
+        "Binds": options.get("volume"),
+        "Devices": [_device(each) for each in options.get("device", [])],
+        "LogConfig": {
+            "Type": last(options, "log-driver", "json-file"),
+            "Config": log_options(options),
+        },
+        "Mounts": [_mount_asked(each) for each in options.get("mount", [])],
+        "NetworkMode": (options.get("network") or options.get("net") or ["default"])[-1],
+        "Privileged": is_set(options, "privileged"),
+        "ShmSize": _bytes(last(options, "shm-size", SHM_SIZE)),
+        "Ulimits": [_ulimit(each) for each in options.get("ulimit", [])],
+    }
+
+
+def _device(text: str) -> dict[str, str]:
+    host, _, rest = text.partition(":")
+    inside, _, rights = rest.partition(":")
+    return {
+        "PathOnHost": host,
+        "PathInContainer": inside or host,
+        "CgroupPermissions": rights or "rwm",
+    }
+
+
+def _mount(text: str) -> dict[str, Any]:
+    asked = _mount_asked(text)
+    return {
+        "Type": asked["Type"],
+        "Source": asked["Source"],
+        "Destination": asked["Target"],
+        "Mode": "",
+        "RW": not asked["ReadOnly"],
+        "Propagation": "rprivate",
+    }
+
+
+def _mount_asked(text: str) -> dict[str, Any]:
+    """Read `--mount`; raises Refused."""
+    given: Mapping[str, str] = {
+        key.lower(): value if equals else "true"
+        for key, equals, value in (each.partition("=") for each in text.split(","))
+    }
+    target = given.get("target") or given.get("destination") or given.get("dst") or ""
+    if not target:
+        raise Refused(f'invalid argument "{text}" for "--mount" flag: target is required')
+    return {
+        "Type": given.get("type", "volume"),
+        "Source": given.get("source") or given.get("src") or "",
+        "Target": target,
+        "ReadOnly": (given.get("readonly") or given.get("ro") or "false") in {"true", "1"},
+    }
+
+
+def _ulimit(text: str) -> dict[str, Any]:
+    """Read `--ulimit name=soft[:hard]`; raises Refused."""
+    name, _, limits = text.partition("=")
+    soft, _, hard = limits.partition(":")
+    try:
+        return {"Name": name, "Hard": int(hard or soft), "Soft": int(soft)}
+    except ValueError:
+        raise Refused(
+            f'invalid argument "{text}" for "--ulimit" flag: invalid ulimit argument: {text}'
+        ) from None
+
+
+def _bytes(text: str) -> int:
+    """Read a size; raises Refused."""
+    size = SIZE.fullmatch(text)
+    if size is None:
+        raise Refused(f'invalid argument "{text}" for "--shm-size" flag: invalid size: \'{text}\'')
+    return int(size[1]) * UNITS[size[2].lower()]
 
 
 def _status(state: State) -> str:

@@ -1,0 +1,330 @@
+"""The JSON API of Cloud Storage over HTTP, as far as checkpoints and their checks need it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote, unquote
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from service.emulator.errors import ApiError, Code
+from service.emulator.storage import (
+    MAX_OBJECT_NAME,
+    NAME,
+    BucketSettings,
+    Full,
+    PreconditionFailed,
+    StoredObject,
+    location_type,
+)
+from service.emulator.surfaces.body import parse_body, read_body
+from service.emulator.surfaces.rest import CLIENT_GONE, json_response
+from service.emulator.world import World
+
+PATH = re.compile(
+    r"/(?:(?P<kind>upload|download)/)?storage/v1/b/(?P<bucket>[^/]+)"
+    r"(?:/(?P<part>o|iam)(?:/(?P<name>.+))?)?"
+)
+BOUNDARY = re.compile(r"boundary=\"?([^\";]+)")
+PREFIXES = ("/storage/", "/upload/storage/", "/download/storage/")
+VERBS = ["GET", "HEAD", "POST", "PUT", "DELETE"]
+# Where the buckets of somebody are who is on no worker.
+ELSEWHERE = "US-CENTRAL1"
+MAX_PAGE = 1000
+
+
+class Refusal(Exception):
+    """An error as Cloud Storage words it."""
+
+    def __init__(self, status: int, reason: str, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A request about one bucket, and perhaps one object of it."""
+
+    world: World
+    request: Request
+    bucket: str
+    name: str
+    region: str
+    base: str
+    now: float
+
+    @property
+    def settings(self) -> BucketSettings:
+        return self.world.config.buckets.get(self.bucket, BucketSettings())
+
+    def param(self, key: str) -> str:
+        return str(self.request.query_params.get(key, ""))
+
+    def require(self, permission: str) -> None:
+        """Raise Refusal unless the caller has a permission, which each caller has alike."""
+        if self.settings.missing:
+            raise Refusal(404, "notFound", "The specified bucket does not exist.")
+        if permission not in self.settings.permissions:
+            raise Refusal(
+                403,
+                "forbidden",
+                f"The caller does not have {permission} access to the Google Cloud Storage bucket."
+                f" Permission '{permission}' denied on resource (or it may not exist).",
+            )
+
+
+def storage_routes(world: World) -> list[Route]:
+    """List the routes of the REST port."""
+
+    async def endpoint(request: Request) -> Response:
+        return await answer_storage(world, request, ELSEWHERE)
+
+    return [
+        Route(f"{prefix}{{path:path}}", endpoint, methods=VERBS, name=prefix) for prefix in PREFIXES
+    ]
+
+
+async def answer_storage(world: World, request: Request, region: str) -> Response:
+    """Answer a request for one of `PREFIXES`; `region` is where buckets are by default."""
+    try:
+        body = await read_body(request)
+        return _answer(world, request, body, region)
+    except Refusal as refusal:
+        return _refused(refusal)
+    except ApiError as error:
+        return _refused(Refusal(error.http_status, "invalid", error.message))
+    except ClientDisconnect:
+        return Response(status_code=CLIENT_GONE)
+
+
+def _answer(world: World, request: Request, body: bytes, region: str) -> Response:
+    found = PATH.fullmatch(_raw_path(request))
+    if found is None:
+        raise Refusal(404, "notFound", "Not Found")
+    ask = Ask(
+        world,
+        request,
+        unquote(found["bucket"]),
+        unquote(found["name"] or ""),
+        region,
+        str(request.base_url).rstrip("/"),
+        world.settle(),
+    )
+    if NAME.fullmatch(ask.bucket) is None:
+        raise Refusal(400, "invalid", f"Invalid bucket name: '{ask.bucket}'")
+    verb = "GET" if request.method == "HEAD" else request.method
+    where = f"{verb} {found['kind'] or ''}/{found['part'] or 'b'}{'/…' if ask.name else ''}"
+    if where == "POST upload/o":
+        return _upload(ask, body)
+    if where == "GET download/o/…":
+        return _media(_existing(ask))
+    acts: dict[str, Callable[[Ask], Response]] = {
+        "GET /b": _bucket,
+        "GET /iam/…": _permissions,
+        "GET /o": _list,
+        "GET /o/…": _object,
+        "DELETE /o/…": _delete,
+    }
+    if where not in acts:
+        raise Refusal(404, "notFound", f"The emulator does not know {where.partition(' ')[0]} here")
+    return acts[where](ask)
+
+
+def _bucket(ask: Ask) -> Response:
+    ask.require("storage.buckets.get")
+    location = ask.settings.location or ask.region.upper()
+    return json_response(
+        {
+            "kind": "storage#bucket",
+            "id": ask.bucket,
+            "name": ask.bucket,
+            "selfLink": f"{ask.base}/storage/v1/b/{ask.bucket}",
+            "location": location,
+            "locationType": location_type(location),
+            "storageClass": "STANDARD",
+            "metageneration": "1",
+            "iamConfiguration": {"uniformBucketLevelAccess": {"enabled": True}},
+        }
+    )
+
+
+def _permissions(ask: Ask) -> Response:
+    if ask.name != "testPermissions":
+        raise Refusal(404, "notFound", "Not Found")
+    if ask.settings.missing:
+        raise Refusal(404, "notFound", "The specified bucket does not exist.")
+    asked = ask.request.query_params.getlist("permissions")
+    told: dict[str, Any] = {"kind": "storage#testIamPermissionsResponse"}
+    held = [each for each in asked if each in ask.settings.permissions]
+    return json_response({**told, "permissions": held} if held else told)
+
+
+def _list(ask: Ask) -> Response:
+    ask.require("storage.objects.list")
+    asked = ask.param("maxResults")
+    limit = min(int(asked), MAX_PAGE) if asked.isdecimal() and int(asked) else MAX_PAGE
+    page = ask.world.storage.list_page(
+        ask.bucket, ask.param("prefix"), ask.param("delimiter"), _after(ask), limit
+    )
+    told: dict[str, Any] = {"kind": "storage#objects"}
+    if page.items:
+        told["items"] = [_shown(ask, each) for each in page.items]
+    if page.prefixes:
+        told["prefixes"] = list(page.prefixes)
+    if page.next_token:
+        token = base64.urlsafe_b64encode(page.next_token.encode())
+        told["nextPageToken"] = token.decode()
+    return json_response(told)
+
+
+def _object(ask: Ask) -> Response:
+    found = _existing(ask)
+    return _media(found) if ask.param("alt") == "media" else json_response(_shown(ask, found))
+
+
+def _delete(ask: Ask) -> Response:
+    ask.require("storage.objects.delete")
+    if not ask.world.storage.delete(ask.bucket, ask.name):
+        raise _no_object(ask)
+    return Response(status_code=204)
+
+
+def _upload(ask: Ask, body: bytes) -> Response:
+    ask.require("storage.objects.create")
+    name, content, content_type = _upload_parts(ask, body)
+    if not 0 < len(name.encode()) <= MAX_OBJECT_NAME:
+        raise Refusal(400, "required", "Required parameter: name")
+    expected = ask.param("ifGenerationMatch")
+    if ask.world.storage.get(ask.bucket, name) is not None and expected != "0":
+        # To overwrite is to delete.
+        ask.require("storage.objects.delete")
+    try:
+        made = ask.world.storage.put(
+            ask.bucket,
+            name,
+            content,
+            content_type,
+            ask.now,
+            int(expected) if expected.isdecimal() else None,
+        )
+    except PreconditionFailed:
+        text = "At least one of the pre-conditions you specified did not hold."
+        raise Refusal(412, "conditionNotMet", text) from None
+    except Full:
+        raise Refusal(429, "rateLimitExceeded", "The emulator's storage is full.") from None
+    return json_response(_shown(ask, made))
+
+
+def _upload_parts(ask: Ask, body: bytes) -> tuple[str, bytes, str]:
+    """Give the name, the content and its type; raises Refusal."""
+    content_type = ask.request.headers.get("content-type", "application/octet-stream")
+    match ask.param("uploadType"):
+        case "media":
+            return ask.param("name"), body, content_type
+        case "multipart":
+            about, content, content_type = _both_parts(body, content_type)
+            name = about.get("name", "") if isinstance(about, dict) else ""
+            return ask.param("name") or str(name), content, content_type
+        case other:
+            text = f"The emulator knows uploadType media and multipart, not {other!r}."
+            raise Refusal(400, "invalid", text)
+
+
+def _both_parts(body: bytes, content_type: str) -> tuple[object, bytes, str]:
+    """Give the metadata of a multipart upload, the content and its type; raises Refusal."""
+    boundary = BOUNDARY.search(content_type)
+    parts = body.split(f"--{boundary[1]}".encode())[1:-1] if boundary else []
+    split = [re.split(rb"\r?\n\r?\n", part, maxsplit=1) for part in parts]
+    if len(split) != 2 or any(len(each) != 2 for each in split):
+        raise Refusal(400, "invalid", "Malformed multipart body.")
+    (_, about), (head, content) = split
+    kind = re.search(rb"(?im)^content-type:[ \t]*([^\r\n]+)", head)
+    told = kind[1].decode(errors="replace") if kind else "application/octet-stream"
+    return parse_body(about), content.removesuffix(b"\n").removesuffix(b"\r"), told
+
+
+def _existing(ask: Ask) -> StoredObject:
+    ask.require("storage.objects.get")
+    found = ask.world.storage.get(ask.bucket, ask.name)
+    if found is None:
+        raise _no_object(ask)
+    return found
+
+
+def _no_object(ask: Ask) -> Refusal:
+    return Refusal(404, "notFound", f"No such object: {ask.bucket}/{ask.name}")
+
+
+def _media(found: StoredObject) -> Response:
+    headers = {"X-Goog-Generation": str(found.generation), "X-Goog-Hash": f"md5={_md5(found)}"}
+    return Response(found.content, headers=headers, media_type=found.content_type)
+
+
+def _shown(ask: Ask, found: StoredObject) -> dict[str, Any]:
+    path = f"/b/{ask.bucket}/o/{quote(found.name, safe='')}"
+    at = datetime.fromtimestamp(found.created, UTC).isoformat(timespec="milliseconds")
+    moment = at.replace("+00:00", "Z")
+    return {
+        "kind": "storage#object",
+        "id": f"{ask.bucket}/{found.name}/{found.generation}",
+        "selfLink": f"{ask.base}/storage/v1{path}",
+        "mediaLink": f"{ask.base}/download/storage/v1{path}?alt=media",
+        "name": found.name,
+        "bucket": ask.bucket,
+        "generation": str(found.generation),
+        "metageneration": "1",
+        "contentType": found.content_type,
+        "storageClass": "STANDARD",
+        "size": str(len(found.content)),
+        "md5Hash": _md5(found),
+        "timeCreated": moment,
+        "updated": moment,
+    }
+
+
+def _md5(found: StoredObject) -> str:
+    digest = hashlib.md5(found.content, usedforsecurity=False).digest()
+    return base64.b64encode(digest).decode()
+
+
+def _after(ask: Ask) -> str:
+    token = ask.param("pageToken")
+    try:
+        return base64.urlsafe_b64decode(token).decode()
+    except ValueError:
+        raise Refusal(400, "invalid", f"Invalid page token: {token}") from None
+
+
+def _raw_path(request: Request) -> str:
+    """Give the path as it was sent: an object's name holds slashes of its own, quoted."""
+    raw: bytes = request.scope.get("raw_path") or quote(request.scope["path"]).encode()
+    return raw.partition(b"?")[0].decode(errors="replace")
+
+
+def _refused(refusal: Refusal) -> Response:
+    text = str(refusal)
+    error = {
+        "code": refusal.status,
+        "message": text,
+        "errors": [{"message": text, "domain": "global", "reason": refusal.reason}],
+    }
+    return json_response({"error": error}, refusal.status)
+
+
+def unauthenticated() -> Response:
+    """Refuse a caller without a token, as the APIs of Google do."""
+    error = ApiError(
+        Code.UNAUTHENTICATED,
+        "Request is missing required authentication credential. Expected OAuth 2 access token,"
+        " login cookie or other valid authentication credential.",
+    )
+    return _refused(Refusal(error.http_status, "required", error.message))

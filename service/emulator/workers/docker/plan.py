@@ -1,0 +1,128 @@
+"""What a played container will do, read off its image's tag, its command and its environment."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from service.emulator.workers.docker.containers import Container
+
+# One part of a tag; several are joined by hyphens: `train:90s-busy-70-exit-3`.
+LASTS = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)")
+UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+MAX_LINES = 100_000
+YES = {"1", "true"}
+# Programs that keep no chip busy.
+IDLE_PROGRAMS = {"true", "false", "echo", "sleep"}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that a container will do; seconds are those of the emulated cloud."""
+
+    seconds: float = 60.0
+    exit_code: int = 0
+    duty_cycle: float = 90.0
+    tensorcore: float = 45.0
+    cpu: float = 30.0
+    lines: int = 6
+    every: float = 10.0
+    bytes_per_second: float = 0.0
+    """Of output, in seconds of this machine."""
+    stop_seconds: float = 0.0
+    """How long it takes to end once it is told to."""
+    deaf: bool = False
+    """Whether it ignores what it is told."""
+    forks: bool = False
+    """Whether it leaves a process behind, in a session of its own, that ignores SIGTERM."""
+    out_of_memory: bool = False
+    """Whether it ends as a container does that used too much memory."""
+    needs_privileged: bool = False
+    hold_seconds: float = 0.0
+    """How long the kernel goes on holding the chips after the end."""
+    steps: int = 0
+    """The steps of a training, which then says how long it lasts; 0 for none."""
+    step_seconds: float = 1.0
+    devices: int = 0
+    """How many devices the training says that it sees; 0 to say nothing."""
+    checkpoint_every: int = 0
+    checkpoint_dir: str = ""
+
+
+def plan_of(container: Container) -> Plan:
+    """Read a plan, the environment counting most; raises ValueError for one that makes no sense."""
+    plan = _of_command(container.command, _of_tag(container.image.partition("@")[0]))
+    env = container.env
+    plan = replace(
+        plan,
+        seconds=_number(env, "EMULATOR_DURATION_SECONDS", plan.seconds),
+        exit_code=int(_number(env, "EMULATOR_EXIT_CODE", plan.exit_code)) % 256,
+        duty_cycle=min(_number(env, "EMULATOR_DUTY_CYCLE", plan.duty_cycle), 100.0),
+        tensorcore=min(_number(env, "EMULATOR_TENSORCORE", plan.tensorcore), 100.0),
+        cpu=_number(env, "EMULATOR_CPU", plan.cpu),
+        bytes_per_second=_number(env, "EMULATOR_LOG_BYTES_PER_SECOND", 0.0),
+        stop_seconds=_number(env, "EMULATOR_STOP_SECONDS", plan.stop_seconds),
+        deaf=env.get("EMULATOR_IGNORE_SIGTERM", "") in YES,
+        forks=env.get("EMULATOR_FORK", "") in YES,
+        out_of_memory=env.get("EMULATOR_OUT_OF_MEMORY", "") in YES,
+        needs_privileged=env.get("EMULATOR_NEEDS_PRIVILEGED", "") in YES,
+        hold_seconds=hold_seconds(env),
+        steps=int(_number(env, "EMULATOR_STEPS", 0.0)),
+        step_seconds=_number(env, "EMULATOR_STEP_SECONDS", plan.step_seconds),
+        devices=int(_number(env, "EMULATOR_DEVICE_COUNT", 0.0)),
+        checkpoint_every=int(_number(env, "EMULATOR_CHECKPOINT_EVERY", 0.0)),
+        checkpoint_dir=env.get("STEWARD_CHECKPOINT_DIR", ""),
+    )
+    return _with_lines(plan, env)
+
+
+def hold_seconds(env: Mapping[str, str]) -> float:
+    """Read how long the chips are held after the end; raises ValueError."""
+    return _number(env, "EMULATOR_HOLD_DEVICE_SECONDS", 0.0)
+
+
+def _with_lines(plan: Plan, env: Mapping[str, str]) -> Plan:
+    """Spread a number of lines over the time, or write one every so often, or both."""
+    every = _number(env, "EMULATOR_LOG_EVERY_SECONDS", 0.0)
+    lines = _number(env, "EMULATOR_LOG_LINES", -1.0)
+    if lines < 0:
+        every = every or plan.every
+        lines = math.floor(plan.seconds / every)
+    elif not every:
+        every = plan.seconds / max(lines, 1.0)
+    return replace(plan, lines=int(min(lines, MAX_LINES)), every=every)
+
+
+def _of_tag(image: str) -> Plan:
+    plan = Plan()
+    parts = image.rpartition(":")[2].split("-")
+    for part, following in zip(parts, [*parts[1:], ""], strict=True):
+        lasts = LASTS.fullmatch(part)
+        if lasts is not None:
+            plan = replace(plan, seconds=float(lasts[1]) * UNITS[lasts[2]])
+        elif part == "busy" and following.isdecimal():
+            plan = replace(plan, duty_cycle=min(float(following), 100.0))
+        elif part == "exit" and following.isdecimal():
+            plan = replace(plan, exit_code=int(following) % 256)
+        elif part == "idle":
+            plan = replace(plan, duty_cycle=0.0, tensorcore=0.0)
+    return plan
+
+
+def _of_command(command: list[str], plan: Plan) -> Plan:
+    if command and command[0].rpartition("/")[2] in IDLE_PROGRAMS:
+        return replace(plan, duty_cycle=0.0, tensorcore=0.0, cpu=0.0)
+    return plan
+
+
+def _number(env: Mapping[str, str], key: str, default: float) -> float:
+    text = env.get(key, "")
+    if not text:
+        return default
+    with suppress(ValueError):
+        if 0 <= float(text) < math.inf:
+            return float(text)
+    raise ValueError(f"{key} must be a number from 0: {text}")

@@ -1,0 +1,223 @@
+"""A stand-in for `systemd-run` on an emulated worker: keeps one command running in the background.
+
+The standard library only. As a service of systemd, the command starts without its caller's
+environment; what stands for the machine (the path, the metadata server) it keeps.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import signal
+import sys
+import time
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+from service.emulator.workers.docker.options import Misuse, Options, known, last, parse
+
+OPTIONS = known(
+    "collect no-block quiet remain-after-exit same-dir scope service-type slice-inherit user system"
+    " no-ask-password expand-environment",
+    "unit property description slice setenv uid gid nice working-directory service-type machine",
+    "u=unit p=property E=setenv G=collect q=quiet r=remain-after-exit d=same-dir",
+    leading=True,
+)
+UNIT = re.compile(r"[A-Za-z0-9:_.\\@-]{1,255}")
+SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|sec|m|min|h|)")
+UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+# The machine rather than the caller: what every service of an emulated worker finds.
+MACHINE = ("EMULATOR_", "GCE_METADATA_")
+MACHINE_NAMES = {
+    *("PATH", "LANG", "TMPDIR", "HOSTNAME"),
+    *("http_proxy", "https_proxy", "HTTPS_PROXY", "ftp_proxy", "no_proxy"),
+}
+DEFAULTS = {
+    "Restart": "no",
+    "RestartSec": "100ms",
+    "StartLimitIntervalSec": "10",
+    "StartLimitBurst": "5",
+}
+
+
+class Failed(Exception):
+    """What systemd-run says before it gives up."""
+
+
+@dataclass
+class Unit:
+    """A transient service; `properties` are those that were asked for, over systemd's defaults."""
+
+    name: str
+    command: list[str]
+    environment: dict[str, str]
+    properties: dict[str, str]
+    stopping: bool = False
+    starts: deque[float] = field(default_factory=deque)
+
+    def live(self) -> None:
+        """Run the command, again and again where that is asked for, until the machine ends."""
+
+        def stop(_: int, __: FrameType | None) -> None:
+            self.stopping = True
+
+        signal.signal(signal.SIGTERM, stop)
+        while self._may_start():
+            code = self._run()
+            if not self._is_restarted(code):
+                return
+            time.sleep(seconds(self.properties["RestartSec"]))
+
+    def _run(self) -> int:
+        """Run the command once, in a session of its own, and end what it left there."""
+        pid = os.posix_spawn(
+            self.command[0],
+            self.command,
+            self.environment,
+            setsid=True,
+            setsigdef=[signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE],
+        )
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        for each in _of_session(pid):
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+        return code
+
+    def _is_restarted(self, code: int) -> bool:
+        if self.stopping:
+            return False
+        restart = self.properties["Restart"]
+        return restart == "always" or (restart.startswith("on-") and code != 0)
+
+    def _may_start(self) -> bool:
+        """Count a start; False for one too many within the unit's limit, or at the end."""
+        if self.stopping:
+            return False
+        interval = seconds(self.properties["StartLimitIntervalSec"])
+        now = time.monotonic()
+        while self.starts and self.starts[0] <= now - interval:
+            self.starts.popleft()
+        if interval and len(self.starts) >= int(self.properties["StartLimitBurst"]):
+            say(f"{self.name}: Start request repeated too quickly.")
+            return False
+        self.starts.append(now)
+        return True
+
+
+def unit_of(options: Options, command: list[str]) -> Unit:
+    """Make a unit of a command line; raises Failed, ValueError."""
+    if not command:
+        raise Failed("Command line to execute required.")
+    name = last(options, "unit", f"run-r{os.urandom(16).hex()}")
+    name = name if name.endswith(".service") else f"{name}.service"
+    if UNIT.fullmatch(name) is None:
+        raise Failed(f"Failed to mangle unit name: Invalid argument: {name}")
+    properties = dict(DEFAULTS)
+    for each in options.get("property", []):
+        key, given, value = each.partition("=")
+        if not given:
+            raise Failed(f"Not an assignment: {each}")
+        properties[key] = value
+    for key in ("RestartSec", "StartLimitIntervalSec"):
+        seconds(properties[key])
+    int(properties["StartLimitBurst"])
+    return Unit(name, [_program(command[0]), *command[1:]], _environment(options), properties)
+
+
+def seconds(text: str) -> float:
+    """Read a span of time; raises ValueError."""
+    span = SPAN.fullmatch(text)
+    if span is None:
+        raise ValueError(f"Failed to parse time span: {text}")
+    return float(span[1]) * UNITS[span[2]]
+
+
+def claim(directory: Path, name: str) -> int:
+    """Take a unit's name for as long as the answer, a file descriptor, is open; raises Failed."""
+    directory.mkdir(exist_ok=True)
+    held = os.open(directory / name, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(held)
+        raise Failed(
+            f"Failed to start transient service unit: Unit {name} was already loaded or has a"
+            " fragment file."
+        ) from None
+    return held
+
+
+def start(args: list[str]) -> int:
+    """Carry a command line out and give the exit code of systemd-run itself."""
+    home = Path(os.environ["EMULATOR_UNITS"])
+    try:
+        options, command = parse(args, OPTIONS)
+        unit = unit_of(options, command)
+        held = claim(home, unit.name)
+    except (Failed, Misuse, ValueError) as error:
+        say(str(error))
+        return 1
+    if "quiet" not in options:
+        say(f"Running as unit: {unit.name}; invocation ID: {os.urandom(16).hex()}")
+    if os.fork() == 0:
+        _detach(home.parent)
+        unit.live()
+        os._exit(0)
+    os.close(held)
+    return 0
+
+
+def say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+def _program(name: str) -> str:
+    places = [""] if "/" in name else os.environ.get("PATH", "").split(":")
+    for place in places:
+        path = os.path.join(place, name) if place else name  # noqa: PTH118 - a name as it is
+        if os.access(path, os.X_OK) and Path(path).is_file():
+            return path
+    raise Failed(f"Failed to find executable {name}: No such file or directory")
+
+
+def _environment(options: Options) -> dict[str, str]:
+    kept = {
+        key: value
+        for key, value in os.environ.items()
+        if key in MACHINE_NAMES or key.startswith(MACHINE)
+    }
+    for each in options.get("setenv", []):
+        key, given, value = each.partition("=")
+        kept[key] = value if given else os.environ.get(key, "")
+    return kept | {"INVOCATION_ID": os.urandom(16).hex()}
+
+
+def _detach(directory: Path) -> None:
+    """Leave the caller: its session, its directory, its input, and its standard output."""
+    os.setsid()
+    os.chdir(directory)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    # What a service writes is on the serial console, where the caller's errors are.
+    os.dup2(2, 1)
+
+
+def _of_session(session: int) -> list[int]:
+    """List the processes of a session; none where there is no `/proc`."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            # The name, in parentheses, may hold anything.
+            fields = stat.read_text(errors="replace").rpartition(")")[2].split()
+            if fields[3] == str(session):
+                found.append(int(stat.parent.name))
+    return found
+
+
+def main() -> None:
+    sys.exit(start(sys.argv[1:]))
