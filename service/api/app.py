@@ -37,6 +37,9 @@ from service.api import (
 )
 from service.api.auth import Auth
 from service.api.guard import Guard
+from service.api.jobs import jobs
+from service.api.jobs import logs as job_logs
+from service.api.jobs.follow import LogFollowers
 from service.api.metrics import FleetCollector, OrphanCollector, RequestMetrics
 from service.api.openapi import corrected
 from service.api.problems import HANDLERS
@@ -69,9 +72,12 @@ def create_app(services: Services, admin_token: str | None, *, at_once: int = 16
         telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
     )
     app.state.services = services
+    app.state.log_followers = LogFollowers(services.job_logs)
     app.state.registry = registry
     for one in (
         nodes,
+        jobs,
+        job_logs,
         orphans,
         connection,
         estimates,

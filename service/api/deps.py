@@ -7,6 +7,7 @@ from typing import Annotated
 
 from fastapi import Depends, Header, Request
 
+from service.api.jobs.follow import LogFollowers
 from service.application.budgets import BudgetService
 from service.application.capacity import CapacityService
 from service.application.costs import CostService
@@ -15,6 +16,7 @@ from service.application.explanations import ExplanationService
 from service.application.exports import ExportService
 from service.application.forecasts import ForecastService
 from service.application.health import HealthService
+from service.application.jobs.jobs import JobService
 from service.application.nodes import NodeService
 from service.application.orphans import OrphanService
 from service.application.prices import PriceService
@@ -39,6 +41,15 @@ def services_of(request: Request) -> Services:
 
 async def _nodes(request: Request) -> NodeService:
     return services_of(request).nodes
+
+
+async def _jobs(request: Request) -> JobService:
+    return services_of(request).jobs
+
+
+async def _job_logs(request: Request) -> LogFollowers:
+    found: LogFollowers = request.app.state.log_followers
+    return found
 
 
 async def _costs(request: Request) -> CostService:
@@ -120,6 +131,8 @@ async def _version(
     return int(tag[1])
 
 
+JobsDep = Annotated[JobService, Depends(_jobs)]
+JobLogsDep = Annotated[LogFollowers, Depends(_job_logs)]
 NodesDep = Annotated[NodeService, Depends(_nodes)]
 ExplanationsDep = Annotated[ExplanationService, Depends(_explanations)]
 StatementsDep = Annotated[StatementService, Depends(_statements)]

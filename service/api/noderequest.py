@@ -152,6 +152,11 @@ class NodeRequest(HardwareRequest):
     max_wait_seconds: Seconds | None = Field(
         default=None, description="Given up when not READY after so long.", examples=[3_600]
     )
+    supervisor: Flag | None = Field(
+        default=None,
+        description="Yes by default: the workers can run jobs. The startup script is then run by"
+        " the supervisor, unchanged.",
+    )
 
     def to_wish(self) -> Wish:
         """The same in the words of the domain."""

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
+from pydantic import BaseModel, ConfigDict, Field
 
 from service.api.deps import ExplanationsDep, NodesDep, VersionDep, services_of
 from service.api.explanations import ExplanationView
@@ -55,6 +56,14 @@ class _Versioned(msgspec.Struct):
     version: int
 
 
+class StopQuery(BaseModel):
+    """How a node is stopped; an unknown parameter is refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    force: bool = Field(default=False, description="Stop it although a job runs on it.")
+
+
 @router.post(
     "",
     status_code=201,
@@ -100,9 +109,11 @@ async def list_nodes(request: Request) -> Response:
     operation_id="stop_node",
     responses=_ACCEPTED | may_answer(404, 409, 412, 422),
 )
-def stop_node(node_id: str, nodes: NodesDep, version: VersionDep) -> Response:
+def stop_node(
+    node_id: str, nodes: NodesDep, version: VersionDep, query: Annotated[StopQuery, Query()]
+) -> Response:
     """Ask for the node to stop; its disk stays, its chips cost nothing."""
-    return _accepted(nodes, nodes.stop(node_id, version=version).id)
+    return _accepted(nodes, nodes.stop(node_id, version=version, force=query.force).id)
 
 
 @router.post(

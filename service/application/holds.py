@@ -19,6 +19,7 @@ from service.domain.holds import (
     rate_of_purchase,
     refusal,
 )
+from service.domain.jobs.job import Job
 from service.domain.node import Asked, Node, NodeState
 from service.domain.pricing import PriceBook
 from service.domain.purchase import Purchase
@@ -70,6 +71,32 @@ def moved(unit: Unit, node: Node, before: Attribution, prices: PriceShelf, now: 
         one for one in unit.budgets.capping() if one.scope.covers(who) and not one.scope.covers(old)
     ]
     _admit(unit, node, covering, prices.book(unit), now)
+
+
+def check_job(unit: Unit, node: Node, job: Job, prices: PriceShelf, now: int) -> None:
+    """Raise BudgetExceeded unless the budgets of a job have room for its worst case on a node that
+    is there: `max_duration_seconds` of it. Budgets that cover the node already have admitted it."""
+    who, payer = _payer_of_job(job), payer_of(unit, node)
+    covering = [
+        one
+        for one in unit.budgets.capping()
+        if one.scope.covers(who) and not one.scope.covers(payer)
+    ]
+    if not covering:
+        return
+    book = prices.book(unit)
+    counting = _counting(unit.budgets.locked([one.id for one in covering]), now)
+    rate = rate_of(node.spec, book, now)
+    asked = Hold(node.id, rate.hourly, job.spec.max_duration_seconds)
+    found = unit.holds.open([budget.scope for budget, _ in counting]) if counting else ()
+    rooms = _rooms(unit, counting, _priced(unit, found, book, now), book, now)
+    error = refusal(asked, rate, rooms, now)
+    if error is not None:
+        raise error
+
+
+def _payer_of_job(job: Job) -> Who:
+    return Who(job.project, job.team, job.owner, job.id, job.labels)
 
 
 def on_asked(unit: Unit, node: Node, asked: Asked, prices: PriceShelf, now: int) -> None:

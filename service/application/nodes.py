@@ -5,23 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from service.application import holds, quotas
+from service.application import holds
+from service.application.node_requests import NodeRequests
 from service.application.nodecost import NodeCost, cost_of
-from service.application.projects import chosen
-from service.domain import alternatives, catalog, reimaging, tiers, uservm
-from service.domain.accelerators import AcceleratorType
+from service.domain import reimaging
 from service.domain.attribution import Reattribution, difference, reattributed
 from service.domain.clock import Clock
 from service.domain.connection import Connection, connection_to
 from service.domain.errors import Conflict, Rejected, StaleVersion
-from service.domain.estimate import hourly, sku_of
 from service.domain.event import Event
 from service.domain.idempotency import Key
-from service.domain.node import Asked, Node, ProvisioningModel
-from service.domain.pricing import PriceBook
-from service.domain.purchase import pool_of
+from service.domain.node import Asked, Node
 from service.domain.reimaging import Software
-from service.domain.request import first_events, requested
 from service.domain.stopping import obstacles
 from service.domain.wish import Understood, Wish
 from service.store.ledger import Line
@@ -57,7 +52,7 @@ class NodeService:
         self._units = units
         self._prices = prices
         self._clock = clock
-        self._projects = tuple(projects)
+        self._requests = NodeRequests(units, prices, clock, projects)
 
     def request(self, wanted: Wish, *, key: Key | None = None, actor: str = "") -> Requested:
         """Write down a wish for a node.
@@ -67,16 +62,7 @@ class NodeService:
         """
         if key is not None and (known := self._known(actor, key)) is not None:
             return known
-        wanted = replace(wanted, project=chosen(wanted.project, self._projects))
-        tiers.check_times(wanted.valid_until, wanted.max_wait_seconds, self._clock())
-        now = self._clock()
-        with self._units.reading() as unit:
-            book = self._prices.book(unit)
-            meant = alternatives.settled(wanted, catalog.load(), _rate(wanted, book, now))
-            expected = quotas.warnings(unit, meant.spec, now)
-        if (vm := meant.spec.vm) is not None:
-            expected = (*expected, *uservm.unpriced(vm, meant.spec.zones, book, now))
-        meant = replace(meant, warnings=(*meant.warnings, *expected))
+        wanted, meant = self._requests.understand(wanted)
         for _ in range(ATTEMPTS):
             try:
                 return self._write(wanted, meant, key, actor)
@@ -125,9 +111,23 @@ class NodeService:
         """Ask for a node's end; asking twice is asking once. It is over when its state says so."""
         return self._ask(node_id, Asked.ABSENT, version, actor)
 
-    def stop(self, node_id: str, *, version: int | None = None, actor: str = "") -> Node:
-        """Ask for a node to stop. Raises Rejected where the cloud cannot stop such a node."""
-        return self._ask(node_id, Asked.STOPPED, version, actor)
+    def stop(
+        self, node_id: str, *, version: int | None = None, actor: str = "", force: bool = False
+    ) -> Node:
+        """Ask for a node to stop. Raises Rejected where the cloud cannot stop such a node, Conflict
+        while a job runs on it, unless `force` is given."""
+
+        def change(unit: Unit, node: Node) -> Node:
+            claim = None if force else unit.jobs.claimed(node.id)
+            if claim is not None:
+                raise Conflict(
+                    f"job {claim.job_id} runs on node {node.name}; cancel the job, or stop the node"
+                    " with force=true",
+                    job_id=claim.job_id,
+                )
+            return self._change(unit, node, Asked.STOPPED, actor)
+
+        return self._changed(node_id, version, change)
 
     def start(self, node_id: str, *, version: int | None = None, actor: str = "") -> Node:
         """Ask for a stopped node to run again."""
@@ -170,6 +170,8 @@ class NodeService:
             unit.events.add(
                 Event(node.id, now, "asked", difference(node, after), actor or "caller")
             )
+            if _is_lent_to_a_job(unit, node):  # who owns it is charged again after the job
+                return unit.nodes.rename_owner(after)
             after = unit.nodes.reattribute(after, whose, now)
             holds.moved(unit, after, latest, self._prices, now)
             return after
@@ -216,12 +218,12 @@ class NodeService:
                 known = unit.idempotency_keys.find(_scope(actor), key)
                 if known is not None:
                     return Requested(unit.nodes.get(known), meant.warnings, created=False)
-            node = requested(wanted, meant.spec, now)
-            unit.nodes.add(node)
-            if key is not None:  # before a budget is asked: it would see the first of two alike
-                unit.idempotency_keys.add(_scope(actor), key, node.id, now)
-            holds.place(unit, node, self._prices, now)
-            unit.events.add(*first_events(node, meant, actor))
+
+            def remember(node: Node) -> None:  # before a budget is asked: it would see both
+                if key is not None:
+                    unit.idempotency_keys.add(_scope(actor), key, node.id, now)
+
+            node = self._requests.record(unit, wanted, meant, actor, written=remember)
         return Requested(node, meant.warnings, created=True)
 
     def _ask(self, node_id: str, asked: Asked, version: int | None, actor: str) -> Node:
@@ -271,15 +273,9 @@ _SENTENCES = {
 }
 
 
-def _rate(wanted: Wish, book: PriceBook, now: int) -> alternatives.Rate:
-    model = wanted.provisioning_model
-    reserved = model == ProvisioningModel.RESERVED
-
-    def rate(accelerator: AcceleratorType, zone: str) -> int | None:
-        pool = pool_of(wanted.project, zone, wanted.reservation) if reserved else ""
-        return hourly(accelerator.chips, book.at(sku_of(accelerator, model, zone, pool), now))
-
-    return rate
+def _is_lent_to_a_job(unit: Unit, node: Node) -> bool:
+    claim = unit.jobs.claimed(node.id)
+    return claim is not None and not unit.jobs.get(claim.job_id).own_node
 
 
 def _check_version(node: Node, version: int | None) -> None:

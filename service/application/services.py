@@ -12,6 +12,8 @@ from service.application.explanations import ExplanationService
 from service.application.exports import ExportService
 from service.application.forecasts import ForecastService
 from service.application.health import HealthService
+from service.application.jobs.jobs import JobService
+from service.application.jobs.logs import JobLogService
 from service.application.nodes import NodeService
 from service.application.orphans import OrphanService
 from service.application.prices import PriceService
@@ -26,6 +28,8 @@ class Services:
     """What the API and the dashboard are built on."""
 
     nodes: NodeService
+    jobs: JobService
+    job_logs: JobLogService
     costs: CostService
     statements: StatementService
     explanations: ExplanationService

@@ -97,13 +97,15 @@ class Order:
 
     With `spec.queued` it is a queued resource of that name, for a node of the same name, or for
     slices that have the name with -0, -1 and so on behind it; Google itself gives it up when it
-    was not granted by `valid_until` (a whole UTC second).
+    was not granted by `valid_until` (a whole UTC second). `task` is what its supervisors are to do
+    first; empty for nothing.
     """
 
     place: Place
     spec: NodeSpec
     labels: Mapping[str, str]
     valid_until: int | None = None
+    task: str = ""
 
 
 class TpuCloud(Protocol):

@@ -25,6 +25,8 @@ from service.domain.errors import (
     RateLimited,
 )
 from service.domain.event import Event
+from service.domain.jobs.task import task_of
+from service.domain.jobs.transition import travels_in_create
 from service.domain.landing import is_unsent, may_yet_land, too_old_to_send
 from service.domain.lease import Lease
 from service.domain.lifecycle import asked_to_wait, deadline, put_off
@@ -156,7 +158,18 @@ class Placing:
         labels = labels_for(node, self._tools.manners.install)
         until = deadline(node)  # Google gives it up by itself then, should we be gone
         until = until if node.ready_at is None else None
-        return self._tools.cloud.create(Order(node.place, node.spec, labels, until))
+        return self._tools.cloud.create(
+            Order(node.place, node.spec, labels, until, self._task(node))
+        )
+
+    def _task(self, node: Node) -> str:
+        """The task of the job that the node is made for; empty where it is made for none."""
+        with self._tools.units.reading() as unit:
+            attempt = unit.jobs.claimed(node.id)
+            job = None if attempt is None else unit.jobs.get(attempt.job_id)
+        if job is None or attempt is None or not travels_in_create(job, attempt, node):
+            return ""
+        return task_of(job, attempt, node, 0)
 
     def _put_off(self, node: Node, lease: Lease, error: CloudError, stood: int | None) -> None:
         """Nothing came of this call, for certain, so there is nothing of it to wait for.

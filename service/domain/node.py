@@ -150,7 +150,8 @@ class NodeSpec:
     `cheapest_first` says that the order is ours, and not the caller's own.
     `reimage_from` is the version that a legacy TPU Node had when another was asked for; empty once
     that other is there. `vm` is the user's own virtual machine that drives such a node, where its
-    cost is to be a line beside the node's.
+    cost is to be a line beside the node's. `supervisor` says that its workers run the supervisor,
+    without which they run no jobs.
     """
 
     project: str
@@ -183,6 +184,7 @@ class NodeSpec:
     cheapest_first: bool = False
     reimage_from: str = ""
     vm: UserVm | None = None
+    supervisor: bool = False
 
     @property
     def hardware(self) -> Hardware:

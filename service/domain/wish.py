@@ -62,6 +62,7 @@ class Wish:
     idle: IdlePolicy | None = None
     recreate_on_preemption: bool = False
     vm: UserVm | None = None
+    supervisor: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +156,7 @@ def understood(wish: Wish, accelerator: AcceleratorType, zones: tuple[str, ...])
         valid_until=wish.valid_until,
         reservation=wish.reservation,
         vm=wish.vm,
+        supervisor=wish.supervisor and wish.architecture is Architecture.VM,
     )
     warnings = (*runtime.warnings, *_beside(wish, runtime.version), *told)
     return Understood(spec, warnings, (runtime.why,))

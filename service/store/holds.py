@@ -145,19 +145,15 @@ class Holds:
 
 def _of_node(scope: Scope) -> ColumnElement[bool]:
     """Whether a node counts, as it is charged now."""
-    pairs = ((nodes.c[name], getattr(scope, name)) for name in ("project", "team", "owner"))
+    pairs = (
+        (nodes.c.project, scope.project),
+        (nodes.c.payer_team, scope.team),
+        (nodes.c.payer_owner, scope.owner),
+        (nodes.c.payer_job, scope.job),
+    )
     found = [column == value for column, value in pairs if value is not None]
     if scope.label is not None:
-        found.append(_mentions(nodes, scope.label))
-    if scope.job is not None:
-        job = (
-            select(attributions.c.job)
-            .where(attributions.c.node_id == nodes.c.id)
-            .order_by(attributions.c.since.desc())
-            .limit(1)
-            .scalar_subquery()
-        )
-        found.append(job == scope.job)
+        found.append(_mentions(nodes.c.payer_labels, scope.label))
     return and_(literal(value=True), *found)
 
 
@@ -169,7 +165,7 @@ def _days(scope: Scope, start: int, end: int) -> Select[Any]:
         return _summed(scope, table, table, table).where(*within)
     of_people = any(getattr(scope, name) is not None for name in _SAID if name != "project")
     source = attributed(table) if of_people else table
-    labelled = _mentions(table, scope.label)
+    labelled = _mentions(table.c.labels, scope.label)
     return _summed(scope, table, source, attributions).where(*within, labelled)
 
 
@@ -177,7 +173,7 @@ def _hours(scope: Scope, start: int, end: int) -> Select[Any]:
     within = ledger.c.hour >= start, ledger.c.hour < end
     if scope.label is None:
         return _summed(scope, ledger, ledger, ledger).where(*within)
-    labelled = _mentions(attributions, scope.label)
+    labelled = _mentions(attributions.c.labels, scope.label)
     return _summed(scope, ledger, attributed(ledger), ledger).where(*within, labelled)
 
 
@@ -191,10 +187,10 @@ def _summed(scope: Scope, table: Table, source: FromClause, who: Table) -> Selec
     return statement
 
 
-def _mentions(table: Table, label: tuple[str, str]) -> ColumnElement[bool]:
+def _mentions(labels: ColumnElement[str], label: tuple[str, str]) -> ColumnElement[bool]:
     """Labels are kept as one JSON text in which a pair is always spelled the same."""
     key, value = label
-    return _Holding(table.c.labels, literal(f"{dumps(key)}:{dumps(value)}"))
+    return _Holding(labels, literal(f"{dumps(key)}:{dumps(value)}"))
 
 
 class _Holding(FunctionElement[bool]):

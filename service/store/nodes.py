@@ -87,8 +87,9 @@ class Nodes:
         self._placements = placements
         self._attributions = attributions
 
-    def add(self, node: Node) -> None:
-        """Write a new node. Raises Conflict when a live one of the project has the name."""
+    def add(self, node: Node, job: str = "") -> None:
+        """Write a new node; `job` is the id of the job that it is made for. Raises Conflict when a
+        live one of the project has the name."""
         taken = select(nodes.c.id).where(
             nodes.c.project == node.spec.project,
             nodes.c.name == node.name,
@@ -101,9 +102,11 @@ class Nodes:
                 " take another name, or delete it first",
                 node_id=other,
             )
-        self._connection.execute(insert(nodes).values(**self._row(node), digest=b""))
+        whose = replace(first_of(node), job=job)
+        row = {**self._row(node), **_payer(whose)}
+        self._connection.execute(insert(nodes).values(**row, digest=b""))
         self._write_labels(node)
-        self._attributions.add(first_of(node), node.created_at)
+        self._attributions.add(whose, node.created_at)
 
     def save(self, node: Node) -> Node:
         """Write a changed node; answers it with its new version.
@@ -305,7 +308,20 @@ class Nodes:
         """Write a node that is another's from now on, with its labels; answers it as `save`."""
         after = self.save(node)
         self._write_labels(after)
+        self.charge(whose, now)
+        return after
+
+    def charge(self, whose: Attribution, now: int) -> None:
+        """Charge a node to somebody else from `whose.since` on; the node's own owner stays."""
         self._attributions.add(whose, now)
+        self._connection.execute(
+            update(nodes).where(nodes.c.id == whose.node_id).values(**_payer(whose))
+        )
+
+    def rename_owner(self, node: Node) -> Node:
+        """Write a node with another owner, team or labels while a job pays for it."""
+        after = self.save(node)
+        self._write_labels(after)
         return after
 
     def _write_labels(self, node: Node) -> None:
@@ -315,6 +331,15 @@ class Nodes:
                 insert(node_labels),
                 [{"node_id": node.id, "key": k, "value": v} for k, v in node.labels.items()],
             )
+
+
+def _payer(whose: Attribution) -> dict[str, str]:
+    return {
+        "payer_owner": whose.owner,
+        "payer_team": whose.team,
+        "payer_labels": dumps(whose.labels),
+        "payer_job": whose.job,
+    }
 
 
 def _count(slices: str) -> int:

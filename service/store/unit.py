@@ -21,6 +21,7 @@ from service.store.fleet import Fleet
 from service.store.forecasts import Forecasts
 from service.store.holds import Holds
 from service.store.idempotency import IdempotencyKeys
+from service.store.jobs import Jobs
 from service.store.leases import Leases
 from service.store.ledger import Ledger
 from service.store.listing import Listing
@@ -60,6 +61,7 @@ class Unit:
         self.reservations = Reservations(connection)
         self.events = Events(connection)
         self.idempotency_keys = IdempotencyKeys(connection)
+        self.jobs = Jobs(connection)
         self.leases = Leases(connection)
         self.orphans = Orphans(connection)
         self.quotas = Quotas(connection)

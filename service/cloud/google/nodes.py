@@ -9,7 +9,7 @@ from google.cloud import tpu_v2
 from service.cloud.google.channel import SCOPE
 from service.cloud.ports import Order
 from service.domain.errors import InvalidRequest
-from service.domain.metadata import merged
+from service.domain.jobs.startup import metadata_of
 from service.domain.node import CloudNode, Endpoint, NodeSpec, Place, ProvisioningModel
 
 RawNode = Any
@@ -119,7 +119,7 @@ def message(order: Order) -> tpu_v2.Node:
             enable_external_ips=spec.external_ip,
         ),
         labels=dict(order.labels),
-        metadata=_metadata(spec),
+        metadata=metadata_of(spec, order.task),
         service_account=_service_account(spec.service_account),
         data_disks=[_disk(disk, spec, place) for disk in spec.data_disks],
     )
@@ -140,12 +140,6 @@ def _scheduling(model: ProvisioningModel) -> tpu_v2.SchedulingConfig | None:
                 "flex-start nodes can only be had through a queued resource",
                 provisioning_model=model.value,
             )
-
-
-def _metadata(spec: NodeSpec) -> dict[str, str]:
-    return merged(
-        spec.metadata, {"startup-script": spec.startup_script} if spec.startup_script else {}
-    )
 
 
 def _service_account(email: str) -> tpu_v2.ServiceAccount | None:

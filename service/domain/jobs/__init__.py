@@ -1,1 +1,1 @@
-"""Training jobs: what they are, what is said to workers and what workers say of them."""
+"""Training jobs: what is submitted, what a worker reports, and what to do next. Pure."""

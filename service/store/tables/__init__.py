@@ -25,6 +25,7 @@ from service.store.tables.fleet import (
     placements,
     quotas,
 )
+from service.store.tables.jobs import job_attempts, jobs
 from service.store.tables.limits import alerts, budgets, holds, notifications, refusals
 from service.store.tables.purchases import reservations
 from service.store.tables.schema import metadata
@@ -43,6 +44,8 @@ __all__ = [
     "forecasts",
     "holds",
     "idempotency_keys",
+    "job_attempts",
+    "jobs",
     "leases",
     "ledger",
     "metadata",

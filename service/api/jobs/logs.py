@@ -1,0 +1,85 @@
+"""The output of a job over HTTP: what there is, or as it comes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import Response, StreamingResponse
+from pydantic import Field
+
+from service.api.deps import JobLogsDep
+from service.api.jobs.follow import line_of, note_of
+from service.api.problems import may_answer
+from service.api.schemas import Body
+from service.application.jobs.logs import JobLogService, LogRead
+from service.domain.errors import StewardError
+
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+
+JSON_LINES = "application/jsonl"
+MAX_PAGES = 1_000
+
+_OUTPUT: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "One JSON object a line: `at`, `worker`, `attempt`, `text`. A line with"
+        " `note` says why output is missing.",
+        "content": {
+            JSON_LINES: {"schema": {"type": "string"}},
+            "text/event-stream": {"schema": {"type": "string"}},
+        },
+    }
+}
+
+
+class LogQuery(Body):
+    """Which output is wanted."""
+
+    follow: bool = Field(
+        default=False,
+        description="Stay and send what comes, as server-sent events, until the job has ended.",
+    )
+    worker: int | None = Field(default=None, ge=0, description="Of one worker alone.")
+
+
+@router.get(
+    "/{job_id}/logs",
+    operation_id="get_job_logs",
+    response_class=Response,
+    responses=_OUTPUT | may_answer(404, 422, 429, 503),
+)
+async def get_job_logs(
+    job_id: str, logs: JobLogsDep, query: Annotated[LogQuery, Query()]
+) -> Response:
+    """What the containers of the job have printed, by time, of all workers and attempts."""
+    begin = await run_in_threadpool(logs.service.begin, job_id)
+    if query.follow:
+        events = logs.followed(job_id, begin, query.worker)
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+    first = await run_in_threadpool(logs.service.read, job_id, begin)
+    return StreamingResponse(
+        _pages(logs.service, job_id, first, query.worker), media_type=JSON_LINES
+    )
+
+
+def _pages(
+    service: JobLogService, job_id: str, read: LogRead, worker: int | None
+) -> Iterator[bytes]:
+    """The pages that are there, one after another."""
+    for _ in range(MAX_PAGES):
+        yield from (line_of(one) for one in read.lines if worker in {None, one.worker})
+        if not read.more:
+            break
+        try:
+            read = service.read(job_id, read.cursor)
+        except StewardError as error:
+            yield note_of(f"the log could not be read to its end: {error}")
+            return
+    for one in service.tails(job_id):
+        if worker in {None, one.worker}:
+            yield line_of(one)
+    for note in read.notes:
+        yield note_of(note)

@@ -1,0 +1,221 @@
+"""How jobs and their attempts look to callers."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from service.api.schemas import Page, Time, Usd, View
+from service.application.jobs.cost import AttemptCost
+from service.application.jobs.jobs import Shown, Submitted
+from service.domain.clock import rfc3339
+from service.domain.jobs.job import Attempt, JobState, Reason
+from service.domain.jobs.phases import Amount, Spent
+from service.domain.jobs.report import Report
+from service.domain.money import usd
+
+ExitCodes = dict[str, int | None]
+
+
+class JobView(View):
+    """One job: what runs, how far it is, how it ended and what it cost."""
+
+    id: str = Field(examples=["019a9f3e-7a40-7cc1-9e41-0b5f3d6c2a11"])
+    project: str = Field(examples=["lab"])
+    state: JobState
+    state_since: Time
+    reason: Reason = Field(description="Why it, or its last attempt, ended; empty before that.")
+    detail: str = Field(description="The same in a sentence.", examples=[""])
+    attempts: int = Field(description="How many attempts there were.", examples=[1])
+    exit_codes: ExitCodes = Field(
+        description="Of the last attempt that ended, by worker; null where none was reported.",
+        examples=[{"0": 0}],
+    )
+    node_id: str = Field(description="The node of the latest attempt.")
+    node_name: str = Field(examples=["job-3d6c2a11"])
+    cost: Usd = Field(description="So far, in dollars: the sum of its attempts.")
+    cost_estimated: bool = Field(description="Whether that may still change.")
+    image: str
+    image_digest: str = Field(description="Empty where the registry did not name one.")
+    command: tuple[str, ...]
+    args: tuple[str, ...]
+    env: dict[str, str]
+    run_name: str
+    owner: str
+    team: str
+    labels: dict[str, str]
+    max_duration_seconds: int
+    preemptions: int = Field(description="Attempts that were followed by another: lost hardware.")
+    failures: int = Field(description="Attempts that were followed by another: failed programs.")
+    created_at: Time
+    cancel_requested_at: Time | None
+    ended_at: Time | None
+    warnings: tuple[str, ...]
+    version: int
+
+    @classmethod
+    def of(cls, shown: Shown) -> JobView:
+        """The view of a job."""
+        job, spec = shown.job, shown.job.spec
+        return cls(
+            id=job.id,
+            project=job.project,
+            state=JobState(job.state),
+            state_since=rfc3339(job.state_since),
+            reason=job.reason,
+            detail=job.detail,
+            attempts=job.attempt,
+            exit_codes=dict(job.exit_codes),
+            node_id=job.node_id,
+            node_name=shown.node_name,
+            cost=usd(shown.cost.cost),
+            cost_estimated=shown.cost.estimated,
+            image=spec.image,
+            image_digest=job.image_digest,
+            command=spec.command,
+            args=spec.args,
+            env=dict(spec.env),
+            run_name=spec.run_name,
+            owner=job.owner,
+            team=job.team,
+            labels=dict(job.labels),
+            max_duration_seconds=spec.max_duration_seconds,
+            preemptions=job.preemptions,
+            failures=job.failures,
+            created_at=rfc3339(job.created_at),
+            cancel_requested_at=_time(job.cancel_requested_at),
+            ended_at=_time(job.ended_at),
+            warnings=job.warnings,
+            version=job.version,
+        )
+
+
+class SubmittedView(JobView):
+    """A job that was submitted, or would be."""
+
+    dry_run: bool = Field(description="Nothing was recorded; the ids are made up.")
+
+    @classmethod
+    def of_submitted(cls, found: Submitted, *, dry_run: bool) -> SubmittedView:
+        """The answer to a submission."""
+        return cls(**JobView.of(found.shown).model_dump(), dry_run=dry_run)
+
+
+class JobPage(Page):
+    """A page of jobs, the newest first."""
+
+    jobs: tuple[JobView, ...]
+
+
+class PhaseView(View):
+    """What one phase of an attempt cost."""
+
+    phase: Spent
+    seconds: int = Field(description="Billed seconds, of every slice.")
+    chip_seconds: int
+    cost: Usd
+
+    @classmethod
+    def of(cls, amount: Amount) -> PhaseView:
+        """The view of an amount."""
+        return cls(
+            phase=amount.spent,
+            seconds=amount.seconds,
+            chip_seconds=amount.chip_seconds,
+            cost=usd(amount.cost),
+        )
+
+
+class WorkerView(View):
+    """What a worker reported last. It is the worker's word, not proof."""
+
+    worker: int
+    state: str = Field(examples=["RUNNING"])
+    reason: str = Field(examples=[""])
+    detail: str = Field(examples=[""])
+    exit_code: int | None
+    started_at: Time | None
+    ended_at: Time | None
+    checkpoint: int | None = Field(description="The step of its last STEWARD_CHECKPOINT line.")
+    devices: int | None = Field(description="Of its last STEWARD_DEVICES line.")
+    access: str = Field(description="How the container was given the TPU.", examples=["device"])
+    startup_script: str = Field(examples=["none"])
+    startup_exit_code: int | None
+    reported_at: Time
+
+    @classmethod
+    def of(cls, number: str, report: Report) -> WorkerView:
+        """The view of a report."""
+        return cls(
+            worker=int(number),
+            state=report.state.value,
+            reason=report.reason,
+            detail=report.detail,
+            exit_code=report.exit_code,
+            started_at=_time(report.started_at),
+            ended_at=_time(report.ended_at),
+            checkpoint=report.checkpoint,
+            devices=report.devices,
+            access=report.access,
+            startup_script=report.startup_script,
+            startup_exit_code=report.startup_exit_code,
+            reported_at=rfc3339(report.seen_at),
+        )
+
+
+class AttemptView(View):
+    """One run of a job on one node."""
+
+    number: int = Field(examples=[1])
+    node_id: str
+    node_name: str
+    zone: str = Field(examples=["us-west4-a"])
+    phase: str = Field(examples=["running"])
+    started_at: Time = Field(description="Since when the node is charged to the job.")
+    ended_at: Time | None
+    exit_codes: ExitCodes
+    reason: Reason
+    detail: str
+    evidence: tuple[str, ...] = Field(description="What the reason rests on.")
+    cost: Usd
+    phases: tuple[PhaseView, ...] = Field(description="What the cost was spent on.")
+    work_lost_seconds: int = Field(
+        description="Billed seconds that ran after the last checkpoint and came to nothing."
+    )
+    workers: tuple[WorkerView, ...]
+
+    @classmethod
+    def of(cls, found: AttemptCost) -> AttemptView:
+        """The view of an attempt."""
+        attempt: Attempt = found.attempt
+        reports = sorted(attempt.reports.items(), key=lambda one: int(one[0]))
+        return cls(
+            number=attempt.number,
+            node_id=attempt.node_id,
+            node_name=found.node_name,
+            zone=attempt.zone,
+            phase=attempt.phase.value,
+            started_at=rfc3339(attempt.claimed_at),
+            ended_at=_time(attempt.ended_at),
+            exit_codes=dict(attempt.exit_codes),
+            reason=attempt.reason,
+            detail=attempt.detail,
+            evidence=attempt.evidence,
+            cost=usd(found.cost),
+            phases=tuple(PhaseView.of(one) for one in found.amounts),
+            work_lost_seconds=sum(one.seconds for one in found.amounts if one.spent is Spent.LOST),
+            workers=tuple(
+                WorkerView.of(number, report)
+                for number, report in reports
+                if report.attempt in {"", attempt.id}
+            ),
+        )
+
+
+class AttemptPage(Page):
+    """The attempts of a job, the first one first."""
+
+    attempts: tuple[AttemptView, ...]
+
+
+def _time(at: int | None) -> str | None:
+    return None if at is None else rfc3339(at)

@@ -1,0 +1,1 @@
+"""What callers may ask of jobs."""

@@ -1,0 +1,76 @@
+"""What jobs and their attempts cost: the ledger's own meter, cut by what the workers reported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from service.domain.jobs.job import Attempt, Job
+from service.domain.jobs.phases import Amount, amounts, charged_to, claims
+from service.domain.lines import meters
+from service.domain.metering import Meter
+from service.domain.pricing import PriceBook
+from service.store.unit import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class JobCost:
+    """Nano-dollars that are charged to a job as of `as_of`; `estimated` while that may change."""
+
+    cost: int
+    estimated: bool
+    as_of: int
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptCost:
+    """An attempt, the name of its node, and what each of its phases cost. The phases of all
+    attempts of a job come to the cost of the job."""
+
+    attempt: Attempt
+    node_name: str
+    amounts: tuple[Amount, ...]
+
+    @property
+    def cost(self) -> int:
+        """Nano-dollars of all phases."""
+        return sum(one.cost for one in self.amounts)
+
+
+def job_cost(unit: Unit, job: Job, book: PriceBook, now: int) -> JobCost:
+    """What the ledger charges to a job, the open tail included."""
+    node_ids = {one.node_id for one in unit.jobs.attempts(job.id)}
+    found = [meter for node_id in node_ids for meter in _meters(unit, node_id, book, now)]
+    estimated = any(one.usage.end is None or one.usage.uncertain_seconds for one in found)
+    return JobCost(sum(charged_to(one, job.id) for one in found), estimated, now)
+
+
+def attempt_costs(unit: Unit, job: Job, book: PriceBook, now: int) -> list[AttemptCost]:
+    """Every attempt with its phases, first to last."""
+    attempts = unit.jobs.attempts(job.id)
+    nodes = unit.nodes.many({one.node_id for one in attempts})
+    by_id: dict[str, AttemptCost] = {}
+    reached = _steps_before(attempts)
+    for node_id, node in nodes.items():
+        found = _meters(unit, node_id, book, now)
+        for claim in claims(attempts, node_id, own_node=job.own_node):
+            attempt = claim.attempt
+            phases = amounts(claim, found, job.id, reached[attempt.id])
+            by_id[attempt.id] = AttemptCost(attempt, node.name, phases)
+    return [by_id[one.id] for one in attempts]
+
+
+def _meters(unit: Unit, node_id: str, book: PriceBook, now: int) -> list[Meter]:
+    whose = {node_id: unit.attributions.of(node_id)}
+    return list(meters(unit.usage.of(node_id), book, now, whose))
+
+
+def _steps_before(attempts: Sequence[Attempt]) -> dict[str, int | None]:
+    """The highest step that the attempts before each had reached; None where none is known."""
+    found: dict[str, int | None] = {}
+    highest: int | None = None
+    for attempt in attempts:
+        found[attempt.id] = highest
+        steps = [one.step for one in attempt.reports.values() if one.step is not None]
+        highest = max([*steps, *([] if highest is None else [highest])], default=None)
+    return found

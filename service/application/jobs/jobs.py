@@ -1,0 +1,271 @@
+"""What callers may ask of jobs: submit one, see it, cancel it, and know what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from service.application import holds
+from service.application.jobs.cost import AttemptCost, JobCost, attempt_costs, job_cost
+from service.application.node_requests import NodeRequests
+from service.application.projects import chosen
+from service.domain.clock import Clock
+from service.domain.errors import Conflict, NotFound, StaleVersion
+from service.domain.event import Event
+from service.domain.idempotency import Key
+from service.domain.jobs import startup
+from service.domain.jobs.job import Job
+from service.domain.jobs.submission import (
+    Submission,
+    check_node,
+    check_software,
+    checked,
+    submitted,
+    warnings_of,
+)
+from service.domain.jobs.task import task_of
+from service.domain.jobs.transition import new_attempt
+from service.domain.names import new_id
+from service.domain.node import Node
+from service.domain.wish import Understood, Wish
+from service.store.jobs import JobFilter
+from service.store.pricebook import PriceShelf
+from service.store.unit import Unit, Units
+
+__all__ = ["JobFilter", "JobService", "Shown", "Submitted"]
+
+ATTEMPTS = 5
+"""How often a unit of work is repeated when someone else wrote the same row first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A job with what it cost so far, and the name of its node (empty before there is one)."""
+
+    job: Job
+    cost: JobCost
+    node_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A job that was submitted; `created` is False when the same key had submitted it before."""
+
+    shown: Shown
+    warnings: tuple[str, ...]
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A submission that was checked, with the request for its node as it is understood."""
+
+    submission: Submission
+    request: Wish | None = None
+    meant: Understood | None = None
+
+
+class JobService:
+    """Each public method is one unit of work, and none calls the cloud."""
+
+    def __init__(
+        self,
+        units: Units,
+        prices: PriceShelf,
+        clock: Clock,
+        requests: NodeRequests,
+        projects: Sequence[str],
+    ) -> None:
+        self._units = units
+        self._prices = prices
+        self._clock = clock
+        self._requests = requests
+        self._projects = tuple(projects)
+
+    def submit(
+        self, submission: Submission, *, key: Key | None = None, actor: str = ""
+    ) -> Submitted:
+        """Record a job; the daemon runs it. With a `key`, the same submission is one job.
+
+        Raises Rejected or Conflict with the remedy for what can never run, BudgetExceeded where a
+        budget has no room for its worst case.
+        """
+        if key is not None and (known := self._known(actor, key)) is not None:
+            return known
+        wanted = self._understood(submission)
+        for _ in range(ATTEMPTS):
+            try:
+                return self._write(wanted, key, actor)
+            except StaleVersion:
+                continue
+            except Conflict:
+                known = None if key is None else self._known(actor, key)
+                if known is None:
+                    raise
+                return known
+        raise Conflict("the same name or key was written again and again; try once more")
+
+    def try_out(self, submission: Submission, *, actor: str = "") -> Submitted:
+        """What `submit` would answer, without any trace of it: nothing is written."""
+        wanted = self._understood(submission)
+
+        def write(unit: Unit) -> None:
+            raise _Undo(self._written(unit, wanted, None, actor))
+
+        try:
+            with self._units() as unit:
+                write(unit)
+        except _Undo as undone:
+            return undone.answer
+        raise AssertionError("a dry run always undoes its unit of work")
+
+    def get(self, job_id: str) -> Shown:
+        """One job; raises NotFound."""
+        with self._units.reading() as unit:
+            return self._shown(unit, unit.jobs.get(job_id))
+
+    def page(self, only: JobFilter, page_size: int, page_token: str) -> tuple[list[Shown], str]:
+        """Jobs that match, the newest first, and the token of the next page."""
+        with self._units.reading() as unit:
+            found = unit.jobs.page(only, page_token, page_size + 1)
+            shown = [self._shown(unit, job) for job in found[:page_size]]
+        return shown, found[page_size - 1].id if len(found) > page_size else ""
+
+    def attempts(self, job_id: str) -> Sequence[AttemptCost]:
+        """The attempts of a job, first to last, with what each phase of them cost."""
+        with self._units.reading() as unit:
+            job = unit.jobs.get(job_id)
+            return attempt_costs(unit, job, self._prices.book(unit), self._clock())
+
+    def cancel(self, job_id: str, *, actor: str = "") -> Shown:
+        """Ask for the end of a job; asking twice is asking once. A job that has ended stays as it
+        is. Raises NotFound."""
+        for _ in range(ATTEMPTS):
+            try:
+                with self._units() as unit:
+                    job = self._cancelled(unit, unit.jobs.get(job_id), actor)
+                    return self._shown(unit, job)
+            except StaleVersion:
+                continue
+        raise Conflict(f"job {job_id} is being changed over and over; try once more")
+
+    def _cancelled(self, unit: Unit, job: Job, actor: str) -> Job:
+        if job.ended or job.cancel_requested_at is not None:
+            return job
+        now = self._clock()
+        if job.node_id:
+            told = Event(job.node_id, now, "job", f"job {job.id}: cancelled", actor or "caller")
+            unit.events.add(told)
+        return unit.jobs.save(replace(job, cancel_requested_at=now, next_try_at=now))
+
+    def _understood(self, submission: Submission) -> _Wanted:
+        submission = checked(replace(submission, project=submission.project))
+        if submission.node_request is None:
+            return _Wanted(submission)
+        request, meant = self._requests.understand(submission.node_request)
+        check_software(meant.spec.runtime_version, meant.spec.generation, submission.spec)
+        return _Wanted(submission, request, meant)
+
+    def _known(self, actor: str, key: Key) -> Submitted | None:
+        with self._units.reading() as unit:
+            job_id = unit.idempotency_keys.find(_scope(actor), key)
+            if job_id is None:
+                return None
+            job = unit.jobs.get(job_id)
+            return Submitted(self._shown(unit, job), job.warnings, created=False)
+
+    def _write(self, wanted: _Wanted, key: Key | None, actor: str) -> Submitted:
+        with holds.admitting(self._units, self._clock) as unit:
+            return self._written(unit, wanted, key, actor)
+
+    def _written(self, unit: Unit, wanted: _Wanted, key: Key | None, actor: str) -> Submitted:
+        if key is not None and (known := unit.idempotency_keys.find(_scope(actor), key)):
+            job = unit.jobs.get(known)
+            return Submitted(self._shown(unit, job), job.warnings, created=False)
+        now, job_id = self._clock(), new_id()
+
+        def remember(_: object = None) -> None:  # before a budget is asked: it would see both
+            if key is not None:
+                unit.idempotency_keys.add(_scope(actor), key, job_id, now)
+
+        if wanted.request is None:
+            remember()
+            job = self._on_node(unit, wanted.submission, job_id, now)
+            unit.jobs.add(job, None)
+        else:
+            job = self._with_own_node(unit, wanted, job_id, actor, remember)
+        return Submitted(self._shown(unit, job), job.warnings, created=True)
+
+    def _on_node(self, unit: Unit, submission: Submission, job_id: str, now: int) -> Job:
+        node = _find(unit, submission.node)
+        check_node(node, submission.spec)
+        if submission.project and submission.project != node.spec.project:
+            raise Conflict(f"node {node.name} is in project {node.spec.project}; leave out project")
+        job = submitted(submission, job_id, node.spec.project, now)
+        job = replace(
+            job,
+            node_id=node.id,
+            owner=job.owner or node.owner,
+            team=job.team or node.team,
+            warnings=warnings_of(job.spec, node),
+        )
+        holds.check_job(unit, node, job, self._prices, now)
+        return job
+
+    def _with_own_node(
+        self,
+        unit: Unit,
+        wanted: _Wanted,
+        job_id: str,
+        actor: str,
+        remember: Callable[[Node], None],
+    ) -> Job:
+        """The job, the node of its first attempt and the claim on it are one transaction."""
+        request, meant, now = wanted.request, wanted.meant, self._clock()
+        assert request is not None
+        assert meant is not None
+        project = chosen(request.project, self._projects)
+        job = submitted(wanted.submission, job_id, project, now)
+        request = replace(request, owner=job.owner, team=job.team, labels=job.labels)
+        named = request if request.name else replace(request, name=f"job-{job_id[-8:]}")
+        node = self._requests.record(unit, named, meant, actor, job=job_id, written=remember)
+        warnings = (*meant.warnings, *warnings_of(job.spec, node))
+        job = replace(job, node_id=node.id, attempt=1, warnings=warnings)
+        unit.jobs.add(job, request)
+        attempt = new_attempt(job, node, generation=1, now=now)
+        startup.check_size(startup.metadata_of(node.spec, task_of(job, attempt, node, 0)))
+        unit.jobs.add_attempt(attempt)
+        return job
+
+    def _shown(self, unit: Unit, job: Job) -> Shown:
+        cost = job_cost(unit, job, self._prices.book(unit), self._clock())
+        names = unit.nodes.many([job.node_id] if job.node_id else [])
+        return Shown(job, cost, names[job.node_id].name if job.node_id in names else "")
+
+
+class _Undo(Exception):
+    """Undoes the unit of work of a dry run, and carries what it would have answered."""
+
+    def __init__(self, answer: Submitted) -> None:
+        super().__init__()
+        self.answer = answer
+
+
+def _find(unit: Unit, name_or_id: str) -> Node:
+    """The node of that id, or the live one of that name."""
+    named = unit.nodes.named(name_or_id)
+    if len(named) > 1:
+        raise Conflict(
+            f"{name_or_id!r} is alive in several projects; give its id",
+            ids=[node.id for node in named],
+        )
+    if named:
+        return named[0]
+    try:
+        return unit.nodes.get(name_or_id)
+    except NotFound:
+        raise NotFound(f"there is no node {name_or_id[:80]!r}; name one that lives") from None
+
+
+def _scope(actor: str) -> str:
+    return f"jobs/{actor}"

@@ -1,0 +1,1 @@
+"""Brings each job from its submission to its end."""

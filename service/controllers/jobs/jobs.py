@@ -1,0 +1,392 @@
+"""Takes the next step for every job that is due."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import structlog
+
+from service.cloud.ports import Registry, TpuCloud
+from service.controllers.jobs.images import ImageCheck, check
+from service.controllers.jobs.mailbox import Mailbox
+from service.domain.attribution import Attribution
+from service.domain.clock import Clock
+from service.domain.errors import (
+    BudgetExceeded,
+    CloudError,
+    Conflict,
+    LeaseLost,
+    Rejected,
+    StoreUnavailable,
+)
+from service.domain.event import Event
+from service.domain.jobs.job import Attempt, Job, JobState, Phase, Reason
+from service.domain.jobs.next import Step, decide
+from service.domain.jobs.outcome import Facts
+from service.domain.jobs.pace import (
+    claim_again_at,
+    is_delivery_due,
+    is_read_due,
+    next_look,
+)
+from service.domain.jobs.transition import (
+    Changed,
+    accepted,
+    applied,
+    has_echoed,
+    new_attempt,
+    refused,
+)
+from service.domain.lease import Lease
+from service.domain.metering import Evidence
+from service.domain.node import Asked, Node, NodeState
+from service.domain.placement import Outcome
+from service.domain.wish import Understood, Wish
+from service.store.unit import Unit, Units
+
+log = structlog.get_logger()
+
+BATCH = 500
+"""Jobs taken up in one tick, the longest waiting first."""
+
+GONE_SECONDS = 300
+"""For so long a new attempt waits until its predecessor's node is gone, which holds quota."""
+
+ACTOR = "the job controller"
+
+
+class NodeRequests(Protocol):
+    """Understands and records requests for nodes; see `service.application.node_requests`."""
+
+    def understand(self, wanted: Wish) -> tuple[Wish, Understood]:
+        """The request with its project, and the spec that it means."""
+        ...
+
+    def record(
+        self, unit: Unit, wanted: Wish, meant: Understood, actor: str, job: str = ""
+    ) -> Node:
+        """Write the node and set aside what it may cost."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A job, its newest attempt (None before the first) and the node of that."""
+
+    job: Job
+    attempt: Attempt | None
+    node: Node | None
+
+
+class JobsController:
+    """One job at a time: read, look, decide, write. No transaction is open while the cloud is
+    asked, and every write is guarded by the version of its row and by the lease."""
+
+    name = "jobs"
+
+    def __init__(
+        self,
+        units: Units,
+        cloud: TpuCloud,
+        registry: Registry,
+        requests: NodeRequests,
+        clock: Clock,
+        period: int = 5,
+    ) -> None:
+        self._units = units
+        self._registry = registry
+        self._requests = requests
+        self._clock = clock
+        self._period = period
+        self._mailbox = Mailbox(cloud)
+
+    workers = 8
+    """Jobs worked on at once."""
+
+    def tick(self, lease: Lease) -> None:
+        """Take one step for every job that is due; one that fails keeps no other from its turn."""
+        with self._units.reading() as unit:
+            due = unit.jobs.due(lease.project, self._clock(), BATCH)
+        if self.workers == 1:
+            for job_id in due:
+                self._isolated(job_id, lease)
+        elif due:
+            with ThreadPoolExecutor(self.workers) as pool:
+                list(pool.map(lambda job_id: self._isolated(job_id, lease), due))
+
+    def _isolated(self, job_id: str, lease: Lease) -> None:
+        try:
+            self.reconcile(job_id, lease)
+        except LeaseLost as error:
+            log.info("jobs.lease_lost", job_id=job_id, reason=str(error))
+        except Conflict as error:
+            log.debug("jobs.overtaken", job_id=job_id, reason=str(error))
+        except (StoreUnavailable, CloudError) as error:
+            log.warning("jobs.no_answer", job_id=job_id, reason=str(error))
+        except Exception:  # one poisoned job must not starve the others
+            log.exception("jobs.failed", job_id=job_id)
+            self._put_off(job_id, lease)
+
+    def _put_off(self, job_id: str, lease: Lease) -> None:
+        try:
+            with self._units(lease) as unit:
+                job = unit.jobs.get(job_id)
+                unit.jobs.save(replace(job, next_try_at=self._clock() + 60))
+        except (Conflict, StoreUnavailable) as error:
+            log.info("jobs.not_put_off", job_id=job_id, reason=str(error))
+
+    def reconcile(self, job_id: str, lease: Lease) -> None:
+        """Take the next step of one job."""
+        found = self._load(job_id)
+        job, attempt, node = found.job, found.attempt, found.node
+        if job.image_checked_at is None and not job.ended and job.cancel_requested_at is None:
+            job = self._check_image(job, node, lease)
+        if job.ended:
+            self._finish(job, attempt, node, lease)
+        elif attempt is None or attempt.ended:
+            self._claim(job, attempt, node, lease)
+        elif node is not None:
+            self._advance(job, attempt, node, lease)
+
+    def _load(self, job_id: str) -> _Found:
+        with self._units.reading() as unit:
+            job = unit.jobs.get(job_id)
+            attempts = unit.jobs.attempts(job_id)
+            attempt = attempts[-1] if attempts else None
+            node_id = attempt.node_id if attempt is not None else job.node_id
+            return _Found(job, attempt, unit.nodes.get(node_id) if node_id else None)
+
+    def _check_image(self, job: Job, node: Node | None, lease: Lease) -> Job:
+        """Ask the registry, then let the node of the job be asked for."""
+        image = check(self._registry, job.spec.image)
+        with self._units(lease) as unit:
+            return self._note_image(unit, unit.jobs.get(job.id), image, node)
+
+    def _note_image(self, unit: Unit, job: Job, image: ImageCheck, node: Node | None) -> Job:
+        now = self._clock()
+        if image.warning:
+            job = replace(job, warnings=(*job.warnings, image.warning))
+        job = replace(job, image_digest=image.digest, image_checked_at=now)
+        if image.refusal:
+            job = refused(job, image.refusal, image.detail, now)
+            return self._close_unstarted(unit, job, now)
+        if job.own_node and node is not None and node.asked is Asked.PRESENT:
+            unit.nodes.wake([node.id], now)
+        return unit.jobs.save(job)
+
+    def _close_unstarted(self, unit: Unit, job: Job, now: int) -> Job:
+        """End a job whose attempt has not begun, with the node that was asked for."""
+        attempts = unit.jobs.attempts(job.id)
+        if attempts and not attempts[-1].ended:
+            attempt = replace(
+                attempts[-1].in_phase(Phase.ENDED, now),
+                reason=job.reason,
+                detail=job.detail,
+                ended_at=now,
+                released_at=now,
+            )
+            unit.jobs.save_attempt(attempt)
+            self._delete_node(unit, attempt.node_id, job, now)
+        return unit.jobs.save(job)
+
+    def _claim(self, job: Job, attempt: Attempt | None, node: Node | None, lease: Lease) -> None:
+        """Begin the next attempt once a node is free for it."""
+        if job.cancel_requested_at is not None:
+            with self._units(lease) as unit:
+                now = self._clock()
+                detail = "cancelled before it started"
+                unit.jobs.wake_next(job, now)
+                unit.jobs.save(job.closed(JobState.CANCELLED, Reason.CANCELLED, detail, now))
+        elif not job.own_node or (node is not None and _can_be_used_again(node)):
+            assert node is not None
+            self._claim_node(job, node, lease)
+        elif node is None or node.ended or self._waited_long(attempt):
+            self._make_node(job, lease)
+        else:
+            self._look_again(job, lease)
+
+    def _waited_long(self, attempt: Attempt | None) -> bool:
+        ended = None if attempt is None else attempt.ended_at
+        return ended is not None and self._clock() - ended >= GONE_SECONDS
+
+    def _claim_node(self, job: Job, node: Node, lease: Lease) -> None:
+        """Claim the node that is there, in the order in which jobs were submitted."""
+        if node.ended or node.asked is Asked.ABSENT:
+            with self._units(lease) as unit:
+                detail = f"node {node.name} is {node.state}: it was deleted before the job started"
+                unit.jobs.save(refused(job, Reason.NODE_DELETED, detail, self._clock()))
+            return
+        with self._units(lease) as unit:
+            current = unit.nodes.get(node.id)
+            free = unit.jobs.claimed(node.id) is None and current.state == NodeState.READY
+            is_next = unit.jobs.is_first_in_line(job)
+            if not (free and is_next):
+                later = claim_again_at(self._clock(), self._period, is_next=is_next)
+                unit.jobs.save(replace(job, next_try_at=later))
+                return
+            since = self._lend(unit, job, current)
+            job = replace(job, attempt=job.attempt + 1)
+            generation = unit.jobs.last_generation(node.id) + 1
+            unit.jobs.add_attempt(new_attempt(job, current, generation=generation, now=since))
+            job = job.in_state(JobState.WAITING_FOR_NODE, self._clock())
+            unit.jobs.save(replace(job, next_try_at=self._clock()))
+
+    def _lend(self, unit: Unit, job: Job, node: Node) -> int:
+        """Charge a caller's node to the job; answers from when on."""
+        now = self._clock()
+        if job.own_node:
+            return now
+        since = max(now, unit.attributions.of(node.id)[-1].since + 1)
+        whose = Attribution(node.id, since, job.owner, job.team, job.id, job.labels)
+        unit.nodes.charge(whose, now)
+        unit.events.add(Event(node.id, now, "job", f"job {job.id} runs here", ACTOR))
+        return since
+
+    def _make_node(self, job: Job, lease: Lease) -> None:
+        """Ask for a node for the next attempt; a budget may refuse it, which ends the job."""
+        with self._units.reading() as unit:
+            request = unit.jobs.node_request(job.id)
+        assert request is not None
+        number = job.attempt + 1
+        named = replace(request, name=f"{(request.name or f'job-{job.id[-8:]}')[:44]}-{number}")
+        try:
+            wanted, meant = self._requests.understand(named)
+            with self._units(lease) as unit:
+                now = self._clock()
+                node = self._requests.record(unit, wanted, meant, ACTOR, job.id)
+                unit.nodes.wake([node.id], now)
+                job = replace(job, attempt=number, node_id=node.id, next_try_at=now)
+                unit.jobs.add_attempt(new_attempt(job, node, generation=1, now=now))
+                unit.jobs.save(job.in_state(JobState.WAITING_FOR_NODE, now))
+        except (BudgetExceeded, Rejected) as error:
+            reason = (
+                Reason.BUDGET_EXCEEDED
+                if isinstance(error, BudgetExceeded)
+                else Reason.NODE_NOT_GRANTED
+            )
+            with self._units(lease) as unit:
+                unit.jobs.save(refused(job, reason, str(error), self._clock()))
+
+    def _look_again(self, job: Job, lease: Lease) -> None:
+        with self._units(lease) as unit:
+            unit.jobs.save(replace(job, next_try_at=self._clock() + self._period))
+
+    def _advance(self, job: Job, attempt: Attempt, node: Node, lease: Lease) -> None:
+        """Look at the workers, decide, write; then have the metadata hold the newest task."""
+        now, before = self._clock(), attempt
+        if attempt.placement and node.state == NodeState.READY and is_read_due(attempt, now):
+            found = self._mailbox.reports(node, now)
+            attempt = replace(accepted(attempt, found), read_at=now)
+            attempt = replace(attempt, echoed=has_echoed(job, attempt, node))
+        facts = self._facts(attempt, node, job.project)
+        decision = decide(job, attempt, node, facts, now)
+        changed = applied(job, attempt, node, decision, now)
+        if decision.step is not Step.WAIT:
+            log.info(
+                "jobs.step",
+                job_id=job.id,
+                attempt=attempt.number,
+                step=decision.step.value,
+                state=changed.job.state,
+            )
+        saved = self._save(changed, before, node, lease)
+        if saved.follow is None and is_delivery_due(saved.attempt, node, now):
+            self._deliver(saved, node, lease)
+
+    def _facts(self, attempt: Attempt, node: Node, project: str) -> Facts:
+        since = attempt.ready_at or attempt.claimed_at
+        with self._units.reading() as unit:
+            states = {
+                one.state
+                for one in unit.observations.of(node.id)
+                if one.observed_at >= since and one.state != NodeState.READY
+            }
+            placements = {one.attempt: one for one in unit.placements.of(node.id)}
+            looked_at = unit.leases.looked_at(project)
+            ends = [one.end_evidence for one in unit.usage.of(node.id) if (one.end or 0) >= since]
+        placed = placements.get(attempt.placement)
+        return Facts(
+            states=frozenset(states),
+            placement=Outcome.OPEN if placed is None else placed.outcome,
+            looked_at=looked_at,
+            terminated=Evidence.AUDIT in ends,
+        )
+
+    def _save(self, changed: Changed, before: Attempt, node: Node, lease: Lease) -> Changed:
+        """Write the job, the attempt and what follows from its end in one transaction."""
+        job, attempt, now = changed.job, changed.attempt, self._clock()
+        if changed.follow is None:
+            later = next_look(job, attempt, now, self._period)
+            with self._units(lease) as unit:
+                if attempt != before:
+                    attempt = unit.jobs.save_attempt(attempt)
+                job = unit.jobs.save(replace(job, next_try_at=later))
+            return Changed(job, attempt)
+        with self._units(lease) as unit:
+            attempt = replace(attempt, released_at=self._release(unit, job, attempt, now))
+            attempt = unit.jobs.save_attempt(attempt)
+            if job.own_node and not changed.follow.same_node:
+                self._delete_node(unit, node.id, job, now)
+            # A caller's node still carries the old task: `_finish` has the supervisor let go of it.
+            again = now if changed.follow.again or not job.own_node else None
+            if job.ended and not job.own_node:
+                unit.jobs.wake_next(job, now)
+            job = unit.jobs.save(replace(job, next_try_at=again))
+        return Changed(job, attempt, changed.follow)
+
+    def _release(self, unit: Unit, job: Job, attempt: Attempt, now: int) -> int:
+        """Charge a caller's node to its own owner again; answers from when on."""
+        if job.own_node:
+            return now
+        node = unit.nodes.get(attempt.node_id)
+        since = max(now, unit.attributions.of(node.id)[-1].since + 1)
+        unit.nodes.charge(Attribution(node.id, since, node.owner, node.team, "", node.labels), now)
+        told = f"job {job.id}: {attempt.reason}: {attempt.detail}"
+        unit.events.add(Event(node.id, now, "job", told, ACTOR))
+        return since
+
+    def _delete_node(self, unit: Unit, node_id: str, job: Job, now: int) -> None:
+        """The node of a job goes with its attempt, in the transaction that ends it."""
+        node = unit.nodes.get(node_id)
+        if node.ended or node.asked is Asked.ABSENT:
+            return
+        reason = f"job {job.id} ended: {job.state}"
+        unit.events.add(Event(node.id, now, "asked", f"deletion asked for: {reason}", ACTOR))
+        unit.nodes.save(
+            replace(
+                node,
+                asked=Asked.ABSENT,
+                delete_requested_at=now,
+                delete_reason=reason,
+                alarmed_at=None,
+                tries=0,
+                next_try_at=now,
+            )
+        )
+
+    def _deliver(self, changed: Changed, node: Node, lease: Lease) -> None:
+        job, attempt = changed.job, changed.attempt
+        written = self._mailbox.deliver(job, attempt, node)
+        if written:
+            with self._units(lease) as unit:
+                unit.jobs.save_attempt(replace(attempt, written_at=self._clock()))
+
+    def _finish(self, job: Job, attempt: Attempt | None, node: Node | None, lease: Lease) -> None:
+        """Have the supervisor of a caller's node let go of a job that has ended."""
+        is_there = node is not None and node.state == NodeState.READY and not node.ended
+        done = True
+        if attempt is not None and node is not None and attempt.placement and is_there:
+            with self._units.reading() as unit:
+                is_taken = unit.jobs.claimed(node.id) is not None
+            if not is_taken and self._clock() - (attempt.ended_at or 0) < GONE_SECONDS:
+                done = self._mailbox.deliver(job, attempt, node)
+        later = None if done else self._clock() + self._period
+        with self._units(lease) as unit:
+            unit.jobs.save(replace(job, next_try_at=later))
+
+
+def _can_be_used_again(node: Node) -> bool:
+    """Whether the next attempt of a job can run on its own node of before."""
+    return not node.ended and node.asked is Asked.PRESENT

@@ -1,0 +1,72 @@
+"""The mailbox of a node: tasks go in by its metadata, reports come out by guest attributes.
+
+Nobody needs a key, an open port or an address for it (reference/jobs.md J2, J3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import structlog
+
+from service.cloud.ports import TpuCloud
+from service.domain.errors import CloudError, CloudNotFound
+from service.domain.jobs.job import Attempt, Job
+from service.domain.jobs.report import Report, parse
+from service.domain.jobs.task import KEY, NAMESPACE, REPORT, hosts_of_slice, task_of
+from service.domain.metadata import merged
+from service.domain.node import Node
+from service.domain.slices import numbers, place_of
+
+log = structlog.get_logger()
+
+
+class Mailbox:
+    """Two calls for each slice of a node at most; no transaction is open meanwhile."""
+
+    def __init__(self, cloud: TpuCloud) -> None:
+        self._cloud = cloud
+
+    def reports(self, node: Node, now: int) -> Mapping[int, Report]:
+        """The report of each worker that has written one, by its number over all slices. A slice
+        that gives no answer is left out: silence is judged by the reports that do not come."""
+        found: dict[int, Report] = {}
+        for number, slice_number in self._slices(node):
+            try:
+                written = self._cloud.guest_attributes(place_of(node, slice_number), NAMESPACE)
+            except CloudError as error:
+                log.info("jobs.no_reports", node_id=node.id, reason=str(error))
+                continue
+            first = number * hosts_of_slice(node)
+            for worker, values in enumerate(written):
+                report = parse(values.get(REPORT, ""), now)
+                if report is not None:
+                    found[first + worker] = report
+        return found
+
+    def deliver(self, job: Job, attempt: Attempt, node: Node) -> bool:
+        """Have the metadata of every slice hold the newest task; answers whether it does.
+
+        The map is replaced as a whole, and nothing guards it against another writer such as
+        `gcloud ssh`: so it is read first, only written where it differs, and the caller looks again
+        until the workers have answered.
+        """
+        done = True
+        for number, slice_number in self._slices(node):
+            place = place_of(node, slice_number)
+            task = task_of(job, attempt, node, number)
+            try:
+                there = self._cloud.metadata(place)
+                if there.get(KEY) != task:
+                    self._cloud.update_metadata(place, merged(there, {KEY: task}))
+            except CloudNotFound:
+                return False
+            except CloudError as error:  # such as 409 while an operation is open
+                log.info("jobs.task_not_written", node_id=node.id, reason=str(error))
+                done = False
+        return done
+
+    @staticmethod
+    def _slices(node: Node) -> Iterator[tuple[int, int]]:
+        """(number from 0, the number by which its place is known) of each slice."""
+        yield from enumerate(numbers(node))

@@ -1,0 +1,69 @@
+"""What follows an attempt that ended: the end of the job, or another attempt. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from service.domain.jobs.job import INFRASTRUCTURE, PROGRAM, Attempt, Job, JobState, Reason
+from service.domain.node import LOST, Asked, Node
+
+_ENDS = {
+    Reason.COMPLETED: JobState.SUCCEEDED,
+    Reason.COMPLETED_THEN_ABORTED: JobState.SUCCEEDED,
+    Reason.CANCELLED: JobState.CANCELLED,
+    Reason.TIMED_OUT: JobState.TIMED_OUT,
+}
+
+_REPLACED_AFTER = frozenset({Reason.DEVICE_BUSY, Reason.SUPERVISOR_SILENT, Reason.UNKNOWN})
+"""Ends after which a node of the job's own is not trusted with another attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """What comes next. `state` is the job's; without `again` it is final. With `same_node` the next
+    attempt runs on the node that is there. `detail` is the sentence to show."""
+
+    state: JobState
+    again: bool
+    same_node: bool
+    detail: str
+
+
+def follow(job: Job, attempt: Attempt, node: Node) -> Follow:
+    """Decide by the reason of the attempt and by the retries that are left."""
+    end = _ENDS.get(attempt.reason, JobState.FAILED)
+    if job.cancel_requested_at is not None and end is not JobState.SUCCEEDED:
+        return Follow(JobState.CANCELLED, again=False, same_node=False, detail=attempt.detail)
+    is_alive = not node.ended and node.asked is Asked.PRESENT and node.state not in LOST
+    same_node = is_alive and not (job.own_node and attempt.reason in _REPLACED_AFTER)
+    can_go_on = job.own_node or is_alive or (node.spec.recreate_on_preemption and not node.ended)
+    spent = _spent(job, attempt)
+    if spent is None or not can_go_on:
+        return Follow(end, again=False, same_node=False, detail=_final(attempt, spent, node))
+    if spent:
+        return Follow(end, again=False, same_node=False, detail=f"{attempt.detail}; {spent}")
+    state = JobState.PREEMPTED if attempt.reason in INFRASTRUCTURE else JobState.QUEUED
+    return Follow(state, again=True, same_node=same_node or not job.own_node, detail=attempt.detail)
+
+
+def _spent(job: Job, attempt: Attempt) -> str | None:
+    """Why no retry is left, empty when one is; None where this end is never retried."""
+    retries = job.spec.retries
+    if attempt.reason in INFRASTRUCTURE:
+        used_up = job.preemptions >= retries.preemption
+        return f"retries.preemption ({retries.preemption}) is used up" if used_up else ""
+    if attempt.reason not in PROGRAM:
+        return None
+    if job.failures >= retries.failure:
+        return f"retries.failure ({retries.failure}) is used up" if retries.failure else None
+    codes = {one for one in attempt.exit_codes.values() if one}
+    if retries.exit_codes and not codes.intersection(retries.exit_codes):
+        allowed = ", ".join(map(str, retries.exit_codes))
+        return f"only the exit codes {allowed} are retried"
+    return ""
+
+
+def _final(attempt: Attempt, spent: str | None, node: Node) -> str:
+    if spent == "" and node.ended:
+        return f"{attempt.detail}; its node no longer exists, so it cannot be tried again"
+    return attempt.detail

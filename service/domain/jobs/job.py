@@ -1,0 +1,288 @@
+"""A job and its attempts as they are stored. Instants are whole UTC seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from service.domain.images import Framework
+from service.domain.jobs.report import Report
+
+
+class JobState(StrEnum):
+    """What users see."""
+
+    QUEUED = "QUEUED"
+    WAITING_FOR_NODE = "WAITING_FOR_NODE"
+    PULLING = "PULLING"
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    CLASSIFYING = "CLASSIFYING"
+    CANCELLING = "CANCELLING"
+    PREEMPTED = "PREEMPTED"
+    """The hardware was lost; another attempt follows."""
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+    TIMED_OUT = "TIMED_OUT"
+
+
+ENDED_STATES = frozenset(
+    {JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.TIMED_OUT}
+)
+"""States that no job leaves."""
+
+
+class Reason(StrEnum):
+    """Why an attempt or a job ended. `UNDECIDED` is an attempt that goes on."""
+
+    UNDECIDED = ""
+    COMPLETED = "COMPLETED"
+    COMPLETED_THEN_ABORTED = "COMPLETED_THEN_ABORTED"
+    """The program printed STEWARD_DONE and ended with a non-zero code after it (J15)."""
+    PROGRAM_FAILED = "PROGRAM_FAILED"
+    OOM_KILLED = "OOM_KILLED"
+    DISK_FULL = "DISK_FULL"
+    CONTAINER_LOST = "CONTAINER_LOST"
+    PULL_FAILED = "PULL_FAILED"
+    PULL_DENIED = "PULL_DENIED"
+    IMAGE_NOT_FOUND = "IMAGE_NOT_FOUND"
+    NO_SUCH_PLATFORM = "NO_SUCH_PLATFORM"
+    START_FAILED = "START_FAILED"
+    STORAGE_DENIED = "STORAGE_DENIED"
+    DEVICE_BUSY = "DEVICE_BUSY"
+    PREEMPTED = "PREEMPTED"
+    HOST_LOST = "HOST_LOST"
+    """A worker restarted, was repaired or had a host error."""
+    NODE_GONE = "NODE_GONE"
+    """The node was deleted outside this service."""
+    NODE_DELETED = "NODE_DELETED"
+    """The node was deleted or stopped through this service."""
+    NODE_NOT_GRANTED = "NODE_NOT_GRANTED"
+    NO_SUPERVISOR = "NO_SUPERVISOR"
+    SUPERVISOR_SILENT = "SUPERVISOR_SILENT"
+    UNKNOWN = "UNKNOWN"
+    TIMED_OUT = "TIMED_OUT"
+    CANCELLED = "CANCELLED"
+    BUDGET_EXCEEDED = "BUDGET_EXCEEDED"
+
+
+INFRASTRUCTURE = frozenset(
+    {Reason.PREEMPTED, Reason.HOST_LOST, Reason.NODE_GONE, Reason.DEVICE_BUSY}
+)
+"""Ends that are not the program's: the next attempt counts against `retries.preemption`."""
+
+PROGRAM = frozenset(
+    {
+        Reason.PROGRAM_FAILED,
+        Reason.OOM_KILLED,
+        Reason.DISK_FULL,
+        Reason.CONTAINER_LOST,
+        Reason.PULL_FAILED,
+        Reason.SUPERVISOR_SILENT,
+        Reason.UNKNOWN,
+    }
+)
+"""Ends after which the next attempt counts against `retries.failure`. All others are final."""
+
+
+class Workers(StrEnum):
+    """Which workers run the container."""
+
+    ALL = "all"
+    FIRST = "first"
+
+
+class DeviceAccess(StrEnum):
+    """How a container is given the TPU: as devices, or as a privileged container."""
+
+    AUTO = "auto"
+    DEVICE = "device"
+    PRIVILEGED = "privileged"
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """How often an attempt is followed by another: after lost hardware, and after a failure of the
+    program. With `exit_codes`, only these exit codes are retried as a failure."""
+
+    preemption: int = 10
+    failure: int = 0
+    exit_codes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A directory of the worker's disk inside the container."""
+
+    source: str
+    target: str
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """What runs: the container and its limits. `command` overrides the image's entrypoint, `args`
+    its arguments. Sizes are bytes, times are seconds."""
+
+    image: str
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    workers: Workers = Workers.ALL
+    device_access: DeviceAccess = DeviceAccess.AUTO
+    shm_size: str = ""
+    mounts: tuple[Mount, ...] = ()
+    data: tuple[str, ...] = ()
+    checkpoint_dir: str = ""
+    max_duration_seconds: int = 86_400
+    stop_grace_seconds: int = 25
+    retries: Retries = Retries()
+    run_name: str = ""
+    global_batch: int | None = None
+    examples: int | None = None
+    steps_per_epoch: int | None = None
+    log_budget: int = 1_073_741_824
+    framework: Framework | None = None
+    framework_version: str = ""
+    launcher: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A container that was submitted.
+
+    `own_node` says that a node is made for each attempt and deleted after it; else `node_id` names
+    the caller's node. `preemptions` and `failures` count the attempts that used up a retry.
+    `version` guards every write.
+    """
+
+    id: str
+    project: str
+    spec: JobSpec
+    created_at: int
+    owner: str = ""
+    team: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    own_node: bool = False
+    node_id: str = ""
+    state: str = JobState.QUEUED
+    state_since: int = 0
+    reason: Reason = Reason.UNDECIDED
+    detail: str = ""
+    exit_codes: Mapping[str, int | None] = field(default_factory=dict)
+    attempt: int = 0
+    preemptions: int = 0
+    failures: int = 0
+    image_digest: str = ""
+    image_checked_at: int | None = None
+    cancel_requested_at: int | None = None
+    ended_at: int | None = None
+    next_try_at: int | None = None
+    warnings: tuple[str, ...] = ()
+    version: int = 0
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing will happen to it again."""
+        return self.state in ENDED_STATES
+
+    def in_state(self, state: JobState, now: int) -> Job:
+        """The same job in `state`; `state_since` changes only when the state does."""
+        return replace(
+            self, state=state, state_since=self.state_since if state == self.state else now
+        )
+
+    def closed(self, state: JobState, reason: Reason, detail: str, now: int) -> Job:
+        """The same job at its end."""
+        return replace(
+            self.in_state(state, now), reason=reason, detail=detail, ended_at=now, next_try_at=None
+        )
+
+
+class Phase(StrEnum):
+    """How far an attempt has come, as this service has decided."""
+
+    WAITING = "waiting"
+    """The node is not READY, or no worker has reported."""
+    PULLING = "pulling"
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    """The containers are told to end, because of a cancellation, a time-out or a failed worker."""
+    CLASSIFYING = "classifying"
+    """The containers ended, and evidence of the reason is looked for."""
+    ENDED = "ended"
+
+
+class Action(StrEnum):
+    """What the task in the metadata tells the supervisors to do."""
+
+    PULL = "pull"
+    RUN = "run"
+    STOP = "stop"
+    RELEASE = "release"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One run of a job on one node.
+
+    `claimed_at` is when the node began to be charged to the job, `released_at` when that ended.
+    `placement` is the node's own attempt on which the job runs, 0 until the node was READY.
+    `generation` is that of the newest task, `written_at` when it was last written to the metadata
+    of all slices (None: not yet), `echoed` whether every worker has answered it. `reports` holds
+    the newest accepted report of each worker, by its number in the job. `stop_reason` says why the
+    containers were told to stop.
+    """
+
+    id: str
+    job_id: str
+    number: int
+    project: str
+    node_id: str
+    claimed_at: int
+    zone: str = ""
+    phase: Phase = Phase.WAITING
+    phase_since: int = 0
+    placement: int = 0
+    ready_at: int | None = None
+    action: Action = Action.PULL
+    generation: int = 1
+    written_at: int | None = None
+    echoed: bool = False
+    read_at: int | None = None
+    reports: Mapping[str, Report] = field(default_factory=dict)
+    stop_reason: Reason = Reason.UNDECIDED
+    reason: Reason = Reason.UNDECIDED
+    detail: str = ""
+    evidence: tuple[str, ...] = ()
+    exit_codes: Mapping[str, int | None] = field(default_factory=dict)
+    ended_at: int | None = None
+    released_at: int | None = None
+    version: int = 0
+
+    @property
+    def ended(self) -> bool:
+        """Whether its outcome is decided."""
+        return self.phase is Phase.ENDED
+
+    def in_phase(self, phase: Phase, now: int) -> Attempt:
+        """The same attempt in `phase`; `phase_since` changes only when the phase does."""
+        return replace(
+            self, phase=phase, phase_since=self.phase_since if phase is self.phase else now
+        )
+
+    def told(self, action: Action) -> Attempt:
+        """The same attempt with a new task to write; unchanged if the task says so already."""
+        if action is self.action:
+            return self
+        return replace(
+            self, action=action, generation=self.generation + 1, written_at=None, echoed=False
+        )
+
+
+def attempt_id(job_id: str, number: int) -> str:
+    """The id of an attempt, as the supervisor and the logs know it."""
+    return f"{job_id}-{number}"

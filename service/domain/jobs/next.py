@@ -1,0 +1,222 @@
+"""What to do next with a job. Pure: it decides, `service.controllers.jobs` acts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from service.domain.jobs.job import Action, Attempt, Job, JobState, Phase, Reason
+from service.domain.jobs.outcome import Facts, Verdict, succeeded, verdict
+from service.domain.jobs.report import Report, WorkerState
+from service.domain.jobs.task import needs_barrier, workers_of
+from service.domain.node import LOST, Asked, Node, NodeState
+
+STOP_SECONDS = 120
+"""Seconds beyond the grace in which the workers are to answer that the containers ended."""
+
+OVERRUN_SECONDS = 120
+"""Seconds beyond `max_duration_seconds` after which this service ends a container that its
+supervisor should have ended."""
+
+SILENT_SECONDS = 900
+"""A worker without a new report for so long is not heard of any more: supervisors report at least
+once a minute, and Google may lose some of what is written."""
+
+
+class Step(StrEnum):
+    """The one thing to do with an attempt now."""
+
+    WAIT = "wait"
+    BEGIN = "begin"
+    """The node is READY: remember on which placement, and look for reports."""
+    PROGRESS = "progress"
+    """The workers have come further."""
+    START = "start"
+    """Every worker has pulled: tell them to start."""
+    STOP = "stop"
+    """Tell the workers to end their containers."""
+    CLASSIFY = "classify"
+    """A worker failed or fell silent: stop the others and look for evidence of the reason."""
+    END = "end"
+    """The outcome is decided."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A step; `phase` is the one to go to, `verdict` why it ends or is stopped."""
+
+    step: Step
+    phase: Phase | None = None
+    verdict: Verdict | None = None
+
+
+WAIT = Decision(Step.WAIT)
+
+
+def reports_of(job: Job, attempt: Attempt, node: Node) -> dict[int, Report | None]:
+    """The reports about this attempt, by the number of each worker that takes part."""
+    found: dict[int, Report | None] = {}
+    for number in workers_of(job, node):
+        report = attempt.reports.get(str(number))
+        about = report is not None and report.attempt == attempt.id
+        found[number] = report if about else None
+    return found
+
+
+def decide(  # noqa: PLR0911 - a table of the cases
+    job: Job, attempt: Attempt, node: Node, facts: Facts, now: int
+) -> Decision:
+    """The next step of an attempt that has not ended.
+
+    It keeps no memory of its own: a lost, late or doubled tick leads to the same answer.
+    """
+    if attempt.placement == 0:
+        return _before_ready(job, node)
+    reports = reports_of(job, attempt, node)
+    if (refused := _refused(attempt)) is not None:
+        return _end(refused)
+    complete = succeeded(list(reports.values()))
+    if complete is not None:
+        return _end(complete)
+    if attempt.phase is Phase.CLASSIFYING:
+        found = verdict(attempt, node, facts, reports, now)
+        return WAIT if found is None else _end(found)
+    if attempt.phase is Phase.STOPPING:
+        return _while_stopping(job, attempt, node, reports, now)
+    if _is_lost(attempt, node) or _has_failed(reports) or _is_silent(attempt, reports, now):
+        return Decision(Step.CLASSIFY, Phase.CLASSIFYING)
+    if (stop := _must_stop(job, reports, now)) is not None:
+        return Decision(Step.STOP, Phase.STOPPING, stop)
+    return _onward(job, attempt, node, reports)
+
+
+def _before_ready(job: Job, node: Node) -> Decision:
+    if job.cancel_requested_at is not None:
+        return _end(Verdict(Reason.CANCELLED, "cancelled before the node was READY"))
+    if node.ended or (node.asked is not Asked.PRESENT and node.ready_at is not None):
+        return _end(_without_node(job, node))
+    if node.asked is Asked.ABSENT:
+        return _end(_without_node(job, node)) if not node.gave_up else WAIT
+    return Decision(Step.BEGIN, Phase.PULLING) if node.state == NodeState.READY else WAIT
+
+
+def _without_node(job: Job, node: Node) -> Verdict:
+    if node.ready_at is None and node.state == NodeState.FAILED:
+        return Verdict(Reason.NODE_NOT_GRANTED, node.last_error or "the node was not granted")
+    if node.state in LOST or (job.own_node and not node.delete_reason):
+        return Verdict(Reason.NODE_GONE, "the node was lost before the container started")
+    why = f": {node.delete_reason}" if node.delete_reason else ""
+    return Verdict(Reason.NODE_DELETED, f"the node was deleted before the job started{why}")
+
+
+def _refused(attempt: Attempt) -> Verdict | None:
+    """A worker whose image has no python3 or no docker says so, whatever the task is."""
+    for number, report in sorted(attempt.reports.items()):
+        if report.state is WorkerState.UNAVAILABLE:
+            what = report.detail or _REMEDIES.get(report.reason, report.reason)
+            return Verdict(Reason.NO_SUPERVISOR, f"worker {number} cannot run containers: {what}")
+    return None
+
+
+_REMEDIES: Mapping[str, str] = {
+    "NO_DOCKER": "its image has no docker; use a runtime version with docker",
+    "NO_PYTHON3": "its image has no python3; use a runtime version with python3",
+    "NO_SYSTEMD": "its image has no systemd-run; use a runtime version made for TPU VMs",
+    "NO_SUPERVISOR": "the metadata of the node has lost the supervisor; create the node again",
+    "BAD_DIGEST": "the supervisor in the metadata was changed; create the node again",
+}
+
+
+def _is_lost(attempt: Attempt, node: Node) -> bool:
+    return (
+        node.ended
+        or node.attempt != attempt.placement
+        or node.state in LOST
+        or node.asked is not Asked.PRESENT
+    )
+
+
+def _has_failed(reports: Mapping[int, Report | None]) -> bool:
+    return any(
+        one is not None and one.state is WorkerState.EXITED and one.exit_code != 0
+        for one in reports.values()
+    )
+
+
+def _is_silent(attempt: Attempt, reports: Mapping[int, Report | None], now: int) -> bool:
+    since = attempt.ready_at or attempt.claimed_at
+    return any(
+        now - max(since, 0 if one is None else one.seen_at) >= SILENT_SECONDS
+        for one in reports.values()
+    )
+
+
+def _must_stop(job: Job, reports: Mapping[int, Report | None], now: int) -> Verdict | None:
+    if job.cancel_requested_at is not None:
+        return Verdict(Reason.CANCELLED, "cancelled by its caller")
+    starts = [one.started_at for one in reports.values() if one is not None and one.started_at]
+    limit = job.spec.max_duration_seconds
+    if starts and now - min(starts) >= limit + OVERRUN_SECONDS:
+        return Verdict(Reason.TIMED_OUT, f"it ran for longer than {limit} seconds")
+    return None
+
+
+def _while_stopping(
+    job: Job, attempt: Attempt, node: Node, reports: Mapping[int, Report | None], now: int
+) -> Decision:
+    stopped = Verdict(attempt.stop_reason, attempt.detail)
+    answered = all(
+        one is not None and (one.is_final or _is_idle_after(attempt, one))
+        for one in reports.values()
+    )
+    late = now - attempt.phase_since >= job.spec.stop_grace_seconds + STOP_SECONDS
+    if answered or late or _is_lost(attempt, node):
+        return _end(stopped)
+    return WAIT
+
+
+def _is_idle_after(attempt: Attempt, report: Report) -> bool:
+    return report.state is WorkerState.IDLE and report.generation >= attempt.generation
+
+
+def _onward(
+    job: Job, attempt: Attempt, node: Node, reports: Mapping[int, Report | None]
+) -> Decision:
+    states = [None if one is None else one.state for one in reports.values()]
+    pulled = all(
+        one is not None and one.state in _PULLED and one.generation == attempt.generation
+        for one in reports.values()
+    )
+    if attempt.action is Action.PULL and (pulled or not needs_barrier(job, node)):
+        return Decision(Step.START, Phase.STARTING)
+    phase = _phase(attempt, states)
+    return WAIT if phase is attempt.phase else Decision(Step.PROGRESS, phase)
+
+
+_PULLED = frozenset({WorkerState.PULLED})
+_RAN = frozenset({WorkerState.RUNNING, WorkerState.STOPPING, WorkerState.EXITED})
+
+
+def _phase(attempt: Attempt, states: list[WorkerState | None]) -> Phase:
+    """RUNNING once every worker's container has started, never back from there."""
+    if attempt.phase is Phase.RUNNING or all(one in _RAN for one in states):
+        return Phase.RUNNING
+    started = attempt.action is Action.RUN and WorkerState.PULLING not in states
+    has_begun = any(one is not None and one is not WorkerState.IDLE for one in states)
+    return Phase.STARTING if started and has_begun else Phase.PULLING
+
+
+def _end(found: Verdict) -> Decision:
+    return Decision(Step.END, Phase.ENDED, found)
+
+
+SHOWN: Mapping[Phase, JobState] = {
+    Phase.WAITING: JobState.WAITING_FOR_NODE,
+    Phase.PULLING: JobState.PULLING,
+    Phase.STARTING: JobState.STARTING,
+    Phase.RUNNING: JobState.RUNNING,
+    Phase.STOPPING: JobState.CANCELLING,
+    Phase.CLASSIFYING: JobState.CLASSIFYING,
+}
+"""The state of a job while its attempt is in a phase; `ENDED` depends on what follows."""

@@ -1,0 +1,225 @@
+"""Why an attempt ended: decided from evidence, never from the first exit code alone.
+
+The processes of a slice die before the cloud shows PREEMPTED (reference/jobs.md J4): exit codes 1,
+139, 134 and 143 of a worker prove nothing. So an attempt is CLASSIFYING until there is evidence of
+lost hardware, or proof that every machine lived on, or five minutes have passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from service.domain.clock import rfc3339
+from service.domain.jobs.job import Attempt, Reason
+from service.domain.jobs.report import Report, WorkerState
+from service.domain.node import LOST, Asked, Node, NodeState
+from service.domain.placement import Outcome
+
+CLASSIFY_SECONDS = 300
+"""The longest that an attempt is CLASSIFYING."""
+
+PROOF_SECONDS = 60
+"""A machine that reports so long after the first exit was not preempted by then: Google gives a
+preempted machine 30 s, and the inventory shows the state within 15 s more."""
+
+ABORT_SECONDS = 600
+"""A worker that aborts within this time after the program printed STEWARD_DONE has completed: JAX
+has no shutdown barrier, so workers that end later may lose their peers (J15)."""
+
+_HOST_STATES = frozenset({NodeState.RESTARTING, NodeState.REPAIRING, NodeState.UNKNOWN})
+
+_REPORTED: Mapping[str, Reason] = {
+    "PULL_FAILED": Reason.PULL_FAILED,
+    "PULL_DENIED": Reason.PULL_DENIED,
+    "IMAGE_NOT_FOUND": Reason.IMAGE_NOT_FOUND,
+    "DEVICE_BUSY": Reason.DEVICE_BUSY,
+    "START_FAILED": Reason.START_FAILED,
+    "STORAGE_DENIED": Reason.STORAGE_DENIED,
+    "DISK_FULL": Reason.DISK_FULL,
+    "OOM_KILLED": Reason.OOM_KILLED,
+    "LOST": Reason.CONTAINER_LOST,
+    "TIMED_OUT": Reason.TIMED_OUT,
+}
+"""The supervisor's word for an end that needs no evidence beside it, in ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What else is known of the node since the attempt claimed it.
+
+    `states` are those that it was seen in, `placement` is how the placement ended that the attempt
+    runs on (OPEN or READY while it has not), `looked_at` when the whole project was last seen, and
+    `terminated` whether the audit log says that Google took the node away.
+    """
+
+    states: frozenset[str] = frozenset()
+    placement: Outcome = Outcome.OPEN
+    looked_at: int = 0
+    terminated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Why an attempt ended, in a sentence, with the evidence."""
+
+    reason: Reason
+    detail: str
+    evidence: tuple[str, ...] = ()
+
+
+def succeeded(reports: Sequence[Report | None]) -> Verdict | None:
+    """COMPLETED when every worker ended with 0, or aborted after the program said it was done."""
+    if not all(one is not None and one.state is WorkerState.EXITED for one in reports):
+        return None
+    ended = [one for one in reports if one is not None]
+    if all(one.exit_code == 0 for one in ended):
+        return Verdict(Reason.COMPLETED, "every worker ended with exit code 0")
+    done_at = min((one.done_at for one in ended if one.done_at is not None), default=None)
+    failed = [one for one in ended if one.exit_code != 0]
+    if done_at is None or not all(_aborted_after(done_at, one) for one in failed):
+        return None
+    return Verdict(
+        Reason.COMPLETED_THEN_ABORTED,
+        f"the program said at {rfc3339(done_at)} that it was done;"
+        f" {len(failed)} of {len(ended)} workers ended with another code after that",
+    )
+
+
+def _aborted_after(done_at: int, report: Report) -> bool:
+    return (
+        report.exit_code is not None
+        and report.reason in {"COMPLETED", "STOPPED"}
+        and report.ended_at is not None
+        and done_at <= report.ended_at <= done_at + ABORT_SECONDS
+    )
+
+
+def verdict(  # noqa: PLR0911 - a table of the cases
+    attempt: Attempt,
+    node: Node,
+    facts: Facts,
+    reports: Mapping[int, Report | None],
+    now: int,
+) -> Verdict | None:
+    """Why the attempt ended; None while better evidence may still come.
+
+    `reports` are those of this attempt, by the worker's number; None for a worker without one.
+    """
+    known = [one for one in reports.values() if one is not None]
+    infrastructure = _lost_hardware(attempt, node, facts, known)
+    if infrastructure is not None:
+        return infrastructure
+    if (ours := _ended_by_caller(node)) is not None:
+        return ours
+    if (named := _named_by_supervisor(reports)) is not None:
+        return named
+    if (complete := succeeded(list(reports.values()))) is not None:
+        return complete
+    if _every_machine_lived_on(node, facts, reports):
+        return _program_failed(reports, "every worker reported after its end, and saw no notice")
+    if now - attempt.phase_since < CLASSIFY_SECONDS:
+        return None
+    if any(one.exit_code for one in known):
+        waited = f"no sign of lost hardware within {CLASSIFY_SECONDS // 60} minutes"
+        return _program_failed(reports, waited)
+    return Verdict(
+        Reason.SUPERVISOR_SILENT if node.state == NodeState.READY else Reason.UNKNOWN,
+        f"the workers stopped reporting, and the node is {node.state}",
+    )
+
+
+def _lost_hardware(
+    attempt: Attempt, node: Node, facts: Facts, known: Sequence[Report]
+) -> Verdict | None:
+    preempted = tuple(_signs_of_preemption(node, facts, known))
+    if preempted:
+        return Verdict(Reason.PREEMPTED, preempted[0], preempted)
+    lost = tuple(_signs_of_host_loss(node, facts, known))
+    if lost:
+        return Verdict(Reason.HOST_LOST, lost[0], lost)
+    is_gone = node.ended or (attempt.placement and node.attempt != attempt.placement)
+    if facts.placement is Outcome.VANISHED or (is_gone and node.asked is Asked.PRESENT):
+        sign = "the node was deleted outside this service"
+        return Verdict(Reason.NODE_GONE, sign, (sign,))
+    return None
+
+
+def _signs_of_preemption(node: Node, facts: Facts, known: Sequence[Report]) -> Iterator[str]:
+    if facts.placement is Outcome.PREEMPTED or node.state in LOST:
+        yield f"Google shows the node as {node.state if node.state in LOST else 'PREEMPTED'}"
+    elif facts.states & LOST:
+        yield "Google showed the node as PREEMPTED"
+    if facts.terminated:
+        yield "Google's audit log says that the node was taken away"
+    if node.queue_state in {"SUSPENDED", "SUSPENDING"}:
+        yield f"the queued resource of the node is {node.queue_state}"
+    noticed = [one.preempted_at for one in known if one.preempted_at is not None]
+    if noticed:
+        yield f"{len(noticed)} workers had the notice of a preemption from {rfc3339(min(noticed))}"
+
+
+def _signs_of_host_loss(node: Node, facts: Facts, known: Sequence[Report]) -> Iterator[str]:
+    seen = sorted((facts.states | {node.state}) & _HOST_STATES)
+    if seen:
+        yield f"Google showed the node as {' and '.join(seen)}"
+    rebooted = sum(one.reason == "REBOOTED" for one in known)
+    if rebooted:
+        yield f"{rebooted} workers started again while the attempt ran"
+    events = sorted({one.maintenance for one in known if one.maintenance})
+    if events:
+        yield f"workers had the notice of {' and '.join(events)}"
+
+
+def _ended_by_caller(node: Node) -> Verdict | None:
+    if node.asked is Asked.PRESENT:
+        return None
+    what = "deleted" if node.asked is Asked.ABSENT else "stopped"
+    why = f": {node.delete_reason}" if node.delete_reason else ""
+    return Verdict(Reason.NODE_DELETED, f"the node was {what} through this service{why}")
+
+
+def _named_by_supervisor(reports: Mapping[int, Report | None]) -> Verdict | None:
+    for number, report in sorted(reports.items()):
+        if report is not None and report.state is WorkerState.EXITED and report.reason in _REPORTED:
+            said = report.detail or report.reason.lower().replace("_", " ")
+            return Verdict(_REPORTED[report.reason], f"worker {number}: {said}")
+    return None
+
+
+def _every_machine_lived_on(node: Node, facts: Facts, reports: Mapping[int, Report | None]) -> bool:
+    """Whether each machine was alive, and the node READY, a minute after the first exit."""
+    ends = [one.ended_at for one in reports.values() if one is not None and one.ended_at]
+    if not ends:
+        return False
+    safe = min(ends) + PROOF_SECONDS
+    return (
+        node.state == NodeState.READY
+        and facts.looked_at >= safe
+        and all(
+            one is not None and one.is_final and one.sent_at >= safe for one in reports.values()
+        )
+    )
+
+
+def _program_failed(reports: Mapping[int, Report | None], because: str) -> Verdict:
+    """The worker that ended first with a failure is named: the others follow from it."""
+    failed = [
+        (one.ended_at or one.seen_at, number, one.exit_code)
+        for number, one in reports.items()
+        if one is not None and one.exit_code
+    ]
+    if not failed:
+        return Verdict(Reason.UNKNOWN, f"no worker reported an exit code; {because}", (because,))
+    _, number, code = min(failed, key=lambda one: one[:2])
+    return Verdict(
+        Reason.PROGRAM_FAILED, f"worker {number} ended first, with exit code {code}", (because,)
+    )
+
+
+def exit_codes_of(reports: Mapping[int, Report | None]) -> dict[str, int | None]:
+    """The exit code of each worker, by its number; None where none was reported."""
+    return {
+        str(number): None if report is None else report.exit_code
+        for number, report in sorted(reports.items())
+    }

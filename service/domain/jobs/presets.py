@@ -1,0 +1,136 @@
+"""The environment that each framework needs on a TPU VM, and how many devices it should see.
+
+Sources: reference/cloud-tpu-api.md section 4; docs.cloud.google.com/tpu/docs/jax-pods and
+run-in-container; the MEGASCALE variables as MaxText and xpk set them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from service.domain.images import Framework
+from service.domain.jobs.job import Attempt, Job
+from service.domain.node import Node
+
+MEGASCALE_PORT = 8080
+"""Where the first worker of the first slice coordinates the others (libtpu's default)."""
+
+LAUNCHERS: Mapping[str, tuple[Framework, str]] = {
+    "jax": (Framework.JAX, "Every worker runs the same program: jax.distributed.initialize()."),
+    "torch_xla": (
+        Framework.PYTORCH,
+        "torch_xla.launch(fn); of xla_multiprocessing.spawn only nprocs=None and nprocs=1 work.",
+    ),
+    "lightning": (Framework.PYTORCH, "Trainer(accelerator='tpu', devices='auto')."),
+    "accelerate": (
+        Framework.PYTORCH,
+        "accelerate launch --tpu, or notebook_launcher; one process for each worker.",
+    ),
+    "keras": (
+        Framework.TENSORFLOW,
+        "TPUClusterResolver('local'), initialize_tpu_system, TPUStrategy around the model.",
+    ),
+    "tensorflow": (Framework.TENSORFLOW, "TPUClusterResolver('local') and TPUStrategy."),
+    "fastai": (
+        Framework.PYTORCH,
+        "One device, through torch_xla: an image with fastai and torch_xla of one release.",
+    ),
+}
+"""The programs that start training, each with its framework and what to mind."""
+
+_FRAMEWORK: Mapping[Framework, Mapping[str, str]] = {
+    # Without the platform named, JAX falls back to the CPU and trains at a hundredth of the speed.
+    Framework.JAX: {"JAX_PLATFORMS": "tpu"},
+    Framework.PYTORCH: {"PJRT_DEVICE": "TPU"},
+    Framework.TENSORFLOW: {"TPU_NAME": "local", "TPU_LOAD_LIBRARY": "0"},
+}
+
+_TF_PJRT = {
+    "NEXT_PLUGGABLE_DEVICE_USE_C_API": "true",
+    "TF_PLUGGABLE_DEVICE_LIBRARY_PATH": "/lib/libtpu.so",
+}
+
+_DEVICES_PER_CHIP = {"v2": 2, "v3": 2, "tpu7x": 2}
+"""v2 and v3 show each TensorCore as a device, and 7x each chiplet; all others one for a chip."""
+
+
+def devices_expected(node: Node) -> int:
+    """How many devices a program on all workers sees, over all slices."""
+    return node.spec.chips * _DEVICES_PER_CHIP.get(node.spec.generation, 1)
+
+
+def environment(job: Job, attempt: Attempt, node: Node, number: int) -> dict[str, str]:
+    """The whole environment of the container on one slice. The caller's own variables win."""
+    return {
+        **_identity(job, attempt, node),
+        **_preset(job, node),
+        **_megascale(node, number),
+        **job.spec.env,
+    }
+
+
+def _identity(job: Job, attempt: Attempt, node: Node) -> dict[str, str]:
+    spec = job.spec
+    told = {
+        "STEWARD_JOB_ID": job.id,
+        "STEWARD_ATTEMPT": str(attempt.number),
+        "STEWARD_RUN_NAME": spec.run_name,
+        "STEWARD_WORKERS": str(node.spec.hosts),
+        "STEWARD_SLICES": str(node.spec.slices),
+        "STEWARD_DEVICES_EXPECTED": str(devices_expected(node)),
+        "STEWARD_DATA": " ".join(spec.data),
+        "STEWARD_CHECKPOINT_DIR": spec.checkpoint_dir,
+        "STEWARD_GLOBAL_BATCH": _number(spec.global_batch),
+        "STEWARD_EXAMPLES": _number(spec.examples),
+        "STEWARD_STEPS_PER_EPOCH": _number(spec.steps_per_epoch),
+    }
+    return {name: value for name, value in told.items() if value}
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else str(value)
+
+
+def _preset(job: Job, node: Node) -> Mapping[str, str]:
+    if job.spec.framework is None:
+        return {}
+    found = _FRAMEWORK[job.spec.framework]
+    if job.spec.framework is Framework.TENSORFLOW and "pjrt" in node.spec.runtime_version:
+        return {**found, **_TF_PJRT}
+    return found
+
+
+def _megascale(node: Node, number: int) -> dict[str, str]:
+    """What libtpu needs to join several slices; nothing for one slice."""
+    if node.spec.slices == 1 or not node.slices_seen or not node.slices_seen[0].endpoints:
+        return {}
+    first = node.slices_seen[0].endpoints[0]
+    return {
+        "MEGASCALE_COORDINATOR_ADDRESS": f"{first.ip}:{MEGASCALE_PORT}",
+        "MEGASCALE_NUM_SLICES": str(node.spec.slices),
+        "MEGASCALE_PORT": str(MEGASCALE_PORT),
+        "MEGASCALE_SLICE_ID": str(number),
+    }
+
+
+def batch_warnings(
+    devices: int, global_batch: int | None, examples: int | None, steps_per_epoch: int | None
+) -> tuple[str, ...]:
+    """What does not fit the number of devices or the size of the data set, each with the nearest
+    value that does."""
+    found = []
+    if global_batch is not None and devices and global_batch % devices:
+        below = global_batch // devices * devices
+        nearest = " or ".join(str(one) for one in (below, below + devices) if one)
+        found.append(
+            f"global_batch {global_batch} does not divide by the {devices} devices that the"
+            f" framework sees; {nearest} does"
+        )
+    if global_batch is not None and examples is not None and steps_per_epoch is not None:
+        steps = -(-examples // global_batch)
+        if steps_per_epoch not in {steps, examples // global_batch}:
+            found.append(
+                f"{examples} examples in batches of {global_batch} are {steps} steps an epoch,"
+                f" not {steps_per_epoch}"
+            )
+    return tuple(found)

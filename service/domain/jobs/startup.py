@@ -1,0 +1,79 @@
+"""The metadata by which a TPU VM starts the supervisor at every boot."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+
+from service.domain.errors import Rejected
+from service.domain.jobs.task import KEY
+from service.domain.node import NodeSpec
+
+SCRIPT = "startup-script"
+SUPERVISOR = "steward-supervisor"
+CALLERS_SCRIPT = "steward-startup-script"
+OURS = frozenset({SUPERVISOR, CALLERS_SCRIPT, KEY})
+
+MAX_METADATA_BYTES = 256 * 1024
+"""For the whole map. Compute Engine takes 512 KB (reference/jobs.md J8); the limit of the Cloud TPU
+API is not documented, so we stay well below."""
+
+
+@cache
+def supervisor() -> str:
+    """The source of the supervisor, packed: base64 of gzip, the same bytes for the same source."""
+    return base64.b64encode(gzip.compress(_source(), mtime=0)).decode()
+
+
+@cache
+def script() -> str:
+    """The startup script: constant text, in which only the digest of the source is filled in."""
+    text = _file("startup.sh").decode()
+    return text.replace("@SHA256@", hashlib.sha256(_source()).hexdigest())
+
+
+@cache
+def script_digest() -> str:
+    """SHA-256 of the startup script, by which an emulator knows that it may run it."""
+    return hashlib.sha256(script().encode()).hexdigest()
+
+
+def metadata_of(spec: NodeSpec, task: str = "") -> dict[str, str]:
+    """The metadata that a node is created with: the caller's own, and the supervisor's.
+
+    A caller's startup script is handed to the supervisor, which runs it unchanged at each boot.
+    """
+    callers = spec.startup_script or spec.metadata.get(SCRIPT, "")
+    if not spec.supervisor:
+        return {**spec.metadata, **({SCRIPT: callers} if callers else {})}
+    ours = {
+        SCRIPT: script(),
+        SUPERVISOR: supervisor(),
+        CALLERS_SCRIPT: callers,
+        KEY: task,
+    }
+    return {**spec.metadata, **{key: value for key, value in ours.items() if value}}
+
+
+def check_size(metadata: Mapping[str, str]) -> None:
+    """Refuse metadata that would be too large. Raises Rejected."""
+    size = sum(len(key.encode()) + len(value.encode()) for key, value in metadata.items())
+    if size > MAX_METADATA_BYTES:
+        raise Rejected(
+            f"the metadata of the node would have {size} bytes with the supervisor and the startup"
+            f" script; at most {MAX_METADATA_BYTES} are possible. Put the script into Cloud Storage"
+            " and fetch it from there",
+            field="startup_script",
+        )
+
+
+def _source() -> bytes:
+    return _file("supervisor.py")
+
+
+def _file(name: str) -> bytes:
+    return resources.files("service.supervisor").joinpath(name).read_bytes()

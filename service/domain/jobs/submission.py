@@ -1,0 +1,279 @@
+"""What a caller submits, and the job that it means: every open question answered or refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from service.domain.errors import Conflict, Rejected, RuntimeMismatch
+from service.domain.images import Framework, images
+from service.domain.jobs import secrets
+from service.domain.jobs.image import ImageReference
+from service.domain.jobs.job import Job, JobSpec
+from service.domain.jobs.presets import LAUNCHERS, batch_warnings, devices_expected
+from service.domain.names import check_labels
+from service.domain.node import Architecture, Asked, Node
+from service.domain.runtimes import for_generation
+from service.domain.wish import Wish
+
+FUSE_SECONDS = 1_800
+"""A node made for a job outlives `max_duration_seconds` by at most this, whatever happens to us."""
+
+MAX_TEXT_BYTES = 120_000
+"""For command, arguments and environment together: they travel in the metadata, beside a startup
+script, and the metadata of a node holds 256 KiB."""
+
+MAX_ONE_TEXT_BYTES = 100_000
+"""For one argument or variable: Linux takes no longer one than 128 KiB."""
+
+RESERVED_PREFIX = "STEWARD_"
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SIZE = re.compile(r"[1-9][0-9]{0,17}[bkmgBKMG]?")
+_BUCKET_PATH = re.compile(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/\S*)?")
+_PATH = re.compile(r"/[^\0,\"\n\r]*")
+_SHARED = "tmp"
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A caller's words. `node` names an existing node; `node_request` asks for one."""
+
+    spec: JobSpec
+    project: str = ""
+    owner: str = ""
+    team: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    node: str = ""
+    node_request: Wish | None = None
+
+
+def checked(submission: Submission) -> Submission:
+    """The submission, once all that can be said of it without a node was checked.
+
+    Raises Rejected with the field and the remedy.
+    """
+    spec = submission.spec
+    if bool(submission.node) == (submission.node_request is not None):
+        raise Rejected("give exactly one of node and node_spec", field="node_spec")
+    ImageReference.parse(spec.image)
+    _check_texts(spec)
+    _check_environment(spec.env)
+    _check_sizes(spec)
+    _check_storage(spec)
+    _check_framework(spec)
+    check_labels(submission.labels)
+    if submission.node_request is None:
+        return submission
+    return replace(submission, node_request=_node_request(submission, submission.node_request))
+
+
+def _check_texts(spec: JobSpec) -> None:
+    texts = {"command": spec.command, "args": spec.args, "env": tuple(spec.env.values())}
+    total = sum(len(name.encode()) for name in spec.env)
+    for name, values in texts.items():
+        for text in values:
+            size = len(text.encode())
+            total += size
+            if "\0" in text:
+                raise Rejected(f"{name} cannot hold a NUL character", field=name)
+            if size > MAX_ONE_TEXT_BYTES:
+                raise Rejected(
+                    f"one value of {name} has {size} bytes; at most {MAX_ONE_TEXT_BYTES} are"
+                    " possible",
+                    field=name,
+                )
+    if total > MAX_TEXT_BYTES:
+        raise Rejected(
+            f"command, args and env have {total} bytes together; at most {MAX_TEXT_BYTES} fit into"
+            " the metadata of a node. Put the rest into a file in Cloud Storage",
+            field="env",
+        )
+    if spec.command and not spec.command[0]:
+        raise Rejected("the first word of command is the program; it is empty", field="command")
+    for text in (*spec.command, *spec.args):
+        secrets.check({"an argument": text}, "args")
+
+
+def _check_environment(env: Mapping[str, str]) -> None:
+    for name in env:
+        if not _VARIABLE.fullmatch(name):
+            raise Rejected(
+                f"{name[:80]!r} is no name of a variable: it starts with a letter or an underscore"
+                " and goes on with letters, digits and underscores",
+                field="env",
+            )
+        if name.startswith(RESERVED_PREFIX):
+            raise Rejected(
+                f"{name[:80]} is set by the service: variables that start with {RESERVED_PREFIX}"
+                " are reserved",
+                field="env",
+            )
+    secrets.check(env, "env")
+
+
+def _check_sizes(spec: JobSpec) -> None:
+    if spec.shm_size and not _SIZE.fullmatch(spec.shm_size):
+        raise Rejected(
+            f"{spec.shm_size[:40]!r} is no size: write bytes, or a number with k, m or g, such as"
+            " 16g",
+            field="shm_size",
+        )
+    for mount in spec.mounts:
+        for path in (mount.source, mount.target):
+            if not _PATH.fullmatch(path) or "/../" in f"{path}/":
+                raise Rejected(
+                    f"{path[:80]!r} is no absolute path that can be mounted", field="mounts"
+                )
+        if mount.source.split("/")[1] in {"", _SHARED}:
+            raise Rejected(
+                f"{mount.source[:80]!r} cannot be mounted: a shared /tmp leaves lock files of the"
+                " TPU behind. Take another directory",
+                field="mounts",
+            )
+
+
+def _check_storage(spec: JobSpec) -> None:
+    for address in spec.data:
+        if not _BUCKET_PATH.fullmatch(address):
+            raise Rejected(
+                f"{address[:80]!r} is no address in Cloud Storage, such as gs://bucket/folder",
+                field="data",
+            )
+    place = spec.checkpoint_dir
+    if place and not (_BUCKET_PATH.fullmatch(place) or _PATH.fullmatch(place)):
+        raise Rejected(
+            f"{place[:80]!r} is neither gs://bucket/folder nor an absolute path",
+            field="checkpoint_dir",
+        )
+
+
+def _check_framework(spec: JobSpec) -> None:
+    if not spec.launcher:
+        return
+    known = LAUNCHERS.get(spec.launcher)
+    if known is None:
+        raise Rejected(
+            f"{spec.launcher[:40]!r} is no launcher that is known",
+            field="framework.launcher",
+            launchers=sorted(LAUNCHERS),
+        )
+    if spec.framework is not known[0]:
+        raise Rejected(
+            f"{spec.launcher} starts programs of {known[0].label}, not of"
+            f" {spec.framework.label if spec.framework else 'no framework'}",
+            field="framework.launcher",
+        )
+
+
+def _node_request(submission: Submission, wanted: Wish) -> Wish:
+    """The request for the node of a job: the job's owner, a fuse, and no second life of its own."""
+    spec = submission.spec
+    if wanted.architecture is Architecture.NODE:
+        raise Conflict(LEGACY)
+    if not wanted.supervisor:
+        raise Rejected(
+            "a node without supervisor cannot run a job; leave out node_spec.supervisor",
+            field="node_spec.supervisor",
+        )
+    if wanted.recreate_on_preemption:
+        raise Rejected(
+            "a job makes a node for each attempt; leave out node_spec.recreate_on_preemption and"
+            " set retries.preemption",
+            field="node_spec.recreate_on_preemption",
+        )
+    fuse = spec.max_duration_seconds + FUSE_SECONDS
+    by_framework = wanted.framework is None and wanted.runtime_version is None
+    return replace(
+        wanted,
+        project=wanted.project or submission.project,
+        owner=wanted.owner or submission.owner,
+        team=wanted.team or submission.team,
+        labels=wanted.labels or submission.labels,
+        ttl_seconds=wanted.ttl_seconds or fuse,
+        framework=spec.framework if by_framework else wanted.framework,
+        framework_version=(spec.framework_version or None)
+        if by_framework
+        else wanted.framework_version,
+    )
+
+
+LEGACY = (
+    "a legacy TPU Node has no machine of ours that could run a container: run it on your own VM"
+    " beside the node. GET /v1/nodes/{id}/connection answers the whole docker command, with the"
+    " address of the node and the image that fits its software"
+)
+
+
+def check_node(node: Node, spec: JobSpec) -> None:
+    """Refuse a node that cannot run the job, with the remedy, so that no job waits for ever.
+
+    Raises Conflict for the state or the kind of the node, RuntimeMismatch for its software.
+    """
+    if node.spec.architecture is Architecture.NODE:
+        raise Conflict(LEGACY.replace("{id}", node.id))
+    if node.ended or node.asked is Asked.ABSENT:
+        raise Conflict(f"node {node.name} is {node.state}; name a node that lives, or a node_spec")
+    if not node.spec.supervisor:
+        raise Conflict(
+            f"node {node.name} carries no supervisor: it was made by an older version, adopted, or"
+            " asked for with supervisor false. Ask for a new node, or submit with node_spec"
+        )
+    check_software(node.spec.runtime_version, node.spec.generation, spec)
+
+
+def check_software(runtime_version: str, generation: str, spec: JobSpec) -> None:
+    """Refuse a framework that the runtime version is not made for. Raises RuntimeMismatch with
+    those that are."""
+    image = next((one for one in images() if one.name == runtime_version), None)
+    framework, version = spec.framework, spec.framework_version or None
+    if image is None or framework is None or image.has(framework, version):
+        return
+    fitting = [one.name for one in for_generation(generation, framework, Architecture.VM)]
+    wanted = f"{framework.label} {version}" if version else framework.label
+    raise RuntimeMismatch(
+        f"{runtime_version} is not made for {wanted}; {_advice(fitting)}", compatible=fitting
+    )
+
+
+def _advice(fitting: list[str]) -> str:
+    return f"{fitting[0]} is" if fitting else "no runtime version of this generation is"
+
+
+def submitted(submission: Submission, job_id: str, project: str, now: int) -> Job:
+    """The record of a job that was just submitted."""
+    request = submission.node_request
+    spec = submission.spec
+    return Job(
+        id=job_id,
+        project=project,
+        spec=spec if spec.run_name else replace(spec, run_name=f"job-{job_id[-8:]}"),
+        created_at=now,
+        owner=submission.owner or (request.owner if request else ""),
+        team=submission.team or (request.team if request else ""),
+        labels=submission.labels or (request.labels if request else {}),
+        own_node=request is not None,
+        state_since=now,
+        next_try_at=now,
+    )
+
+
+def warnings_of(spec: JobSpec, node: Node) -> tuple[str, ...]:
+    """What to mind about a job on that node."""
+    found = list(
+        batch_warnings(
+            devices_expected(node), spec.global_batch, spec.examples, spec.steps_per_epoch
+        )
+    )
+    if not node.spec.service_account:
+        found.append(
+            "the node has no service_account of its own: any container on it can use the access"
+            " token of the project's default account"
+        )
+    if spec.framework is Framework.TENSORFLOW and node.spec.hosts > 1:
+        found.append(
+            "TensorFlow on several workers: TPUClusterResolver('local') drives one worker; use"
+            " MultiWorkerMirroredStrategy, or JAX or PyTorch/XLA"
+        )
+    return tuple(found)

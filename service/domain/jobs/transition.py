@@ -1,0 +1,153 @@
+"""How a job and its attempt change by a decision. Pure: the controller saves what is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from service.domain.jobs.follow import Follow, follow
+from service.domain.jobs.job import (
+    INFRASTRUCTURE,
+    Action,
+    Attempt,
+    Job,
+    JobState,
+    Phase,
+    Reason,
+    attempt_id,
+)
+from service.domain.jobs.next import SHOWN, Decision, Step, reports_of
+from service.domain.jobs.outcome import Verdict, exit_codes_of
+from service.domain.jobs.report import Report, is_newer
+from service.domain.jobs.task import needs_barrier, workers_of
+from service.domain.node import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A job and its attempt after a step. `follow` is set when the attempt ended."""
+
+    job: Job
+    attempt: Attempt
+    follow: Follow | None = None
+
+
+def new_attempt(job: Job, node: Node, *, generation: int, now: int) -> Attempt:
+    """The next attempt of a job on a node. `generation` is above that of every task before it.
+
+    Its number is the job's: the caller has counted the job up. One worker alone need not wait for
+    others, so it is told to run at once.
+    """
+    return Attempt(
+        id=attempt_id(job.id, job.attempt),
+        job_id=job.id,
+        number=job.attempt,
+        project=job.project,
+        node_id=node.id,
+        claimed_at=now,
+        phase_since=now,
+        action=Action.PULL if needs_barrier(job, node) else Action.RUN,
+        generation=generation,
+    )
+
+
+def travels_in_create(job: Job, attempt: Attempt, node: Node) -> bool:
+    """Whether the task is in the metadata that the node is created with: one text for all slices
+    would name the wrong slice."""
+    return job.own_node and node.spec.slices == 1 and attempt.generation == 1
+
+
+def accepted(attempt: Attempt, found: Mapping[int, Report]) -> Attempt:
+    """The attempt with the reports that are newer than those it has, and whether all workers have
+    answered the newest task; unchanged when nothing is new."""
+    newer = {
+        str(number): report
+        for number, report in found.items()
+        if is_newer(report, attempt.reports.get(str(number)))
+    }
+    return replace(attempt, reports={**attempt.reports, **newer}) if newer else attempt
+
+
+def has_echoed(job: Job, attempt: Attempt, node: Node) -> bool:
+    """Whether every worker that takes part acts on the newest task."""
+    return all(
+        report is not None and report.generation >= attempt.generation
+        for report in reports_of(job, attempt, node).values()
+    )
+
+
+def applied(job: Job, attempt: Attempt, node: Node, decision: Decision, now: int) -> Changed:
+    """The job and its attempt after the step."""
+    if decision.step is Step.WAIT or decision.phase is None:
+        return Changed(job, attempt)
+    if decision.step is Step.END:
+        assert decision.verdict is not None
+        return _ended(job, attempt, node, decision.verdict, now)
+    attempt = attempt.in_phase(decision.phase, now)
+    match decision.step:
+        case Step.BEGIN:
+            written = now if travels_in_create(job, attempt, node) else None
+            attempt = replace(
+                attempt,
+                placement=node.attempt,
+                zone=node.zone,
+                ready_at=now,
+                written_at=written,
+            )
+        case Step.START:
+            attempt = attempt.told(Action.RUN)
+        case Step.STOP:
+            assert decision.verdict is not None
+            attempt = replace(
+                attempt.told(Action.STOP),
+                stop_reason=decision.verdict.reason,
+                detail=decision.verdict.detail,
+            )
+        case Step.CLASSIFY:
+            attempt = attempt.told(Action.STOP)
+        case Step.PROGRESS:
+            pass
+    return Changed(job.in_state(SHOWN[decision.phase], now), attempt)
+
+
+def _ended(job: Job, attempt: Attempt, node: Node, verdict: Verdict, now: int) -> Changed:
+    reports = reports_of(job, attempt, node)
+    codes = exit_codes_of(reports) if attempt.placement else {}
+    attempt = replace(
+        attempt.in_phase(Phase.ENDED, now).told(Action.RELEASE),
+        reason=verdict.reason,
+        detail=verdict.detail,
+        evidence=verdict.evidence,
+        exit_codes=codes,
+        ended_at=now,
+    )
+    what = follow(job, attempt, node)
+    job = replace(job, exit_codes=codes, warnings=_with(job, attempt, node))
+    if not what.again:
+        return Changed(job.closed(what.state, attempt.reason, what.detail, now), attempt, what)
+    lost = attempt.reason in INFRASTRUCTURE
+    job = replace(
+        job.in_state(what.state, now),
+        reason=attempt.reason,
+        detail=what.detail,
+        preemptions=job.preemptions + lost,
+        failures=job.failures + (not lost),
+        next_try_at=now,
+    )
+    return Changed(job, attempt, what)
+
+
+def _with(job: Job, attempt: Attempt, node: Node) -> tuple[str, ...]:
+    """The warnings of the job and those of its workers, each once."""
+    told = [
+        warning
+        for number in workers_of(job, node)
+        if (report := attempt.reports.get(str(number))) is not None
+        for warning in report.warnings
+    ]
+    return tuple(dict.fromkeys([*job.warnings, *told]))
+
+
+def refused(job: Job, reason: Reason, detail: str, now: int) -> Job:
+    """The job when its image or a budget rules out that it ever runs."""
+    return job.closed(JobState.FAILED, reason, detail, now)

@@ -1,0 +1,246 @@
+"""Jobs and their attempts: one row each, guarded by its version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from sqlalchemy import (
+    Connection,
+    RowMapping,
+    Select,
+    bindparam,
+    func,
+    insert,
+    select,
+    update,
+)
+from sqlalchemy.exc import IntegrityError
+
+from service.domain.errors import Conflict, NotFound, StaleVersion
+from service.domain.jobs.job import (
+    Action,
+    Attempt,
+    Job,
+    JobSpec,
+    Phase,
+    Reason,
+)
+from service.domain.jobs.report import Report
+from service.domain.wish import Wish
+from service.store.rows import dumps, loads
+from service.store.tables import job_attempts, jobs
+
+_JOB = [jobs.c[one.name] for one in fields(Job)]
+_ATTEMPT = [job_attempts.c[one.name] for one in fields(Attempt)]
+_BY_ID = select(*_JOB).where(jobs.c.id == bindparam("id"))
+_LATEST = (
+    select(*_ATTEMPT)
+    .where(job_attempts.c.job_id == bindparam("job"))
+    .order_by(job_attempts.c.number)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Which jobs are wanted; None is any."""
+
+    state: str | None = None
+    owner: str | None = None
+    team: str | None = None
+    node_id: str | None = None
+    project: str | None = None
+
+
+class Jobs:
+    """Every job ever submitted, and its attempts."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, job: Job, node_request: Wish | None) -> None:
+        """Write a new job with the request for its nodes, None where the caller named a node."""
+        request = "" if node_request is None else dumps(node_request)
+        self._connection.execute(insert(jobs).values(**_job_row(job), node_request=request))
+
+    def save(self, job: Job) -> Job:
+        """Write a changed job; answers it with its new version. Raises StaleVersion when it was
+        changed since it was read."""
+        after = replace(job, version=job.version + 1)
+        self._guarded(
+            update(jobs)
+            .where(jobs.c.id == job.id, jobs.c.version == job.version)
+            .values(**_job_row(after)),
+            f"job {job.id}",
+        )
+        return after
+
+    def get(self, job_id: str) -> Job:
+        """The job; raises NotFound."""
+        row = self._connection.execute(_BY_ID, {"id": job_id}).mappings().one_or_none()
+        if row is None:
+            raise NotFound(f"there is no job {job_id[:80]!r}")
+        return _job(row)
+
+    def node_request(self, job_id: str) -> Wish | None:
+        """The request for the nodes of a job; None where the caller named a node."""
+        statement = select(jobs.c.node_request).where(jobs.c.id == job_id)
+        text = self._connection.execute(statement).scalar_one()
+        return loads(text, Wish) if text else None
+
+    def page(self, only: JobFilter, before: str, limit: int) -> Sequence[Job]:
+        """Jobs with ids below `before` (empty: all), the newest first."""
+        statement = select(*_JOB).order_by(jobs.c.id.desc()).limit(limit)
+        for name in ("state", "owner", "team", "node_id", "project"):
+            value = getattr(only, name)
+            if value is not None:
+                statement = statement.where(jobs.c[name] == value)
+        if before:
+            statement = statement.where(jobs.c.id < before)
+        return [_job(row) for row in self._connection.execute(statement).mappings()]
+
+    def due(self, project: str, now: int, limit: int) -> Sequence[str]:
+        """Ids of jobs with something to do by now, the longest waiting first."""
+        statement = (
+            select(jobs.c.id)
+            .where(jobs.c.next_try_at <= now, jobs.c.project == project)
+            .order_by(jobs.c.next_try_at, jobs.c.id)
+            .limit(limit)
+        )
+        return self._connection.execute(statement).scalars().all()
+
+    def wake(self, job_id: str, now: int) -> None:
+        """Have the controller look at a job at once. No new version: nothing was decided."""
+        self._connection.execute(
+            update(jobs)
+            .where(jobs.c.id == job_id, jobs.c.next_try_at > now)
+            .values(next_try_at=now)
+        )
+
+    def is_first_in_line(self, job: Job) -> bool:
+        """Whether no older job waits for the same node."""
+        older = (
+            select(jobs.c.id)
+            .where(jobs.c.node_id == job.node_id, jobs.c.ended_at.is_(None))
+            .where(jobs.c.id < job.id)
+            .where(jobs.c.own_node.is_(False))
+            .limit(1)
+        )
+        return self._connection.execute(older).first() is None
+
+    def wake_next(self, job: Job, now: int) -> None:
+        """Have the next job in the line of a caller's node look at once."""
+        following = (
+            select(func.min(jobs.c.id))
+            .where(jobs.c.node_id == job.node_id, jobs.c.ended_at.is_(None))
+            .where(jobs.c.own_node.is_(False), jobs.c.id != job.id)
+        )
+        next_id = self._connection.execute(following).scalar_one_or_none()
+        if next_id is not None:
+            self.wake(next_id, now)
+
+    def add_attempt(self, attempt: Attempt) -> None:
+        """Claim a node for an attempt. Raises Conflict where another attempt holds it."""
+        try:
+            with self._connection.begin_nested():
+                self._connection.execute(insert(job_attempts).values(**_attempt_row(attempt)))
+        except IntegrityError:
+            raise Conflict(f"another job runs on node {attempt.node_id}") from None
+
+    def save_attempt(self, attempt: Attempt) -> Attempt:
+        """Write a changed attempt; answers it with its new version. Raises StaleVersion when it was
+        changed since it was read."""
+        after = replace(attempt, version=attempt.version + 1)
+        self._guarded(
+            update(job_attempts)
+            .where(job_attempts.c.id == attempt.id, job_attempts.c.version == attempt.version)
+            .values(**_attempt_row(after)),
+            f"attempt {attempt.id}",
+        )
+        return after
+
+    def attempts(self, job_id: str) -> Sequence[Attempt]:
+        """The attempts of a job, first to last."""
+        rows = self._connection.execute(_LATEST, {"job": job_id}).mappings()
+        return [_attempt(row) for row in rows]
+
+    def claimed(self, node_id: str) -> Attempt | None:
+        """The attempt that holds a node; None where none does."""
+        statement = select(*_ATTEMPT).where(
+            job_attempts.c.node_id == node_id, job_attempts.c.released_at.is_(None)
+        )
+        row = self._connection.execute(statement).mappings().one_or_none()
+        return None if row is None else _attempt(row)
+
+    def on_node(self, node_id: str) -> Sequence[Attempt]:
+        """Every attempt that ran on a node, first to last."""
+        statement = (
+            select(*_ATTEMPT)
+            .where(job_attempts.c.node_id == node_id)
+            .order_by(job_attempts.c.claimed_at, job_attempts.c.id)
+        )
+        return [_attempt(row) for row in self._connection.execute(statement).mappings()]
+
+    def last_generation(self, node_id: str) -> int:
+        """The highest generation of a task that a node was given; 0 before the first."""
+        return max((one.generation for one in self.on_node(node_id)), default=0)
+
+    def many(self, ids: Iterable[str]) -> Mapping[str, Job]:
+        """Several jobs by id."""
+        statement = select(*_JOB).where(jobs.c.id.in_(list(ids)))
+        return {row["id"]: _job(row) for row in self._connection.execute(statement).mappings()}
+
+    def open_count(self) -> Mapping[str, int]:
+        """How many jobs there are in each state that is not an end."""
+        statement: Select[Any] = select(jobs.c.state).where(jobs.c.ended_at.is_(None))
+        found: dict[str, int] = {}
+        for state in self._connection.execute(statement).scalars():
+            found[state] = found.get(state, 0) + 1
+        return found
+
+    def _guarded(self, statement: Any, what: str) -> None:
+        if self._connection.execute(statement).rowcount != 1:
+            raise StaleVersion(f"{what} was changed by someone else just now")
+
+
+def _job_row(job: Job) -> dict[str, Any]:
+    row = asdict(job)
+    for name in ("labels", "exit_codes", "warnings"):
+        row[name] = dumps(row[name])
+    return {**row, "spec": dumps(job.spec)}
+
+
+def _job(row: RowMapping) -> Job:
+    return Job(
+        **{
+            **row,
+            "spec": loads(row["spec"], JobSpec),
+            "labels": loads(row["labels"], dict[str, str]),
+            "exit_codes": loads(row["exit_codes"], dict[str, int | None]),
+            "warnings": loads(row["warnings"], tuple[str, ...]),
+            "reason": Reason(row["reason"]),
+        }
+    )
+
+
+def _attempt_row(attempt: Attempt) -> dict[str, Any]:
+    row = {one.name: getattr(attempt, one.name) for one in fields(attempt)}
+    for name in ("reports", "evidence", "exit_codes"):
+        row[name] = dumps(row[name])
+    return row
+
+
+def _attempt(row: RowMapping) -> Attempt:
+    return Attempt(
+        **{
+            **row,
+            "phase": Phase(row["phase"]),
+            "action": Action(row["action"]),
+            "reports": loads(row["reports"], dict[str, Report]),
+            "stop_reason": Reason(row["stop_reason"]),
+            "reason": Reason(row["reason"]),
+            "evidence": loads(row["evidence"], tuple[str, ...]),
+            "exit_codes": loads(row["exit_codes"], dict[str, int | None]),
+        }
+    )

@@ -1,0 +1,80 @@
+"""Jobs and their attempts."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, Integer, Table, Text, text
+
+from service.store.tables.schema import metadata
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("project", Text, nullable=False),
+    Column("spec", Text, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("team", Text, nullable=False),
+    Column("labels", Text, nullable=False),
+    Column("own_node", Boolean, nullable=False),
+    Column("node_request", Text, nullable=False),
+    Column("node_id", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("state_since", BigInteger, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("detail", Text, nullable=False),
+    Column("exit_codes", Text, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("preemptions", Integer, nullable=False),
+    Column("failures", Integer, nullable=False),
+    Column("image_digest", Text, nullable=False),
+    Column("image_checked_at", BigInteger),
+    Column("cancel_requested_at", BigInteger),
+    Column("ended_at", BigInteger),
+    Column("next_try_at", BigInteger),
+    Column("warnings", Text, nullable=False),
+    Column("version", Integer, nullable=False),
+    Index(None, "next_try_at", sqlite_where=text("next_try_at IS NOT NULL")),
+    Index(None, "project", "id"),
+    Index("ix_jobs_node_id_created_at", "node_id", "created_at", "id"),
+)
+
+job_attempts = Table(
+    "job_attempts",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("job_id", Text, ForeignKey("jobs.id"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("project", Text, nullable=False),
+    Column("node_id", Text, ForeignKey("nodes.id"), nullable=False),
+    Column("zone", Text, nullable=False),
+    Column("claimed_at", BigInteger, nullable=False),
+    Column("phase", Text, nullable=False),
+    Column("phase_since", BigInteger, nullable=False),
+    Column("placement", Integer, nullable=False),
+    Column("ready_at", BigInteger),
+    Column("action", Text, nullable=False),
+    Column("generation", Integer, nullable=False),
+    Column("written_at", BigInteger),
+    Column("echoed", Boolean, nullable=False),
+    Column("read_at", BigInteger),
+    Column("reports", Text, nullable=False),
+    Column("stop_reason", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("detail", Text, nullable=False),
+    Column("evidence", Text, nullable=False),
+    Column("exit_codes", Text, nullable=False),
+    Column("ended_at", BigInteger),
+    Column("released_at", BigInteger),
+    Column("version", Integer, nullable=False),
+    Index("uq_job_attempts_job_id_number", "job_id", "number", unique=True),
+    Index("ix_job_attempts_node_id", "node_id"),
+    Index(
+        "uq_job_attempts_claim",
+        "node_id",
+        unique=True,
+        sqlite_where=text("released_at IS NULL"),
+        postgresql_where=text("released_at IS NULL"),
+    ),
+)
+"""The last index lets a node have one claim at a time: two jobs never run on one node."""
