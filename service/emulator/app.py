@@ -20,6 +20,7 @@ from service.emulator.mishaps.fates import Fates
 from service.emulator.surfaces.rpc import build_server
 from service.emulator.surfaces.web import build_app
 from service.emulator.surfaces.workers import worker_routes
+from service.emulator.workers.power import MAX_MACHINES
 from service.emulator.workers.workers import Workers
 from service.emulator.world import World
 
@@ -87,6 +88,7 @@ async def serving(
         raise PortTaken(host, grpc_port) from None
     await rpc.start()
     workers = Workers(world, run_scripts=run_startup_scripts)
+    world.played.real_machines = MAX_MACHINES if run_startup_scripts else 0
     web = _Web(_web_config(world, f"{host}:{bound}", workers))
     task = asyncio.create_task(web.serve([listener]))
     try:

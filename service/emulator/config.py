@@ -13,6 +13,7 @@ from service.emulator.mishaps.odds import Odds, patched_odds
 from service.emulator.registry import Registry, patched_registry
 from service.emulator.telemetry.settings import Prices, Telemetry, patched_settings
 
+PLAYED = ("none", "overflow", "all")
 MAX_SECONDS = 10 * 365 * 24 * 3600.0
 
 
@@ -68,6 +69,8 @@ class Config:
     telemetry: Telemetry = field(default_factory=Telemetry)
     prices: Prices = field(default_factory=Prices)
     registry: Registry = field(default_factory=Registry)
+    played_workers: str = "none"
+    """Which READY nodes have workers that are played: `none`, `overflow` or `all`."""
 
     def seconds(self, what: str) -> float:
         """Say how long a change takes at the present speed."""
@@ -99,6 +102,12 @@ def _durations(durations: Durations, raw: object) -> Durations:
     )
 
 
+def _name_of(known: tuple[str, ...], raw: object, what: str) -> str:
+    if not isinstance(raw, str) or raw not in known:
+        raise refusal(f"{what} must be one of {', '.join(known)}")
+    return raw
+
+
 def _one_of(known: tuple[int, ...], raw: object, what: str) -> int:
     if not isinstance(raw, int) or isinstance(raw, bool) or raw not in known:
         raise refusal(f"{what} must be one of {', '.join(map(str, known))}")
@@ -124,4 +133,5 @@ READERS: Mapping[str, Callable[[object, str], Any]] = {
     "closed_queues": queues_of,
     "no_flex_start": queues_of,
     "reservations": reservations_of,
+    "played_workers": lambda raw, key: _name_of(PLAYED, raw, key),
 }

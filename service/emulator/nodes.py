@@ -69,6 +69,8 @@ class NodeRecord:
     activity: Activity = field(default_factory=Activity)
     guest_attributes: dict[int, dict[tuple[str, str], str]] = field(default_factory=dict)
     """By worker: (namespace, key) -> value."""
+    notices: dict[int, float] = field(default_factory=dict)
+    """By worker: since when it is told that it is being preempted, before the node shows it."""
     maintenance: tuple[float, float] | None = None
     """The window of the maintenance to come, or under way."""
     queued_resource: str = ""

@@ -112,6 +112,8 @@ class Power:
             yield from lives
 
     def _have_lives(self, record: NodeRecord) -> None:
+        if self._world.played.plays(record):
+            return
         uid = int(record.message.id)
         scripts = {STARTUP, SHUTDOWN} & set(record.message.metadata)
         if not scripts or uid in self._lives or record.message.api_version in LEGACY:
