@@ -14,6 +14,7 @@ from service.emulator.registry import Registry, image_of
 
 MAX_LINES = 1_000
 SIGTERM_CODE, SIGKILL_CODE = 143, 137
+DONE = "EMULATOR_DONE_SECONDS"
 YES = {"1", "true"}
 STATEMENT = re.compile(r"\s*(?:;|&&|\n)\s*")
 EXIT_CODES = {"true": 0, ":": 0, "echo": 0, "false": 1}
@@ -30,6 +31,10 @@ class Plan:
     pull_seconds: float = 5.0
     pull_fails: str = ""
     """The reason for which the pull fails; empty when it succeeds."""
+    start_fails: str = ""
+    """The reason for which the container cannot start; empty when it can."""
+    done_seconds: float | None = None
+    """After how long the program says that it is done, though it still runs; None for never."""
     every: float = 10.0
     """Seconds between two lines of output."""
     stop_seconds: float = 1.0
@@ -56,6 +61,8 @@ def plan_of(task: Task, worker: int, registry: Registry) -> Plan:
         exit_code=_exit_code(env, worker, plan.exit_code),
         pull_seconds=_number(env, "EMULATOR_PULL_SECONDS", plan.pull_seconds),
         pull_fails=env.get("EMULATOR_PULL_FAILS") or _missing(task.image, registry),
+        start_fails=env.get("EMULATOR_START_FAILS", ""),
+        done_seconds=_number(env, DONE, 0) if DONE in env else None,
         every=max(_number(env, "EMULATOR_LOG_EVERY_SECONDS", plan.every), 0.1),
         stop_seconds=_number(env, "EMULATOR_STOP_SECONDS", plan.stop_seconds),
         deaf=env.get("EMULATOR_IGNORE_SIGTERM", "") in YES,

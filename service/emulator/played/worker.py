@@ -208,7 +208,11 @@ class PlayedWorker:
         self._report(at, Weight.DETAIL)
 
         def started(at: float) -> None:
-            if record.state == "STARTING":
+            if record.state != "STARTING":
+                return
+            if fails := self._plan(task).start_fails:
+                self._finish(record, at, fails)
+            else:
                 self._run(task, record, at)
 
         self._later(at, START_SECONDS, "start", started)
@@ -223,6 +227,10 @@ class PlayedWorker:
         self._print(container, at, f"worker {self._job_number(task)} of {task.attempt} starts")
         self._write_lines(container, at)
         self._take_steps(container, at, self.checkpoints.get(run.job, 0))
+        if plan.done_seconds is not None:
+            self._of(
+                container, at, plan.done_seconds, "done", lambda at: self._say_done(container, at)
+            )
         code = plan.exit_code
         seconds = self._left(plan, run.job)
         self._of(container, at, seconds, "exit", lambda at: self._end(container, at, code))
@@ -234,6 +242,11 @@ class PlayedWorker:
         """How long the container runs: a training goes on from its last checkpoint."""
         done = self.checkpoints.get(job, 0) if plan.steps and plan.checkpoint_every else 0
         return max(plan.steps - done, 0) * plan.step_seconds if plan.steps else plan.seconds
+
+    def _say_done(self, container: Container, at: float) -> None:
+        container.record.done_at = int(at)
+        self._print(container, at, "STEWARD_DONE")
+        self._report(at, Weight.DETAIL)
 
     def _take_steps(self, container: Container, at: float, step: int) -> None:
         """Write a checkpoint every so many steps."""

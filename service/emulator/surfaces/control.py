@@ -85,16 +85,17 @@ def reset(world: World) -> dict[str, Any]:
 def preempt(world: World, body: object) -> dict[str, Any]:
     """Preempt a node; `{"force": true}` takes one that is neither spot nor preemptible.
 
-    With `notice_seconds` its workers are told at once, and the node is PREEMPTED after that long.
+    With `notice_seconds` its workers are told at once, or only `workers` by their numbers, and the
+    node is PREEMPTED after that long. Programs on workers that are not told die of it before.
     """
     now = world.settle()
-    order = _order(body, "force", "notice_seconds")
+    order = _order(body, "force", "notice_seconds", "workers")
     record = world.find(_name(order))
     forced = flag(order.get("force", False), "force")
     seconds = number(order.get("notice_seconds", 0), "notice_seconds", 0, MAX_NOTICE_SECONDS)
     if seconds:
-        hosts = range(record.accelerator.hosts)
-        lifecycle.announce_preemption(world, record, now, seconds, hosts, forced=forced)
+        told = _numbers("workers", order, record.accelerator.hosts)
+        lifecycle.announce_preemption(world, record, now, seconds, told, forced=forced)
     else:
         lifecycle.preempt(world, record, now, forced=forced)
     return _shown(record)
@@ -195,6 +196,14 @@ def _name(order: Mapping[str, object]) -> str:
 def _index(key: str, order: Mapping[str, object]) -> int | None:
     raw = order.get(key)
     return None if raw is None else whole(raw, key)
+
+
+def _numbers(key: str, order: Mapping[str, object], below: int) -> list[int]:
+    """Read numbers of workers; all of them where none are named."""
+    raw = order.get(key, list(range(below)))
+    if not isinstance(raw, list) or not all(type(one) is int and 0 <= one < below for one in raw):
+        raise refusal(f"{key} must be a list of numbers from 0 to {below - 1}")
+    return raw
 
 
 def _moment(key: str, text: str, default: float) -> float:

@@ -57,6 +57,9 @@ def test_a_command_of_the_shell_is_understood(words, seconds, code):
         ({"EMULATOR_STEPS": "30", "EMULATOR_STEP_SECONDS": "2"}, "seconds", 60),
         ({"EMULATOR_OUT_OF_MEMORY": "1"}, "exit_code", 137),
         ({"EMULATOR_IGNORE_SIGTERM": "true"}, "deaf", True),
+        ({"EMULATOR_START_FAILS": "DEVICE_BUSY"}, "start_fails", "DEVICE_BUSY"),
+        ({"EMULATOR_DONE_SECONDS": "5"}, "done_seconds", 5),
+        ({}, "done_seconds", None),
     ],
 )
 def test_the_environment_counts_most(env, field, value):
@@ -94,7 +97,7 @@ def test_an_image_that_the_registry_lacks_cannot_be_pulled(image, reason):
         task(generation=-1),
         task(container={}),
         task(container={"image": 7}),
-        task(workers="0"[:0] or None),
+        task(workers=None),
         task(stop_grace_seconds="x"),
         "[" * 100_000,
     ],

@@ -57,6 +57,7 @@ def test_a_run_without_a_pull_before_it_pulls_first(jobs):
         ({"EMULATOR_PULL_FAILS": "IMAGE_NOT_FOUND"}, [], "IMAGE_NOT_FOUND", None),
         ({"EMULATOR_PULL_SECONDS": "1801"}, [], "PULL_FAILED", None),
         ({"EMULATOR_OUT_OF_MEMORY": "1"}, [], "OOM_KILLED", 137),
+        ({"EMULATOR_START_FAILS": "DEVICE_BUSY"}, [], "DEVICE_BUSY", None),
     ],
 )
 def test_an_end_is_reported_with_its_reason(jobs, env, command, reason, code):
@@ -215,6 +216,13 @@ def test_checkpoints_are_reported_and_the_next_attempt_goes_on_from_there(jobs):
     assert jobs.runs[1].end - jobs.runs[1].start == 60
 
 
+def test_a_program_may_say_that_it_is_done_and_fail_after_that(jobs):
+    jobs.ready(task(env={"EMULATOR_DONE_SECONDS": "50", "EMULATOR_EXIT_CODE": "134"}))
+    ended = jobs.until("EXITED")
+    assert (ended["exit_code"], ended["done_at"] - ended["started_at"]) == (134, 50)
+    assert "STEWARD_DONE" in [line.text_payload for line in jobs.lines()]
+
+
 def test_output_is_in_the_log_with_the_labels_of_the_task(jobs):
     jobs.ready(task(workers=[1], first_worker=4), **POD)
     jobs.until("EXITED", 1)
@@ -301,6 +309,26 @@ def test_a_preemption_with_notice_tells_the_workers_first(jobs):
     jobs.cloud.wait(1)
     assert jobs.cloud.state() == "PREEMPTED"
     assert all(run.end < START + 1e9 and run.exit_code == 143 for run in jobs.runs)
+
+
+def test_a_preemption_that_one_worker_is_told_of_kills_its_siblings(jobs):
+    name = jobs.ready(task(env={"EMULATOR_DURATION_SECONDS": "9999"}), **POD, **SPOT)
+    jobs.until("RUNNING", 3)
+    order = {"name": name, "notice_seconds": 30, "workers": [2]}
+    control.preempt(jobs.cloud.world, order)
+    assert [preempted(jobs, worker) for worker in range(4)] == ["FALSE", "FALSE", "TRUE", "FALSE"]
+    jobs.cloud.wait(30)
+    assert jobs.cloud.state() == "PREEMPTED"
+    codes = {run.worker: run.exit_code for run in jobs.runs}
+    assert codes.pop(2) == 143
+    assert set(codes.values()) <= {1, 139, 134}
+
+
+@pytest.mark.parametrize("workers", [[4], [-1], [True], 0, ["0"]])
+def test_only_workers_of_the_node_are_told(jobs, workers):
+    name = jobs.ready(task(), **POD, **SPOT)
+    with pytest.raises(ApiError, match="workers must be"):
+        control.preempt(jobs.cloud.world, {"name": name, "notice_seconds": 30, "workers": workers})
 
 
 def test_a_preemption_without_notice_cuts_the_power(jobs):
@@ -440,10 +468,11 @@ def test_a_whole_life_through_googles_client_and_a_virtual_clock():
     assert {(each["state"], each["exit_code"]) for each in ended} == {("EXITED", 0)}
     jobs.say(task("release", 3))
     assert len(jobs.lines()) > 1_000
+    record = jobs.cloud.world.nodes[name_of("a")]
     told = control.runs(jobs.cloud.world)["runs"]
     assert [(run["worker"], run["end"] - run["start"]) for run in told] == [
         (worker, 86_000) for worker in range(4)
     ]
     jobs.cloud.ask("DeleteNode", name=name_of("a"))
     jobs.cloud.wait(60)
-    assert jobs.cloud.world.played._workers == {}
+    assert not jobs.cloud.world.played.plays(record)
