@@ -88,6 +88,7 @@ async def serving(
         raise PortTaken(host, grpc_port) from None
     await rpc.start()
     workers = Workers(world, run_scripts=run_startup_scripts)
+    world.played.has_real_workers = bool(run_startup_scripts)
     web = _Web(_web_config(world, f"{host}:{bound}", workers))
     task = asyncio.create_task(web.serve([listener]))
     try:

@@ -10,12 +10,13 @@ from service.emulator.checks import flag, known_only, mapping, number, refusal, 
 from service.emulator.limits.keys import limits_of, queues_of
 from service.emulator.limits.reservation import Reserved, reservations_of
 from service.emulator.mishaps.odds import Odds, patched_odds
-from service.emulator.registry import Registry, patched_registry
 from service.emulator.pulls import ImageSettings, images_of
+from service.emulator.registry import Registry, patched_registry
 from service.emulator.storage import BucketSettings, buckets_of
 from service.emulator.telemetry.settings import Prices, Telemetry, patched_settings
 
 MAX_REAL_WORKERS = 512
+PLAYED = ("none", "overflow", "all")
 MAX_SECONDS = 10 * 365 * 24 * 3600.0
 
 
@@ -75,6 +76,8 @@ class Config:
     telemetry: Telemetry = field(default_factory=Telemetry)
     prices: Prices = field(default_factory=Prices)
     registry: Registry = field(default_factory=Registry)
+    played_workers: str = "none"
+    """Which READY nodes have workers that are played: `none`, `overflow` or `all`."""
 
     def seconds(self, what: str) -> float:
         """Say how long a change takes at the present speed."""
@@ -106,6 +109,12 @@ def _durations(durations: Durations, raw: object) -> Durations:
     )
 
 
+def _name_of(known: tuple[str, ...], raw: object, what: str) -> str:
+    if not isinstance(raw, str) or raw not in known:
+        raise refusal(f"{what} must be one of {', '.join(known)}")
+    return raw
+
+
 def _one_of(known: tuple[int, ...], raw: object, what: str) -> int:
     if not isinstance(raw, int) or isinstance(raw, bool) or raw not in known:
         raise refusal(f"{what} must be one of {', '.join(map(str, known))}")
@@ -134,4 +143,5 @@ READERS: Mapping[str, Callable[[object, str], Any]] = {
     "images": images_of,
     "buckets": buckets_of,
     "real_workers": lambda raw, key: whole(raw, key, highest=MAX_REAL_WORKERS),
+    "played_workers": lambda raw, key: _name_of(PLAYED, raw, key),
 }

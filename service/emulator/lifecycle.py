@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from service.emulator import nodes
 from service.emulator.errors import (
@@ -24,6 +24,7 @@ SPOT_MODELS = {"spot", "preemptible"}
 TERMINABLE = {"CREATING", "READY", "REPAIRING", "RESTARTING", "REIMAGING"}
 UNDER_WAY = {"CREATING", "STARTING", "STOPPING", "REPAIRING", "RESTARTING", "REIMAGING"}
 """States that only an event brings to their end."""
+PREEMPTIBLE = {"CREATING", "READY"}
 LOST = {"PREEMPTED", "TERMINATED", "UNKNOWN"}
 """States that only a deletion brings to their end."""
 
@@ -132,6 +133,7 @@ def update(
             world.operations.fail(operation, at, effects.operation_error)
         else:
             change()
+            world.updated(record, at)
             _succeed(world, record, operation, at, effects)
 
     _later(world, record, "update", at, end)
@@ -140,14 +142,40 @@ def update(
 
 def preempt(world: World, record: NodeRecord, at: float, *, forced: bool) -> None:
     """Take the node's hardware away; it stays listed and holds its name until deleted."""
-    if record.state not in {"CREATING", "READY"}:
-        raise wrong_state("preempt", record.state)
-    if record.provisioning_model not in SPOT_MODELS and not forced:
-        raise precondition_failed("only spot and preemptible nodes are preempted, unless forced")
+    _require_preemptible(record, forced=forced)
     _interrupt(world, record, at, update_in_state("PREEMPTED"))
     record.maintenance = None
     record.message.health = Node.Health.HEALTH_UNSPECIFIED
     world.move(record, "PREEMPTED", at)
+
+
+def announce_preemption(
+    world: World,
+    record: NodeRecord,
+    at: float,
+    seconds: float,
+    workers: Collection[int],
+    *,
+    forced: bool,
+) -> None:
+    """Preempt a node after some seconds; the workers that are named are told at once."""
+    _require_preemptible(record, forced=forced)
+    record.notices.update(dict.fromkeys(workers, at))
+    world.played.notice(record, at, workers)
+    world.played.lose(record, at, seconds)
+
+    def act(at: float) -> None:
+        if world.nodes.get(record.name) is record and record.state in PREEMPTIBLE:
+            preempt(world, record, at, forced=True)
+
+    world.timeline.schedule(at + seconds, record.name, "announced preemption", act, fate=True)
+
+
+def _require_preemptible(record: NodeRecord, *, forced: bool) -> None:
+    if record.state not in PREEMPTIBLE:
+        raise wrong_state("preempt", record.state)
+    if record.provisioning_model not in SPOT_MODELS and not forced:
+        raise precondition_failed("only spot and preemptible nodes are preempted, unless forced")
 
 
 def terminate(world: World, record: NodeRecord, at: float) -> None:

@@ -72,6 +72,8 @@ class NodeRecord:
     """By worker: (namespace, key) -> value."""
     guest_queries: dict[int, Allowance] = field(default_factory=dict)
     """By worker: what it has left of queries of its guest attributes."""
+    notices: dict[int, float] = field(default_factory=dict)
+    """By worker: since when it is told that it is being preempted, before the node shows it."""
     maintenance: tuple[float, float] | None = None
     """The window of the maintenance to come, or under way."""
     queued_resource: str = ""

@@ -18,6 +18,7 @@ from service.emulator.limits.quota import Holdings, Rates
 from service.emulator.mishaps.faults import Faults
 from service.emulator.nodes import NodeRecord
 from service.emulator.operations import Operations
+from service.emulator.played.played import Played
 from service.emulator.queued.queue import Queue
 from service.emulator.registry import Shelf
 from service.emulator.requests import Requests
@@ -29,6 +30,7 @@ from service.emulator.wire import Node, NodeMessage
 
 Observer = Callable[[Transition], None]
 Reconfigured = Callable[[float], None]
+Updated = Callable[[NodeRecord, float], None]
 MAX_PAST = 10_000
 
 
@@ -51,6 +53,8 @@ class World:
     observers: list[Observer] = field(default_factory=list)
     on_config: list[Reconfigured] = field(default_factory=list)
     """Told the moment at which the configuration changed."""
+    on_metadata: list[Updated] = field(default_factory=list)
+    """Told of a node that was updated, and the moment."""
     queue: Queue = field(default_factory=Queue)
     hardware: Hardware = field(default_factory=Hardware)
     holdings: Holdings = field(default_factory=Holdings)
@@ -61,6 +65,7 @@ class World:
     hindsight: Hindsight = field(init=False)
     operations: Operations = field(init=False)
     faults: Faults = field(init=False)
+    played: Played = field(init=False)
 
     def __post_init__(self) -> None:
         self._random = Random(self.seed)  # noqa: S311 - repeatable on purpose, protects nothing
@@ -70,6 +75,7 @@ class World:
         self._first_config = self.config
         self._looking = False
         self.on_config.append(self._look_for_room)
+        self.played = Played(self)
         self.operations = Operations(self._random)
         # A stream of its own: faults by chance must not change what ids are given.
         self.faults = Faults(self.rpcs, Random(f"{self.seed}/faults"))  # noqa: S311
@@ -125,6 +131,7 @@ class World:
         self.bill.clear()
         self.logs.clear()
         self.storage.clear()
+        self.played.clear()
         self.configure(self._first_config)
 
     def find(self, name: str) -> NodeRecord:
@@ -175,6 +182,11 @@ class World:
             record.watch(record, at, state)
         if freed:
             self._look_for_room(at)
+
+    def updated(self, record: NodeRecord, at: float) -> None:
+        """Tell those who watch that what a node was given has changed."""
+        for told in self.on_metadata:
+            told(record, at)
 
     def _count(self, record: NodeRecord, before: str, after: str) -> bool:
         """Keep count of quota and hardware; say whether some of the latter came free."""

@@ -28,6 +28,19 @@ _INITIATORS = {
     n: value.name
     for n, value in _STATE.enum_types_by_name["StateInitiator"].values_by_number.items()
 }
+READ = (
+    "name",
+    "state",
+    "createTime",
+    "tpu.nodeSpec.nodeId",
+    "tpu.nodeSpec.multisliceParams",
+    "tpu.nodeSpec.node.labels",
+    "tpu.nodeSpec.node.acceleratorType",
+)
+"""The fields that `decoded` reads. The metadata of the nodes to come is not one of them."""
+LISTED = (*(f"queuedResources.{field}" for field in READ), "nextPageToken", "unreachable")
+"""The fields of a page that are read."""
+
 _MAX_NAME = 200
 
 

@@ -98,7 +98,12 @@ class GoogleTpus:
             parent=within(project, "-"), page_size=pages.PAGE_SIZE
         )
         with translated():
-            pager = self._list(self._client.list_queued_resources, request)
+            pager = ask(
+                self._client.list_queued_resources,
+                request,
+                self._patience.listing,
+                fields=queue.LISTED,
+            )
             return queue.listed(project, pages.raw(pager.pages))
 
     def queued(self, place: Place) -> QueuedResource:

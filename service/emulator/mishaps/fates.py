@@ -21,6 +21,8 @@ from service.emulator.world import World
 HOUR = 3600.0
 DAY = 24 * HOUR
 RETRY_SECONDS = 60.0
+NOTICED_SHARE = 2 / 3
+"""Of the losses by chance: how many are announced to the worker that is hit. A choice of ours."""
 Strike = Callable[[NodeRecord, float], None]
 
 
@@ -106,8 +108,21 @@ class Fates:
     def _preempt(self, record: NodeRecord, at: float) -> None:
         depth = self.world.config.odds.spot_rhythm
         spared = self._random(record).random() < depth * (1 - rhythm.busy(at))
-        if record.state in {"CREATING", "READY"} and not spared:
+        if record.state not in lifecycle.PREEMPTIBLE or spared:
+            return
+        seconds = self.world.config.odds.sibling_death_seconds
+        if seconds and self.world.played.plays(record):
+            self._lose(record, at, seconds)
+        else:
             lifecycle.preempt(self.world, record, at, forced=False)
+
+    def _lose(self, record: NodeRecord, at: float, seconds: float) -> None:
+        """Preempt a node as it was seen in the field: one worker at most is told, its siblings die
+        of it, and only then the node shows it."""
+        lot = Random(f"{self.world.seed}/{record.message.id}/{at}/victim")  # noqa: S311 - repeatable
+        victim = lot.randrange(record.accelerator.hosts)
+        told = [victim] if lot.random() < NOTICED_SHARE else []
+        lifecycle.announce_preemption(self.world, record, at, seconds, told, forced=False)
 
     def _terminate(self, record: NodeRecord, at: float) -> None:
         if record.state in lifecycle.TERMINABLE:

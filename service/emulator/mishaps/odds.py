@@ -20,7 +20,8 @@ class Odds:
     concerns spot and preemptible nodes. Compute Engine ends a preemptible one after 24 hours; 0
     lets it live. `lost_repairs` is the share of host errors from which a node does not come back.
     `spot_rhythm` (0 to 1) is the share of a capacity that others take at the peak of the week, and
-    by which preemptions become rarer when nobody wants it.
+    by which preemptions become rarer when nobody wants it. With `sibling_death_seconds`, the
+    programs of a played node that is preempted end up to that long before the node shows it.
     """
 
     preemptions_per_hour: Mapping[str, float] = field(default_factory=dict)
@@ -30,6 +31,7 @@ class Odds:
     host_errors_per_day: float = 0.0
     lost_repairs: float = 0.0
     spot_rhythm: float = 0.0
+    sibling_death_seconds: float = 0.0
 
     def preemptions_of(self, record: NodeRecord) -> float:
         """Say how often an hour a node like this is preempted."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from service.emulator import activity, lifecycle
-from service.emulator.checks import flag, known_only, mapping, refusal, whole
+from service.emulator.checks import flag, known_only, mapping, number, refusal, whole
 from service.emulator.clock import parse
 from service.emulator.config import patched
 from service.emulator.errors import not_found
@@ -18,6 +18,7 @@ from service.emulator.workers.machine import Worker, numbered, worker_of
 from service.emulator.world import World
 
 MAX_DIGITS = 18
+MAX_NOTICE_SECONDS = 3600.0
 
 
 def state(world: World) -> dict[str, Any]:
@@ -82,11 +83,21 @@ def reset(world: World) -> dict[str, Any]:
 
 
 def preempt(world: World, body: object) -> dict[str, Any]:
-    """Preempt a node; `{"force": true}` takes one that is neither spot nor preemptible."""
+    """Preempt a node; `{"force": true}` takes one that is neither spot nor preemptible.
+
+    With `notice_seconds` its workers are told at once, or only `workers` by their numbers, and the
+    node is PREEMPTED after that long. Programs on workers that are not told die of it before.
+    """
     now = world.settle()
-    order = _order(body, "force")
+    order = _order(body, "force", "notice_seconds", "workers")
     record = world.find(_name(order))
-    lifecycle.preempt(world, record, now, forced=flag(order.get("force", False), "force"))
+    forced = flag(order.get("force", False), "force")
+    seconds = number(order.get("notice_seconds", 0), "notice_seconds", 0, MAX_NOTICE_SECONDS)
+    if seconds:
+        told = _numbers("workers", order, record.accelerator.hosts)
+        lifecycle.announce_preemption(world, record, now, seconds, told, forced=forced)
+    else:
+        lifecycle.preempt(world, record, now, forced=forced)
     return _shown(record)
 
 
@@ -147,6 +158,12 @@ def any_worker(world: World, body: object) -> Worker:
     return numbered(record, _index("worker", order) or 0)
 
 
+def runs(world: World) -> dict[str, Any]:
+    """Tell what the containers of played workers really did."""
+    world.settle()
+    return {"runs": world.played.runs.shown()}
+
+
 def bill(world: World, start: str, end: str) -> dict[str, Any]:
     """Give the account, clipped to a window of unix seconds or RFC 3339 moments."""
     now = world.settle()
@@ -179,6 +196,14 @@ def _name(order: Mapping[str, object]) -> str:
 def _index(key: str, order: Mapping[str, object]) -> int | None:
     raw = order.get(key)
     return None if raw is None else whole(raw, key)
+
+
+def _numbers(key: str, order: Mapping[str, object], below: int) -> list[int]:
+    """Read numbers of workers; all of them where none are named."""
+    raw = order.get(key, list(range(below)))
+    if not isinstance(raw, list) or not all(type(one) is int and 0 <= one < below for one in raw):
+        raise refusal(f"{key} must be a list of numbers from 0 to {below - 1}")
+    return raw
 
 
 def _moment(key: str, text: str, default: float) -> float:

@@ -58,6 +58,7 @@ def _control_routes(world: World) -> list[Route]:
         ("GET", "config", lambda _: control.read_config(world)),
         ("GET", "faults", lambda _: control.list_faults(world)),
         ("DELETE", "faults", lambda ask: control.drop_faults(world, _param(ask, "id"))),
+        ("GET", "runs", lambda _: control.runs(world)),
         ("POST", "settle", lambda _: control.settle(world)),
         ("POST", "reset", lambda _: control.reset(world)),
         ("GET", "bill", lambda ask: control.bill(world, _param(ask, "start"), _param(ask, "end"))),

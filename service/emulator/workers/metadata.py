@@ -54,7 +54,11 @@ def _instance(worker: Worker, now: float, speed: float) -> Directory:
             "maintenance-event": Leaf(lambda _: maintenance_event(worker.record, now, speed)),
             "name": Leaf(lambda _: worker.name),
             "network-interfaces": _interfaces(worker, project),
-            "preempted": Leaf(lambda _: _flag(worker.record.state == "PREEMPTED")),
+            "preempted": Leaf(
+                lambda _: _flag(
+                    worker.record.state == "PREEMPTED" or worker.number in worker.record.notices
+                )
+            ),
             "scheduling": _scheduling(worker),
             "service-accounts": _accounts(worker, now),
             "tags": Leaf(lambda _: list(worker.node.tags)),

@@ -126,6 +126,8 @@ class Power:
             yield from lives
 
     def _have_lives(self, record: NodeRecord) -> None:
+        if self._world.played.plays(record):
+            return
         uid = int(record.message.id)
         scripts = {STARTUP, SHUTDOWN} & set(record.message.metadata)
         known = uid in self._lives or uid in self._crowded_out

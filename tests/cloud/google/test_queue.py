@@ -8,6 +8,7 @@ import pytest
 import requests
 
 from service.cloud.google import queue
+from service.cloud.google.calls import FIELD_MASK
 from service.cloud.google.channel import connect, rest_session, tpu_client
 from service.cloud.google.flex import FlexStart
 from service.cloud.google.retries import ONCE, PATIENT
@@ -163,6 +164,21 @@ def test_the_same_queue_has_the_same_digest_and_another_another(cloud, tpus):
     assert tpus.queue("lab").digest == first
     tpus.dequeue(PLACE, force=True)
     assert tpus.queue("lab").digest != first
+
+
+@pytest.mark.parametrize("slices", [1, 3])
+def test_the_list_holds_all_that_is_read_and_no_metadata(cloud, tpus, slices):
+    tpus.create(order(slices=slices, metadata={"steward-supervisor": "x" * 10_000}))
+    cloud.settle()
+    assert tpus.queue("lab").entries() == {PLACE.queue_path: tpus.queued(PLACE)}
+    client = tpu_client(connect(cloud.emulator.grpc_address))
+    pager = client.list_queued_resources(
+        parent="projects/lab/locations/-", metadata=((FIELD_MASK, ",".join(queue.LISTED)),)
+    )
+    [page] = pager.pages
+    [spec] = page.queued_resources[0].tpu.node_spec
+    assert dict(spec.node.metadata) == {}
+    assert dict(spec.node.labels)
 
 
 def flex(**changes: object) -> Order:

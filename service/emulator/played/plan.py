@@ -1,0 +1,133 @@
+"""What a played container will do, read off its environment and its command."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from service.emulator.played.task import Task
+from service.emulator.registry import Registry, image_of
+
+MAX_LINES = 1_000
+SIGTERM_CODE, SIGKILL_CODE = 143, 137
+DONE = "EMULATOR_DONE_SECONDS"
+YES = {"1", "true"}
+STATEMENT = re.compile(r"\s*(?:;|&&|\n)\s*")
+EXIT_CODES = {"true": 0, ":": 0, "echo": 0, "false": 1}
+"""Programs that do nothing, and how they end."""
+PULL_FAILURES = {"missing": "IMAGE_NOT_FOUND", "denied": "PULL_DENIED"}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that one worker's container will do; seconds are divided by the world's speed."""
+
+    seconds: float = 60.0
+    exit_code: int = 0
+    pull_seconds: float = 5.0
+    pull_fails: str = ""
+    """The reason for which the pull fails; empty when it succeeds."""
+    start_fails: str = ""
+    """The reason for which the container cannot start; empty when it can."""
+    done_seconds: float | None = None
+    """After how long the program says that it is done, though it still runs; None for never."""
+    every: float = 10.0
+    """Seconds between two lines of output."""
+    stop_seconds: float = 1.0
+    """From SIGTERM to the end."""
+    deaf: bool = False
+    """Whether it ignores SIGTERM."""
+    out_of_memory: bool = False
+    steps: int = 0
+    """The steps of a training, which then says how long it lasts; 0 for none."""
+    step_seconds: float = 1.0
+    checkpoint_every: int = 0
+    """Steps between two checkpoints; 0 for none."""
+
+
+def plan_of(task: Task, worker: int, registry: Registry) -> Plan:
+    """Read the plan of a worker (its number among all of the job), the environment counting most.
+
+    A value that is no number from 0 counts as not given.
+    """
+    env, plan = task.env, _of_words(task.words, Plan())
+    plan = replace(
+        plan,
+        seconds=_number(env, "EMULATOR_DURATION_SECONDS", plan.seconds),
+        exit_code=_exit_code(env, worker, plan.exit_code),
+        pull_seconds=_number(env, "EMULATOR_PULL_SECONDS", plan.pull_seconds),
+        pull_fails=env.get("EMULATOR_PULL_FAILS") or _missing(task.image, registry),
+        start_fails=env.get("EMULATOR_START_FAILS", ""),
+        done_seconds=_number(env, DONE, 0) if DONE in env else None,
+        every=max(_number(env, "EMULATOR_LOG_EVERY_SECONDS", plan.every), 0.1),
+        stop_seconds=_number(env, "EMULATOR_STOP_SECONDS", plan.stop_seconds),
+        deaf=env.get("EMULATOR_IGNORE_SIGTERM", "") in YES,
+        out_of_memory=env.get("EMULATOR_OUT_OF_MEMORY", "") in YES,
+        steps=int(_number(env, "EMULATOR_STEPS", 0)),
+        step_seconds=max(_number(env, "EMULATOR_STEP_SECONDS", plan.step_seconds), 0.01),
+        checkpoint_every=int(_number(env, "EMULATOR_CHECKPOINT_EVERY", 0)),
+    )
+    if plan.out_of_memory:
+        plan = replace(plan, exit_code=SIGKILL_CODE)
+    return replace(plan, seconds=plan.steps * plan.step_seconds) if plan.steps else plan
+
+
+def _exit_code(env: Mapping[str, str], worker: int, default: int) -> int:
+    """By worker where `EMULATOR_EXIT_CODES` says so, else the same for all."""
+    codes = [each.strip() for each in env.get("EMULATOR_EXIT_CODES", "").split(",")]
+    if worker < len(codes) and re.fullmatch(r"\d{1,3}", codes[worker]):
+        return int(codes[worker]) % 256
+    return int(_number(env, "EMULATOR_EXIT_CODE", default)) % 256
+
+
+def _missing(image: str, registry: Registry) -> str:
+    """The reason for which an image of that name cannot be pulled; empty if it can."""
+    head, slash, last = image.partition("@")[0].rpartition("/")
+    last, _, tag = last.partition(":")
+    name = f"{head}{slash}{last}"
+    return PULL_FAILURES.get(image_of(registry, name, tag).status, "")
+
+
+def _of_words(words: tuple[str, ...], plan: Plan) -> Plan:
+    """Understand `true`, `false`, `sleep 5`, and a shell that is told nothing else but these."""
+    if len(words) >= 3 and words[0].rpartition("/")[2] in {"bash", "sh"} and words[1] == "-c":
+        return _of_script(words[2], plan)
+    return _of_statement(words, replace(plan, seconds=0.0)) or plan
+
+
+def _of_script(script: str, plan: Plan) -> Plan:
+    done = replace(plan, seconds=0.0)
+    for statement in STATEMENT.split(script.strip()):
+        try:
+            after = _of_statement(tuple(shlex.split(statement)), done)
+        except ValueError:
+            after = None
+        if after is None:
+            return plan
+        done = after
+        if statement.startswith("exit"):
+            break
+    return done
+
+
+def _of_statement(words: tuple[str, ...], plan: Plan) -> Plan | None:
+    """What is done once a command is over; None for a command that is not understood."""
+    name, number = (*words, "", "")[:2]
+    if name in EXIT_CODES:
+        return replace(plan, exit_code=EXIT_CODES[name])
+    if name == "sleep" and re.fullmatch(r"\d{1,7}(\.\d+)?", number):
+        return replace(plan, seconds=plan.seconds + float(number), exit_code=0)
+    if name == "exit" and re.fullmatch(r"\d{0,3}", number):
+        return replace(plan, exit_code=int(number or plan.exit_code) % 256)
+    return None
+
+
+def _number(env: Mapping[str, str], key: str, default: float) -> float:
+    with suppress(ValueError):
+        if 0 <= float(env.get(key, "")) < math.inf:
+            return float(env[key])
+    return default

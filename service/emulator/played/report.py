@@ -1,0 +1,84 @@
+"""The report of a played worker, and when it may be PUT."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+MINUTE = 60.0
+
+
+class Weight(IntEnum):
+    """How urgent a change of the report is."""
+
+    DETAIL = 1
+    STATE = 2
+    END = 3
+
+
+MOST_PUTS = {Weight.DETAIL: 2, Weight.STATE: 3, Weight.END: 4}
+"""PUTs in a minute after which a report of that weight waits: always below five."""
+
+
+@dataclass
+class Record:
+    """What a worker keeps on its disk of one attempt. Instants are whole UTC seconds."""
+
+    attempt: str
+    boot: str = ""
+    """The boot in which the container was started; empty before."""
+    seen_in: int = 0
+    """The boot, counted from 1, in which the attempt was last acted on."""
+    released: bool = False
+    state: str = "IDLE"
+    reason: str = ""
+    detail: str = ""
+    exit_code: int | None = None
+    pull_started_at: int | None = None
+    pulled_at: int | None = None
+    started_at: int | None = None
+    ended_at: int | None = None
+    image_digest: str = ""
+    access: str = ""
+    done_at: int | None = None
+    checkpoint: int | None = None
+    checkpoint_at: int | None = None
+    step: int | None = None
+    step_at: int | None = None
+    shipped: int = 0
+    """Bytes of output."""
+
+    @property
+    def ended(self) -> bool:
+        return self.state == "EXITED"
+
+    def shown(self) -> dict[str, Any]:
+        """What a report says of the attempt; nothing once it was released."""
+        record = Record("") if self.released else self
+        hidden = {"attempt", "boot", "seen_in", "released", "shipped"}
+        shown = {name: value for name, value in vars(record).items() if name not in hidden}
+        logs = {"shipped": record.shipped, "dropped": 0, "cut": 0, "error": ""}
+        return {**shown, "devices": None, "logs": logs, "tail": "", "warnings": []}
+
+
+@dataclass
+class Puts:
+    """The PUTs of the last minute: fewer than five in any sixty seconds."""
+
+    speed: float
+    times: deque[float] = field(default_factory=lambda: deque(maxlen=max(MOST_PUTS.values())))
+
+    def free_at(self, at: float, weight: Weight, least: float) -> float:
+        """The earliest time, from `at` on, at which a report of that weight may be PUT.
+
+        Details keep `least` seconds from the last PUT.
+        """
+        minute = MINUTE / self.speed
+        recent = [time for time in self.times if time > at - minute]
+        allowed = MOST_PUTS[weight]
+        free = recent[-allowed] + minute if len(recent) >= allowed else at
+        if weight is Weight.DETAIL and recent:
+            free = max(free, recent[-1] + least / self.speed)
+        return max(free, at)

@@ -1,0 +1,99 @@
+"""The task that the service writes for the workers of a node, as a supervisor reads it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+KEY = "steward-task"
+ACTIONS = {"pull", "run", "stop", "release"}
+ATTEMPT = re.compile(r"[a-z0-9-]{1,63}")
+MOST = 1e12
+
+
+class TaskError(ValueError):
+    """The task cannot be acted on; the report says why."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What the workers of one node are to do for one attempt."""
+
+    generation: int
+    attempt: str
+    action: str
+    slice: int = 0
+    workers: tuple[int, ...] = ()
+    first_worker: int = 0
+    image: str = ""
+    words: tuple[str, ...] = ()
+    """The command and its arguments; empty where the image says what runs."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    device_access: str = "auto"
+    stop_grace_seconds: float = 25.0
+    max_duration_seconds: float = 0.0
+    pull_seconds: float = 1800.0
+    report_seconds: float = 15.0
+    project: str = ""
+    log: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+def task_of(text: str) -> Task:
+    """Read a task; raises TaskError."""
+    try:
+        plain = json.loads(text)
+        _check(plain["v"] == 1, "v is not 1")
+        return _task(plain)
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        if isinstance(error, TaskError):
+            raise
+        raise TaskError(f"{type(error).__name__}: {error}") from None
+
+
+def _task(plain: Mapping[str, Any]) -> Task:
+    _check(ATTEMPT.fullmatch(plain["attempt"]), "attempt is no id")
+    _check(plain["action"] in ACTIONS, "action is unknown")
+    container = plain.get("container") or {}
+    if plain["action"] in {"pull", "run"}:
+        _check(isinstance(container["image"], str), "image is no text")
+    log = plain.get("log") or {}
+    return Task(
+        generation=int(_number(plain, "generation", 0)),
+        attempt=plain["attempt"],
+        action=plain["action"],
+        slice=int(_number(plain, "slice", 0)),
+        workers=tuple(int(each) for each in plain.get("workers", ())),
+        first_worker=int(_number(plain, "first_worker", 0)),
+        image=container.get("image", ""),
+        words=(*_texts(container, "command"), *_texts(container, "args")),
+        env={str(key): str(value) for key, value in container.get("env", {}).items()},
+        device_access=str(container.get("device_access", "auto")),
+        stop_grace_seconds=_number(plain, "stop_grace_seconds", 25),
+        max_duration_seconds=_number(plain, "max_duration_seconds", 0),
+        pull_seconds=_number(plain, "pull_seconds", 1800),
+        report_seconds=_number(plain, "report_seconds", 15),
+        project=str(log.get("project", "")),
+        log=str(log.get("log", "")),
+        labels={str(key): str(value) for key, value in log.get("labels", {}).items()},
+    )
+
+
+def _number(plain: Mapping[str, Any], key: str, default: float) -> float:
+    value = plain.get(key, default)
+    _check(isinstance(value, int | float) and 0 <= value < MOST, f"{key} is out of range")
+    return float(value)
+
+
+def _texts(plain: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    words = plain.get(key) or []
+    _check(isinstance(words, list) and all(isinstance(word, str) for word in words), f"{key}")
+    return tuple(words)
+
+
+def _check(is_right: object, problem: str) -> None:
+    if not is_right:
+        raise TaskError(problem)
