@@ -81,7 +81,7 @@ def test_the_list_of_nodes_declares_what_it_reads_by_hand(client, document):
 
 def test_the_bodies_of_the_contract_are_described(document):
     properties = document["components"]["schemas"]["NodeRequest"]["properties"]
-    assert len(properties) == 33
+    assert len(properties) == 34
     assert all("description" in one or "examples" in one for one in properties.values())
 
 

@@ -278,7 +278,7 @@ def test_past_spend_stays_where_it_was_when_a_node_changes_hands(purse, clock, u
     clock.pass_(3 * HOUR)
     purse.metering.tick(purse.lease)
     with units() as unit:
-        unit.attributions.add(Attribution(node.id, clock.now, "ada", "speech"), clock.now)
+        unit.nodes.charge(Attribution(node.id, clock.now, "ada", "speech"), clock.now)
         unit.nodes.save(replace(unit.nodes.get(node.id), team="speech"))
     clock.pass_(2 * HOUR)
     purse.metering.tick(purse.lease)

@@ -135,8 +135,8 @@ def _watch(unit: Unit, added: list[Node], changed: list[Node]) -> None:
     """Note which nodes a unit of work makes and changes."""
     add, save = unit.nodes.add, unit.nodes.save
 
-    def adding(node: Node) -> None:
-        add(node)
+    def adding(node: Node, job: str = "") -> None:
+        add(node, job)
         added.append(node)
 
     def saving(node: Node) -> Node:

@@ -174,7 +174,7 @@ def todays_labels_for_yesterday() -> Any:
             return days(scope, start, end)
         day = stored.node_days.c.day
         return stored._summed(scope, day.table, as_of_now(day.table), attributions).where(
-            day >= start, day < end, stored._mentions(attributions, scope.label)
+            day >= start, day < end, stored._mentions(attributions.c.labels, scope.label)
         )
 
     return patch.multiple(stored, attributed=as_of_now, _days=by_day)

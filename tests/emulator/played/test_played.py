@@ -410,7 +410,7 @@ def test_only_what_does_not_run_for_real_is_played_with_overflow():
     jobs = Jobs(configured(played_workers="overflow"))
     played = jobs.cloud.world.played
     played.has_real_workers = True
-    world.configure({"real_workers": 5})
+    control.change_config(jobs.cloud.world, {"real_workers": 5})
     names = [jobs.ready(node_id=each, **POD) for each in "abc"]
     small = jobs.ready(node_id="d")
     records = jobs.cloud.world.nodes
