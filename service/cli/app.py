@@ -17,6 +17,7 @@ from service.cli import (
     dev,
     emulator,
     estimate,
+    jobs,
     migrate,
     nodes,
     orphans,
@@ -96,6 +97,7 @@ app = typer.Typer(
 for command in (*ALONE, estimate.estimate, plan.plan):
     app.command()(command)
 app.add_typer(nodes.app, name="nodes")
+app.add_typer(jobs.app, name="jobs")
 app.add_typer(costs.app, name="costs")
 app.add_typer(orphans.app, name="orphans")
 app.add_typer(runtimes.app, name="runtimes")

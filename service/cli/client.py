@@ -109,13 +109,15 @@ class Client:
         return self._read(response)
 
     def stream(
-        self, path: str, params: Params | None = None, *, media_type: str
+        self, path: str, params: Params | None = None, *, media_type: str, beats: bool = False
     ) -> Iterator[bytes]:
-        """Read a file of that kind, a piece at a time. Raises as `ask` does, and Unreachable where
-        it breaks off: what came until then is not the whole of it."""
+        """Read a file of that kind, a piece at a time; one that `beats` sends something all the
+        time, however little there is to say. Raises as `ask` does, and Unreachable where it breaks
+        off: what came until then is not the whole of it."""
+        seconds = 2 * TIMEOUT_SECONDS if beats else TIMEOUT_SECONDS
         with (
             self._reaching(),
-            self._http.stream("GET", path, params=_said(params)) as response,
+            self._http.stream("GET", path, params=_said(params), timeout=seconds) as response,
         ):
             if not response.is_success:
                 response.read()

@@ -25,6 +25,7 @@ from service.cli.failure import MISUSED, Failure
 from service.cli.migrate import apply
 from service.cli.render import complain
 from service.cli.serve import address_of, check_guarded
+from service.domain.jobs.startup import script_digest
 from service.settings import Settings
 
 GRPC = "127.0.0.1:9470"
@@ -42,6 +43,8 @@ TPU Steward is running.
   Emulator   gRPC {grpc}, REST {rest}
   Projects   {projects}
   Database   {database}
+
+Jobs run their commands on this machine, as this user: submit what you would run yourself.
 
 Try in another terminal:
   {program} nodes create --accelerator-type v5litepod-8 --zone us-west4-a --framework jax --wait
@@ -84,6 +87,8 @@ class Plan:
             *("emulator", "--host", self.grpc.host, "--speed", str(self.speed)),
             *("--grpc-port", str(self.grpc.port), "--rest-port", str(self.rest.port)),
         ]
+        if self.grpc.is_local:  # what jobs run is run on this machine, as this user
+            emulator += ["--run-startup-scripts-of", script_digest()]
         return Child(emulator, told), Child(["daemon"], told), Child(["serve"], told)
 
 

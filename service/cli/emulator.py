@@ -100,6 +100,8 @@ def emulator(  # noqa: PLR0913, PLR0917 - its options
     from service.emulator.app import PortTaken, run  # noqa: PLC0415 - costs a second
 
     world = _world(speed, seed, scenario)
+    if run_startup_scripts_of:
+        _play_what_finds_no_room(world)
     try:
         run(
             world,
@@ -143,6 +145,13 @@ def _world(speed: float, seed: int, path: Path | None) -> World:
         except (ApiError, OSError) as error:
             raise Failure(f"--scenario: {error}", code=MISUSED) from None
     return world
+
+
+def _play_what_finds_no_room(world: World) -> None:
+    """A laptop bears so many workers: those of further nodes are played, and say so."""
+    from service.emulator.config import patched  # noqa: PLC0415 - costs a second
+
+    world.configure(patched(world.config, {"played_workers": "overflow"}))
 
 
 def _direct(running: Emulator) -> None:

@@ -1,0 +1,326 @@
+"""`jobs`: submit containers, follow their output, see what they cost, cancel them."""
+
+from __future__ import annotations
+
+import json as json_lines
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from service.cli import options
+from service.cli.client import Answer, Client, connected, segment
+from service.cli.failure import Failure
+from service.cli.order import Account, Key, MaxWait, Owner, Project, Queued, Slices, Team
+from service.cli.render import as_json, cleaned, complain, echo, facts, state, table
+from service.cli.wording import money, since, span
+from service.domain.jobs.job import ENDED_STATES
+
+app = typer.Typer(help="Containers that run on TPUs.", no_args_is_help=True, rich_markup_mode=None)
+
+LOOK_SECONDS = 2.0
+EVENT_STREAM = "text/event-stream"
+JSON_LINES = "application/jsonl"
+
+JobId = Annotated[str, typer.Argument(metavar="JOB", callback=options.named, help="Its id.")]
+Command = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="-- COMMAND", help="The arguments of the container, behind --."),
+]
+View = Mapping[str, Any]
+
+
+@app.command()
+def submit(  # noqa: PLR0913, PLR0917 - each is an option of the command line
+    command: Command = None,
+    image: Annotated[str, typer.Option(metavar="IMAGE", help="The image to run.")] = "",
+    entrypoint: Annotated[
+        list[str] | None, typer.Option(metavar="WORD", help="Replaces the image's entrypoint.")
+    ] = None,
+    node: Annotated[
+        str | None, typer.Option(metavar="NODE", help="Run on this node instead of a new one.")
+    ] = None,
+    accelerator_type: Annotated[
+        str | None, typer.Option(metavar="TYPE", help="Google's name, as in v5litepod-16.")
+    ] = None,
+    zone: options.Zones = None,
+    region: options.Regions = None,
+    framework: options.Framework = None,
+    provisioning_model: options.Model = None,
+    spot: options.Spot = False,
+    preemptible: options.Preemptible = False,
+    flex_start: options.FlexStart = False,
+    queued: Queued = False,
+    slices: Slices = None,
+    service_account: Account = None,
+    max_wait: MaxWait = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="A variable of the container. Repeat for several."),
+    ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(metavar="gs://...", help="Checked to be readable before the start."),
+    ] = None,
+    checkpoint_dir: Annotated[
+        str | None,
+        typer.Option(metavar="gs://...", help="Checked to be writable, kept over retries."),
+    ] = None,
+    max_duration: Annotated[
+        int | None,
+        typer.Option(
+            parser=options.seconds, metavar="DURATION", help="Of one attempt. Default 24h."
+        ),
+    ] = None,
+    retries: Annotated[
+        int | None, typer.Option(min=0, max=1000, help="Retries after a failure. Default 0.")
+    ] = None,
+    project: Project = None,
+    team: Team = None,
+    owner: Owner = None,
+    label: options.Labels = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything, record nothing.")
+    ] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Return at once instead of following the output.")
+    ] = False,
+    key: Key = None,
+    json: options.Json = False,
+) -> None:
+    """Run a container on every worker of a TPU."""
+    if not image:
+        raise typer.BadParameter("name the image to run", param_hint="--image")
+    asked = {
+        "accelerator_type": accelerator_type,
+        **options.places(zone, region),
+        "provisioning_model": options.model(
+            provisioning_model, spot=spot, preemptible=preemptible, flex_start=flex_start
+        ),
+        "queued": queued or None,
+        "slices": slices,
+        "service_account": service_account,
+        "max_wait_seconds": max_wait,
+    }
+    spec = {name: value for name, value in asked.items() if value is not None}
+    wanted = {
+        "image": image,
+        "command": entrypoint,
+        "args": command,
+        "env": dict(options.pairs(env, "--env")) or None,
+        "node": node,
+        "node_spec": spec if spec and node is None else None,
+        "framework": options.framework(framework),
+        "data": data,
+        "checkpoint_dir": checkpoint_dir,
+        "max_duration_seconds": max_duration,
+        "retries": None if retries is None else {"failure": retries},
+        "project": project,
+        "team": team,
+        "owner": owner,
+        "labels": dict(options.pairs(label, "--label")) or None,
+        "dry_run": dry_run or None,
+    }
+    body = {name: value for name, value in wanted.items() if value not in (None, [])}
+    headers = {} if key is None else {"Idempotency-Key": key}
+    with connected() as client:
+        answer = client.ask("POST", "/v1/jobs", body=body, headers=headers)
+        _after_submission(client, answer, follow=not (detach or dry_run), json=json)
+
+
+def _after_submission(client: Client, answer: Answer, *, follow: bool, json: bool) -> None:
+    job = answer.value
+    if json and not follow:
+        as_json(answer)
+        return
+    for warning in job["warnings"]:
+        complain(f"warning: {warning}")
+    if job["dry_run"]:
+        echo("The job would be accepted; nothing was recorded.")
+        return
+    complain(f"Job {job['id']} on node {job['node_name']}")
+    if follow:
+        job = _followed(client, job)
+        if json:
+            as_json(client.get(f"/v1/jobs/{segment(job['id'])}"))
+        _end(job)
+
+
+@app.command("list")
+def list_jobs(
+    job_state: Annotated[
+        str | None, typer.Option("--state", metavar="STATE", help="Only this state.")
+    ] = None,
+    team: Annotated[str | None, typer.Option(metavar="NAME", help="Only this team.")] = None,
+    owner: Annotated[str | None, typer.Option(metavar="NAME", help="Only this owner.")] = None,
+    json: options.Json = False,
+) -> None:
+    """List the jobs, newest first."""
+    only = {"state": job_state.upper() if job_state else None, "team": team, "owner": owner}
+    with connected() as client:
+        answer = client.pages("/v1/jobs", "jobs", only)
+    if json:
+        as_json(answer)
+    elif not answer.value["jobs"]:
+        echo("No jobs. Submit one with: tpu-steward jobs submit --image IMAGE ...")
+    else:
+        _table(answer.value["jobs"])
+
+
+@app.command()
+def show(job: JobId, json: options.Json = False) -> None:
+    """Show a job: its state, exit codes and cost."""
+    with connected() as client:
+        answer = client.get(f"/v1/jobs/{segment(job)}")
+    if json:
+        as_json(answer)
+    else:
+        _facts(answer.value)
+
+
+@app.command()
+def attempts(job: JobId, json: options.Json = False) -> None:
+    """Show each attempt of a job, and what its money was spent on."""
+    with connected() as client:
+        answer = client.get(f"/v1/jobs/{segment(job)}/attempts")
+    if json:
+        as_json(answer)
+        return
+    for one in answer.value["attempts"]:
+        echo(f"Attempt {one['number']} on {one['node_name']} ({one['zone'] or 'no zone yet'})")
+        facts(
+            [
+                ("Phase", one["phase"]),
+                ("Reason", one["reason"]),
+                ("Detail", one["detail"]),
+                ("Exit codes", _codes(one["exit_codes"])),
+                ("Cost", money(one["cost"])),
+            ]
+        )
+        if one["phases"]:
+            rows = [(p["phase"], span(p["seconds"]), money(p["cost"])) for p in one["phases"]]
+            table(["Spent on", ">Time", ">Cost"], rows)
+        echo("")
+
+
+@app.command()
+def logs(
+    job: JobId,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Stay until the job has ended.")
+    ] = False,
+    worker: Annotated[int | None, typer.Option(min=0, help="Of this worker alone.")] = None,
+    json: options.Json = False,
+) -> None:
+    """Print what the containers of a job printed."""
+    with connected() as client:
+        for line in _lines(client, job, follow=follow, worker=worker):
+            _print(line, json=json)
+
+
+@app.command()
+def cancel(job: JobId, json: options.Json = False) -> None:
+    """Cancel a job: SIGTERM, its grace, SIGKILL."""
+    with connected() as client:
+        answer = client.ask("POST", f"/v1/jobs/{segment(job)}:cancel")
+    if json:
+        as_json(answer)
+    else:
+        echo(f"Job {answer.value['id']} is {answer.value['state']} and is asked to end.")
+
+
+def _lines(
+    client: Client, job: str, *, follow: bool, worker: int | None
+) -> Iterator[dict[str, Any]]:
+    """The lines of the log, each a JSON object; of a stream of events those that are lines."""
+    kind = EVENT_STREAM if follow else JSON_LINES
+    params = {"follow": "true" if follow else None, "worker": worker}
+    begun = b""
+    pieces = client.stream(f"/v1/jobs/{segment(job)}/logs", params, media_type=kind, beats=follow)
+    for piece in pieces:
+        *whole, begun = (begun + piece).split(b"\n")
+        for line in whole:
+            text = line.removeprefix(b"data: ")
+            if text.startswith(b"{") and text != b"{}":
+                yield json_lines.loads(text)
+
+
+def _print(line: Mapping[str, Any], *, json: bool) -> None:
+    if json:
+        typer.echo(json_lines.dumps(line, ensure_ascii=False))
+    elif "note" in line:
+        complain(str(line["note"]))
+    else:
+        typer.echo(f"{line['worker']}: {cleaned(str(line['text']))}")
+    sys.stdout.flush()
+
+
+def _followed(client: Client, job: View) -> View:
+    """Tell of each state until there is output, print that, and answer the job at its end."""
+    before = ""
+    path = f"/v1/jobs/{segment(job['id'])}"
+    while job["state"] not in {"RUNNING", "CLASSIFYING", "CANCELLING", *ENDED_STATES}:
+        if job["state"] != before:
+            before = job["state"]
+            complain(f"{before}{': ' + job['detail'] if job['detail'] else ''}")
+        time.sleep(LOOK_SECONDS)
+        job = client.get(path).value
+    for line in _lines(client, job["id"], follow=True, worker=None):
+        _print(line, json=False)
+    return client.get(path).value  # type: ignore[no-any-return]
+
+
+def _end(job: View) -> None:
+    complain(f"{job['state']}: {job['detail']}", f"Cost: {money(job['cost'])}")
+    if job["state"] != "SUCCEEDED":
+        raise Failure(f"job {job['id']} is {job['state']} ({job['reason'] or 'no reason yet'})")
+
+
+def _codes(codes: Mapping[str, int | None]) -> str:
+    """The exit codes as people read them: one for all, or each with its worker."""
+    different = set(codes.values())
+    if len(different) == 1:
+        (only,) = different
+        return f"{'none' if only is None else only} (every worker)"
+    return ", ".join(f"{worker}: {'none' if c is None else c}" for worker, c in codes.items())
+
+
+def _table(jobs: Sequence[View]) -> None:
+    now = int(time.time())
+    table(
+        ["Job", "State", "Node", ">Attempts", ">Cost", "Submitted"],
+        [
+            (
+                one["id"],
+                state(one["state"]),
+                one["node_name"],
+                str(one["attempts"]),
+                money(one["cost"]),
+                since(one["created_at"], now),
+            )
+            for one in jobs
+        ],
+    )
+
+
+def _facts(job: View) -> None:
+    facts(
+        [
+            ("Job", job["id"]),
+            ("State", state(job["state"])),
+            ("Reason", job["reason"]),
+            ("Detail", job["detail"]),
+            ("Exit codes", _codes(job["exit_codes"]) if job["exit_codes"] else ""),
+            ("Image", job["image"]),
+            ("Command", " ".join([*job["command"], *job["args"]])),
+            ("Node", job["node_name"]),
+            ("Attempts", str(job["attempts"])),
+            ("Cost", money(job["cost"]) + (" so far" if job["cost_estimated"] else "")),
+            ("Owner", job["owner"]),
+            ("Team", job["team"]),
+        ]
+    )
+    for warning in job["warnings"]:
+        complain(f"warning: {warning}")
