@@ -15,6 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from service.domain.jobs.startup import script_digest
+
 PATIENCE = 60
 """Seconds after which something that should have happened will not."""
 
@@ -29,7 +31,9 @@ def free_port() -> int:
 class House:
     """An emulator, a server and a daemon, each of which can be killed and started again."""
 
-    def __init__(self, folder: Path, speed: float = 20, database: str = "") -> None:
+    def __init__(
+        self, folder: Path, speed: float = 20, database: str = "", *, supervisors: bool = False
+    ) -> None:
         self.api = f"http://127.0.0.1:{(port := free_port())}"
         grpc_port, rest_port = free_port(), free_port()
         self.emulator = f"http://127.0.0.1:{rest_port}"
@@ -49,6 +53,8 @@ class House:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._run("migrate").wait(PATIENCE)
         ports = ["--grpc-port", str(grpc_port), "--rest-port", str(rest_port)]
+        if supervisors:
+            ports += ["--run-startup-scripts-of", script_digest()]
         self.start("emulator", *ports, "--speed", str(speed))
         self.start("serve")
         self.until(lambda: bool(self.get("/readyz")), "the server to answer")

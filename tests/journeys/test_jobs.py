@@ -1,0 +1,113 @@
+"""Jobs on real workers: real supervisors, real processes, real output, and every cent."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.journeys.house import House
+
+PATIENCE = 240
+ENDS = {"SUCCEEDED", "FAILED", "CANCELLED", "TIMED_OUT"}
+IMAGE = "us-docker.pkg.dev/lab/train/jax:7"
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """A house in which supervisors run."""
+    made = House(tmp_path_factory.mktemp("jobs"), speed=20, supervisors=True)
+    yield made
+    made.stop()
+
+
+def submit(house: House, script: str, accelerator_type: str, **changes: Any) -> Any:
+    """A job that runs a line of bash."""
+    spec = {"accelerator_type": accelerator_type, "zone": "us-west4-a"}
+    body = {"image": IMAGE, "args": ["bash", "-c", script], "node_spec": spec}
+    return house.post("/v1/jobs", body | changes)
+
+
+def ended(house: House, job: Any) -> Any:
+    """The job at its end."""
+    deadline = time.monotonic() + PATIENCE
+    while (found := house.get(f"/v1/jobs/{job['id']}"))["state"] not in ENDS:
+        assert time.monotonic() < deadline, (found, house.logs("daemon")[-3000:])
+        time.sleep(0.5)
+    return found
+
+
+def output(house: House, job: Any) -> list[dict[str, Any]]:
+    """Every line of its output."""
+    with urllib.request.urlopen(f"{house.api}/v1/jobs/{job['id']}/logs", timeout=30) as answer:
+        return [json.loads(line) for line in answer.read().splitlines()]
+
+
+def test_jobs_run_on_real_workers_with_their_output_exit_codes_and_cost(house: House) -> None:
+    """Three at once, so that the minute in which a failure is looked into is waited for once."""
+    failing = submit(house, "exit 7", "v5litepod-8")
+    slice_ = submit(house, "echo worker $STEWARD_WORKER; sleep 1", "v5litepod-16")
+    hostile = submit(
+        house,
+        'printf "%s\\n" "$QUOTED"; exit 0',
+        "v5litepod-4",
+        env={"QUOTED": "a'b\"c $(id) `id` \\ é"},
+    )
+
+    found = ended(house, hostile)
+    assert (found["state"], found["exit_codes"]) == ("SUCCEEDED", {"0": 0})
+    assert [line["text"] for line in output(house, hostile)] == ["a'b\"c $(id) `id` \\ é"]
+
+    found = ended(house, slice_)
+    assert (found["state"], found["exit_codes"]) == (
+        "SUCCEEDED",
+        {"0": 0, "1": 0, "2": 0, "3": 0},
+    )
+    told = {(line["worker"], line["text"]) for line in output(house, slice_)}
+    assert told == {(number, f"worker {number}") for number in range(4)}
+
+    found = ended(house, failing)
+    assert (found["state"], found["reason"]) == ("FAILED", "PROGRAM_FAILED")
+    assert found["exit_codes"] == {"0": 7}
+
+    for job in (failing, slice_, hostile):
+        node = house.until_state({"id": job["node_id"], "name": job["node_name"]}, "DELETED")
+        shown = house.get(f"/v1/jobs/{job['id']}")
+        cost = house.get(f"/v1/nodes/{node['id']}/cost")
+        (attempt,) = house.get(f"/v1/jobs/{job['id']}/attempts")["attempts"]
+        bill = house.get("/_emulator/bill", house.emulator)["entries"]
+        mine = [one for one in bill if one["name"].endswith(f"/{node['cloud_id']}")]
+        assert shown["cost"] == cost["cost"] == attempt["cost"]
+        assert cost["chip_seconds"] == sum(one["seconds"] * one["chips"] for one in mine)
+        assert float(shown["cost"]) > 0
+
+
+def test_a_preemption_in_the_middle_is_survived(house: House) -> None:
+    job = submit(
+        house,
+        "echo attempt $STEWARD_ATTEMPT; [ $STEWARD_ATTEMPT = 2 ] || sleep 600",
+        "v5litepod-8",
+        node_spec={
+            "accelerator_type": "v5litepod-8",
+            "zone": "us-west4-a",
+            "provisioning_model": "spot",
+        },
+    )
+    path = f"/v1/jobs/{job['id']}"
+    deadline = time.monotonic() + PATIENCE
+    while house.get(path)["state"] != "RUNNING":
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+    node = house.node({"id": job["node_id"]})
+    name = f"projects/lab/locations/{node['zone']}/nodes/{node['cloud_id']}"
+    house.post("/_emulator/nodes/preempt", {"name": name}, house.emulator)
+    found = ended(house, job)
+    assert (found["state"], found["attempts"], found["preemptions"]) == ("SUCCEEDED", 2, 1)
+    assert [line["text"] for line in output(house, job)] == ["attempt 1", "attempt 2"]
+    attempts = house.get(f"{path}/attempts")["attempts"]
+    assert [one["reason"] for one in attempts] == ["PREEMPTED", "COMPLETED"]
+    assert attempts[0]["evidence"]
