@@ -1,0 +1,108 @@
+"""Why an attempt ended is decided from evidence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from service.domain.jobs.job import Attempt, Phase
+from service.domain.jobs.outcome import CLASSIFY_SECONDS, PROOF_SECONDS, Facts, verdict
+from service.domain.jobs.report import Report, WorkerState
+from service.domain.node import Asked, NodeState
+from service.domain.placement import Outcome
+from tests import factories
+from tests.hands import NOON
+
+ATTEMPT = Attempt(
+    id="j-1",
+    job_id="j",
+    number=1,
+    project="lab",
+    node_id="n",
+    claimed_at=NOON - 900,
+    phase=Phase.CLASSIFYING,
+    phase_since=NOON,
+    placement=1,
+)
+
+
+def node(**changes):
+    return factories.node(**{"state": NodeState.READY, "attempt": 1, **changes})
+
+
+def exited(code=1, **changes):
+    base = Report(
+        seq=1, attempt="j-1", state=WorkerState.EXITED, reason="COMPLETED", exit_code=code
+    )
+    return replace(base, **{"ended_at": NOON, "sent_at": NOON, "seen_at": NOON, **changes})
+
+
+NOTHING = Facts()
+
+
+def found(reports, seconds=20, facts=NOTHING, **changes):
+    one = verdict(ATTEMPT, node(**changes), facts, dict(enumerate(reports)), NOON + seconds)
+    return None if one is None else one.reason.value
+
+
+@pytest.mark.parametrize("code", [1, 134, 139, 143])
+@pytest.mark.parametrize(
+    ("facts", "changes", "reason"),
+    [
+        (Facts(), {"state": NodeState.PREEMPTED}, "PREEMPTED"),
+        (Facts(), {"state": NodeState.TERMINATED}, "PREEMPTED"),
+        (Facts(placement=Outcome.PREEMPTED), {"state": NodeState.DELETED}, "PREEMPTED"),
+        (Facts(states=frozenset({"PREEMPTED"})), {}, "PREEMPTED"),
+        (Facts(terminated=True), {}, "PREEMPTED"),
+        (Facts(), {"queue_state": "SUSPENDED"}, "PREEMPTED"),
+        (Facts(states=frozenset({"RESTARTING"})), {}, "HOST_LOST"),
+        (Facts(), {"state": NodeState.REPAIRING}, "HOST_LOST"),
+        (
+            Facts(placement=Outcome.VANISHED),
+            {"ended_at": NOON, "state": NodeState.DELETED},
+            "NODE_GONE",
+        ),
+        (Facts(), {"asked": Asked.ABSENT}, "NODE_DELETED"),
+        (Facts(), {"asked": Asked.STOPPED}, "NODE_DELETED"),
+        (Facts(), {}, None),
+    ],
+)
+def test_evidence_decides_whatever_the_exit_code_is(code, facts, changes, reason):
+    assert found([exited(code), exited(0)], facts=facts, **changes) == reason
+
+
+def test_the_notice_of_one_worker_is_evidence():
+    assert found([exited(1), exited(1, preempted_at=NOON - 3)]) == "PREEMPTED"
+
+
+def test_a_worker_that_started_again_is_lost_hardware():
+    assert found([exited(None, reason="REBOOTED"), exited(1)]) == "HOST_LOST"
+
+
+def test_the_program_failed_only_once_every_machine_has_lived_on():
+    later = NOON + PROOF_SECONDS
+    alive, seen = exited(1, sent_at=later), Facts(looked_at=later)
+    assert found([alive, alive], 70, seen) == "PROGRAM_FAILED"
+    assert found([alive, exited(1)], 70, seen) is None
+    assert found([alive, None], 70, seen) is None
+    assert found([alive, alive], 70, Facts(looked_at=later - 1)) is None
+
+
+def test_classifying_lasts_five_minutes_at_most():
+    assert found([exited(1), None], CLASSIFY_SECONDS - 1) is None
+    assert found([exited(1), None], CLASSIFY_SECONDS) == "PROGRAM_FAILED"
+    assert found([None, None], CLASSIFY_SECONDS) == "SUPERVISOR_SILENT"
+
+
+@pytest.mark.parametrize(
+    "reason", ["PULL_FAILED", "PULL_DENIED", "IMAGE_NOT_FOUND", "DEVICE_BUSY", "STORAGE_DENIED"]
+)
+def test_what_the_supervisor_names_needs_no_more_evidence(reason):
+    assert found([exited(None, reason=reason), None]) == reason
+
+
+def test_an_abort_after_done_is_a_success_and_one_before_it_is_none():
+    done = exited(0, done_at=NOON - 5)
+    assert found([done, exited(134)]) == "COMPLETED_THEN_ABORTED"
+    assert found([done, exited(134, ended_at=NOON - 9)]) is None

@@ -1,0 +1,74 @@
+"""The phases of an attempt divide its cost, and never change the sum."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.domain.attribution import Attribution
+from service.domain.jobs.job import Attempt, Phase, Reason
+from service.domain.jobs.phases import amounts, charged_to, claims, periods
+from service.domain.jobs.report import Report, WorkerState
+from service.domain.metering import Meter
+from tests import factories
+from tests.hands import NOON
+
+INSTANT = st.none() | st.integers(NOON - 2_000, NOON + 9_000)
+
+
+def attempt(number, node_id, claimed_at, **changes):
+    base = Attempt(f"j-{number}", "j", number, "lab", node_id, claimed_at, phase=Phase.ENDED)
+    return replace(base, **changes)
+
+
+def report(**times):
+    return Report(seq=1, attempt="j-1", state=WorkerState.EXITED, **times)
+
+
+@given(
+    st.lists(st.tuples(INSTANT, INSTANT, INSTANT, INSTANT, INSTANT), min_size=1, max_size=4),
+    st.sampled_from([Reason.COMPLETED, Reason.PREEMPTED, Reason.PROGRAM_FAILED]),
+    st.integers(0, 3_000),
+)
+def test_the_phases_of_all_attempts_come_to_what_is_charged_to_the_job(times, reason, claimed):
+    names = ("pull_started_at", "pulled_at", "started_at", "ended_at", "checkpoint_at")
+    reports = {
+        str(number): report(**dict(zip(names, one, strict=True)))
+        for number, one in enumerate(times)
+    }
+    usage = factories.usage(start=NOON, start_hi=NOON, end=NOON + 7_777, end_lo=NOON + 7_777)
+    whose = [
+        Attribution(usage.node_id),
+        Attribution(usage.node_id, NOON + claimed, job="j"),
+        Attribution(usage.node_id, NOON + 5_000),
+    ]
+    meter = Meter(usage, factories.book(factories.price()), NOON + 9_000, whose)
+    first = attempt(
+        1, usage.node_id, NOON + claimed, released_at=NOON + 3_500, reports=reports, reason=reason
+    )
+    second = attempt(2, usage.node_id, NOON + 3_500, released_at=NOON + 5_000)
+    found = [
+        amount
+        for claim in claims([first, second], usage.node_id, own_node=False)
+        for amount in amounts(claim, [meter], "j")
+    ]
+    assert sum(one.cost for one in found) == charged_to(meter, "j")
+    assert sum(one.seconds for one in found) == 5_000 - claimed
+
+
+def test_no_second_is_in_two_phases():
+    times = {"pull_started_at": NOON + 5, "pulled_at": NOON + 9, "started_at": NOON + 20}
+    one = attempt(1, "n", NOON, reports={"0": report(**times, ended_at=NOON + 90)})
+    (claim,) = claims([one], "n", own_node=False)
+    found = periods(claim)
+    assert [part.spent.value for part in found] == [
+        "boot",
+        "pull",
+        "init",
+        "running",
+        "unattributed",
+    ]
+    assert all(left.end == right.start for left, right in pairwise(found))

@@ -1,0 +1,116 @@
+"""What a caller submits is checked before anything is recorded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from service.domain.errors import Conflict, Rejected
+from service.domain.images import Framework
+from service.domain.jobs.job import JobSpec, Mount
+from service.domain.jobs.presets import batch_warnings, devices_expected
+from service.domain.jobs.secrets import resemblance
+from service.domain.jobs.submission import FUSE_SECONDS, Submission, checked
+from service.domain.node import Architecture
+from tests import factories
+
+IMAGE = "us-docker.pkg.dev/lab/train/jax:7"
+
+
+def submission(**changes):
+    return Submission(JobSpec(**{"image": IMAGE, **changes}), node_request=factories.wish())
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"image": "--privileged"}, "image"),
+        ({"image": "a;b"}, "image"),
+        ({"image": ""}, "image"),
+        ({"env": {"1A": "x"}}, "env"),
+        ({"env": {"A-B": "x"}}, "env"),
+        ({"env": {"A=B": "x"}}, "env"),
+        ({"env": {"": "x"}}, "env"),
+        ({"env": {"STEWARD_WORKER": "9"}}, "env"),
+        ({"env": {"A": "a\0b"}}, "env"),
+        ({"env": {"A": "x" * 100_001}}, "env"),
+        ({"env": {"API_TOKEN": "abcdefgh"}}, "env"),
+        ({"args": ("--key", "ghp_" + "a" * 36)}, "args"),
+        ({"command": ("",)}, "command"),
+        ({"shm_size": "lots"}, "shm_size"),
+        ({"mounts": (Mount("/tmp", "/x"),)}, "mounts"),
+        ({"mounts": (Mount("/a,source=/etc", "/x"),)}, "mounts"),
+        ({"mounts": (Mount("data", "/x"),)}, "mounts"),
+        ({"data": ("s3://b/x",)}, "data"),
+        ({"checkpoint_dir": "relative"}, "checkpoint_dir"),
+        ({"launcher": "accelerate", "framework": Framework.JAX}, "framework.launcher"),
+        ({"launcher": "nobody"}, "framework.launcher"),
+    ],
+)
+def test_what_cannot_run_is_refused_by_its_field(changes, field):
+    with pytest.raises(Rejected) as refusal:
+        checked(submission(**changes))
+    assert refusal.value.facts["field"] == field
+
+
+def test_quotes_newlines_and_100_kb_of_environment_are_no_trouble():
+    hostile = "a'b\"c $(id) `id`\n--privileged\\ é"
+    env = {f"V{number}": "x" * 1_000 for number in range(100)}
+    checked(submission(args=(hostile, "--privileged"), env={**env, "Q": hostile}))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_secret"),
+    [
+        ("HF_TOKEN", "hf_" + "a" * 34, True),
+        ("DB", "postgres://ada:hunter2@db/x", True),
+        ("PASSWORD", "correct horse", True),
+        ("X", "-----BEGIN PRIVATE KEY-----\nMII", True),
+        ("TOKENIZERS_PARALLELISM", "true", False),
+        ("MAX_TOKEN", "4096", False),
+        ("TOKEN", "projects/lab/secrets/hf/versions/1", False),
+        ("TOKEN_FILE", "/run/secret", False),
+        ("BATCH", "1024", False),
+    ],
+)
+def test_secrets_are_known_by_their_shape_or_their_name(name, value, is_secret):
+    assert bool(resemblance(name, value)) is is_secret
+
+
+def test_a_node_and_a_request_for_one_exclude_each_other():
+    for changes in ({"node": "trainer"}, {"node_request": None}):
+        with pytest.raises(Rejected, match="exactly one"):
+            checked(replace(submission(), **changes))
+
+
+def test_the_node_of_a_job_has_a_fuse():
+    request = checked(submission(max_duration_seconds=3_600)).node_request
+    assert request is not None
+    assert request.ttl_seconds == 3_600 + FUSE_SECONDS
+    given = replace(submission(), node_request=factories.wish(ttl_seconds=60))
+    request = checked(given).node_request
+    assert request is not None
+    assert request.ttl_seconds == 60
+
+
+def test_a_legacy_node_answers_with_what_to_do_instead():
+    legacy = factories.wish(accelerator_type="v3-8", architecture=Architecture.NODE)
+    with pytest.raises(Conflict, match="connection"):
+        checked(replace(submission(), node_request=legacy))
+
+
+@pytest.mark.parametrize(
+    ("generation", "chips", "devices"),
+    [("v2", 4, 8), ("v4", 4, 4), ("v5p", 4, 4), ("v5e", 8, 8), ("v6e", 8, 8)],
+)
+def test_devices_are_those_that_the_framework_sees(generation, chips, devices):
+    assert devices_expected(factories.node(generation=generation, chips=chips)) == devices
+
+
+def test_a_batch_that_does_not_divide_names_the_nearest_that_do():
+    (warning,) = batch_warnings(8, 100, None, None)
+    assert "96 or 104" in warning
+    assert batch_warnings(8, 96, None, None) == ()
+    (warning,) = batch_warnings(8, 96, 1_000, 20)
+    assert "11 steps" in warning
