@@ -57,6 +57,10 @@ class FakeCloud(FakeQueue):
         """Have the next call of that verb fail."""
         self._faults[verb].append(Fault(error, after))
 
+    def heal(self, verb: str) -> None:
+        """Calls of that verb fail no more."""
+        self._faults[verb].clear()
+
     def come_up(self, path: str | None = None) -> int:
         """The node is READY from now on, and so ends its operation; answers the instant."""
         self._set(path, state=NodeState.READY)

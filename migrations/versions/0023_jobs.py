@@ -48,7 +48,10 @@ def upgrade() -> None:
         *(sa.Column(n, sa.Integer, nullable=False) for n in ("number", "placement", "generation")),
         sa.Column("claimed_at", sa.BigInteger, nullable=False),
         sa.Column("phase_since", sa.BigInteger, nullable=False),
-        *(sa.Column(n, sa.BigInteger) for n in ("ready_at", "written_at", "read_at")),
+        *(
+            sa.Column(n, sa.BigInteger)
+            for n in ("ready_at", "written_at", "read_at", "answered_at")
+        ),
         sa.Column("echoed", sa.Boolean, nullable=False),
         sa.Column("ended_at", sa.BigInteger),
         sa.Column("released_at", sa.BigInteger),

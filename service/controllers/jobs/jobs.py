@@ -277,8 +277,10 @@ class JobsController:
         """Look at the workers, decide, write; then have the metadata hold the newest task."""
         now, before = self._clock(), attempt
         if attempt.placement and node.state == NodeState.READY and is_read_due(attempt, now):
-            found = self._mailbox.reports(node, now)
+            found, answered = self._mailbox.reports(node, now)
             attempt = replace(accepted(attempt, found), read_at=now)
+            if answered:
+                attempt = replace(attempt, answered_at=now)
             attempt = replace(attempt, echoed=has_echoed(job, attempt, node))
         facts = self._facts(attempt, node, job.project)
         decision = decide(job, attempt, node, facts, now)

@@ -27,22 +27,24 @@ class Mailbox:
     def __init__(self, cloud: TpuCloud) -> None:
         self._cloud = cloud
 
-    def reports(self, node: Node, now: int) -> Mapping[int, Report]:
-        """The report of each worker that has written one, by its number over all slices. A slice
-        that gives no answer is left out: silence is judged by the reports that do not come."""
+    def reports(self, node: Node, now: int) -> tuple[Mapping[int, Report], bool]:
+        """The report of each worker that has written one, by its number over all slices, and
+        whether the cloud answered for every slice: without an answer nobody is silent."""
         found: dict[int, Report] = {}
+        answered = True
         for number, slice_number in self._slices(node):
             try:
                 written = self._cloud.guest_attributes(place_of(node, slice_number), NAMESPACE)
             except CloudError as error:
                 log.info("jobs.no_reports", node_id=node.id, reason=str(error))
+                answered = False
                 continue
             first = number * hosts_of_slice(node)
             for worker, values in enumerate(written):
                 report = parse(values.get(REPORT, ""), now)
                 if report is not None:
                     found[first + worker] = report
-        return found
+        return found, answered
 
     def deliver(self, job: Job, attempt: Attempt, node: Node) -> bool:
         """Have the metadata of every slice hold the newest task; answers whether it does.

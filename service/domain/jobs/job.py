@@ -232,7 +232,9 @@ class Attempt:
     `claimed_at` is when the node began to be charged to the job, `released_at` when that ended.
     `placement` is the node's own attempt on which the job runs, 0 until the node was READY.
     `generation` is that of the newest task, `written_at` when it was last written to the metadata
-    of all slices (None: not yet), `echoed` whether every worker has answered it. `reports` holds
+    of all slices (None: not yet), `echoed` whether every worker has answered it. `read_at` is when
+    the reports were asked for last, `answered_at` when the cloud last gave those of all slices;
+    silence counts from answers alone, so an outage of the cloud ends no job. `reports` holds
     the newest accepted report of each worker, by its number in the job. `stop_reason` says why the
     containers were told to stop.
     """
@@ -253,6 +255,7 @@ class Attempt:
     written_at: int | None = None
     echoed: bool = False
     read_at: int | None = None
+    answered_at: int | None = None
     reports: Mapping[str, Report] = field(default_factory=dict)
     stop_reason: Reason = Reason.UNDECIDED
     reason: Reason = Reason.UNDECIDED

@@ -84,7 +84,7 @@ def decide(  # noqa: PLR0911 - a table of the cases
         return WAIT if found is None else _end(found)
     if attempt.phase is Phase.STOPPING:
         return _while_stopping(job, attempt, node, reports, now)
-    if _is_lost(attempt, node) or _has_failed(reports) or _is_silent(attempt, reports, now):
+    if _is_lost(attempt, node) or _has_failed(reports) or _is_silent(attempt, reports):
         return Decision(Step.CLASSIFY, Phase.CLASSIFYING)
     if (stop := _must_stop(job, reports, now)) is not None:
         return Decision(Step.STOP, Phase.STOPPING, stop)
@@ -144,10 +144,12 @@ def _has_failed(reports: Mapping[int, Report | None]) -> bool:
     )
 
 
-def _is_silent(attempt: Attempt, reports: Mapping[int, Report | None], now: int) -> bool:
+def _is_silent(attempt: Attempt, reports: Mapping[int, Report | None]) -> bool:
+    """Whether the cloud has answered, and a worker had written nothing new for too long by then."""
     since = attempt.ready_at or attempt.claimed_at
+    heard = attempt.answered_at or since
     return any(
-        now - max(since, 0 if one is None else one.seen_at) >= SILENT_SECONDS
+        heard - max(since, 0 if one is None else one.seen_at) >= SILENT_SECONDS
         for one in reports.values()
     )
 

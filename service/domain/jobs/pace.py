@@ -50,7 +50,7 @@ def next_look(job: Job, attempt: Attempt, now: int, period: int) -> int:
         return now + period
     if attempt.read_at is None or attempt.written_at is None:
         return now + min(period, READ_SECONDS)
-    return max(now + 1, min(attempt.read_at + _between(attempt), now + READ_RUNNING_SECONDS))
+    return max(now + 1, min(attempt.read_at + _between(attempt), now + READ_SECONDS))
 
 
 def claim_again_at(now: int, period: int, *, is_next: bool) -> int:

@@ -18,7 +18,7 @@ from service.domain.jobs.job import (
 )
 from service.domain.jobs.next import SHOWN, Decision, Step, reports_of
 from service.domain.jobs.outcome import Verdict, exit_codes_of
-from service.domain.jobs.report import Report, is_newer
+from service.domain.jobs.report import Report, WorkerState, is_newer
 from service.domain.jobs.task import needs_barrier, workers_of
 from service.domain.node import Node
 
@@ -63,9 +63,14 @@ def accepted(attempt: Attempt, found: Mapping[int, Report]) -> Attempt:
     newer = {
         str(number): report
         for number, report in found.items()
-        if is_newer(report, attempt.reports.get(str(number)))
+        if is_newer(report, attempt.reports.get(str(number))) or _is_of_the_stub(report)
     }
     return replace(attempt, reports={**attempt.reports, **newer}) if newer else attempt
+
+
+def _is_of_the_stub(report: Report) -> bool:
+    """Whether a startup script that could not start the supervisor wrote it: it knows no `seq`."""
+    return report.seq == 0 and report.state is WorkerState.UNAVAILABLE
 
 
 def has_echoed(job: Job, attempt: Attempt, node: Node) -> bool:

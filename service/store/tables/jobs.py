@@ -58,6 +58,7 @@ job_attempts = Table(
     Column("written_at", BigInteger),
     Column("echoed", Boolean, nullable=False),
     Column("read_at", BigInteger),
+    Column("answered_at", BigInteger),
     Column("reports", Text, nullable=False),
     Column("stop_reason", Text, nullable=False),
     Column("reason", Text, nullable=False),

@@ -365,6 +365,18 @@ def test_a_supervisor_that_falls_silent_ends_the_attempt(lab):
     assert lab.node_of(job).asked == "absent"
 
 
+def test_a_cloud_that_gives_no_answer_for_hours_ends_no_job(lab):
+    job, (worker,) = lab.running()
+    for _ in range(1_000):
+        lab.cloud.fail("guest_attributes", CloudUnavailable("no answer"))
+    lab.ticks(3_000)
+    assert lab.state(job) == "RUNNING"
+    lab.cloud.heal("guest_attributes")
+    worker.run()
+    lab.ticks(90)
+    assert lab.state(job) == "RUNNING"
+
+
 def test_a_host_that_starts_again_is_lost_hardware(lab):
     job, (worker,) = lab.running()
     worker.exit(None, reason="REBOOTED")
