@@ -6,10 +6,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install run test check bench simulate format clean
+.PHONY: help install run test test-deep check bench simulate format clean
 
 help: ## Show this list.
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # One stamp file: installing again happens only when what is installed has changed.
 $(STAMP): pyproject.toml constraints.txt
@@ -27,8 +27,11 @@ run: $(STAMP) ## Start everything on this machine: emulator, daemon, API and das
 
 # The journeys mostly wait, so two at a time pay even on one core.
 JOBS ?= $(shell $(PYTHON) -c 'import os; print(max(2, min(4, os.cpu_count() or 1)))')
-test: $(STAMP) ## Run every test, on SQLite and on PostgreSQL, JOBS=2 to 4 at a time.
-	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
+test: $(STAMP) ## Run the tests, on SQLite and on PostgreSQL, JOBS=2 to 4 at a time.
+	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal -m "not deep"
+
+test-deep: $(STAMP) ## Run what `make test` leaves out: the planted bugs of the simulation.
+	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal -m deep
 
 check: $(STAMP) ## Format, lint, types, and the floors of the house.
 	@$(BIN)/ruff format --check .

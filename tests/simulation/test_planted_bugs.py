@@ -8,6 +8,8 @@ from tests.simulation.planted import BUGS
 from tests.simulation.run import run
 from tests.simulation.truth import Violation
 
+pytestmark = pytest.mark.deep
+
 SEEDS = 300
 # The first seed that found it, tried first; a change of the service may move it.
 FOUND_BY = {
