@@ -1,0 +1,154 @@
+"""Jobs over HTTP."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from fastapi.testclient import TestClient
+
+from service.api.app import create_app
+from service.application.jobs.logs import JobLogService
+from service.domain.jobs.job import JobState, Reason
+from tests.api.conftest import WISH
+from tests.fake_jobs import FakeLogs
+from tests.hands import NOON
+
+BODY = {"image": "us-docker.pkg.dev/lab/train/jax:7", "args": ["train.py"], "node_spec": WISH}
+
+
+@pytest.fixture
+def log():
+    return FakeLogs()
+
+
+@pytest.fixture
+def client(services, units, clock, log):
+    """A caller of a service whose log is in hand."""
+    found = replace(services, job_logs=JobLogService(units, log, clock))
+    with TestClient(create_app(found, None), base_url="http://localhost") as made:
+        yield made
+
+
+@pytest.fixture
+def submit(client):
+    def submitted(status=201, headers=None, **changes):
+        answer = client.post("/v1/jobs", json=BODY | changes, headers=headers)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    return submitted
+
+
+def test_a_job_is_recorded_with_its_node_and_answered_at_once(client, submit):
+    job = submit(team="vision", labels={"run": "17"})
+    assert (job["state"], job["attempts"], job["cost"]) == ("QUEUED", 1, "0.000000000")
+    assert (job["team"], job["labels"], job["exit_codes"]) == ("vision", {"run": "17"}, {})
+    node = client.get(f"/v1/nodes/{job['node_id']}").json()
+    assert (node["state"], node["ttl_seconds"]) == ("REQUESTED", 86_400 + 1_800)
+    assert client.get(f"/v1/jobs/{job['id']}").json()["id"] == job["id"]
+    (attempt,) = client.get(f"/v1/jobs/{job['id']}/attempts").json()["attempts"]
+    assert (attempt["number"], attempt["node_id"]) == (1, job["node_id"])
+
+
+def test_the_same_key_is_one_job_and_one_node(client, submit):
+    headers = {"Idempotency-Key": "k1"}
+    assert submit(headers=headers)["id"] == submit(headers=headers)["id"]
+    assert len(client.get("/v1/nodes").json()["nodes"]) == 1
+
+
+def test_a_dry_run_says_what_would_be_and_leaves_nothing(client, submit):
+    assert submit(200, dry_run=True)["dry_run"] is True
+    assert client.get("/v1/jobs").json()["jobs"] == []
+    assert client.get("/v1/nodes").json()["nodes"] == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({"image": "--privileged"}, 422),
+        ({"image": "a;b"}, 422),
+        ({"env": {"1A": "x"}}, 422),
+        ({"env": {"A": "ghp_" + "a" * 36}}, 422),
+        ({"labels": {"steward-id": "x"}}, 422),
+        ({"node": "nobody"}, 422),
+        ({"node": "nobody", "node_spec": None}, 404),
+        ({"node_spec": WISH | {"supervisor": False}}, 422),
+        ({"node_spec": {"accelerator_type": "v3-8", "architecture": "node"}}, 409),
+        (
+            {
+                "framework": {"name": "jax"},
+                "node_spec": WISH | {"runtime_version": "tpu-vm-tf-2.17.0-pjrt"},
+            },
+            422,
+        ),
+        ({"unknown": 1}, 422),
+    ],
+)
+def test_what_cannot_run_is_refused_and_leaves_nothing(client, submit, changes, status):
+    problem = submit(status, **changes)
+    assert problem["detail"]
+    assert client.get("/v1/jobs").json()["jobs"] == []
+    assert client.get("/v1/nodes").json()["nodes"] == []
+
+
+def test_half_a_character_is_refused(client):
+    body = json.dumps(BODY | {"env": {"A": "\ud800"}})
+    answer = client.post("/v1/jobs", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 422
+
+
+def test_a_budget_without_room_for_the_worst_case_refuses_the_job(client, submit):
+    budget = {"name": "b", "amount": "1", "period": "month", "on_exceeded": "refuse"}
+    assert client.post("/v1/budgets", json=budget).status_code == 201
+    assert submit(403)["type"].endswith("budget-exceeded")
+    assert client.get("/v1/jobs").json()["jobs"] == []
+
+
+def test_jobs_are_listed_page_by_page_the_newest_first(client, submit):
+    ids = [submit(team=team)["id"] for team in ("a", "b", "b")]
+    page = client.get("/v1/jobs?page_size=2").json()
+    assert [one["id"] for one in page["jobs"]] == ids[:0:-1]
+    rest = client.get(f"/v1/jobs?page_size=2&page_token={page['next_page_token']}").json()
+    assert ([one["id"] for one in rest["jobs"]], rest["next_page_token"]) == (ids[:1], "")
+    assert len(client.get("/v1/jobs?team=b").json()["jobs"]) == 2
+    assert client.get("/v1/jobs?state=RUNNING").json()["jobs"] == []
+
+
+def test_cancelling_twice_is_cancelling_once(client, submit):
+    job = submit()
+    for _ in range(2):
+        answer = client.post(f"/v1/jobs/{job['id']}:cancel")
+        assert answer.status_code == 202
+    assert answer.json()["cancel_requested_at"]
+    assert client.post("/v1/jobs/nobody:cancel").status_code == 404
+
+
+def test_the_output_is_answered_as_json_lines(client, submit, log):
+    job = submit()
+    log.write(NOON + 1, "one")
+    log.write(NOON + 2, "two", worker=1)
+    answer = client.get(f"/v1/jobs/{job['id']}/logs")
+    assert answer.headers["content-type"].startswith("application/jsonl")
+    lines = [json.loads(line) for line in answer.text.splitlines()]
+    assert [(one["worker"], one["text"], one["attempt"]) for one in lines] == [
+        (0, "one", 1),
+        (1, "two", 1),
+    ]
+    only = client.get(f"/v1/jobs/{job['id']}/logs?worker=1").text
+    assert [json.loads(line)["text"] for line in only.splitlines()] == ["two"]
+    assert client.get("/v1/jobs/nobody/logs").status_code == 404
+
+
+def test_the_output_is_followed_until_the_job_has_ended(client, submit, log, units, clock):
+    job = submit()
+    log.write(NOON + 1, "one")
+    with units() as unit:
+        found = unit.jobs.get(job["id"])
+        unit.jobs.save(found.closed(JobState.SUCCEEDED, Reason.COMPLETED, "", clock()))
+    clock.pass_(60)
+    answer = client.get(f"/v1/jobs/{job['id']}/logs?follow=true")
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert '"text":"one"' in answer.text
+    assert answer.text.endswith("event: end\ndata: {}\n\n")
