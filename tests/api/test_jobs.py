@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.api.app import create_app
+from service.api.jobs import follow
 from service.application.jobs.logs import JobLogService
 from service.domain.jobs.job import JobState, Reason
 from tests.api.conftest import WISH
@@ -139,6 +141,20 @@ def test_the_output_is_answered_as_json_lines(client, submit, log):
     only = client.get(f"/v1/jobs/{job['id']}/logs?worker=1").text
     assert [json.loads(line)["text"] for line in only.splitlines()] == ["two"]
     assert client.get("/v1/jobs/nobody/logs").status_code == 404
+
+
+def test_a_quiet_job_is_followed_with_beats(log, services, units, clock, submit, monkeypatch):
+    monkeypatch.setattr(follow, "BEAT_SECONDS", 0.05)
+    job, service = submit(), JobLogService(units, log, clock)
+
+    async def first() -> bytes:
+        followers = follow.LogFollowers(service, seconds=0.01)
+        events = followers.followed(job["id"], service.begin(job["id"]), None)
+        found = await asyncio.wait_for(anext(events), 10)
+        await events.aclose()
+        return found
+
+    assert asyncio.run(first()) == b": still here\n\n"
 
 
 def test_the_output_is_followed_until_the_job_has_ended(client, submit, log, units, clock):

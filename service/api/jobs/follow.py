@@ -46,7 +46,8 @@ class _Reader:
             del self.lines[:excess]
             self.dropped += excess
         self.notes, self.is_over = read.notes, read.is_over
-        self.wake()
+        if read.lines or read.is_over:  # else nobody would ever wait for as long as a beat
+            self.wake()
 
     def wake(self) -> None:
         """Have all who wait look again."""
