@@ -16,6 +16,7 @@ from service.cli.failure import Failure
 from service.cli.order import Account, Key, MaxWait, Owner, Project, Queued, Slices, Team
 from service.cli.render import as_json, cleaned, complain, echo, facts, state, table
 from service.cli.wording import money, since, span
+from service.domain.clock import wall_clock
 from service.domain.jobs.job import ENDED_STATES
 
 app = typer.Typer(help="Containers that run on TPUs.", no_args_is_help=True, rich_markup_mode=None)
@@ -288,7 +289,7 @@ def _codes(codes: Mapping[str, int | None]) -> str:
 
 
 def _table(jobs: Sequence[View]) -> None:
-    now = int(time.time())
+    now = wall_clock()
     table(
         ["Job", "State", "Node", ">Attempts", ">Cost", "Submitted"],
         [
