@@ -16,6 +16,8 @@ ODD_ID = ID.replace("-", "")
 
 SAID = {
     "NODE": ID,
+    "JOB": ID,
+    "-- COMMAND": "true",
     "RESERVATION": ID,
     "BUDGET": "monthly",
     "ORPHAN": ODD_ID,
@@ -40,6 +42,7 @@ MORE = {
     ("nodes", "create"): ["--accelerator-type", "v5litepod-8", "--wait"],
     ("nodes", "reimage"): ["--framework", "jax"],
     ("nodes", "set"): ["--team", "vision"],
+    ("jobs", "submit"): ["--image", "a/b:c", "--accelerator-type", "v5litepod-8"],
     ("estimate",): ["--accelerator-type", "v5litepod-8"],
 }
 """What they have to be told without saying so themselves."""
