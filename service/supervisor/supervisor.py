@@ -709,7 +709,8 @@ class Supervisor:
         seq = max(state["seq"] + 1, int(time.time()))
         self.update(state, seq=seq, puts=[*state["puts"], clock()][-4:])
         status = self.metadata(
-            "guest-attributes/steward/report", encode_report({**report, "seq": seq})
+            "guest-attributes/steward/report",
+            encode_report({**report, "seq": seq, "at": int(clock())}),
         )[0]
         if status != 200:
             raise OSError(f"the report was refused with {status}")

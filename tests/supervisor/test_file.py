@@ -10,6 +10,7 @@ import hashlib
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -88,6 +89,7 @@ class Unit:
     def reason(self):
         (report,) = (report for _, report in self.google.reports)
         assert (report["v"], report["seq"], report["state"]) == (1, 0, "UNAVAILABLE")
+        assert abs(report["at"] - time.time()) < 60
         return report["reason"]
 
 

@@ -175,6 +175,7 @@ def test_there_are_less_than_five_puts_in_a_minute(worker):
     )
     repeats = [report for _, report in worker.google.reports if report["state"] == "EXITED"]
     assert len(repeats) > 1
+    assert repeats[-1]["at"] > repeats[-2]["at"] >= repeats[-2]["ended_at"]
     assert (worker.home / "state.json").stat().st_size < 100_000
 
 
