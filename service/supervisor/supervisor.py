@@ -345,7 +345,7 @@ class Logs:
         WAKE.set()
 
     def read(self, stream: str, pipe: Any) -> None:
-            place, rest, data = ("", 0), b"", b"-"
+        place, rest, data = ("", 0), b"", b"-"
         while data:
             data = os.read(pipe.fileno(), 1 << 16)
             lines, rest = cut_lines(rest, data)
@@ -376,7 +376,7 @@ class Logs:
             self.queued += size
 
     def ship(self) -> None:
-            if self.failures or len(self.queue) < 1000:
+        if self.failures or len(self.queue) < 1000:
             self.hurry.wait(pace(min(60, 2 ** min(self.failures + 1, 6))))
         with self.lock:
             sizes = itertools.accumulate(len(line[3]) + 500 for line in self.queue)
@@ -885,7 +885,7 @@ def run_startup_script() -> bool:
     path, ended = Path(GIVEN.home, "startup-script"), Path(GIVEN.home, "startup-exit")
     if not STATE["startup"]:
         mode = {"run": "running", "record": "recorded"}[GIVEN.startup_scripts]
-        startup = {"state": mode if LIVE["script"] else "none", "exit_code": None, "pid": 0}
+        startup = {"state": mode if LIVE["script"] else "none", "exit_code": None}
         with suppress(OSError):
             ended.unlink()
         with suppress(OSError):
@@ -893,17 +893,25 @@ def run_startup_script() -> bool:
             path.chmod(0o700)
         update(STATE, startup=startup)
         if startup["state"] == "running":
-            words = ["bash", "-c", '"$1"; echo $? >"$0"', str(ended), str(path)]
+            words = [
+                "bash",
+                "-c",
+                'echo pid $$ >"$0"; "$1"; echo $? >"$0.n"; mv "$0.n" "$0"',
+                str(ended),
+                str(path),
+            ]
             null = subprocess.DEVNULL
-            process = subprocess.Popen(words, stdin=null, stderr=1, start_new_session=True)
-            update(startup, pid=process.pid)
-            process.wait()
+            subprocess.run(words, stdin=null, stderr=1, start_new_session=True, check=False)
     startup = STATE["startup"]
     if startup["state"] == "running":
-        while Path(f"/proc/{startup['pid']}").exists():
+        said = ["pid"]
+        while said[0] == "pid":
+            said = (ended.read_text().split() if ended.exists() else []) or [""]
+            if said[0] == "pid" and not Path("/proc", said[1]).exists():
+                break
             time.sleep(pace(1))
-        code = ended.read_text().strip() if ended.exists() else ""
-        update(startup, state="exited", exit_code=int(code) if code else None)
+        code = int(said[0]) if said[0].isdigit() else None
+        update(startup, state="exited", exit_code=code)
     return True
 
 
