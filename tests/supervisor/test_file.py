@@ -53,7 +53,7 @@ def test_the_text_is_small():
     """A value of the metadata holds 262,144 bytes at most, and lists of nodes repeat each value."""
     packed = base64.b64encode(gzip.compress(TEXT.encode(), mtime=0))
     assert len(TEXT.encode()) <= 42_000
-    assert len(packed) <= 18_500
+    assert len(packed) <= 19_000
 
 
 def test_the_stub_is_small_and_has_one_placeholder():
