@@ -13,7 +13,7 @@ ask() {
 
 give_up() {
   echo "tpu-steward: the supervisor cannot start: $1" >&2
-  ask --request PUT --data "{\"v\":1,\"seq\":0,\"state\":\"UNAVAILABLE\",\"reason\":\"$1\"}" \
+  ask --request PUT --data "{\"v\":1,\"seq\":0,\"at\":$(date +%s),\"state\":\"UNAVAILABLE\",\"reason\":\"$1\"}" \
     "$instance/guest-attributes/steward/report"
   exit 1
 }

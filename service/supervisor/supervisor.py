@@ -1,7 +1,7 @@
 """The supervisor of one worker: it runs the container that instance metadata asks for.
 
-Python 3.8 and its standard library alone. Pure functions decide, `Supervisor` acts. A crash ends no
-container: docker keeps it, systemd starts this file again, the state on disk says where to go on.
+Python 3.8 and its standard library alone. Docker keeps the container when this program ends;
+systemd starts it again, and the state on disk says where to go on.
 """
 
 from __future__ import annotations
@@ -39,24 +39,38 @@ NO_DEVICE = (
     r"(?i)/dev/(vfio|accel).*(not permitted|permission denied|no such file)"
     r"|no tpu (device|chip)s? (was |were )?found"
 )
-PULL_FAILURES = (
-    ("", "credential"),  # a helper that is not ready yet (marin #6567)
-    ("DISK_FULL", "no space left"),
-    ("IMAGE_NOT_FOUND", "manifest.* (unknown|not found)|name unknown|no matching manifest"),
-    ("IMAGE_NOT_FOUND", "invalid reference format|repository .* not found|/.*: not found"),
-    ("PULL_DENIED", "denied|unauthorized|forbidden|no basic auth"),
-)
-OPTIONS = ["--network", "host", "--ulimit", "memlock=-1:-1", "--log-driver", "json-file"]
-OPTIONS += ["--log-opt", "max-size=50m", "--log-opt", "max-file=2"]
+PULL_FAILURES = {
+    "credential": "",  # a helper that is not ready yet
+    "no space left": "DISK_FULL",
+    "manifest.* (unknown|not found)|name unknown|no matching manifest": "IMAGE_NOT_FOUND",
+    "invalid reference format|repository .* not found|/.*: not found": "IMAGE_NOT_FOUND",
+    "denied|unauthorized|forbidden|no basic auth": "PULL_DENIED",
+}
+FLAGS = "--network host --ulimit memlock=-1:-1 --log-driver json-file --log-opt max-size=50m"
 # Docker itself would obey these names: their values go with the arguments.
 OWN = re.compile("PATH|HOME|XDG_.*|DOCKER_.*|LD_.*|GO.*|SSL_.*|.*_proxy", re.IGNORECASE)
 NUMBERS: Json = {"generation": 0, "first_worker": 0, "stop_grace_seconds": 25, "pull_seconds": 1800}
 NUMBERS.update(max_duration_seconds=0, device_wait_seconds=120, report_seconds=15)
-TIMES = "exit_code pull_started_at pulled_at started_at ended_at done_at checkpoint checkpoint_at"
+KEYS = "exit_code pull_started_at pulled_at started_at ended_at done_at checkpoint checkpoint_at"
 # What a report says of an attempt. A record on disk adds keys with `_`.
-ATTEMPT: Json = dict.fromkeys([*TIMES.split(), "step", "step_at", "devices"])
+ATTEMPT: Json = dict.fromkeys([*KEYS.split(), "step", "step_at", "devices"])
 ATTEMPT.update(state="IDLE", reason="", detail="", image_digest="", access="", warnings=[], tail="")
 ATTEMPT["logs"] = {"shipped": 0, "dropped": 0, "cut": 0, "error": ""}
+
+GIVEN = argparse.Namespace(speed=1.0)
+STATE: Json = {"seq": 0, "puts": [], "records": {}, "task": None, "instance": "", "worker": 0}
+VALUES: Json = {}  # ETag and text of what is watched in the metadata
+LIVE: Json = {
+    "read": "",
+    "script": "",
+    "offered": None,
+    "task_error": "",
+    "trouble": "",
+    "sent": {},
+}
+LIVE.update(token=(0.0, ""), logs=None, thread=None, doing=None, settled=False)
+LOCK, WAKE = threading.RLock(), threading.Event()
+CHANGED, CANCEL = threading.Event(), threading.Event()
 
 
 def check(is_right: object, problem: str) -> None:
@@ -67,29 +81,26 @@ def check(is_right: object, problem: str) -> None:
 def parse_task(text: str) -> Json:
     """Return the task with its defaults; raises ValueError that says what is wrong."""
     try:
-        task = json.loads(text)
+        task = {**NUMBERS, "workers": [], "log": {}, "storage": {}, **json.loads(text)}
         check(task["v"] == 1, "v is not 1")
-        task = {**NUMBERS, "workers": [], "log": {}, "storage": {}, **task}
         check(re.fullmatch("[a-z0-9-]{1,63}", task["attempt"]), "attempt is no id")
         check(task["action"] in ("pull", "run", "stop", "release"), "action is unknown")
         for key in NUMBERS:
             check(0 <= task[key] < 1e12, f"{key} is out of range")
-        task["container"] = parse_container(task.get("container", {}), task["action"])
+        if task["action"] in ("pull", "run"):
+            task["container"] = parse_container(task["container"])
     except (AttributeError, KeyError, RecursionError, TypeError) as error:
-        raise ValueError(f"{type(error).__name__}: {error}") from error
-    return dict(task)
+        raise ValueError(repr(error)) from error
+    return task
 
 
-def parse_container(given: Json, action: str) -> Json:
-    """Return the container with its defaults; refuses what docker would take for an option."""
-    container = {"command": [], "args": [], "env": {}, "mounts": [], "shm_size": "", **given}
-    container.setdefault("device_access", "auto")
-    if action in ("stop", "release"):
-        return container
+def parse_container(given: Json) -> Json:
+    container: Json = {"command": [], "args": [], "env": {}, "mounts": [], "shm_size": "", **given}
+    access = container.setdefault("device_access", "auto")
     check(re.fullmatch(r"[A-Za-z0-9][\w./:@-]*", container["image"]), "image is no reference")
     words = [*container["command"], *container["args"], *container["env"].values()]
     check(all(isinstance(word, str) for word in words), "command, args and env hold texts")
-    check(container["device_access"] in ("auto", "device", "privileged"), "device_access")
+    check(access in ("auto", "device", "privileged"), "device_access is unknown")
     check(re.fullmatch(r"(\d+[bkmgBKMG]?)?", container["shm_size"]), "shm_size is no size")
     for path in (mount[end] for mount in container["mounts"] for end in ("source", "target")):
         check(re.fullmatch(r"/[^,\"\r\n]*", path), "a mount is no absolute path")
@@ -105,12 +116,12 @@ def choose_task(current: Json | None, record: Json, offered: Json) -> Json:
 
 
 class Scene(NamedTuple):
-    """What decides beyond the task and the record; times in UTC seconds."""
+    """What decides besides task and record; `is_ready` once the startup script has ended."""
 
     boot: str
     now: float
-    is_ready: bool = True  # the startup script has ended
-    preempted_at: float | None = None
+    is_ready: bool
+    preempted_at: float | None
 
 
 def find_stop_reason(task: Json, record: Json, scene: Scene) -> str:
@@ -127,7 +138,7 @@ def find_stop_reason(task: Json, record: Json, scene: Scene) -> str:
 def next_step(  # noqa: C901, PLR0911 - a table
     task: Json, record: Json, container: str, scene: Scene
 ) -> tuple[str, str]:
-    """Return the one thing to do next, and the reason of the end that it leads to.
+    """Return the next step, and the reason of the end that it leads to.
 
     `container` is missing, created, running, exited or unknown: docker did not answer.
     """
@@ -148,15 +159,12 @@ def next_step(  # noqa: C901, PLR0911 - a table
         return "FINISH", "LOST"
     if reason:
         return "FINISH", reason
-    if not scene.is_ready:
-        return "REST", ""
-    if record["pulled_at"] is None:
+    if scene.is_ready and record["pulled_at"] is None:
         return "PULL", ""
-    return ("START" if task["action"] == "run" else "REST"), ""
+    return ("START" if scene.is_ready and task["action"] == "run" else "REST"), ""
 
 
 def find_end_reason(record: Json, state: Json, preempted_at: float | None) -> str:
-    """Return why a container ended, given docker's state of it."""
     if record.get("_stop") or preempted_at is not None:
         return str(record.get("_stop") or "PREEMPTION_NOTICE")
     return "OOM_KILLED" if state.get("OOMKilled") and state.get("ExitCode") else "COMPLETED"
@@ -181,7 +189,7 @@ def weigh_change(sent: Json, report: Json) -> int:
 
 
 def find_put_delay(puts: list[float], now: float, weight: int, least: float) -> float:
-    """Return the seconds until a report of that weight may be PUT; 0 when it may go now."""
+    """Return the seconds until a report of that weight may be PUT."""
     recent = sorted(at for at in puts if now - 60 < at <= now)
     delay = recent[-PUTS[weight]] + 60 - now if len(recent) >= PUTS[weight] else 0.0
     if weight < 2 and recent:
@@ -190,7 +198,6 @@ def find_put_delay(puts: list[float], now: float, weight: int, least: float) -> 
 
 
 def encode_report(report: Json) -> bytes:
-    """Return the report as JSON of at most 100 kB: the tail gives way."""
     while True:
         body = json.dumps(report, ensure_ascii=False).encode("utf-8", "replace")
         if len(body) <= 100_000 or not report["tail"]:
@@ -200,7 +207,9 @@ def encode_report(report: Json) -> bytes:
 
 def classify_pull(output: str) -> str:
     """Return the reason of a failed pull; empty if a retry may help."""
-    found = (reason for reason, text in PULL_FAILURES if re.search(text, output, re.IGNORECASE))
+    found = (
+        PULL_FAILURES[text] for text in PULL_FAILURES if re.search(text, output, re.IGNORECASE)
+    )
     return next(found, "")
 
 
@@ -211,11 +220,13 @@ def find_registry(image: str) -> str:
 
 
 def build_run(task: Json, access: str, devices: list[str], worker: int) -> tuple[list[str], Json]:
-    """Return the arguments of `docker run`, and the environment that its `--env NAME` reads."""
+    """Return the arguments of `docker run`, and the environment that `--env NAME` reads."""
     name, container = task["attempt"], task["container"]
     args = ["run", "--detach", "--name", f"steward-{name}", "--label", f"steward-attempt={name}"]
-    args += [*OPTIONS, *(["--privileged"] if access == "privileged" else [])]
-    if access != "privileged":
+    args += [*FLAGS.split(), "--log-opt", "max-file=2"]
+    if access == "privileged":
+        args.append("--privileged")
+    else:
         args += [word for device in devices for word in ("--device", device)]
     if container["shm_size"]:
         args += ["--shm-size", container["shm_size"]]
@@ -231,15 +242,18 @@ def build_run(task: Json, access: str, devices: list[str], worker: int) -> tuple
     return [*args, container["image"], *rest, *container["args"]], env
 
 
-def judge_storage(verb: str, url: str, status: int, answer: Json) -> tuple[str, str]:
-    """Return why a job cannot use a gs:// address, or a warning, or two empty texts."""
-    if status in (401, 403, 404):
-        return f"{url}: storage answered {status} to a check of {verb} access", ""
-    if status != 200:
-        return "", f"{url}: the check of {verb} access failed with {status}"
-    if verb == "write" and not answer.get("permissions"):
-        return f"{url}: storage.objects.create is not granted", ""
-    return "", f"{url} holds nothing" if verb == "read" and not answer.get("items") else ""
+def judge_storage(verb: str, url: str, status: int, answer: Any) -> tuple[str, str]:
+    """Return why a job cannot use a gs:// address, or a warning, or two empty texts.
+
+    A condition may grant a prefix what the check of the whole bucket does not show.
+    """
+    said = f"{url}: storage answered {status} to a check of {verb} access"
+    is_refused = status in (401, 403) or (status == 200 and verb == "write" and not answer)
+    if is_refused and verb == "write" and url[5:].partition("/")[2]:
+        return "", said
+    if is_refused or status == 404:
+        return said, ""
+    return "", said if status != 200 else "" if answer else f"{url} holds nothing"
 
 
 def is_near(location: str, region: str) -> bool:
@@ -248,10 +262,9 @@ def is_near(location: str, region: str) -> bool:
     return not place or not region or f"{region}-".startswith(f"{place}-")
 
 
-def parse_seconds(stamp: str) -> int | None:
-    """Return the UTC seconds of an RFC 3339 time; None for no time and for docker's year 1."""
+def parse_seconds(stamp: bytes) -> int | None:
     with suppress(ValueError):
-        return max(calendar.timegm(time.strptime(stamp[:19], "%Y-%m-%dT%H:%M:%S")), 0) or None
+        return calendar.timegm(time.strptime(stamp[:19].decode(), "%Y-%m-%dT%H:%M:%S"))
     return None
 
 
@@ -261,7 +274,7 @@ def parse_markers(output: bytes) -> Json:
     for stamp, done, kind, value in re.findall(MARKER, output):
         name = "done" if done else kind.decode().lower()
         found.update({name: int(value)} if kind else {})
-        found.update({} if name == "devices" else {f"{name}_at": parse_seconds(stamp.decode())})
+        found.update({} if name == "devices" else {f"{name}_at": parse_seconds(stamp)})
     return found
 
 
@@ -301,170 +314,152 @@ def build_entries(task: Json, worker: int, lines: list[tuple[str, str, int, byte
 class Logs:
     """The output of one attempt on its way to Cloud Logging, in bounded memory."""
 
-    def __init__(self, path: Path, task: Json, worker: int, send: Any) -> None:
-        self.path, self.task, self.worker, self.send = path, task, worker, send
-        self.ready, self.hurry = threading.Condition(), threading.Event()
+    def __init__(self, task: Json, record: Json) -> None:
+        self.task, self.record, self.lock = task, record, threading.RLock()
         self.queue: collections.deque[tuple[str, str, int, bytes]] = collections.deque()
-        self.tail: collections.deque[bytes] = collections.deque()
-        self.queued = self.failures = 0
-        self.error = "" if task["log"].get("project") else "the task names no log"
-        counts: Json = {"shipped": 0, "dropped": 0, "cut": 0, "after": {}}
-        self.budget = task["log"].get("budget_bytes", 1 << 30)
-        saved = load(path)
-        self.counts: Json = saved["counts"] if saved.get("attempt") == task["attempt"] else counts
-        self.taken = {key: (at, number) for key, (at, number) in self.counts["after"].items()}
+        self.queued, self.failures, self.tail, self.hurry = 0, 0, b"", threading.Event()
+        self.counts, log = record["logs"], task["log"]
+        self.budget = log.get("budget_bytes", 1 << 30) if log.get("project") else 0
+        self.counts["error"] = "" if log.get("project") else "the task names no log"
+        self.after = record.setdefault("_after", {})
+        self.taken = {stream: tuple(place) for stream, place in self.after.items()}
+        self.thread = threading.Thread()
 
-    def read(self, stream: str, pipe: Any, record: Json) -> None:
-        """Take the lines of one stream of `docker logs` until its end, with their markers."""
+    def follow(self) -> threading.Thread:
+        """Return the thread that reads the output, to its end if the container has ended."""
+        if not self.thread.is_alive():
+            self.thread = threading.Thread(target=self.read_all, daemon=True)
+            self.thread.start()
+        return self.thread
+
+    def read_all(self) -> None:
+        since = [f"--since={min(self.taken.values())[0]}"] if len(self.taken) == 2 else []
+        words = [shutil.which("docker") or "docker", "logs", "--timestamps", "--follow", *since]
+        words.append(f"steward-{self.task['attempt']}")
+        pipe = subprocess.PIPE
+        with suppress(OSError), subprocess.Popen(words, stdout=pipe, stderr=pipe) as process:
+            other = threading.Thread(target=self.read, args=("stderr", process.stderr))
+            other.start()
+            self.read("stdout", process.stdout)
+            other.join()
+        WAKE.set()
+
+    def read(self, stream: str, pipe: Any) -> None:
         place, rest, data = ("", 0), b"", b"-"
         while data:
             data = os.read(pipe.fileno(), 1 << 16)
             lines, rest = cut_lines(rest, data)
-            new = []
-            with self.ready:
-                if (
-                    lines and self.queued + 200 * len(self.queue) > QUEUE_BYTES
-                ):  # too many to look at
-                    new, place = lines, (split_line(lines[-1])[0], sys.maxsize)
+            with self.lock:
+                new = []
+                if lines and self.queued + 200 * len(self.queue) > QUEUE_BYTES:
                     self.counts["dropped"] += sum(map(len, lines)) - 31 * len(lines)
-                    self.taken[stream] = place
-                    lines = []
+                    place = self.taken[stream] = (split_line(lines[-1])[0], sys.maxsize)
+                    new, lines = lines, []
                 for line in lines:
                     at, text = split_line(line)
                     place = (at, place[1] + 1 if at == place[0] else 0)
                     if place > self.taken.get(stream, ("", -1)):  # else read once more
                         self.taken[stream] = place
-                        self.put((stream, *place, text))
+                        self.put((stream, *place), text)
                         new.append(line)
-                block = b"\n".join(new)
-                record.update(parse_markers(block) if b"STEWARD_" in block else {})
-                self.tail.extend([block[-TAIL_BYTES:]] if new else [])
-                while sum(map(len, self.tail)) > TAIL_BYTES + len(self.tail[0]):
-                    self.tail.popleft()
-                self.ready.notify_all()
+                block = b"\n".join([*new, b""])
+                self.tail = (self.tail + block)[-2 * TAIL_BYTES :]
+                self.record.update(parse_markers(block) if b"STEWARD_" in block else {})
 
-    def put(self, line: tuple[str, str, int, bytes]) -> None:
-        size = len(line[3][:LINE_BYTES])
-        self.counts["cut"] += size < len(line[3])
+    def put(self, place: tuple[str, str, int], text: bytes) -> None:
+        size = len(text[:LINE_BYTES])
+        self.counts["cut"] += size < len(text)
         if self.counts["shipped"] + self.queued + size > self.budget:
             self.counts["dropped"] += size
         else:
-            self.queue.append((*line[:3], line[3][:LINE_BYTES]))
+            self.queue.append((*place, text[:LINE_BYTES]))
             self.queued += size
 
     def ship(self) -> None:
-        """Send one batch. What Logging refuses for good is dropped, all else is tried again."""
-        with self.ready:
-            if not self.queue:
-                self.ready.wait(pace(1))
-                return
         if self.failures or len(self.queue) < 1000:
             self.hurry.wait(pace(min(60, 2 ** min(self.failures + 1, 6))))
-        with self.ready:
+        with self.lock:
             sizes = itertools.accumulate(len(line[3]) + 500 for line in self.queue)
             count = 1 + sum(size < BATCH_BYTES for size in itertools.islice(sizes, 1, 1000))
             lines = list(itertools.islice(self.queue, count))
-        self.error = self.send(build_entries(self.task, self.worker, lines)) if lines else ""
-        self.failures = self.failures + 1 if self.error else 0
-        if self.error and not self.error.startswith(("400", "413")):
+        if not lines:
+            return
+        error = send(build_entries(self.task, STATE["worker"], lines))
+        self.counts["error"], self.failures = error, self.failures + 1 if error else 0
+        if error and not error.startswith(("400", "413")):
             time.sleep(pace(1))
             return
-        with self.ready:
+        with self.lock:
             for line in lines if self.queue else ():
                 self.queue.popleft()
                 self.queued -= len(line[3])
-                self.counts["dropped" if self.error else "shipped"] += len(line[3])
-                self.counts["after"][line[0]] = line[1:3]
-            save(self.path, {"attempt": self.task["attempt"], "counts": self.counts})
+                self.counts["dropped" if error else "shipped"] += len(line[3])
+                self.after[line[0]] = line[1:3]
+        update(STATE)
 
-    def flush(self, seconds: float) -> None:
-        """Wait until everything is sent, bounded; count the rest as dropped."""
+    def flush(self) -> None:
+        """Wait until everything is sent, at most 20 s; count the rest as dropped."""
         self.hurry.set()
-        until = time.monotonic() + seconds
-        while self.queue and time.monotonic() < until and not self.error.startswith("40"):
+        until = time.monotonic() + max(pace(20), 2)
+        while self.queue and time.monotonic() < until and self.counts["error"][:2] != "40":
             time.sleep(0.05)
-        with self.ready:
+        with self.lock:
             self.counts["dropped"] += self.queued
             self.queue.clear()
             self.queued = 0
 
     def text(self) -> str:
-        with self.ready:
-            blocks = b"\n".join(self.tail)
-        return STAMP.sub(b"", blocks)[-TAIL_BYTES:].decode("utf-8", "replace")
-
-    def show(self) -> Json:
-        """Return what the report says of the logs."""
-        counts = {key: self.counts[key] for key in ("shipped", "dropped", "cut")}
-        tail = self.text() if self.error else ""
-        return {"logs": {**counts, "error": self.error}, "tail": tail}
+        with self.lock:
+            return STAMP.sub(b"", self.tail).strip()[-TAIL_BYTES:].decode("utf-8", "replace")
 
 
-def find_devices(root: str) -> list[str]:
-    folder = Path(os.path.realpath(root))
-    return sorted(str(path) for glob in ("vfio/*", "accel*") for path in folder.glob(glob))
+def open_logs(task: Json, record: Json) -> Logs:
+    if not LIVE["logs"] or LIVE["logs"].record is not record:
+        LIVE["logs"] = Logs(task, record)
+    found: Logs = LIVE["logs"]
+    return found
+
+
+def ship() -> None:
+    logs = LIVE["logs"]
+    if logs and logs.queue:
+        logs.ship()
+    else:
+        time.sleep(pace(1))
+
+
+def send(body: Json) -> str:
+    """Write log entries; returns why that failed."""
+    try:
+        url, data = f"{GIVEN.logging}/v2/entries:write", json.dumps(body).encode()
+        headers = {"Content_Type": "application/json", "Authorization": find_bearer()}
+        status, _, answer = call(url, data, "POST", **headers)
+    except OSError as error:
+        return f"no answer: {error}"[:300]
+    return "" if status == 200 else f"{status} {answer.decode('utf-8', 'replace')}"[:300]
 
 
 def find_holder(devices: list[str]) -> str:
-    """Name a process that has a device open; empty if there is none (J5)."""
     roots = tuple(f"{device}/" for device in devices)
-    for pid in list_processes():
+    for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # the process has ended
-            for link in Path(f"/proc/{pid}/fd").iterdir():
-                device = read_link(link)
-                if f"{device}/".startswith(roots):
-                    command = " ".join(read_command(pid))[:200].strip()
-                    return f"process {pid} ({command}) holds {device}"
+            for link in (process / "fd").iterdir():
+                with suppress(OSError):
+                    device = os.readlink(link)
+                    if f"{device}/".startswith(roots):
+                        command = (process / "cmdline").read_text("utf-8", "replace")
+                        command = command.replace("\0", " ")[:200].strip()
+                        return f"process {process.name} ({command}) holds {device}"
     return ""
-
-
-def list_processes() -> list[str]:
-    return [path.name for path in Path("/proc").iterdir() if path.name.isdigit()]
-
-
-def read_link(path: Path) -> str:
-    with suppress(OSError):
-        return os.readlink(path)
-    return ""
-
-
-def read_command(pid: str) -> list[str]:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_text("utf-8", "replace").split("\0")
-    return []
-
-
-def load(path: Path) -> Json:
-    """Read a JSON object; an empty one where the file is missing or damaged."""
-    with suppress(OSError, ValueError):
-        return dict(json.loads(path.read_text("utf-8")))
-    return {}
-
-
-def save(path: Path, content: Json) -> str:
-    """Write a JSON object at once or not at all; returns why that failed."""
-    try:
-        part = path.with_suffix(".new")
-        with part.open("w", encoding="utf-8") as file:
-            json.dump(content, file)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except OSError as error:
-        return f"the state cannot be saved: {error}"
-    return ""
-
-
-SPEED = [1.0]
 
 
 def pace(seconds: float) -> float:
-    return seconds / SPEED[0]
+    return float(seconds / GIVEN.speed)
 
 
 def clock() -> float:
     """UTC seconds; faster with --speed, and the same after a restart."""
-    return EPOCH + (time.time() - EPOCH) * SPEED[0]
+    return float(EPOCH + (time.time() - EPOCH) * GIVEN.speed)
 
 
 WEB = urllib.request.OpenerDirector()  # no proxies, no redirects, no exception for a status
@@ -472,12 +467,10 @@ WEB.add_handler(urllib.request.HTTPHandler())
 WEB.add_handler(urllib.request.HTTPSHandler())
 
 
-def call(
-    url: str, body: bytes | None = None, method: str = "", **names: str
-) -> tuple[int, str, bytes]:
+def call(url: str, body: bytes | None = None, method: str = "GET", **names: str) -> Any:
     """Return status, ETag and body; raises OSError when there is no answer."""
     headers = {key.replace("_", "-"): value for key, value in names.items()}
-    request = urllib.request.Request(url, body, headers, method=method or "GET")
+    request = urllib.request.Request(url, body, headers, method=method)
     try:
         with WEB.open(request, timeout=90 if "wait_for_change" in url else 20) as reply:
             return reply.status, reply.headers.get("ETag", ""), reply.read(1 << 22)
@@ -485,32 +478,39 @@ def call(
         raise OSError(f"{url}: {error!r}") from error
 
 
-def docker(*args: str, text: str = "", seconds: float = 60, **more: Any) -> tuple[int, str, str]:
-    """Return exit code, output and errors; -1 where docker is missing, too slow or not wanted.
+def metadata(path: str, body: bytes | None = None) -> Any:
+    url = f"{GIVEN.metadata}/computeMetadata/v1/instance/{path}"
+    return call(url, body, "PUT" if body else "GET", Metadata_Flavor="Google")
 
-    `env` is added to the environment; `cancel` is an event that ends docker.
-    """
-    env, cancel = {**os.environ, **more.get("env", {})}, more.get("cancel")
+
+def find_bearer() -> str:
+    if time.monotonic() > LIVE["token"][0]:
+        status, _, body = metadata("service-accounts/default/token")
+        if status != 200:
+            raise OSError(f"no token of the service account: {status}")
+        found = json.loads(body)
+        LIVE["token"] = time.monotonic() + found["expires_in"] - 60, found["access_token"]
+    return f"Bearer {LIVE['token'][1]}"
+
+
+def docker(
+    *args: str, text: str = "", seconds: float = 60, env: Json | None = None
+) -> tuple[int, str, str]:
+    """Return exit code, output and errors; negative where docker is missing or was ended."""
     words, pipe = [shutil.which("docker") or "docker", *args], subprocess.PIPE
     data: bytes | None = text.encode()
-    until = time.monotonic() + seconds
+    until, env = time.monotonic() + seconds, {**os.environ, **(env or {})}
     try:
-        process = subprocess.Popen(
-            words, stdin=pipe, stdout=pipe, stderr=pipe, env=env, start_new_session=True
-        )
+        process = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, env=env)
     except (OSError, ValueError) as error:
         return -1, "", f"docker cannot be run: {error}"
     while True:
-        try:
+        with suppress(subprocess.TimeoutExpired):
             out, err = process.communicate(data, 0.5)
             return process.returncode, out.decode(errors="replace"), err.decode(errors="replace")
-        except subprocess.TimeoutExpired:
-            data = None
-            if time.monotonic() > until or (cancel and cancel.is_set()):
-                with suppress(OSError):
-                    os.killpg(process.pid, 9)
-                process.communicate()
-                return -1, "", f"docker {args[0]} was ended: it took too long or is not wanted"
+        data = None
+        if time.monotonic() > until or (args[0] == "pull" and CANCEL.is_set()):
+            process.kill()
 
 
 def look(name: str) -> tuple[str, Json]:
@@ -518,553 +518,192 @@ def look(name: str) -> tuple[str, Json]:
     code, out, err = docker("inspect", name)
     if code:
         return ("missing" if "no such" in err.lower() else "unknown"), {}
-    with suppress(ValueError, LookupError, TypeError):
-        state = json.loads(out)[0]["State"]
-        status = "running" if state.get("Running") else state["Status"]
-        return (status if status in ("running", "created") else "exited"), state
-    return "unknown", {}
+    state = json.loads(out)[0]["State"]
+    status = "running" if state.get("Running") else state["Status"]
+    return (status if status in ("running", "created") else "exited"), state
 
 
-class Supervisor:
-    """Acts on one worker: `tick` takes one step at a time; threads watch, report, ship and pull."""
-
-    def __init__(self, options: argparse.Namespace) -> None:
-        self.options, self.home = options, Path(options.home)
-        self.digest = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
-        self.boot = Path(options.boot_id_file).read_text().strip()
-        self.lock = threading.RLock()
-        self.wake, self.changed, self.cancel = (threading.Event() for _ in range(3))
-        self.state: Json = {"seq": 0, "puts": [], "records": {}, "task": None}
-        self.state.update(instance="", worker=0)
-        self.state.update(load(self.home / "state.json"))
-        if self.state.get("boot") != self.boot:
-            self.state.update(boot=self.boot, boot_at=int(clock()), preempted_at=None, startup={})
-        self.values: Json = {}  # of the metadata, by path: ETag and body
-        self.read_attributes = self.script = ""
-        self.is_settled = False
-        self.offered: Json | None = None
-        self.task_error = self.trouble = ""
-        self.sent: Json = {}
-        self.token = (0.0, "")
-        self.seen: tuple[str, str, Json, float] = ("", "", {}, 0.0)  # name, status, state, when
-        self.doing: tuple[str, str, threading.Thread] | None = None
-        self.logs: Logs | None = None
-        self.follower: threading.Thread | None = None
-        self.reader: subprocess.Popen[bytes] | None = None
-
-    def run(self) -> None:
-        for path in ("attributes/?recursive=true&", "preempted?", "maintenance-event?"):
-            self.spawn(self.watch, path)
-        for loop in (self.run_startup_script, self.report, self.ship):
-            self.spawn(loop)
-        self.forever(self.tick)
-
-    def spawn(self, loop: Any, *args: Any) -> None:
-        threading.Thread(target=self.forever, args=(loop, *args), daemon=True).start()
-
-    def forever(self, loop: Any, *args: Any) -> None:
-        """Call a loop's body until it returns True; an error costs a pause, nothing else."""
-        while True:
-            try:
-                if loop(*args):
-                    return
-            except Exception as error:  # noqa: BLE001 - a dead supervisor helps nobody
-                self.say(repr(error) if isinstance(error, OSError) else traceback.format_exc())
-                time.sleep(pace(random.uniform(2, 5)))
-
-    def say(self, text: str) -> None:
-        with suppress(OSError):
-            os.write(1, f"tpu-steward: {text}\n".encode("utf-8", "replace"))
-
-    def metadata(self, path: str, body: bytes | None = None) -> tuple[int, str, bytes]:
-        url = f"{self.options.metadata}/computeMetadata/v1/instance/{path}"
-        return call(url, body, "PUT" if body else "GET", Metadata_Flavor="Google")
-
-    def watch(self, path: str) -> None:
-        """Wait for a change of one value; its ETag is that of the same response."""
-        last = self.values.get(path, ("NONE", ""))[0]
-        status, etag, body = self.metadata(
-            f"{path}wait_for_change=true&timeout_sec=60&last_etag={last}"
-        )
-        if status != 200:
-            raise OSError(f"the metadata server answered {status} to {path}")
-        self.values[path] = etag, body.decode("utf-8", "replace").strip()
-        self.wake.set()
-        if etag == last:
-            time.sleep(pace(1))
-
-    def value(self, path: str) -> str:
-        return str(self.values.get(path, ("", ""))[1])
-
-    def note_metadata(self) -> None:
-        body = self.value("attributes/?recursive=true&")
-        if body != self.read_attributes:
-            attributes, instance = json.loads(body), self.metadata("id")[2].decode()
-            if self.state["instance"] not in ("", instance):  # the disk of another machine
-                self.state.update(records={}, task=None)
-            number = int(attributes.get("agent-worker-number") or 0)
-            self.update(self.state, instance=instance, worker=number)
-            self.take(attributes.get("steward-task"))
-            self.script = attributes.get("steward-startup-script", "")
-            self.read_attributes = body
-        if self.value("preempted?") == "TRUE" and self.state["preempted_at"] is None:
-            self.update(self.state, preempted_at=int(clock()))
-
-    def take(self, text: str | None) -> None:
-        """Take a task to act on; one of an older generation is a stale copy (J3)."""
-        self.task_error = ""
+def update(record: Json, **fields: Any) -> None:
+    """Change the state and save it at once or not at all; `LIVE["trouble"]` says why not."""
+    with LOCK:
+        record.update(fields)
+        path, LIVE["trouble"] = Path(GIVEN.home, "state.new"), ""
         try:
-            check(text, "there is no steward-task")
-            task = parse_task(str(text))
-            known = (self.state["task"] or task)["generation"]
+            with path.open("w") as file:
+                file.write(json.dumps(STATE))
+                file.flush()
+                os.fsync(file.fileno())
+            path.replace(path.with_suffix(".json"))
+        except OSError as error:
+            LIVE["trouble"] = f"the state cannot be saved: {error}"
+    CHANGED.set()
+    if fields:
+        WAKE.set()
+
+
+def find_record(attempt: str) -> Json:
+    with LOCK:
+        records: Json = STATE["records"]
+        found: Json = records.setdefault(attempt, json.loads(json.dumps(ATTEMPT)))
+        for old in list(records)[:-20]:
+            del records[old]
+        return found
+
+
+def finish(record: Json, reason: str, detail: str = "", **fields: Any) -> None:
+    fields = {"ended_at": int(clock()), **fields, "detail": detail.strip()[:500]}
+    update(record, state="EXITED", reason=reason, **fields)
+
+
+def watch(path: str) -> None:
+    """Wait for a change of one value; its ETag is that of the same response."""
+    last = VALUES.get(path, ("NONE",))[0]
+    mark = "&" if "?" in path else "?"
+    status, etag, body = metadata(
+        f"{path}{mark}wait_for_change=true&timeout_sec=60&last_etag={last}"
+    )
+    if status != 200:
+        raise OSError(f"the metadata server answered {status} to {path}")
+    VALUES[path] = etag, body.decode("utf-8", "replace").strip()
+    CHANGED.set()
+    WAKE.set()
+    if etag == last:
+        time.sleep(pace(1))
+
+
+WATCHED = ("attributes/?recursive=true", "preempted", "maintenance-event")
+
+
+def note_metadata() -> None:
+    """Take what has changed; a task of an older generation is a stale copy."""
+    body, preempted, _ = (VALUES.get(path, ("", ""))[1] for path in WATCHED)
+    if body != LIVE["read"]:
+        attributes, instance = json.loads(body), metadata("id")[2].decode()
+        if STATE["instance"] not in ("", instance):  # the disk of another machine
+            STATE.update(records={}, task=None)
+        number = int(attributes.get("agent-worker-number") or 0)
+        update(STATE, instance=instance, worker=number)
+        LIVE.update(task_error="", script=attributes.get("steward-startup-script", ""))
+        try:
+            check("steward-task" in attributes, "there is no steward-task")
+            task = parse_task(attributes["steward-task"])
+            known = (STATE["task"] or task)["generation"]
             check(task["generation"] >= known, f"its generation is older than {known}")
-            self.offered = task
+            LIVE["offered"] = task
         except ValueError as error:
-            self.task_error = str(error)[:500]
-        self.changed.set()
+            LIVE["task_error"] = str(error)[:500]
+        LIVE["read"] = body
+    if preempted == "TRUE" and STATE["preempted_at"] is None:
+        update(STATE, preempted_at=int(clock()))
 
-    def bearer(self) -> str:
-        """Return the token of the worker's service account; raises OSError without one."""
-        if time.monotonic() > self.token[0]:
-            status, _, body = self.metadata("service-accounts/default/token")
-            if status != 200:
-                raise OSError(f"no token of the service account: {status}")
-            found = json.loads(body)
-            self.token = time.monotonic() + found["expires_in"] - 60, found["access_token"]
-        return self.token[1]
 
-    def update(self, record: Json, **fields: Any) -> bool:
-        """Change the state and save it; False if the disk refuses."""
-        with self.lock:
-            record.update(fields)
-            self.trouble = save(self.home / "state.json", self.state)
-        self.changed.set()
-        self.wake.set()
-        return not self.trouble
+def choose() -> Json | None:
+    current: Json | None = STATE["task"]
+    if LIVE["offered"]:
+        record = find_record(current["attempt"]) if current else {}
+        task = choose_task(current, record, LIVE["offered"])
+        if task != current:
+            update(STATE, task=task)
+        current = task
+    if current and STATE["worker"] not in current["workers"]:
+        return {**current, "action": "release"}
+    return current
 
-    def record(self, attempt: str) -> Json:
-        with self.lock:
-            records: Json = self.state["records"]
-            if attempt not in records:
-                records[attempt] = {**ATTEMPT, "warnings": []}
-            for old in list(records)[:-20]:
-                del records[old]
-            return dict.__getitem__(records, attempt)
 
-    def finish(self, record: Json, reason: str, detail: str = "", **fields: Any) -> None:
-        fields = {"ended_at": int(clock()), **self.show_logs(record), **fields}
-        self.update(record, state="EXITED", reason=reason, detail=detail.strip()[:500], **fields)
+def build_report() -> Json:
+    task = STATE["task"] or {"attempt": "", "generation": 0}
+    record = find_record(task["attempt"]) if task["attempt"] else {}
+    record = {} if record.get("_released") else record
+    report: Json = {key: record.get(key, ATTEMPT[key]) for key in ATTEMPT}
+    logs = LIVE["logs"]
+    if logs and logs.record is record and logs.counts["error"]:
+        report["tail"] = logs.text()
+    report["warnings"] = [*report["warnings"], *filter(None, [LIVE["trouble"]])]
+    startup = STATE["startup"]
+    is_idle = report["state"] in ("IDLE", "PULLING", "PULLED", "STARTING")
+    if is_idle and startup["state"] != "running" and not shutil.which("docker"):
+        report.update(state="UNAVAILABLE", reason="NO_DOCKER")
+    for key in ("boot", "boot_at", "instance", "preempted_at", "worker"):
+        report[key] = STATE[key]
+    event = VALUES.get("maintenance-event", ("", ""))[1]
+    report.update(v=1, supervisor=LIVE["digest"], task_error=LIVE["task_error"])
+    report.update(generation=task["generation"], attempt=task["attempt"])
+    report["maintenance"] = "" if event == "NONE" else event
+    report["startup_script"] = {key: startup[key] for key in ("state", "exit_code")}
+    return json.loads(json.dumps(report))  # type: ignore[no-any-return]
 
-    def show_logs(self, record: Json) -> Json:
-        """Return the logs of an attempt, as far as this process has read them."""
-        is_mine = self.logs and self.record(self.logs.task["attempt"]) is record
-        return self.logs.show() if self.logs and is_mine else {}
 
-    def build_report(self) -> Json:
-        with self.lock:
-            task, startup = (
-                self.state["task"] or {"attempt": "", "generation": 0},
-                self.state["startup"],
-            )
-            record = self.record(task["attempt"]) if task["attempt"] else {}
-            record = {} if record.get("_released") else record
-            report = {**ATTEMPT, **{key: record[key] for key in ATTEMPT if key in record}}
-            report.update({} if report["state"] == "EXITED" else self.show_logs(record))
-            problems = [self.trouble, "docker does not answer" if self.seen[1] == "unknown" else ""]
-            report["warnings"] = [*report["warnings"], *filter(None, problems)]
-            is_idle = report["state"] in ("IDLE", "PULLING", "PULLED", "STARTING")
-            if is_idle and startup.get("state") != "running" and not shutil.which("docker"):
-                report.update(state="UNAVAILABLE", reason="NO_DOCKER")
-            event = self.value("maintenance-event?")
-            report.update(
-                {key: self.state[key] for key in ("boot", "boot_at", "instance", "preempted_at")}
-            )
-            report.update(
-                v=1,
-                worker=self.state["worker"],
-                supervisor=self.digest,
-                startup_script={"state": startup["state"], "exit_code": startup["exit_code"]},
-            )
-            report.update(
-                generation=task["generation"],
-                attempt=task["attempt"],
-                task_error=self.task_error,
-                maintenance="" if event == "NONE" else event,
-            )
-            return report
+def report() -> None:
+    """PUT the newest report when it may go; a report that fails counts as well."""
+    CHANGED.clear()
+    if not STATE["startup"] or not LIVE["settled"]:
+        CHANGED.wait(pace(1))
+        return
+    content, least = build_report(), (STATE["task"] or NUMBERS)["report_seconds"]
+    delay = find_put_delay(STATE["puts"], clock(), weigh_change(LIVE["sent"], content), least)
+    if delay:
+        CHANGED.wait(pace(delay))
+        return
+    # The time, so that seq grows even where the disk forgot the last one.
+    seq = max(STATE["seq"] + 1, int(time.time()))
+    update(STATE, seq=seq, puts=[*STATE["puts"], clock()][-4:])
+    body = encode_report({**content, "seq": seq, "at": int(clock())})
+    status = metadata("guest-attributes/steward/report", body)[0]
+    if status != 200:
+        raise OSError(f"the report was refused with {status}")
+    LIVE["sent"] = content
 
-    def report(self) -> None:
-        """PUT the newest report when it may go; a report that fails counts as well."""
-        self.changed.clear()
-        if not self.state["startup"] or not self.is_settled:
-            self.changed.wait(pace(1))
-            return
-        report, state = self.build_report(), self.state
-        least = (state["task"] or NUMBERS)["report_seconds"]
-        delay = find_put_delay(state["puts"], clock(), weigh_change(self.sent, report), least)
-        if delay:
-            self.changed.wait(pace(delay))
-            return
-        # The time, so that seq grows even where the disk forgot the last one.
-        seq = max(state["seq"] + 1, int(time.time()))
-        self.update(state, seq=seq, puts=[*state["puts"], clock()][-4:])
-        status = self.metadata(
-            "guest-attributes/steward/report",
-            encode_report({**report, "seq": seq, "at": int(clock())}),
-        )[0]
-        if status != 200:
-            raise OSError(f"the report was refused with {status}")
-        self.sent = report
 
-    def ship(self) -> None:
-        logs = self.logs
-        if logs and not logs.error.startswith("the task"):
-            logs.ship()
-        else:
-            time.sleep(pace(1))
+def tick() -> None:  # noqa: C901, PLR0915 - one step of each kind
+    WAKE.wait(pace(1))
+    WAKE.clear()
+    try:
+        note_metadata()
+    except (OSError, ValueError) as error:  # a container is looked after all the same
+        say(f"the metadata cannot be read: {error!r}")
+    task = choose()
+    LIVE["settled"] = bool(LIVE["read"])
+    if not task or not STATE["startup"]:
+        return
+    record, is_ready = find_record(task["attempt"]), STATE["startup"]["state"] != "running"
+    is_busy = LIVE["thread"] and LIVE["thread"].is_alive()
+    status, state = "missing", STATE
+    if not is_busy and record["state"] != "EXITED":
+        status, state = look(f"steward-{task['attempt']}")
+    scene = Scene(STATE["boot"], clock(), is_ready, STATE["preempted_at"])
+    step, reason = next_step(task, record, status, scene)
+    doing = task["attempt"], step
+    if is_busy:
+        if doing != LIVE["doing"]:
+            CANCEL.set()
+    elif step in ("PULL", "START"):
+        CANCEL.clear()
+        thread = threading.Thread(target=work, args=(step, task, record), daemon=True)
+        LIVE.update(doing=doing, thread=thread)
+        thread.start()
+    elif step == "FINISH":
+        finish(record, reason)
+    elif step == "COLLECT":
+        collect(task, record, state)
+    elif step == "RELEASE":
+        release(task, record)
+    elif step != "REST":
+        attend(task, record, reason)
 
-    def send(self, body: Json) -> str:
-        """Write log entries; returns why that failed, the status first."""
-        try:
-            headers = {
-                "Content_Type": "application/json",
-                "Authorization": f"Bearer {self.bearer()}",
-            }
-            url = f"{self.options.logging}/v2/entries:write"
-            status, _, answer = call(url, json.dumps(body).encode(), "POST", **headers)
-        except OSError as error:
-            return f"no answer: {error}"[:300]
-        self.changed.set()
-        return "" if status == 200 else f"{status} {answer.decode('utf-8', 'replace')}"[:300]
 
-    def open_logs(self, task: Json) -> Logs:
-        if self.logs is None or self.logs.task["attempt"] != task["attempt"]:
-            self.logs = Logs(self.home / "logs.json", task, self.state["worker"], self.send)
-        return self.logs
+def work(step: str, task: Json, record: Json) -> None:
+    try:
+        (pull if step == "PULL" else start)(task, record)
+    except Exception as error:  # noqa: BLE001 - the attempt says so, unless it runs
+        say(traceback.format_exc())
+        if not CANCEL.is_set() and look(f"steward-{task['attempt']}")[0] in ("missing", "created"):
+            finish(record, "START_FAILED", repr(error))
+    WAKE.set()
 
-    def follow(self, task: Json) -> None:
-        """Have a thread read the container's output as it comes."""
-        if self.follower is None or not self.follower.is_alive():
-            self.follower = threading.Thread(
-                target=self.read_logs, args=(task, "--follow"), daemon=True
-            )
-            self.follower.start()
 
-    def read_logs(self, task: Json, *flags: str) -> None:
-        """Read from the last line that was taken until the end of the output."""
-        logs, record, pipe = self.open_logs(task), self.record(task["attempt"]), subprocess.PIPE
-        since = [f"--since={min(logs.taken.values())[0]}"] if len(logs.taken) == 2 else []
-        words = [shutil.which("docker") or "docker", "logs", "--timestamps", *flags, *since]
-        with suppress(OSError), subprocess.Popen(
-            [*words, f"steward-{task['attempt']}"], stdout=pipe, stderr=pipe
-        ) as process:
-            self.reader = process
-            other = threading.Thread(target=logs.read, args=("stderr", process.stderr, record))
-            other.start()
-            logs.read("stdout", process.stdout, record)
-            other.join()
-        self.seen = ("", "", {}, 0)
-        self.wake.set()
-
-    def tick(self) -> None:
-        """Take the next step of the task; a pull or a start goes on in a thread of its own."""
-        self.wake.wait(pace(1))
-        self.wake.clear()
-        try:
-            self.note_metadata()
-        except (OSError, ValueError) as error:  # a container is looked after all the same
-            self.say(f"the metadata cannot be read: {error!r}")
-        task = self.choose()
-        self.is_settled = bool(self.read_attributes)
-        if not task or not self.state["startup"]:
-            return
-        record, state = self.record(task["attempt"]), self.state
-        is_ready = state["startup"]["state"] != "running"
-        busy = self.doing if self.doing and self.doing[2].is_alive() else None
-        status = "missing" if busy else self.inspect(task, record)
-        scene = Scene(self.boot, clock(), is_ready, state["preempted_at"])
-        step, reason = next_step(task, record, status, scene)
-        if busy:
-            if busy[:2] != (task["attempt"], step):
-                self.cancel.set()
-        elif step in ("PULL", "START"):
-            self.cancel.clear()
-            self.seen = ("", "", {}, 0)
-            thread = threading.Thread(target=self.work, args=(step, task, record), daemon=True)
-            self.doing = task["attempt"], step, thread
-            thread.start()
-        elif step != "REST":
-            getattr(self, f"do_{step.lower()}")(task, record, reason)
-
-    def choose(self) -> Json | None:
-        current = self.state["task"]
-        if self.offered:
-            known = self.record(current["attempt"]) if current else {}
-            task = choose_task(current, known, self.offered)
-            if task != current:
-                self.update(self.state, task=task)
-            current = task
-        if current and self.state["worker"] not in current["workers"]:
-            return {**current, "action": "release"}
-        return current  # type: ignore[no-any-return]
-
-    def inspect(self, task: Json, record: Json) -> str:
-        """Return how the container is; docker is asked at most once a second."""
-        name, (known, status, _, at) = f"steward-{task['attempt']}", self.seen
-        rest = 5 if status == "running" and record["state"] == "RUNNING" else 1
-        is_old = time.monotonic() - at > pace(rest) and status != "missing"
-        if record["state"] != "EXITED" and (known != name or is_old):
-            status, state = look(name)
-            self.seen = (name, status, state, time.monotonic())
-        return status
-
-    def work(self, step: str, task: Json, record: Json) -> None:
-        try:
-            (self.pull if step == "PULL" else self.start)(task, record)
-        except Exception as error:  # noqa: BLE001 - the attempt says so, unless it runs
-            self.say(traceback.format_exc())
-            if look(f"steward-{task['attempt']}")[0] in ("missing", "created"):
-                self.finish(record, "START_FAILED", repr(error))
-        self.seen = ("", "", {}, 0)
-        self.wake.set()
-
-    def pull(self, task: Json, record: Json) -> None:
-        """Pull until it succeeds, cannot succeed, or takes too long (J14)."""
-        image, until = task["container"]["image"], clock() + task["pull_seconds"]
-        self.update(
-            record, state="PULLING", pull_started_at=record["pull_started_at"] or int(clock())
-        )
-        for count in itertools.count(1):
-            said = "" if "@" in image and find_digest(image) else self.pull_once(image, until)
-            if self.cancel.is_set():
-                return
-            if not said:
-                break
-            reason = classify_pull(said)
-            if clock() >= until or (reason and (reason != "PULL_DENIED" or count > 2)):
-                self.finish(record, reason or "PULL_FAILED", said)
-                return
-            self.update(record, detail=said[:500])
-            self.cancel.wait(pace(random.uniform(1, min(60, 2**count))))
-        self.update(
-            record,
-            state="PULLED",
-            pulled_at=int(clock()),
-            image_digest=find_digest(image),
-            detail="",
-        )
-
-    def pull_once(self, image: str, until: float) -> str:
-        """Return why a pull failed; empty when the image is there."""
-        more: Json = {"cancel": self.cancel, "seconds": max(pace(until - clock()), 1)}
-        host = find_registry(image)
-        try:
-            if host:
-                more["env"] = {"DOCKER_CONFIG": str(self.home / "docker")}
-                words = ("login", "--username", "oauth2accesstoken", "--password-stdin", host)
-                code, _, said = docker(*words, text=self.bearer(), **more)
-                if code:
-                    return said or f"docker login failed with {code}"
-            code, _, said = docker("pull", image, **more)
-        except OSError as error:
-            return str(error)
-        return (said or f"docker pull failed with {code}") if code else ""
-
-    def check_storage(self, storage: Json, record: Json) -> str:
-        """Return why the storage cannot be used; what is only odd becomes a warning."""
-        urls = [(verb, url) for verb in ("read", "write") for url in storage.get(verb, [])]
-        for verb, url in urls:
-            bucket, _, prefix = url.partition("gs://")[2].partition("/")
-            path = f"{self.options.storage}/storage/v1/b/{quote(bucket, safe='')}"
-            query = urlencode({"prefix": prefix, "maxResults": 1, "fields": "items(name)"})
-            check_path = (
-                f"/o?{query}"
-                if verb == "read"
-                else "/iam/testPermissions?permissions=storage.objects.create"
-            )
-            denied, warning = judge_storage(verb, url, *self.ask_storage(path + check_path))
-            if denied:
-                return denied
-            location = self.ask_storage(f"{path}?fields=location")[1].get("location", "")
-            if not is_near(location, storage.get("region", "")):
-                warning = f"{url} is in another region: {location}"
-            if warning and warning not in record["warnings"]:
-                record["warnings"].append(warning)
-        return ""
-
-    def ask_storage(self, url: str) -> tuple[int, Json]:
-        status, answer = 0, b""
-        for _ in range(3):
-            with suppress(OSError):
-                status, _, answer = call(url, Authorization=f"Bearer {self.bearer()}")
-            if 0 < status < 500:
-                break
-            self.cancel.wait(pace(2))
-        with suppress(ValueError):
-            return status, dict(json.loads(answer))
-        return status, {}
-
-    def start(self, task: Json, record: Json) -> None:
-        """Start the container once nothing is in its way."""
-        self.update(record, state="STARTING", detail="")
-        devices = find_devices(self.options.devices)
-        if not self.clear_way(task, record, devices):
-            return
-        wanted, name, said = task["container"]["device_access"], f"steward-{task['attempt']}", ""
-        for access in ("device", "privileged") if wanted == "auto" else (wanted,):
-            if record["access"] == "privileged" and access == "device":
-                continue  # it was not enough
-            args, env = build_run(task, access, devices, self.state["worker"])
-            if self.cancel.is_set():
-                return
-            if not self.update(record, access=access, _boot=self.boot, _again=False):
-                self.finish(record, "DISK_FULL", self.trouble)
-                return
-            code, _, said = docker(*args, env=env, seconds=300)
-            if code == 0 or look(name)[0] not in ("missing", "created"):
-                return
-            docker("rm", "--force", name)
-            if code != 125:
-                break
-        self.finish(record, "DISK_FULL" if "no space left" in said else "START_FAILED", said)
-
-    def clear_way(self, task: Json, record: Json, devices: list[str]) -> bool:
-        """Check the storage, remove old containers, wait for the devices (J5)."""
-        denied = self.check_storage(task["storage"], record)
-        if denied:
-            self.finish(record, "STORAGE_DENIED", denied)
-            return False
-        until = clock() + task["device_wait_seconds"]
-        while not self.cancel.is_set():
-            leftover, holder = remove_containers(), find_holder(devices)
-            if not leftover and not holder:
-                return True
-            if clock() >= until:
-                reason = "DEVICE_BUSY" if holder else "START_FAILED"
-                self.finish(record, reason, holder or leftover)
-                break
-            self.cancel.wait(pace(1))
-        return False
-
-    def do_watch(self, task: Json, record: Json, _: str) -> None:
-        if record["state"] != "RUNNING":
-            self.update(
-                record,
-                state="RUNNING",
-                started_at=record["started_at"] or int(clock()),
-                _boot=self.boot,
-            )
-        self.follow(task)
-
-    def do_stop(self, task: Json, record: Json, reason: str) -> None:
-        """Ask the container to end; kill it after its grace."""
-        name = f"steward-{task['attempt']}"
-        if "_stop" not in record:
-            self.update(
-                record,
-                state="STOPPING",
-                started_at=record["started_at"] or int(clock()),
-                _boot=self.boot,
-                _stop=reason,
-                _stop_at=clock(),
-            )
-        self.follow(task)
-        if not record.get("_asked") and docker("kill", "--signal", "TERM", name)[0] == 0:
-            self.update(record, _asked=True)
-        if clock() >= record["_stop_at"] + task["stop_grace_seconds"]:
-            docker("kill", "--signal", "KILL", name)
-
-    def do_collect(self, task: Json, record: Json, _: str) -> None:
-        """Take the rest of the output and note how the container ended."""
-        state, now = self.seen[2], int(clock())
-        if self.follower:
-            self.follower.join(5)
-            if self.follower.is_alive() and self.reader:
-                self.reader.kill()
-        last = threading.Thread(target=self.read_logs, args=(task,), daemon=True)
-        last.start()
-        last.join(10)
-        logs, code, began = (
-            self.open_logs(task),
-            state.get("ExitCode", -1),
-            record["started_at"] or now,
-        )
-        wanted = task["container"]["device_access"]
-        is_stopped = find_end_reason(record, state, self.state["preempted_at"]) != "COMPLETED"
-        if not is_stopped and needs_privileges(
-            wanted, record["access"], code, now - began, logs.text()
-        ):
-            warnings = [
-                *record["warnings"],
-                "the device form was not enough: started again as privileged",
-            ]
-            self.update(
-                record,
-                _again=True,
-                state="STARTING",
-                access="privileged",
-                started_at=None,
-                warnings=warnings,
-            )
-            return
-        logs.flush(pace(20))
-        reason = find_end_reason(record, state, self.state["preempted_at"])
-        self.finish(
-            record, reason, state.get("Error", ""), exit_code=code, started_at=began, ended_at=now
-        )
-
-    def do_finish(self, _: Json, record: Json, reason: str) -> None:
-        self.finish(record, reason)
-
-    def do_release(self, task: Json, record: Json, _: str) -> None:
-        code, _, said = docker("rm", "--force", f"steward-{task['attempt']}")
-        if not code or "no such" in said.lower() or not shutil.which("docker"):
-            self.logs = None
-            self.update(
-                record, _released=True, state="EXITED", reason=record["reason"] or "STOPPED"
-            )
-
-    def run_startup_script(self) -> bool:
-        """Run the caller's script once in each boot: with bash, or what its first line names."""
-        while not self.read_attributes:
-            time.sleep(0.05)
-        startup, path = self.state["startup"], self.home / "startup-script"
-        ended, process = self.home / "startup-exit", None
-        if not startup:
-            mode = {"run": "running", "record": "recorded"}[self.options.startup_scripts]
-            mode = mode if self.script else "none"
-            startup = {"state": mode, "exit_code": None}
-            with suppress(OSError):
-                ended.unlink()
-            with suppress(OSError):
-                path.write_text(self.script, "utf-8", "replace")
-                path.chmod(0o700)
-            self.update(self.state, startup=startup)
-            if mode == "running":
-                words = [
-                    "bash",
-                    "-c",
-                    '"$1"; echo $? >"$0.new"; mv "$0.new" "$0"',
-                    str(ended),
-                    str(path),
-                ]
-                process = subprocess.Popen(
-                    words,
-                    stdin=subprocess.DEVNULL,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-        while startup["state"] == "running":
-            is_alive = (
-                process.poll() is None
-                if process
-                else any(str(path) in read_command(pid) for pid in list_processes())
-            )
-            if not is_alive or ended.exists():
-                code = ended.read_text().strip() if ended.exists() else ""
-                self.update(startup, state="exited", exit_code=int(code) if code else None)
-            time.sleep(pace(1))
-        return True
+def rest(seconds: float) -> None:
+    """Sleep; raises ValueError when the step is not wanted any more."""
+    check(not CANCEL.wait(pace(seconds)), "not wanted any more")
 
 
 def find_digest(image: str) -> str:
@@ -1074,8 +713,118 @@ def find_digest(image: str) -> str:
     return ""
 
 
+def pull(task: Json, record: Json) -> None:
+    image, until = task["container"]["image"], clock() + task["pull_seconds"]
+    began = record["pull_started_at"] or int(clock())
+    update(record, state="PULLING", pull_started_at=began)
+    for count in itertools.count(1):
+        said = "" if "@" in image and find_digest(image) else pull_once(image, until)
+        rest(0)
+        if not said:
+            break
+        reason = classify_pull(said)
+        if clock() >= until or (reason and (reason != "PULL_DENIED" or count > 2)):
+            finish(record, reason or "PULL_FAILED", said)
+            return
+        update(record, detail=said[:500])
+        rest(random.uniform(1, min(60, 2**count)))
+    fields = {"image_digest": find_digest(image), "detail": ""}
+    update(record, state="PULLED", pulled_at=int(clock()), **fields)
+
+
+def pull_once(image: str, until: float) -> str:
+    host, env = find_registry(image), {}
+    try:
+        if host:
+            env["DOCKER_CONFIG"] = f"{GIVEN.home}/docker"
+            words = ("login", "--username", "oauth2accesstoken", "--password-stdin", host)
+            code, _, said = docker(*words, text=find_bearer()[7:], env=env)
+            if code:
+                return said or f"docker login failed with {code}"
+        code, _, said = docker("pull", image, env=env, seconds=max(pace(until - clock()), 1))
+    except OSError as error:
+        return str(error)
+    return (said or f"docker pull failed with {code}") if code else ""
+
+
+def check_storage(storage: Json, record: Json) -> str:
+    urls = [(verb, url) for verb in ("read", "write") for url in storage.get(verb, [])]
+    for verb, url in urls:
+        bucket, _, prefix = url[5:].partition("/")
+        path = f"{GIVEN.storage}/storage/v1/b/{quote(bucket, safe='')}"
+        query = "/iam/testPermissions?permissions=storage.objects.create"
+        if verb == "read":
+            query = "/o?" + urlencode({"prefix": prefix, "maxResults": 1, "fields": "items(name)"})
+        status, answer = ask_storage(path + query)
+        found = answer.get("items" if verb == "read" else "permissions")
+        denied, warning = judge_storage(verb, url, status, found)
+        if denied:
+            return denied
+        location = ask_storage(f"{path}?fields=location")[1].get("location", "")
+        if not is_near(location, storage.get("region", "")):
+            warning = f"{url} is in another region: {location}"
+        if warning and warning not in record["warnings"]:
+            record["warnings"].append(warning)
+    return ""
+
+
+def ask_storage(url: str) -> tuple[int, Json]:
+    status, answer = 0, b""
+    for _ in range(3):
+        with suppress(OSError):
+            status, _, answer = call(url, Authorization=find_bearer())
+        if 0 < status < 500:
+            break
+        rest(2)
+    with suppress(ValueError):
+        return status, dict(json.loads(answer))
+    return status, {}
+
+
+def start(task: Json, record: Json) -> None:
+    update(record, state="STARTING", detail="")
+    devices = sorted(
+        str(path)
+        for glob in ("vfio/*", "accel*")
+        for path in Path(GIVEN.devices).resolve().glob(glob)
+    )
+    denied = check_storage(task["storage"], record)
+    if denied:
+        finish(record, "STORAGE_DENIED", denied)
+        return
+    until = clock() + task["device_wait_seconds"]
+    while True:
+        leftover, holder = remove_containers(), find_holder(devices)
+        if not leftover and not holder:
+            break
+        if clock() >= until:
+            finish(record, "DEVICE_BUSY" if holder else "START_FAILED", holder or leftover)
+            return
+        rest(1)
+    run(task, record, devices)
+
+
+def run(task: Json, record: Json, devices: list[str]) -> None:
+    """Run the container; in the privileged form where docker refuses the devices."""
+    wanted, name, said = task["container"]["device_access"], f"steward-{task['attempt']}", ""
+    forms = ["device", "privileged"] if wanted == "auto" else [wanted]
+    for access in forms[record["access"] == "privileged" :] or forms:
+        args, env = build_run(task, access, devices, STATE["worker"])
+        rest(0)
+        update(record, access=access, _boot=STATE["boot"], _again=False)
+        if LIVE["trouble"]:
+            finish(record, "DISK_FULL", LIVE["trouble"])
+            return
+        code, _, said = docker(*args, env=env, seconds=300)
+        if code == 0 or look(name)[0] not in ("missing", "created"):
+            return
+        docker("rm", "--force", name)
+        if code != 125:
+            break
+    finish(record, "DISK_FULL" if "no space left" in said else "START_FAILED", said)
+
+
 def remove_containers() -> str:
-    """Remove every container of ours; returns why one of them stays."""
     label = ("--filter", "label=steward-attempt", "--format", "{{.Names}}")
     code, out, said = docker("ps", "--all", *label)
     for name in out.split():
@@ -1083,6 +832,112 @@ def remove_containers() -> str:
         if code and "no such" not in said.lower():
             return said
     return said if code else ""
+
+
+def attend(task: Json, record: Json, reason: str) -> None:
+    """Read the output of a container that runs; with a reason, end it: TERM, grace, KILL."""
+    name, began = f"steward-{task['attempt']}", record["started_at"] or int(clock())
+    if reason and "_stop" not in record:
+        record.update(_stop=reason, _stop_at=clock())
+    state = "STOPPING" if reason else "RUNNING"
+    if record["state"] != state:
+        update(record, state=state, started_at=began, _boot=STATE["boot"])
+    open_logs(task, record).follow()
+    if reason and not record.get("_asked") and docker("kill", "--signal", "TERM", name)[0] == 0:
+        update(record, _asked=True)
+    if reason and clock() >= record["_stop_at"] + task["stop_grace_seconds"]:
+        docker("kill", "--signal", "KILL", name)
+
+
+def collect(task: Json, record: Json, state: Json) -> None:
+    """Take the rest of the output and note how the container ended."""
+    now, code, logs = int(clock()), state.get("ExitCode", -1), open_logs(task, record)
+    for _ in range(2):  # the second reads what the first may have missed
+        logs.follow().join(10)
+    began, reason = (
+        record["started_at"] or now,
+        find_end_reason(record, state, STATE["preempted_at"]),
+    )
+    wanted = task.get("container", {}).get("device_access", "auto")
+    is_refused = needs_privileges(wanted, record["access"], code, now - began, logs.text())
+    if is_refused and reason == "COMPLETED":
+        warning = "the device form was not enough: started again as privileged"
+        record["warnings"].append(warning)
+        update(record, state="STARTING", started_at=None, _again=True, access="privileged")
+        return
+    logs.flush()
+    tail = logs.text() if logs.counts["error"] else ""
+    fields = {"exit_code": code, "started_at": began, "ended_at": now, "tail": tail}
+    finish(record, reason, state.get("Error", ""), **fields)
+
+
+def release(task: Json, record: Json) -> None:
+    code, _, said = docker("rm", "--force", f"steward-{task['attempt']}")
+    if not code or "no such" in said.lower():
+        reason = record["reason"] or "STOPPED"
+        update(record, _released=True, state="EXITED", reason=reason)
+
+
+def run_startup_script() -> bool:
+    """Run the caller's script once in each boot: with bash, or what its first line names."""
+    while not LIVE["read"]:
+        time.sleep(0.05)
+    path, ended = Path(GIVEN.home, "startup-script"), Path(GIVEN.home, "startup-exit")
+    if not STATE["startup"]:
+        mode = {"run": "running", "record": "recorded"}[GIVEN.startup_scripts]
+        startup = {"state": mode if LIVE["script"] else "none", "exit_code": None}
+        with suppress(OSError):
+            ended.unlink()
+        with suppress(OSError):
+            path.write_text(LIVE["script"], "utf-8", "replace")
+            path.chmod(0o700)
+        update(STATE, startup=startup)
+        if startup["state"] == "running":
+            words = [
+                "bash",
+                "-c",
+                'echo pid $$ >"$0"; "$1"; echo $? >"$0.n"; mv "$0.n" "$0"',
+                str(ended),
+                str(path),
+            ]
+            null = subprocess.DEVNULL
+            subprocess.run(words, stdin=null, stderr=1, start_new_session=True, check=False)
+    startup = STATE["startup"]
+    if startup["state"] == "running":
+        said = ["pid"]
+        while said[0] == "pid":
+            said = (ended.read_text().split() if ended.exists() else []) or [""]
+            if said[0] == "pid" and not Path("/proc", said[1]).exists():
+                break
+            time.sleep(pace(1))
+        code = int(said[0]) if said[0].isdigit() else None
+        update(startup, state="exited", exit_code=code)
+    return True
+
+
+def say(text: str) -> None:
+    with suppress(OSError):
+        os.write(1, f"tpu-steward: {text}\n".encode("utf-8", "replace"))
+
+
+def forever(loop: Any, *args: Any) -> None:
+    """Call a loop's body until it returns True; an error costs a pause, nothing else."""
+    while True:
+        try:
+            if loop(*args):
+                return
+        except Exception as error:  # noqa: BLE001 - a dead supervisor helps nobody
+            say(repr(error) if isinstance(error, OSError) else traceback.format_exc())
+            time.sleep(pace(random.uniform(2, 5)))
+
+
+def load_state() -> None:
+    with suppress(OSError, ValueError):
+        STATE.update(json.loads(Path(GIVEN.home, "state.json").read_text()))
+    boot = Path(GIVEN.boot_id_file).read_text().strip()
+    if STATE.get("boot") != boot:
+        STATE.update(boot=boot, boot_at=int(clock()), preempted_at=None, startup={})
+    LIVE["digest"] = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
 
 
 def main() -> None:
@@ -1093,15 +948,22 @@ def main() -> None:
     parser.add_argument("--startup-scripts", choices=("run", "record"), default="run")
     parser.add_argument("--boot-id-file", default="/proc/sys/kernel/random/boot_id")
     parser.add_argument("--speed", type=float, default=1.0, help="shorten all waits, for tests")
-    options = parser.parse_args()
-    SPEED[0] = options.speed
-    Path(options.home).mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (Path(options.home) / "lock").open("a") as lock:
+    parser.parse_args(namespace=GIVEN)
+    Path(GIVEN.home).mkdir(mode=0o700, parents=True, exist_ok=True)
+    with Path(GIVEN.home, "lock").open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             sys.exit("another supervisor is running")
-        Supervisor(options).run()
+        load_state()
+        for loop in [
+            *((watch, path) for path in WATCHED),
+            (run_startup_script,),
+            (report,),
+            (ship,),
+        ]:
+            threading.Thread(target=forever, args=loop, daemon=True).start()
+        forever(tick)
 
 
 if __name__ == "__main__":

@@ -86,17 +86,29 @@ def test_a_device_that_becomes_free_is_used(worker):
     assert report["reason"] == "COMPLETED"
 
 
-@pytest.mark.parametrize("verb", ["read", "write"])
-def test_storage_that_is_denied_ends_the_attempt_before_its_start(worker, verb):
+@pytest.mark.parametrize(
+    ("verb", "url"), [("read", "gs://mine/a"), ("read", "gs://mine"), ("write", "gs://mine")]
+)
+def test_storage_that_is_denied_ends_the_attempt_before_its_start(worker, verb, url):
     refused = (403, {}) if verb == "read" else (200, {})
     path = "o" if verb == "read" else "iam/testPermissions"
     worker.google.storage[f"/storage/v1/b/mine/{path}"] = refused
-    worker.give(storage={verb: ["gs://mine/a"], "region": "us-west4"})
+    worker.give(storage={verb: [url], "region": "us-west4"})
     worker.start()
     report = worker.wait_state("EXITED")
     assert report["reason"] == "STORAGE_DENIED"
-    assert "gs://mine/a" in report["detail"]
+    assert url in report["detail"]
     assert worker.runs() == []
+
+
+@pytest.mark.parametrize("refused", [(200, {}), (403, {})])
+def test_a_prefix_may_be_granted_though_its_bucket_is_not(worker, refused):
+    worker.google.storage["/storage/v1/b/mine/iam/testPermissions"] = refused
+    worker.give(storage={"write": ["gs://mine/a"], "region": "us-west4"})
+    worker.start()
+    report = worker.wait_state("EXITED")
+    assert report["reason"] == "COMPLETED"
+    assert report["warnings"][0].startswith("gs://mine/a: storage answered")
 
 
 def test_storage_far_away_is_a_warning(worker):
@@ -175,6 +187,7 @@ def test_there_are_less_than_five_puts_in_a_minute(worker):
     )
     repeats = [report for _, report in worker.google.reports if report["state"] == "EXITED"]
     assert len(repeats) > 1
+    assert repeats[-1]["at"] > repeats[-2]["at"] >= repeats[-2]["ended_at"]
     assert (worker.home / "state.json").stat().st_size < 100_000
 
 
