@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from sqlalchemy import (
     Connection,
     RowMapping,
-    Select,
     bindparam,
     func,
     insert,
@@ -111,11 +110,12 @@ class Jobs:
         return self._connection.execute(statement).scalars().all()
 
     def wake(self, job_id: str, now: int) -> None:
-        """Have the controller look at a job at once. No new version: nothing was decided."""
+        """Have the controller look at a job at once. It is a new version: a look that is under way,
+        and has found nothing to do yet, must not put the next one off."""
         self._connection.execute(
             update(jobs)
-            .where(jobs.c.id == job_id, jobs.c.next_try_at > now)
-            .values(next_try_at=now)
+            .where(jobs.c.id == job_id, jobs.c.ended_at.is_(None))
+            .values(next_try_at=now, version=jobs.c.version + 1)
         )
 
     def is_first_in_line(self, job: Job) -> bool:
@@ -185,19 +185,6 @@ class Jobs:
     def last_generation(self, node_id: str) -> int:
         """The highest generation of a task that a node was given; 0 before the first."""
         return max((one.generation for one in self.on_node(node_id)), default=0)
-
-    def many(self, ids: Iterable[str]) -> Mapping[str, Job]:
-        """Several jobs by id."""
-        statement = select(*_JOB).where(jobs.c.id.in_(list(ids)))
-        return {row["id"]: _job(row) for row in self._connection.execute(statement).mappings()}
-
-    def open_count(self) -> Mapping[str, int]:
-        """How many jobs there are in each state that is not an end."""
-        statement: Select[Any] = select(jobs.c.state).where(jobs.c.ended_at.is_(None))
-        found: dict[str, int] = {}
-        for state in self._connection.execute(statement).scalars():
-            found[state] = found.get(state, 0) + 1
-        return found
 
     def _guarded(self, statement: Any, what: str) -> None:
         if self._connection.execute(statement).rowcount != 1:

@@ -192,8 +192,8 @@ def test_there_are_less_than_five_puts_in_a_minute(worker):
 
 
 def test_many_lines_are_sent_without_a_pause(worker):
-    worker.give(shell="seq 3000")
+    worker.give(shell="seq 20000")
     worker.start()
     report = worker.wait_state("EXITED")
     assert report["logs"]["dropped"] == 0
-    assert worker.lines() == [str(number) for number in range(1, 3_001)]
+    assert worker.lines() == [str(number) for number in range(1, 20_001)]

@@ -171,6 +171,8 @@ class JobsController:
         job = replace(job, image_digest=image.digest, image_checked_at=now)
         if image.refusal:
             job = refused(job, image.refusal, image.detail, now)
+            if not job.own_node:
+                unit.jobs.wake_next(job, now)
             return self._close_unstarted(unit, job, now)
         if job.own_node and node is not None and node.asked is Asked.PRESENT:
             unit.nodes.wake([node.id], now)
@@ -234,10 +236,15 @@ class JobsController:
             unit.jobs.save(replace(job, next_try_at=self._clock()))
 
     def _lend(self, unit: Unit, job: Job, node: Node) -> int:
-        """Charge a caller's node to the job; answers from when on."""
+        """Charge a caller's node to the job; answers from when on.
+
+        The node gets a new version: whoever changes its owner, or stops it, at the same time has
+        read that no job runs there, and fails.
+        """
         now = self._clock()
         if job.own_node:
             return now
+        unit.nodes.save(node)
         since = max(now, unit.attributions.of(node.id)[-1].since + 1)
         whose = Attribution(node.id, since, job.owner, job.team, job.id, job.labels)
         unit.nodes.charge(whose, now)
@@ -339,10 +346,11 @@ class JobsController:
         return Changed(job, attempt, changed.follow)
 
     def _release(self, unit: Unit, job: Job, attempt: Attempt, now: int) -> int:
-        """Charge a caller's node to its own owner again; answers from when on."""
+        """Charge a caller's node to its own owner again; answers from when on. The node gets a new
+        version, as it does when it is lent."""
         if job.own_node:
             return now
-        node = unit.nodes.get(attempt.node_id)
+        node = unit.nodes.save(unit.nodes.get(attempt.node_id))
         since = max(now, unit.attributions.of(node.id)[-1].since + 1)
         unit.nodes.charge(Attribution(node.id, since, node.owner, node.team, "", node.labels), now)
         told = f"job {job.id}: {attempt.reason}: {attempt.detail}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from service.domain.jobs.image import ImageReference
 from service.domain.jobs.job import Attempt, Job, Workers
 from service.domain.jobs.presets import environment
 from service.domain.node import Node
@@ -55,7 +56,7 @@ def task_of(job: Job, attempt: Attempt, node: Node, number: int) -> str:
         "workers": [one - first for one in workers_of(job, node) if first <= one < first + hosts],
         "first_worker": first,
         "container": {
-            "image": pinned(job),
+            "image": _image(job),
             "command": list(spec.command),
             "args": list(spec.args),
             "env": environment(job, attempt, node, number),
@@ -82,11 +83,11 @@ def task_of(job: Job, attempt: Attempt, node: Node, number: int) -> str:
     return json.dumps(document, sort_keys=True, separators=(",", ":"))
 
 
-def pinned(job: Job) -> str:
+def _image(job: Job) -> str:
     """The image by its digest where the registry named one, so that all workers and all attempts
     run the same."""
-    image = job.spec.image
-    return f"{image}@{job.image_digest}" if job.image_digest and "@" not in image else image
+    image, digest = job.spec.image, job.image_digest
+    return ImageReference.parse(image).pinned(digest) if digest else image
 
 
 def _storage(job: Job, node: Node) -> Mapping[str, object]:

@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from service.domain.attribution import Reattribution
 from service.domain.errors import (
     CloudUnavailable,
     Conflict,
     ImageNotFound,
     RuntimeMismatch,
+    StaleVersion,
 )
 from service.domain.images import Framework
 from service.domain.jobs.job import Retries
@@ -276,6 +278,56 @@ def test_a_node_with_a_running_job_is_stopped_by_force_alone(lab):
     lab.nodes.stop(node.id, force=True)
     lab.ticks(60)
     assert lab.shown(job).job.reason == "NODE_DELETED"
+
+
+@pytest.mark.parametrize("moment", ["claimed", "released"])
+def test_what_was_decided_before_a_node_changed_hands_is_not_written_after_it(lab, moment):
+    node = lab.up()
+    job = lab.submit(node=node.name)
+    before = lab.node(node).version
+    lab.ticks(20)
+    if moment == "released":
+        before = lab.node(node).version
+        lab.jobs.cancel(job.id)
+        lab.ticks(200)
+        assert lab.state(job) == "CANCELLED"
+    with pytest.raises(StaleVersion):
+        lab.nodes.reattribute(node.id, Reattribution(owner="grace"), version=before)
+    with pytest.raises(StaleVersion):
+        lab.nodes.stop(node.id, version=before)
+
+
+def test_an_owner_who_is_named_while_a_job_pays_is_charged_after_it(lab):
+    node = lab.up()
+    job = lab.submit(node=node.name, owner="ada")
+    lab.ticks(20)
+    lab.nodes.reattribute(node.id, Reattribution(owner="grace"))
+    lab.jobs.cancel(job.id)
+    lab.ticks(200)
+    with lab.units.reading() as unit:
+        segments = unit.attributions.of(node.id)
+    assert [(one.owner, bool(one.job)) for one in segments[1:]] == [("ada", True), ("grace", False)]
+
+
+def test_a_job_that_is_woken_while_it_is_looked_at_is_not_put_off(lab):
+    job = lab.submit()
+    lab.ticks(10)
+    with lab.units() as unit:
+        found = unit.jobs.get(job.id)
+        unit.jobs.wake(job.id, lab.clock())
+    with pytest.raises(StaleVersion), lab.units() as unit:
+        unit.jobs.save(replace(found, next_try_at=lab.clock() + 300))
+
+
+def test_the_next_job_does_not_wait_for_one_whose_image_is_refused(lab):
+    node = lab.up()
+    first, second = lab.submit(node=node.name), lab.submit(node=node.name)
+    lab.registry.error = ImageNotFound("no such image")
+    lab.controller.reconcile(first.id, lab.lease)
+    lab.registry.error = None
+    lab.ticks(10)
+    assert lab.state(first) == "FAILED"
+    assert lab.attempt(second).node_id == node.id
 
 
 def test_a_node_without_supervisor_refuses_jobs_at_once(lab):
