@@ -201,8 +201,8 @@ def _node_request(submission: Submission, wanted: Wish) -> Wish:
 
 LEGACY = (
     "a legacy TPU Node has no machine of ours that could run a container: run it on your own VM"
-    " beside the node. GET /v1/nodes/{id}/connection answers the whole docker command, with the"
-    " address of the node and the image that fits its software"
+    " beside the node. GET /v1/nodes/{id}/connection answers the address of the node, the variables"
+    " that each framework needs, and the software that your VM must have"
 )
 
 
