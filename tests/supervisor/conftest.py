@@ -6,10 +6,12 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +104,10 @@ class Worker:
         self.processes: list[subprocess.Popen[bytes]] = []
 
     def reboot(self, boot: str) -> None:
+        """The machine starts again: no process of before is left."""
+        for pid in self.docker.glob("containers/*/pid"):
+            with suppress(ProcessLookupError, ValueError):
+                os.killpg(int(pid.read_text()), signal.SIGKILL)
         self.boot_file.write_text(f"{boot}\n")
         (self.docker / "boot").write_text(boot)
 
