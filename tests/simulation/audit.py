@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
+from service.domain.attribution import Attribution
 from service.domain.clock import HOUR, floor_to
 from service.domain.ledger import Entry, Posted, Slot, desired_entries, unused
 from service.domain.lines import lines_of
@@ -98,10 +99,12 @@ class Audit:
         return [] if usage.free else self.paper.of_tpu(node, usage)
 
     def check_teams(self, node: Node, shifts: Sequence[tuple[int, str]]) -> None:
-        """Each team is charged for the chips of its own seconds; `shifts` are (since, team)."""
+        """Each team is charged for the chips of its own seconds; `shifts` are (since, team). While
+        a job holds the node, the team of the job is; that is held against the truth elsewhere."""
         owed: dict[str, int] = defaultdict(int)
-        edges = [0, *(since for since, _ in shifts), 2**40]
-        teams = [node.team, *(team for _, team in shifts)]
+        shifts = _lent([(0, node.team), *shifts], self.unit.attributions.of(node.id))
+        edges = [*(since for since, _ in shifts), 2**40]
+        teams = [team for _, team in shifts]
         for (left, right), team in zip(pairwise(edges), teams, strict=True):
             for usage in self.unit.usage.of(node.id):
                 part = within(self.tpu(node, usage), left, right)
@@ -171,6 +174,20 @@ class Audit:
             charged[team] += chip_seconds
         if {k: v for k, v in owed.items() if v} != {k: v for k, v in charged.items() if v}:
             raise Violation(f"{owner}: teams owe {dict(owed)}, are charged {dict(charged)}")
+
+
+def _lent(
+    shifts: Sequence[tuple[int, str]], stored: Sequence[Attribution]
+) -> list[tuple[int, str]]:
+    """(since, team), with the seconds in which a job holds the node."""
+    until = [*(one.since for one in stored[1:]), 2**40]
+    found = list(shifts)
+    for one, end in zip(stored, until, strict=True):
+        if one.job and one.since > 0:
+            after = [team for since, team in found if since <= end][-1]
+            outside = [shift for shift in found if not one.since <= shift[0] <= end]
+            found = sorted([*outside, (one.since, one.team), (end, after)])
+    return found
 
 
 def _sums(slots: Mapping[Slot, Entry | Posted]) -> dict[Slot, tuple[int, int, int]]:

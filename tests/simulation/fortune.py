@@ -61,6 +61,8 @@ class Fortune:
     """The database is out for some minutes."""
     jumps_per_hour: int
     """The clock of a daemon's machine is set wrong, or right again."""
+    jobs: int
+    """How many are submitted; none where there are budgets."""
 
     def as_text(self) -> str:
         return ", ".join(f"{key} {value:g}" for key, value in asdict(self).items())
@@ -103,4 +105,5 @@ def drawn(luck: Random) -> Fortune:
         store_failing=luck.choice([0.0, 0.0, 0.0, 0.02]),
         outages_per_hour=luck.choice([0, 0, 0, 2]),
         jumps_per_hour=luck.choice([0, 0, 0, 6]),
+        jobs=luck.choice([0, 3, 6]),
     )

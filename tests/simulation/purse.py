@@ -200,6 +200,7 @@ class Purse:
             return  # who would pay cannot; whether that is so was seen to
         with self.units.reading() as unit:
             latest = unit.attributions.of(after.id)[-1]
-        change = latest.since, latest.team
-        if latest.since and change not in self.teams[node.id]:
+        # While a job pays, the node's own team is another: it counts from now on, unseen.
+        change = (self.agenda.seconds(), team) if latest.job else (latest.since, latest.team)
+        if change[0] and change not in self.teams[node.id]:
             self.teams[node.id].append(change)

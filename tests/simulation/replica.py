@@ -25,6 +25,7 @@ from service.controllers.steps import Steps
 from service.controllers.tools import Manners, Tools
 from service.daemon import LEASE_SECONDS, Leaseholder
 from service.domain.agreed_clock import AgreedClock
+from service.domain.clock import Clock
 from service.domain.errors import StewardError
 from service.domain.lease import Lease
 from service.domain.node import Node
@@ -59,6 +60,8 @@ class Replica:
     """Called when the metering has committed."""
     more: Callable[[], Sequence[tuple[float, Controller]]] = lambda: ()
     """What else a daemon does, by the period in seconds: made anew with each."""
+    jobs: Callable[[SeamedCloud, Clock], Controller] | None = None
+    """Makes the controller of the jobs, where there are any."""
     _busy: bool = field(default=False, init=False)
     _away_until: float = field(default=0.0, init=False)
 
@@ -94,6 +97,7 @@ class Replica:
             (LIFECYCLE_SECONDS, lifecycle),
             (METERING_SECONDS, metering),
             *self.more(),
+            *([] if self.jobs is None else [(LIFECYCLE_SECONDS, self.jobs(cloud, clock))]),
         ):
             self._every(period, lambda one=controller: self._tick(one), life)
 

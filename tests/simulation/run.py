@@ -18,11 +18,15 @@ from unittest.mock import patch
 from sqlalchemy import Engine
 from structlog.testing import capture_logs
 
+from service.application.node_requests import NodeRequests
 from service.application.orphans import OrphanService
 from service.application.reservations import ReservationService
 from service.cloud.google import pages
+from service.controllers.base import Controller
+from service.controllers.jobs.jobs import JobsController
 from service.domain import names
 from service.domain.attribution import Reattribution
+from service.domain.clock import Clock
 from service.domain.errors import BudgetExceeded, Conflict, QuotaTooSmall, Rejected
 from service.domain.idempotency import Key
 from service.domain.node import Architecture, Node
@@ -41,12 +45,16 @@ from tests.simulation.curfews import SEEN_SECONDS, Curfews
 from tests.simulation.desk import Desk
 from tests.simulation.fortune import Fortune, drawn
 from tests.simulation.funds import Funds
+from tests.simulation.jobs.accidents import Accidents, LaggingCloud, SeamedRegistry
+from tests.simulation.jobs.oracle import JobOracle
+from tests.simulation.jobs.submitters import Submitters
+from tests.simulation.jobs.watching import WatchedUnits
 from tests.simulation.jumps import Jumps
 from tests.simulation.outages import Outages
 from tests.simulation.purse import PATIENCE, Purse
 from tests.simulation.replica import PROJECT, Replica
 from tests.simulation.restarts import Restarts
-from tests.simulation.seams import Seams
+from tests.simulation.seams import SeamedCloud, Seams
 from tests.simulation.squalls import Squalls
 from tests.simulation.truth import Truth, Violation
 from tests.simulation.weather import Weather
@@ -64,13 +72,22 @@ from tests.simulation.wishes import (
 
 REST_HOURS = 3
 """How long it may take to come to rest: the longest storm, back-off and horizon together."""
+JOB_HOURS = 4
+"""How long jobs may take to end once nothing goes wrong any more: the longest of them, again after
+lost hardware, after others on the same node."""
 RESERVED_SHARE = 0.7
 """Of the wishes for TPU VMs, where the lab has bought any."""
 SPREES, TOGETHER = 3, 4
 """How often somebody asks for so many nodes within seconds, where there are budgets."""
 RESTED = 0.4
 """The share of those that are stopped for a while."""
-BROKEN = {"budget.failed", "notification.broke", "lifecycle.failed", "tick.broke"}
+BROKEN = {
+    "budget.failed",
+    "notification.broke",
+    "lifecycle.failed",
+    "tick.broke",
+    "jobs.failed",
+}
 
 
 @dataclass
@@ -110,13 +127,33 @@ class Run:
         self.curfews = Curfews(self.agenda, self.world, self.truth)
         self.funds: Funds | None = None
         if fortune.budgets and not fortune.reservations:
-            about = self.purse.entered, self.truth
-            self.funds = Funds(self.agenda, self.engine, fortune, self._luck, *about)
-            self.service = self.purse.nodes = self.funds.desk
+            self._add_budgets()
+        self.job_oracle: JobOracle | None = None
+        if fortune.jobs and not fortune.budgets:
+            self._add_jobs()
         self.replicas = [self._replica(f"r{number}") for number in range(self.fortune.replicas)]
         rate, luck = self.fortune.restarts_per_hour, self._luck("restarts")
         self.jumps = Jumps(self.agenda, self.replicas, self._luck("jumps"), fortune.jumps_per_hour)
         self.restarts = Restarts(self.agenda, self.weather, self.replicas, luck, rate)
+
+    def _add_budgets(self) -> None:
+        about = self.purse.entered, self.truth
+        self.funds = Funds(self.agenda, self.engine, self.fortune, self._luck, *about)
+        self.service = self.purse.nodes = self.funds.desk
+
+    def _add_jobs(self) -> None:
+        about = self.agenda, self.world, self.units, self.truth
+        self.job_oracle = JobOracle(*about)
+        self.accidents = Accidents(self.agenda, self.weather, self._luck("accidents"))
+        self.submitters = Submitters(
+            self.agenda,
+            self.engine,
+            self.outages,
+            self._luck("submitters"),
+            self.fortune,
+            self.nodes,
+            lambda node_id: self.service.stop(node_id, force=True),
+        )
 
     def live(self) -> None:
         """Raises Violation with what went wrong."""
@@ -132,6 +169,9 @@ class Run:
         for replica in self.replicas:
             replica.begin()
         self._callers()
+        if self.job_oracle is not None:
+            self.accidents.begin()
+            self.submitters.begin()
         if self.funds is not None:
             self.funds.begin()
             self._sprees()
@@ -140,8 +180,11 @@ class Run:
         if self.buyer.written:
             self.agenda.pass_(PATIENCE)  # until the last full hour is posted
         self.deaths = sum(replica.deaths for replica in self.replicas)
-        self.truth.at_rest(self.units, self.nodes, lied=self.weather.lied)
-        self.purse.check(self.nodes)
+        nodes = [*self.nodes, *self._nodes_of_jobs()]
+        self.truth.at_rest(self.units, nodes, lied=self.weather.lied)
+        self.purse.check(nodes)
+        if self.job_oracle is not None:
+            self.job_oracle.at_rest(self.submitters.jobs)
         if self.funds is not None:
             self.funds.at_rest(self._away)
 
@@ -157,6 +200,7 @@ class Run:
         if self.curfews.overdue(self.units):
             self.agenda.pass_(self._away + SEEN_SECONDS)
             self.curfews.check_noticed(self.units)
+        self._let_jobs_end()
         self.castaways.let_go()
         self.nodes += self.castaways.adopted
         for node in self.nodes:
@@ -164,10 +208,42 @@ class Run:
         self.agenda.pass_(600)
         for _ in range(REST_HOURS * 6):
             self.castaways.let_go()  # a daemon that died often notices them only now
-            ended = all(self.service.get(node.id).ended for node in self.nodes)
-            if ended and not self.truth.left():
+            nodes = [*self.nodes, *self._nodes_of_jobs()]
+            ended = all(self.service.get(node.id).ended for node in nodes)
+            if ended and not self.truth.left() and not self._waiting():
                 return
             self.agenda.pass_(600)
+
+    def _let_jobs_end(self) -> None:
+        """Raises Violation for one that waits for what there is."""
+        if self.job_oracle is None:
+            return
+        for _ in range(JOB_HOURS * 12):
+            waiting = self._waiting()
+            if not waiting:
+                self.submitters.cancel_all()  # those whose node waits for hardware, or is stopped
+                return
+            self.agenda.pass_(300)
+        raise Violation(f"in {JOB_HOURS} hours of fair weather, {waiting[0]}")
+
+    def _waiting(self) -> list[str]:
+        """The jobs that have not ended although there is what they wait for."""
+        if self.job_oracle is None:
+            return []
+        return self.job_oracle.waiting(self.submitters.jobs)
+
+    def _nodes_of_jobs(self) -> list[Node]:
+        """The nodes that were made for jobs."""
+        if self.job_oracle is None:
+            return []
+        with self.units.reading() as unit:
+            ids = {
+                attempt.node_id
+                for job in self.submitters.jobs
+                if job.own_node
+                for attempt in unit.jobs.attempts(job.id)
+            }
+            return [unit.nodes.get(node_id) for node_id in sorted(ids)]
 
     @property
     def _away(self) -> float:
@@ -271,9 +347,29 @@ class Run:
             seams,
             self.truth.committed,
             self._luck(f"replica {name}"),
-            posted=lambda: self.purse.look(self.nodes),
+            posted=self._look,
             more=(lambda: ()) if self.funds is None else self.funds.staff(name),
+            jobs=None if self.job_oracle is None else partial(self._jobs_controller, seams, name),
         )
+
+    def _look(self) -> None:
+        """Check the books in the middle of it all."""
+        self.purse.look(self.nodes)
+        if self.job_oracle is not None:
+            self.job_oracle.check_sums(self.submitters.jobs)
+
+    def _jobs_controller(
+        self, seams: Seams, name: str, cloud: SeamedCloud, clock: Clock
+    ) -> Controller:
+        assert self.job_oracle is not None
+        saved = self.truth.committed, self.job_oracle.committed
+        units = WatchedUnits(self.engine, seams, *saved)
+        registry = SeamedRegistry(seams, self._luck(f"registry {name}"))
+        requests = NodeRequests(units, PriceShelf(), clock, [PROJECT])
+        lagging: Any = LaggingCloud(cloud, self.agenda, seams, self._luck(f"lags {name}"))
+        controller = JobsController(units, lagging, registry, requests, clock)
+        controller.workers = 1
+        return controller
 
     def _luck(self, of: str) -> Random:
         return Random(f"{self.seed}/{of}")

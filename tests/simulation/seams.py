@@ -30,7 +30,7 @@ from tests.simulation.squalls import Squalls
 DEADLINE_SECONDS = 60
 LAST_TICK_SECONDS = 600
 """Between two ticks of the metering: one of them is the last within an hour."""
-MUTATIONS = {"create", "delete", "dequeue", "start", "stop", "reimage"}
+MUTATIONS = {"create", "delete", "dequeue", "start", "stop", "reimage", "update_metadata"}
 Saved = Callable[[list[Node], Lease | None], None]
 
 

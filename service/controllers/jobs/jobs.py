@@ -23,7 +23,7 @@ from service.domain.errors import (
 )
 from service.domain.event import Event
 from service.domain.jobs.job import Attempt, Job, JobState, Phase, Reason
-from service.domain.jobs.next import Step, decide
+from service.domain.jobs.next import Step, decide, is_over
 from service.domain.jobs.outcome import Facts
 from service.domain.jobs.pace import (
     claim_again_at,
@@ -52,7 +52,8 @@ BATCH = 500
 """Jobs taken up in one tick, the longest waiting first."""
 
 GONE_SECONDS = 300
-"""For so long a new attempt waits until its predecessor's node is gone, which holds quota."""
+"""For so long a new attempt waits until its predecessor's node is gone, which holds quota; longer
+while that node may still run the container."""
 
 ACTOR = "the job controller"
 
@@ -204,14 +205,16 @@ class JobsController:
         elif not job.own_node or (node is not None and _can_be_used_again(node)):
             assert node is not None
             self._claim_node(job, node, lease)
-        elif node is None or node.ended or self._waited_long(attempt):
+        elif node is None or attempt is None or self._is_out_of_the_way(job, attempt, node):
             self._make_node(job, lease)
         else:
             self._look_again(job, lease)
 
-    def _waited_long(self, attempt: Attempt | None) -> bool:
-        ended = None if attempt is None else attempt.ended_at
-        return ended is not None and self._clock() - ended >= GONE_SECONDS
+    def _is_out_of_the_way(self, job: Job, attempt: Attempt, node: Node) -> bool:
+        """Whether the next attempt may begin beside what is left of the one before. No job runs
+        twice at once, however long a deletion takes."""
+        waited = self._clock() - (attempt.ended_at or 0) >= GONE_SECONDS
+        return node.ended or (waited and is_over(job, attempt, node))
 
     def _claim_node(self, job: Job, node: Node, lease: Lease) -> None:
         """Claim the node that is there, in the order in which jobs were submitted."""
@@ -331,6 +334,8 @@ class JobsController:
             with self._units(lease) as unit:
                 if attempt != before:
                     attempt = unit.jobs.save_attempt(attempt)
+                if attempt.phase is Phase.STOPPING and attempt.placement == 0:
+                    self._delete_node(unit, attempt.node_id, job, now)
                 job = unit.jobs.save(replace(job, next_try_at=later))
             return Changed(job, attempt)
         with self._units(lease) as unit:
@@ -362,7 +367,7 @@ class JobsController:
         node = unit.nodes.get(node_id)
         if node.ended or node.asked is Asked.ABSENT:
             return
-        reason = f"job {job.id} ended: {job.state}"
+        reason = f"job {job.id} is {job.state}"
         unit.events.add(Event(node.id, now, "asked", f"deletion asked for: {reason}", ACTOR))
         unit.nodes.save(
             replace(

@@ -72,7 +72,7 @@ def decide(  # noqa: PLR0911 - a table of the cases
     It keeps no memory of its own: a lost, late or doubled tick leads to the same answer.
     """
     if attempt.placement == 0:
-        return _before_ready(job, node)
+        return _before_ready(job, attempt, node)
     reports = reports_of(job, attempt, node)
     if (refused := _refused(attempt)) is not None:
         return _end(refused)
@@ -91,20 +91,33 @@ def decide(  # noqa: PLR0911 - a table of the cases
     return _onward(job, attempt, node, reports)
 
 
-def _before_ready(job: Job, node: Node) -> Decision:
+def _before_ready(job: Job, attempt: Attempt, node: Node) -> Decision:
+    if attempt.phase is Phase.STOPPING:
+        return _end(Verdict(attempt.stop_reason, attempt.detail)) if node.ended else WAIT
     if job.cancel_requested_at is not None:
-        return _end(Verdict(Reason.CANCELLED, "cancelled before the node was READY"))
-    if node.ended or (node.asked is not Asked.PRESENT and node.ready_at is not None):
-        return _end(_without_node(job, node))
+        found = Verdict(Reason.CANCELLED, "cancelled before the node was READY")
+        return _give_up(found, job, node)
+    if node.ended or node.asked is Asked.STOPPED:
+        return _give_up(_without_node(node), job, node)
     if node.asked is Asked.ABSENT:
-        return _end(_without_node(job, node)) if not node.gave_up else WAIT
+        return WAIT if node.gave_up else _give_up(_without_node(node), job, node)
     return Decision(Step.BEGIN, Phase.PULLING) if node.state == NodeState.READY else WAIT
 
 
-def _without_node(job: Job, node: Node) -> Verdict:
+def _give_up(found: Verdict, job: Job, node: Node) -> Decision:
+    """End the attempt, once its container can no longer start.
+
+    The create of a node of the job's own carries the task. While that create may be under way, the
+    node can still come up and run the container, so the attempt ends with the node.
+    """
+    may_still_run = job.own_node and node.attempt > 0 and not node.ended
+    return Decision(Step.STOP, Phase.STOPPING, found) if may_still_run else _end(found)
+
+
+def _without_node(node: Node) -> Verdict:
     if node.ready_at is None and node.state == NodeState.FAILED:
         return Verdict(Reason.NODE_NOT_GRANTED, node.last_error or "the node was not granted")
-    if node.state in LOST or (job.own_node and not node.delete_reason):
+    if node.state in LOST or node.asked is Asked.PRESENT:
         return Verdict(Reason.NODE_GONE, "the node was lost before the container started")
     why = f": {node.delete_reason}" if node.delete_reason else ""
     return Verdict(Reason.NODE_DELETED, f"the node was deleted before the job started{why}")
@@ -162,6 +175,13 @@ def _must_stop(job: Job, reports: Mapping[int, Report | None], now: int) -> Verd
     if starts and now - min(starts) >= limit + OVERRUN_SECONDS:
         return Verdict(Reason.TIMED_OUT, f"it ran for longer than {limit} seconds")
     return None
+
+
+def is_over(job: Job, attempt: Attempt, node: Node) -> bool:
+    """Whether nothing of an attempt can still run: its node no longer exists, or every worker said
+    that its container ended."""
+    reports = reports_of(job, attempt, node).values()
+    return node.ended or all(one is not None and one.is_final for one in reports)
 
 
 def _while_stopping(

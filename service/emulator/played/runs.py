@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from typing import Any
 
 from service.emulator.nodes import NodeRecord
 from service.emulator.played.task import Task
 
 MAX_RUNS = 100_000
+
+
+class Cause(StrEnum):
+    """Why a container ended. The exit code does not tell."""
+
+    NONE = ""
+    """The container runs."""
+    PROGRAM = "program"
+    """The program ended by itself."""
+    PEERS = "peers"
+    """The program failed because another machine of its job went away."""
+    TASK = "task"
+    """The service had the container stopped or removed."""
+    LIMIT = "limit"
+    """The container ran for longer than it may."""
+    NOTICE = "notice"
+    """The machine was told of its preemption."""
+    POWER = "power"
+    """The machine went away below the container."""
 
 
 @dataclass(eq=False)
@@ -32,18 +52,25 @@ class Run:
     """None while it runs, and where the machine went away below it."""
     how: str = ""
     """`ended` by itself or by a signal, `released`, or `power` where the machine went away."""
+    cause: Cause = Cause.NONE
     lines: int = 0
     """Of output."""
 
-    def close(self, at: float, exit_code: int | None, how: str) -> None:
-        self.end, self.exit_code, self.how = at, exit_code, how
+    def close(self, at: float, exit_code: int | None, how: str, cause: Cause) -> None:
+        self.end, self.exit_code, self.how, self.cause = at, exit_code, how, cause
 
 
 class Runs:
-    """Every container of a world, the newest last; of very many, the newest."""
+    """Every container of a world, the newest last; of very many, the newest.
+
+    `observers` are called with each container when it starts. `pulled` is when the workers of an
+    attempt had its image: by attempt, then by the worker's number in the job.
+    """
 
     def __init__(self) -> None:
         self._runs: deque[Run] = deque(maxlen=MAX_RUNS)
+        self.observers: list[Callable[[Run], None]] = []
+        self.pulled: dict[str, dict[int, float]] = defaultdict(dict)
 
     def begin(self, node: NodeRecord, number: int, task: Task, boot: int, at: float) -> Run:
         run = Run(
@@ -58,6 +85,8 @@ class Runs:
             start=at,
         )
         self._runs.append(run)
+        for observer in self.observers:
+            observer(run)
         return run
 
     def __iter__(self) -> Iterator[Run]:
@@ -71,3 +100,4 @@ class Runs:
 
     def clear(self) -> None:
         self._runs.clear()
+        self.pulled.clear()

@@ -17,7 +17,7 @@ from service.emulator import guests
 from service.emulator.nodes import NodeRecord, instance_id
 from service.emulator.played.plan import MAX_LINES, SIGKILL_CODE, SIGTERM_CODE, Plan, plan_of
 from service.emulator.played.report import MINUTE, Puts, Record, Weight
-from service.emulator.played.runs import Run, Runs
+from service.emulator.played.runs import Cause, Run, Runs
 from service.emulator.played.task import KEY, Task, TaskError, task_of
 from service.emulator.telemetry import logs
 from service.emulator.timeline import Event
@@ -32,6 +32,12 @@ START_SECONDS = 1.0
 NOTICE_SECONDS = 60.0
 """Google documents that `maintenance-event` changes a minute before maintenance begins."""
 MAX_RECORDS = 20
+CAUSES = {
+    "STOPPED": Cause.TASK,
+    "TIMED_OUT": Cause.LIMIT,
+    "PREEMPTION_NOTICE": Cause.NOTICE,
+}
+"""By the reason for which a container is told to end."""
 DEATHS = (1, 139, 134)
 """How a program ends whose peers vanished (seen in the field): an error, SIGSEGV, SIGABRT."""
 
@@ -93,7 +99,7 @@ class PlayedWorker:
     def power_off(self, at: float) -> None:
         """Lose whatever runs; what is on the disk stays."""
         if self.container is not None:
-            self.container.run.close(at, None, "power")
+            self.container.run.close(at, None, "power", Cause.POWER)
         self.on, self.container = False, None
         self._call_off()
 
@@ -111,7 +117,7 @@ class PlayedWorker:
         """The program ends by itself, because its peers are gone."""
         if self.container is not None:
             self._print(self.container, at, "Socket closed" if code == 1 else "Fatal error")
-            self._end(self.container, at, code)
+            self._end(self.container, at, code, Cause.PEERS)
 
     # what the service says
 
@@ -177,7 +183,7 @@ class PlayedWorker:
 
     def _release(self, record: Record, at: float) -> None:
         if self.container is not None:
-            self.container.run.close(at, SIGKILL_CODE, "released")
+            self.container.run.close(at, SIGKILL_CODE, "released", Cause.TASK)
             self.container = None
         if not record.released:
             record.released = True
@@ -197,6 +203,7 @@ class PlayedWorker:
                 self._finish(record, at, plan.pull_fails or "PULL_FAILED")
                 return
             record.state, record.pulled_at = "PULLED", int(at)
+            self.runs.pulled[task.attempt][self._job_number(task)] = at
             record.image_digest = task.image.partition("@")[2]
             self._report(at, Weight.STATE)
             self._act(at)
@@ -284,10 +291,13 @@ class PlayedWorker:
         killed = plan.deaf or plan.stop_seconds > grace
         seconds, code = (grace, SIGKILL_CODE) if killed else (plan.stop_seconds, SIGTERM_CODE)
         self._report(at, Weight.DETAIL)
-        self._of(container, at, seconds, "stop", lambda at: self._end(container, at, code))
+        cause = CAUSES[reason]
+        self._of(container, at, seconds, "stop", lambda at: self._end(container, at, code, cause))
 
-    def _end(self, container: Container, at: float, code: int) -> None:
-        container.run.close(at, code, "ended")
+    def _end(
+        self, container: Container, at: float, code: int, cause: Cause = Cause.PROGRAM
+    ) -> None:
+        container.run.close(at, code, "ended", cause)
         self._print(container, at, f"worker {container.run.worker} ends with {code}")
         self.container = None
         reason = container.stop_reason or ("PREEMPTION_NOTICE" if self.preempted_at else "")
@@ -324,13 +334,8 @@ class PlayedWorker:
         if guests.enabled(self.node):
             text = json.dumps(self.report(at), separators=(",", ":"))
             guests.publish(self.node, self.number, NAMESPACE, REPORT, text)
-        record = self._record
-        if record is not None and record.ended and not record.released:
-            self._due = self._later(at, MINUTE, "report again", self._repeat)
-
-    def _repeat(self, at: float) -> None:
-        self._due = None
-        self._report(at, Weight.END)
+        # A supervisor is heard of once a minute, whether there is news or not.
+        self._due = self._later(at, MINUTE, "report again", self._put)
 
     def report(self, at: float) -> dict[str, Any]:
         """The report of now."""

@@ -216,6 +216,42 @@ def test_a_job_that_is_cancelled_before_its_node_is_there_leaves_none(lab):
     assert lab.node_of(job).ended
 
 
+def test_a_cancelled_job_waits_for_the_end_of_a_node_that_may_still_start_it(lab):
+    job = lab.submit()
+    lab.ticks(10)
+    assert lab.cloud.count("create") == 1
+    lab.jobs.cancel(job.id)
+    lab.ticks(10)
+    assert (lab.state(job), lab.node_of(job).asked) == ("CANCELLING", "absent")
+    lab.cloud.settle()
+    lab.ticks(200)
+    shown = lab.shown(job).job
+    assert (shown.state, shown.reason) == ("CANCELLED", "CANCELLED")
+    assert lab.node_of(job).ended
+
+
+def test_a_node_deleted_before_it_is_ready_ends_its_job_once_it_is_gone(lab):
+    job = lab.submit()
+    lab.ticks(10)
+    lab.nodes.delete(lab.node_of(job).id)
+    lab.ticks(10)
+    assert lab.state(job) == "CANCELLING"
+    lab.cloud.settle()
+    lab.ticks(200)
+    shown = lab.shown(job).job
+    assert (shown.state, shown.reason) == ("FAILED", "NODE_DELETED")
+
+
+def test_no_attempt_starts_while_the_container_of_the_last_may_run(lab):
+    job, _ = lab.running(retries=Retries(failure=1))
+    lab.ticks(1_700)  # the supervisor is silent, and the deletion of its node takes long
+    assert lab.shown(job).job.failures == 1
+    assert lab.cloud.count("create") == 1
+    lab.cloud.settle()
+    lab.ticks(300)
+    assert lab.cloud.count("create") == 2
+
+
 def test_a_supervisor_that_never_answers_does_not_keep_a_cancelled_job(lab):
     job, _ = lab.running()
     lab.jobs.cancel(job.id)

@@ -173,7 +173,7 @@ def puts_of(jobs: Jobs, monkeypatch) -> list[float]:
     return times
 
 
-def test_a_final_report_is_repeated_each_minute_until_it_is_released(jobs, monkeypatch):
+def test_a_report_is_repeated_each_minute(jobs, monkeypatch):
     jobs.ready(task(command=["true"]))
     first = jobs.until("EXITED")
     times = puts_of(jobs, monkeypatch)
@@ -187,7 +187,7 @@ def test_a_final_report_is_repeated_each_minute_until_it_is_released(jobs, monke
     jobs.cloud.wait(60)
     times.clear()
     jobs.cloud.wait(600)
-    assert times == []
+    assert 9 <= len(times) <= 10  # a supervisor without work is heard of as well
 
 
 def test_no_minute_has_five_puts_however_much_happens(jobs, monkeypatch):

@@ -1,0 +1,131 @@
+"""What goes wrong around jobs: reports that cannot be read, tasks that are written over."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+from service.domain.errors import CloudUnavailable, ImageNotFound
+from service.domain.jobs.image import ImageFacts
+from service.emulator.errors import ApiError
+from service.emulator.surfaces import control
+from tests.simulation.clock import Agenda
+from tests.simulation.jobs.requests import MISSING_IMAGE
+from tests.simulation.seams import SeamedCloud, Seams
+from tests.simulation.weather import Weather
+
+STORMS: tuple[dict[str, Any], ...] = (
+    {"rpc": "GetGuestAttributes", "action": "error", "code": "UNAVAILABLE"},
+    {"rpc": "GetGuestAttributes", "action": "error", "code": "INTERNAL", "probability": 0.5},
+    {"rpc": "UpdateNode", "action": "lose_response"},
+    {"rpc": "UpdateNode", "action": "error", "code": "UNAVAILABLE", "probability": 0.5},
+    {"rpc": "UpdateNode", "action": "fail_operation", "code": "INTERNAL"},
+    {"rpc": "UpdateNode", "action": "lose_operation"},
+    {"rpc": "UpdateNode", "action": "slow_operation", "delay_seconds": 120},
+)
+LAG_SECONDS = 45
+DIGEST = "sha256:" + "ab" * 32
+
+
+class Accidents:
+    """Storms of the mailbox, and people who write the same metadata as we do (J3)."""
+
+    def __init__(self, agenda: Agenda, weather: Weather, luck: Random) -> None:
+        self._agenda = agenda
+        self._weather = weather
+        self._luck = luck
+        self._storms_per_hour = luck.choice([0, 2, 6])
+        self._logins_per_hour = luck.choice([0, 10, 40])
+        self._sibling_death = luck.choice([0.0, 30.0, 30.0])
+
+    def begin(self) -> None:
+        config = {
+            "played_workers": "all",
+            "odds": {"sibling_death_seconds": self._sibling_death},
+        }
+        control.change_config(self._weather.world, config)
+        self._often(self._storms_per_hour, self._storm)
+        self._often(self._logins_per_hour, self._log_in)
+
+    def _often(self, per_hour: float, happen: Any) -> None:
+        if not per_hour:
+            return
+
+        def turn() -> None:
+            if not self._weather.fair:
+                happen()
+                self._agenda.after(self._luck.expovariate(per_hour / 3600), turn)
+
+        self._agenda.after(self._luck.expovariate(per_hour / 3600), turn)
+
+    def _storm(self) -> None:
+        seconds = self._luck.choice([30, 120, 600])
+        storm = {**self._luck.choice(STORMS), "for_seconds": seconds}
+        control.add_fault(self._weather.world, storm)
+
+    def _log_in(self) -> None:
+        """Do as `gcloud compute tpus tpu-vm ssh` does: read the map, add a key, write the map."""
+        nodes = sorted(
+            name
+            for name, record in self._weather.world.nodes.items()
+            if record.state == "READY" and "steward-id" in record.message.labels
+        )
+        if not nodes:
+            return
+        name = self._luck.choice(nodes)
+        metadata = dict(self._weather.world.nodes[name].message.metadata)
+        metadata["ssh-keys"] = f"ada:key-{self._luck.random()}"
+
+        def write() -> None:
+            with suppress(ApiError):  # an operation is open, or the node is gone
+                node = {"name": name, "metadata": metadata}
+                self._weather.ask("UpdateNode", node=node, update_mask={"paths": ["metadata"]})
+
+        self._agenda.after(self._luck.uniform(0, 5), write)
+
+
+class LaggingCloud:
+    """The cloud, which now and then answers with reports of a moment ago: what is read is served by
+    many machines, and nothing says that all of them have the newest."""
+
+    def __init__(self, cloud: SeamedCloud, agenda: Agenda, seams: Seams, luck: Random) -> None:
+        self._cloud = cloud
+        self._agenda = agenda
+        self._seams = seams
+        self._luck = luck
+        self._lags = luck.choice([0.0, 0.1, 0.3])
+        self._answers: dict[str, list[tuple[float, Any]]] = defaultdict(list)
+
+    def __getattr__(self, verb: str) -> Any:
+        return getattr(self._cloud, verb)
+
+    def guest_attributes(self, place: Any, namespace: str) -> Any:
+        """The newest answer, or one that was given within the last 45 seconds."""
+        answer = self._cloud.guest_attributes(place, namespace)
+        known = self._answers[place.path]
+        recent = [old for at, old in known if at >= self._agenda.now - LAG_SECONDS]
+        known.append((self._agenda.now, answer))
+        if recent and not self._seams.calm and self._luck.random() < self._lags:
+            return self._luck.choice(recent)
+        return answer
+
+
+class SeamedRegistry:
+    """A registry that has every image but one, and that cannot always be reached."""
+
+    def __init__(self, seams: Seams, luck: Random) -> None:
+        self._seams = seams
+        self._luck = luck
+
+    def resolve(self, image: str, architecture: str) -> ImageFacts:
+        """What the registry says of an image."""
+        return self._seams.call("resolve", lambda: self._answer(image, architecture))
+
+    def _answer(self, image: str, architecture: str) -> ImageFacts:
+        if not self._seams.calm and self._luck.random() < 0.1:
+            raise CloudUnavailable("the registry did not answer")
+        if image == MISSING_IMAGE:
+            raise ImageNotFound(f"the registry has no {image}")
+        return ImageFacts(DIGEST, (f"linux/{architecture}",))

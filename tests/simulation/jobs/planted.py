@@ -1,0 +1,218 @@
+"""Bugs of jobs that somebody could write tomorrow; the first three are the grossest there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+from sqlalchemy import update
+
+from service.application.jobs import cost
+from service.application.jobs.jobs import JobService
+from service.controllers.jobs import jobs as controller
+from service.controllers.jobs.jobs import JobsController
+from service.domain.jobs import next as next_step
+from service.domain.jobs import outcome, transition
+from service.domain.jobs.job import Attempt, Job, JobState, Reason
+from service.domain.jobs.next import Decision, Step
+from service.domain.jobs.outcome import Verdict
+from service.domain.jobs.pace import is_delivery_due
+from service.domain.jobs.phases import Claim
+from service.domain.jobs.transition import Changed
+from service.domain.node import Node
+from service.emulator.played.worker import PlayedWorker
+from service.store.jobs import Jobs
+from service.store.nodes import Nodes
+from service.store.tables import job_attempts
+
+Planting = Callable[[], Any]
+
+
+def nothing_is_ever_started() -> Any:
+    """No attempt goes beyond the wait for its node."""
+    return _deciding(lambda found: Decision(Step.WAIT) if found.step is Step.BEGIN else found)
+
+
+def every_attempt_is_unknown() -> Any:
+    """Nobody finds out why an attempt ended."""
+
+    def unknown(found: Decision) -> Decision:
+        if found.step is not Step.END:
+            return found
+        return replace(found, verdict=Verdict(Reason.UNKNOWN, "who knows"))
+
+    return _deciding(unknown)
+
+
+def nothing_is_charged_to_jobs() -> Any:
+    """Nodes are charged to their owners, whatever runs on them."""
+    stack, add = ExitStack(), Nodes.add
+
+    def add_to_owner(self: Nodes, node: Node, _job: str = "") -> None:
+        add(self, node)
+
+    stack.enter_context(patch.object(Nodes, "add", add_to_owner))
+    stack.enter_context(patch.object(Nodes, "charge", lambda *_: None))
+    return stack
+
+
+def first_exit_code_for_all() -> Any:
+    """The exit code of the first worker is taken for that of all."""
+    codes_of = outcome.exit_codes_of
+
+    def first(reports: Mapping[int, Any]) -> dict[str, int | None]:
+        codes = codes_of(reports)
+        return dict.fromkeys(codes, next(iter(codes.values()), None))
+
+    return patch.object(transition, "exit_codes_of", first)
+
+
+def older_report_overwrites() -> Any:
+    """Whatever report is read last counts."""
+    return patch.object(transition, "is_newer", lambda *_: True)
+
+
+def previous_boot_counts() -> Any:
+    """A supervisor takes what ran before the machine started again for running still."""
+    step = PlayedWorker._step
+
+    def blind(self: PlayedWorker, task: Any, record: Any, at: float) -> None:
+        record.boot = record.boot and self.boot_id
+        step(self, task, record, at)
+
+    return patch.object(PlayedWorker, "_step", blind)
+
+
+def started_before_all_have_pulled() -> Any:
+    """Each worker starts as soon as it has the image."""
+    stack = ExitStack()
+    stack.enter_context(patch.object(next_step, "needs_barrier", lambda *_: False))
+    stack.enter_context(patch.object(transition, "needs_barrier", lambda *_: False))
+    return stack
+
+
+def acknowledged_before_the_commit() -> Any:
+    """Workers are told that their end is known before it is written down."""
+    save = JobsController._save
+
+    def eager(
+        self: JobsController, changed: Changed, before: Attempt, node: Node, lease: Any
+    ) -> Changed:
+        if changed.follow is not None and changed.attempt.placement:
+            self._mailbox.deliver(changed.job, changed.attempt, node)
+        return save(self, changed, before, node, lease)
+
+    return patch.object(JobsController, "_save", eager)
+
+
+def task_written_once() -> Any:
+    """A task that was written is not looked for again."""
+
+    def due(attempt: Attempt, node: Node, now: int) -> bool:
+        return attempt.written_at is None and is_delivery_due(attempt, node, now)
+
+    return patch.object(controller, "is_delivery_due", due)
+
+
+def old_container_not_removed() -> Any:
+    """A supervisor starts the next container beside the one that runs."""
+    act = PlayedWorker._act
+
+    def careless(self: PlayedWorker, at: float) -> None:
+        running = self.container
+        if running is not None and self.offered and running.task.attempt != self.offered.attempt:
+            self.container = None
+        act(self, at)
+
+    return patch.object(PlayedWorker, "_act", careless)
+
+
+def infrastructure_by_default() -> Any:
+    """A program that fails is taken for lost hardware."""
+
+    def lost(*_: object) -> Verdict:
+        return Verdict(Reason.PREEMPTED, "it must have been preempted")
+
+    return patch.object(outcome, "_program_failed", lost)
+
+
+def segments_overlap_by_a_second() -> Any:
+    """A claim answers for the first second of the next one as well."""
+    claims = cost.claims
+
+    def longer(*what: Any, **more: Any) -> list[Claim]:
+        return [replace(one, end=one.end + 1) for one in claims(*what, **more)]
+
+    return patch.object(cost, "claims", longer)
+
+
+def cancelled_without_a_word() -> Any:
+    """A job that is cancelled before it runs counts as cancelled at once; nobody tells the
+    workers."""
+    cancelled = JobService._cancelled
+
+    def told(self: JobService, unit: Any, job: Job, actor: str) -> Job:
+        if job.ended or job.state == JobState.RUNNING:
+            return cancelled(self, unit, job, actor)
+        now = self._clock()
+        ended = job.closed(JobState.CANCELLED, Reason.CANCELLED, "cancelled", now)
+        saved: Job = unit.jobs.save(replace(ended, cancel_requested_at=now))
+        return saved
+
+    return patch.object(JobService, "_cancelled", told)
+
+
+def node_of_an_ended_job_stays() -> Any:
+    """Nobody deletes the node that was made for a job."""
+    return patch.object(JobsController, "_delete_node", lambda *_: None)
+
+
+def two_jobs_on_one_node() -> Any:
+    """A node that is claimed is free."""
+    add = Jobs.add_attempt
+
+    def push_aside(self: Jobs, attempt: Attempt) -> None:
+        held = (
+            update(job_attempts)
+            .where(job_attempts.c.node_id == attempt.node_id)
+            .where(job_attempts.c.released_at.is_(None))
+        )
+        self._connection.execute(held.values(released_at=attempt.claimed_at))
+        add(self, attempt)
+
+    stack = ExitStack()
+    stack.enter_context(patch.object(Jobs, "claimed", lambda *_: None))
+    stack.enter_context(patch.object(Jobs, "is_first_in_line", lambda *_: True))
+    stack.enter_context(patch.object(Jobs, "add_attempt", push_aside))
+    return stack
+
+
+def _deciding(changed: Callable[[Decision], Decision]) -> Any:
+    decide = next_step.decide
+    return patch.object(controller, "decide", lambda *what: changed(decide(*what)))
+
+
+GROSS: Mapping[str, Planting] = {
+    bug.__name__: bug
+    for bug in (nothing_is_ever_started, every_attempt_is_unknown, nothing_is_charged_to_jobs)
+}
+SUBTLE: Mapping[str, Planting] = {
+    bug.__name__: bug
+    for bug in (
+        first_exit_code_for_all,
+        older_report_overwrites,
+        previous_boot_counts,
+        started_before_all_have_pulled,
+        acknowledged_before_the_commit,
+        task_written_once,
+        old_container_not_removed,
+        infrastructure_by_default,
+        segments_overlap_by_a_second,
+        cancelled_without_a_word,
+        node_of_an_ended_job_stays,
+        two_jobs_on_one_node,
+    )
+}
