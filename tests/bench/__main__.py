@@ -5,7 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 
-from tests.bench import admission, emulator, exports, inventory, listing, reconciliation, spend
+from tests.bench import (
+    admission,
+    emulator,
+    exports,
+    inventory,
+    jobs,
+    listing,
+    reconciliation,
+    spend,
+)
 from tests.bench.figure import Figure
 
 PARTS: Sequence[tuple[str, Callable[[], list[Figure]]]] = (
@@ -16,6 +25,7 @@ PARTS: Sequence[tuple[str, Callable[[], list[Figure]]]] = (
     ("reconciliation", reconciliation.measure),
     ("emulator", emulator.measure),
     ("listing", listing.measure),
+    ("jobs", jobs.measure),
 )
 
 

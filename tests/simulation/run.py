@@ -131,9 +131,14 @@ class Run:
         self.job_oracle: JobOracle | None = None
         if fortune.jobs and not fortune.budgets:
             self._add_jobs()
+        self._add_daemons()
+
+    def _add_daemons(self) -> None:
         self.replicas = [self._replica(f"r{number}") for number in range(self.fortune.replicas)]
         rate, luck = self.fortune.restarts_per_hour, self._luck("restarts")
-        self.jumps = Jumps(self.agenda, self.replicas, self._luck("jumps"), fortune.jumps_per_hour)
+        self.jumps = Jumps(
+            self.agenda, self.replicas, self._luck("jumps"), self.fortune.jumps_per_hour
+        )
         self.restarts = Restarts(self.agenda, self.weather, self.replicas, luck, rate)
 
     def _add_budgets(self) -> None:
