@@ -9,6 +9,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Float,
+    bindparam,
     case,
     false,
     literal_column,
@@ -35,6 +36,14 @@ _NOW: dict[str, ColumnElement[int]] = {
         "CAST(extract(epoch FROM clock_timestamp()) AS BIGINT)", BigInteger
     ),
 }
+
+
+_HELD = (
+    select(leases.c.epoch)
+    .where(leases.c.project == bindparam("project"), leases.c.holder == bindparam("holder"))
+    .where(leases.c.epoch == bindparam("epoch"))
+    .with_for_update(read=True)
+)
 
 
 class Leases:
@@ -80,13 +89,8 @@ class Leases:
 
     def check(self, lease: Lease) -> None:
         """Raise LeaseLost unless the lease is still held as given; hold it until the commit."""
-        held = (
-            select(leases.c.epoch)
-            .where(leases.c.project == lease.project, leases.c.holder == lease.holder)
-            .where(leases.c.epoch == lease.epoch)
-            .with_for_update(read=True)
-        )
-        if self._connection.execute(held).first() is None:
+        wanted = {"project": lease.project, "holder": lease.holder, "epoch": lease.epoch}
+        if self._connection.execute(_HELD, wanted).first() is None:
             raise LeaseLost(f"another daemon acts for project {lease.project} now")
 
     def now(self) -> float:

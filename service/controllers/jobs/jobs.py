@@ -48,8 +48,8 @@ from service.store.unit import Unit, Units
 
 log = structlog.get_logger()
 
-BATCH = 500
-"""Jobs taken up in one tick, the longest waiting first."""
+BATCH = 100
+"""Jobs taken up in one tick, the longest waiting first: so many that a tick stays short."""
 
 GONE_SECONDS = 300
 """For so long a new attempt waits until its predecessor's node is gone, which holds quota; longer
@@ -144,6 +144,8 @@ class JobsController:
         job, attempt, node = found.job, found.attempt, found.node
         if job.image_checked_at is None and not job.ended and job.cancel_requested_at is None:
             job = self._check_image(job, node, lease)
+            if job.next_try_at is not None and job.next_try_at > self._clock():
+                return  # others are before it
         if job.ended:
             self._finish(job, attempt, node, lease)
         elif attempt is None or attempt.ended:
@@ -177,6 +179,9 @@ class JobsController:
             return self._close_unstarted(unit, job, now)
         if job.own_node and node is not None and node.asked is Asked.PRESENT:
             unit.nodes.wake([node.id], now)
+        if not job.own_node and not unit.jobs.is_first_in_line(job):
+            later = claim_again_at(now, self._period, is_next=False)
+            job = replace(job, next_try_at=later)
         return unit.jobs.save(job)
 
     def _close_unstarted(self, unit: Unit, job: Job, now: int) -> Job:

@@ -303,8 +303,7 @@ class JobOracle:
                 return job.spec.image == MISSING_IMAGE
             case Reason.UNKNOWN | Reason.SUPERVISOR_SILENT:
                 self.undecided += 1
-                blind = lost_at is not None and decided.looked_at <= lost_at
-                return blind or lost_at is None
+                return lost_at is not None and decided.looked_at <= lost_at
             case _:
                 return False
 
