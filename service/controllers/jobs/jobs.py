@@ -323,7 +323,7 @@ class JobsController:
             placements = {one.attempt: one for one in unit.placements.of(node.id)}
             looked_at = unit.leases.looked_at(project)
             ends = [one.end_evidence for one in unit.usage.of(node.id) if (one.end or 0) >= since]
-        placed = placements.get(attempt.placement)
+        placed = placements.get(attempt.placement or node.attempt)
         return Facts(
             states=frozenset(states),
             placement=Outcome.OPEN if placed is None else placed.outcome,

@@ -11,6 +11,7 @@ from service.domain.jobs.outcome import Facts, Verdict, succeeded, verdict
 from service.domain.jobs.report import Report, WorkerState
 from service.domain.jobs.task import needs_barrier, workers_of
 from service.domain.node import LOST, Asked, Node, NodeState
+from service.domain.placement import Outcome
 
 STOP_SECONDS = 120
 """Seconds beyond the grace in which the workers are to answer that the containers ended."""
@@ -72,7 +73,7 @@ def decide(  # noqa: PLR0911 - a table of the cases
     It keeps no memory of its own: a lost, late or doubled tick leads to the same answer.
     """
     if attempt.placement == 0:
-        return _before_ready(job, attempt, node)
+        return _before_ready(job, attempt, node, facts)
     reports = reports_of(job, attempt, node)
     if (refused := _refused(attempt)) is not None:
         return _end(refused)
@@ -91,16 +92,16 @@ def decide(  # noqa: PLR0911 - a table of the cases
     return _onward(job, attempt, node, reports)
 
 
-def _before_ready(job: Job, attempt: Attempt, node: Node) -> Decision:
+def _before_ready(job: Job, attempt: Attempt, node: Node, facts: Facts) -> Decision:
     if attempt.phase is Phase.STOPPING:
         return _end(Verdict(attempt.stop_reason, attempt.detail)) if node.ended else WAIT
     if job.cancel_requested_at is not None:
         found = Verdict(Reason.CANCELLED, "cancelled before the node was READY")
         return _give_up(found, job, node)
     if node.ended or node.asked is Asked.STOPPED:
-        return _give_up(_without_node(node), job, node)
+        return _give_up(_without_node(node, facts), job, node)
     if node.asked is Asked.ABSENT:
-        return WAIT if node.gave_up else _give_up(_without_node(node), job, node)
+        return WAIT if node.gave_up else _give_up(_without_node(node, facts), job, node)
     return Decision(Step.BEGIN, Phase.PULLING) if node.state == NodeState.READY else WAIT
 
 
@@ -114,10 +115,11 @@ def _give_up(found: Verdict, job: Job, node: Node) -> Decision:
     return Decision(Step.STOP, Phase.STOPPING, found) if may_still_run else _end(found)
 
 
-def _without_node(node: Node) -> Verdict:
+def _without_node(node: Node, facts: Facts) -> Verdict:
     if node.ready_at is None and node.state == NodeState.FAILED:
         return Verdict(Reason.NODE_NOT_GRANTED, node.last_error or "the node was not granted")
-    if node.state in LOST or node.asked is Asked.PRESENT:
+    is_gone = node.state in LOST or facts.placement in (Outcome.VANISHED, Outcome.PREEMPTED)
+    if is_gone or node.asked is Asked.PRESENT:
         return Verdict(Reason.NODE_GONE, "the node was lost before the container started")
     why = f": {node.delete_reason}" if node.delete_reason else ""
     return Verdict(Reason.NODE_DELETED, f"the node was deleted before the job started{why}")

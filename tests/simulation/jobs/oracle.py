@@ -61,6 +61,8 @@ class JobOracle:
     undecided: int = 0
     """Of the attempts: those that ended without a known reason."""
     _final: dict[str, tuple[str, int]] = field(default_factory=dict)
+    _heard: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
+    """By attempt and worker: the number of the newest report that was written down."""
     _moves: dict[str, list[tuple[float, str]]] = field(default_factory=lambda: defaultdict(list))
     """By the id of our node: when it went to which state."""
     _owners: dict[int, str] = field(default_factory=dict)
@@ -122,9 +124,17 @@ class JobOracle:
                 if job.ended and job.own_node:
                     self._check_leaves(unit, job)
             for attempt in attempts:
+                self._check_news(attempt)
                 if attempt.ended:
                     now = Decided(self.agenda.seconds(), looked_at)
                     self.decided.setdefault(attempt.id, now)
+
+    def _check_news(self, attempt: Attempt) -> None:
+        """What a worker said before never counts again."""
+        for worker, report in attempt.reports.items():
+            if report.seq < self._heard[attempt.id, worker]:
+                raise self._wrong(f"worker {worker} of {attempt.id} is shown as it was before")
+            self._heard[attempt.id, worker] = report.seq
 
     def _check_leaves(self, unit: Unit, job: Job) -> None:
         for attempt in unit.jobs.attempts(job.id):
