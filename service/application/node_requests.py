@@ -12,6 +12,7 @@ from service.domain.accelerators import AcceleratorType
 from service.domain.clock import Clock
 from service.domain.estimate import hourly, sku_of
 from service.domain.jobs import startup
+from service.domain.jobs.job import Job
 from service.domain.node import Node, ProvisioningModel
 from service.domain.pricing import PriceBook
 from service.domain.purchase import pool_of
@@ -46,6 +47,11 @@ class NodeRequests:
         if (vm := meant.spec.vm) is not None:
             expected = (*expected, *uservm.unpriced(vm, meant.spec.zones, book, now))
         return wanted, replace(meant, warnings=(*meant.warnings, *expected))
+
+    def admit(self, unit: Unit, node: Node, job: Job) -> None:
+        """Admit a job on a node that is there, in the unit in which the job claims it. Raises
+        BudgetExceeded where what others hold meanwhile leaves no room for the job's worst case."""
+        holds.check_job(unit, node, job, self._prices, self._clock())
 
     def record(
         self,

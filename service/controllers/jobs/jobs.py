@@ -59,7 +59,12 @@ ACTOR = "the job controller"
 
 
 class NodeRequests(Protocol):
-    """Understands and records requests for nodes; see `service.application.node_requests`."""
+    """Understands and records requests for nodes, and admits jobs on nodes that are there; see
+    `service.application.node_requests`."""
+
+    def admit(self, unit: Unit, node: Node, job: Job) -> None:
+        """Raise BudgetExceeded where a budget of the job has no room for its worst case."""
+        ...
 
     def understand(self, wanted: Wish) -> tuple[Wish, Understood]:
         """The request with its project, and the spec that it means."""
@@ -209,7 +214,10 @@ class JobsController:
                 unit.jobs.save(job.closed(JobState.CANCELLED, Reason.CANCELLED, detail, now))
         elif not job.own_node or (node is not None and _can_be_used_again(node)):
             assert node is not None
-            self._claim_node(job, node, lease)
+            try:
+                self._claim_node(job, node, lease)
+            except BudgetExceeded as error:
+                self._refuse(job, Reason.BUDGET_EXCEEDED, str(error), lease)
         elif node is None or attempt is None or self._is_out_of_the_way(job, attempt, node):
             self._make_node(job, lease)
         else:
@@ -224,9 +232,8 @@ class JobsController:
     def _claim_node(self, job: Job, node: Node, lease: Lease) -> None:
         """Claim the node that is there, in the order in which jobs were submitted."""
         if node.ended or node.asked is Asked.ABSENT:
-            with self._units(lease) as unit:
-                detail = f"node {node.name} is {node.state}: it was deleted before the job started"
-                unit.jobs.save(refused(job, Reason.NODE_DELETED, detail, self._clock()))
+            detail = f"node {node.name} is {node.state}: it was deleted before the job started"
+            self._refuse(job, Reason.NODE_DELETED, detail, lease)
             return
         with self._units(lease) as unit:
             current = unit.nodes.get(node.id)
@@ -236,6 +243,8 @@ class JobsController:
                 later = claim_again_at(self._clock(), self._period, is_next=is_next)
                 unit.jobs.save(replace(job, next_try_at=later))
                 return
+            if not job.own_node:
+                self._requests.admit(unit, current, job)
             since = self._lend(unit, job, current)
             job = replace(job, attempt=job.attempt + 1)
             generation = unit.jobs.last_generation(node.id) + 1
@@ -281,8 +290,15 @@ class JobsController:
                 if isinstance(error, BudgetExceeded)
                 else Reason.NODE_NOT_GRANTED
             )
-            with self._units(lease) as unit:
-                unit.jobs.save(refused(job, reason, str(error), self._clock()))
+            self._refuse(job, reason, str(error), lease)
+
+    def _refuse(self, job: Job, reason: Reason, detail: str, lease: Lease) -> None:
+        """End a job before its next attempt begins."""
+        with self._units(lease) as unit:
+            now = self._clock()
+            if not job.own_node:
+                unit.jobs.wake_next(job, now)
+            unit.jobs.save(refused(job, reason, detail, now))
 
     def _look_again(self, job: Job, lease: Lease) -> None:
         with self._units(lease) as unit:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from service.domain.attribution import Reattribution
+from service.domain.budgets import OnExceeded, Scope
 from service.domain.errors import (
     CloudUnavailable,
     Conflict,
@@ -17,6 +18,7 @@ from service.domain.errors import (
 from service.domain.images import Framework
 from service.domain.jobs.job import Retries
 from service.domain.jobs.task import KEY
+from service.domain.money import NANOS
 from service.domain.node import NodeState
 from tests import factories
 from tests.fake_jobs import DIGEST, Worker
@@ -257,6 +259,23 @@ def test_a_supervisor_that_never_answers_does_not_keep_a_cancelled_job(lab):
     lab.jobs.cancel(job.id)
     lab.ticks(200)
     assert lab.state(job) == "CANCELLED"
+
+
+def test_a_budget_is_asked_again_when_a_job_claims_a_callers_node(lab):
+    first, second = lab.up(), lab.up()
+    budget = factories.budget(
+        scope=Scope(owner="eve"), amount=15 * NANOS, on_exceeded=OnExceeded.REFUSE
+    )
+    with lab.units() as unit:
+        unit.budgets.add(budget)
+    worst = {"owner": "eve", "max_duration_seconds": 3_600}  # $9.60 of v5litepod-8
+    jobs = [lab.submit(node=node.id, **worst) for node in (first, second)]
+    waiting = lab.submit(node=second.id, owner="bob")
+    lab.ticks(30)
+    states = [lab.shown(job).job for job in jobs]
+    assert states[0].state == "PULLING"
+    assert (states[1].state, states[1].reason) == ("FAILED", "BUDGET_EXCEEDED")
+    assert lab.state(waiting) == "PULLING"
 
 
 def test_an_existing_node_runs_one_job_at_a_time_in_the_order_of_submission(lab):
