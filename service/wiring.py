@@ -58,7 +58,7 @@ from service.domain.budgets import Budget
 from service.domain.clock import HOUR, Clock, wall_clock
 from service.domain.errors import Rejected
 from service.domain.focus import Account
-from service.domain.jobs.log import LogCursor, LogPage
+from service.domain.jobs.log import LogCursor, LogLine, LogPage
 from service.domain.notification import Channel
 from service.domain.window import Window
 from service.settings import Settings
@@ -223,10 +223,16 @@ class _LateLogs:
         self._logs: WorkerLogs | None = None
 
     def read(self, project: str, job: str, since: LogCursor, limit: int) -> LogPage:
+        return self._connected().read(project, job, since, limit)
+
+    def last(self, project: str, job: str, since: int, limit: int) -> Sequence[LogLine]:
+        return self._connected().last(project, job, since, limit)
+
+    def _connected(self) -> WorkerLogs:
         with self._lock:
             if self._logs is None:
                 self._logs = worker_logs(self._settings, ReadPace(time.monotonic))
-        return self._logs.read(project, job, since, limit)
+            return self._logs
 
 
 def registry(settings: Settings) -> Registry:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from service.domain.errors import CloudUnavailable, StewardError
 from service.domain.jobs.image import ImageFacts
-from service.domain.jobs.log import LogCursor, LogLine, LogPage, deliver
+from service.domain.jobs.log import LogCursor, LogLine, LogPage, deliver, fresh
 from service.domain.jobs.task import KEY, REPORT
 from service.domain.node import Node
 from service.domain.slices import WHOLE, place_of
@@ -39,18 +39,24 @@ class NoLogs:
         """Always without an answer."""
         raise CloudUnavailable("the log gave no answer")
 
+    def last(self, project: str, job: str, since: int, limit: int) -> Sequence[LogLine]:
+        """Always without an answer."""
+        raise CloudUnavailable("the log gave no answer")
+
 
 class FakeLogs:
-    """A log that a test writes."""
+    """A log that a test writes. A line without a job is of every job."""
 
     def __init__(self) -> None:
         self.lines: list[LogLine] = []
+        self._jobs: dict[str, str] = {}
         self.reads = 0
         self.error: StewardError | None = None
 
-    def write(self, at: int, text: str, worker: int = 0, attempt: int = 1) -> None:
+    def write(self, at: int, text: str, worker: int = 0, attempt: int = 1, job: str = "") -> None:
         """A line arrives."""
         number = len(self.lines)
+        self._jobs[f"i{number}"] = job
         self.lines.append(LogLine(at * 10**9 + number, worker, attempt, text, f"i{number}"))
 
     def read(self, project: str, job: str, since: LogCursor, limit: int) -> LogPage:
@@ -58,7 +64,17 @@ class FakeLogs:
         self.reads += 1
         if self.error is not None:
             raise self.error
-        return deliver(since, self.lines, limit, more=False)
+        return deliver(since, self._of(job), limit, more=False)
+
+    def last(self, project: str, job: str, since: int, limit: int) -> Sequence[LogLine]:
+        """The newest lines."""
+        self.reads += 1
+        if self.error is not None:
+            raise self.error
+        return fresh(LogCursor.start(since), self._of(job))[-limit:]
+
+    def _of(self, job: str) -> list[LogLine]:
+        return [line for line in self.lines if self._jobs[line.insert_id] in {"", job}]
 
 
 class Worker:

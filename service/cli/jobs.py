@@ -196,7 +196,9 @@ def attempts(job: JobId, json: options.Json = False) -> None:
                 ("Phase", one["phase"]),
                 ("Reason", one["reason"]),
                 ("Detail", one["detail"]),
+                ("Evidence", "; ".join(one["evidence"])),
                 ("Exit codes", _codes(one["exit_codes"])),
+                ("Work lost", span(one["work_lost_seconds"])),
                 ("Cost", money(one["cost"])),
             ]
         )
@@ -229,7 +231,9 @@ def cancel(job: JobId, json: options.Json = False) -> None:
     if json:
         as_json(answer)
     else:
-        echo(f"Job {answer.value['id']} is {answer.value['state']} and is asked to end.")
+        found = answer.value
+        what = "has ended before" if found["ended_at"] else "is asked to end"
+        echo(f"Job {found['id']} is {found['state']}: it {what}.")
 
 
 def _lines(
@@ -319,6 +323,8 @@ def _facts(job: View) -> None:
             ("Node", job["node_name"]),
             ("Attempts", str(job["attempts"])),
             ("Cost", money(job["cost"]) + (" so far" if job["cost_estimated"] else "")),
+            ("Unpriced", span(job["unpriced_seconds"]) if job["unpriced_seconds"] else ""),
+            ("Logs", f"about {money(job['logs_cost_estimate'])} besides, for Cloud Logging"),
             ("Owner", job["owner"]),
             ("Team", job["team"]),
         ]

@@ -231,6 +231,14 @@ class WorkerLogs(Protocol):
         """
         ...
 
+    def last(self, project: str, job: str, since: int, limit: int) -> Sequence[LogLine]:
+        """The newest lines of a job from a UTC second on, at most `limit`, by time.
+
+        One call that is not tried again and ends within seconds: a page waits for it. Raises
+        RateLimited as `read` does, and CloudError.
+        """
+        ...
+
 
 class Registry(Protocol):
     """The registries that container images are pulled from."""

@@ -7,11 +7,13 @@ is quoted all the same.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 from service.domain.errors import Conflict
 from service.domain.images import Image, images
+from service.domain.jobs.presets import devices_expected
 from service.domain.legacy import not_included
 from service.domain.node import Architecture, Node, NodeState
 from service.domain.reasons import vm_software
@@ -75,7 +77,7 @@ def _on_vm(node: Node, workers: tuple[Worker, ...], image: Image | None) -> Conn
     everywhere = partial(_ssh, node, "all", inside=inside)
     first = partial(_ssh, node, "0", inside=inside)
     several = len(workers) > 1
-    target = Target(node.cloud_id, node.zone, node.spec.project, several, everywhere, first)
+    target = _target(node, several, everywhere, first)
     return Connection(
         architecture=Architecture.VM,
         summary=_vm_summary(several=several, inside=inside),
@@ -87,6 +89,21 @@ def _on_vm(node: Node, workers: tuple[Worker, ...], image: Image | None) -> Conn
         workers=workers,
         recipes=on_vm(target, image),
         not_included=not_included(node),
+    )
+
+
+def _target(
+    node: Node, several: bool, everywhere: Callable[[str], str], first: Callable[[str], str]
+) -> Target:
+    spec = node.spec
+    return Target(
+        cloud_id=node.cloud_id,
+        zone=node.zone,
+        project=spec.project,
+        several=several,
+        devices=devices_expected(node),
+        everywhere=everywhere,
+        first=first,
     )
 
 
@@ -142,7 +159,7 @@ def _on(worker: str) -> str:
 def _beside(node: Node, workers: tuple[Worker, ...], image: Image | None) -> Connection:
     addresses = [f"{worker.ip}:{worker.port}" for worker in workers]
     several = len(workers) > 1
-    target = Target(node.cloud_id, node.zone, node.spec.project, several, str, str)
+    target = _target(node, several, str, str)
     network = node.spec.network or "default"
     return Connection(
         architecture=Architecture.NODE,

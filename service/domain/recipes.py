@@ -1,7 +1,8 @@
 """How each framework is used on a TPU VM, and beside a legacy TPU Node: lines to paste. Pure.
 
 Sources: reference/cloud-tpu-api.md section 4; docs.cloud.google.com/tpu/docs/jax-pods; what
-Google's own end-to-end tests export before TensorFlow. An image says what it has by its frameworks.
+Google's own end-to-end tests export before TensorFlow; the README of pytorch/xla at 1.5, 1.8 and
+1.13 for the docker lines. An image says what it has by its frameworks.
 """
 
 from __future__ import annotations
@@ -37,12 +38,14 @@ class Recipe:
 @dataclass(frozen=True, slots=True)
 class Target:
     """What is to be reached. `everywhere` makes of a line for a worker the one that runs it on all
-    workers, `first` the one that runs it on the first; `several` says that there are several."""
+    workers, `first` the one that runs it on the first; `several` says that there are several.
+    `devices` is how many of them a framework sees on all workers."""
 
     cloud_id: str
     zone: str
     project: str
     several: bool
+    devices: int
     everywhere: Callable[[str], str]
     first: Callable[[str], str]
 
@@ -139,39 +142,101 @@ def _not_in(framework: Framework, image: Image) -> str:
 
 
 def _tensorflow_beside(target: Target, addresses: Sequence[str], image: Image | None) -> Recipe:
-    """A slice is known by its name: Google's API tells the program the addresses of its workers."""
+    """A slice is known by its name: Google's API tells the program the addresses of its workers.
+
+    Notebooks that were written for Colab put grpc:// before COLAB_TPU_ADDR themselves.
+    """
     address = f"grpc://{addresses[0]}"
     where = f"tpu={address!r}"
+    shell: tuple[str, ...] = (f"export COLAB_TPU_ADDR={shlex.quote(addresses[0])}", *_RUN)
     if target.several:
         where = f"tpu={target.cloud_id!r}, zone={target.zone!r}, project={target.project!r}"
+        shell = _RUN
     note = "The program runs on your VM, and the TPU reads its data from Cloud Storage."
     version = image.framework_version if image is not None else ""
     if version.startswith("1."):
-        note += " TensorFlow 1 takes the resolver in the RunConfig of a TPUEstimator."
-        return Recipe(Framework.TENSORFLOW, note, _RUN, _resolver_of_old(where))
-    strategy = _strategy(where, old=version.startswith(("2.1.", "2.2", "2.3")) or version == "2.1")
-    return Recipe(Framework.TENSORFLOW, note, _RUN, strategy)
+        note += (
+            " model is a model of tf.keras. A TPUEstimator of TensorFlow 1 takes the resolver in"
+            " its RunConfig instead."
+        )
+        return Recipe(Framework.TENSORFLOW, note, shell, _keras_of_old(where, target.devices))
+    old = version.startswith(("2.1.", "2.2", "2.3")) or version == "2.1"
+    listed = "experimental.list_logical_devices" if old else "list_logical_devices"
+    check = f"assert len(tf.config.{listed}('TPU')) == {target.devices}"
+    return Recipe(Framework.TENSORFLOW, note, shell, (*_strategy(where, old=old), check))
 
 
-def _pytorch_beside(target: Target, addresses: Sequence[str], _image: Image | None) -> Recipe:
-    python = ("import torch_xla.core.xla_model as xm", "device = xm.xla_device()")
+CORES_PER_HOST = 8
+"""What one process of PyTorch sees of a legacy TPU Node: v2 and v3 have eight cores for a host."""
+
+_SHARED_MEMORY = "16G"
+"""For the loaders of PyTorch, which pass batches through /dev/shm; docker gives 64 MB."""
+
+
+def _pytorch_beside(target: Target, addresses: Sequence[str], image: Image | None) -> Recipe:
+    python = (
+        "import torch_xla.core.xla_model as xm",
+        "device = xm.xla_device()",
+        f"assert len(xm.get_xla_supported_devices('TPU')) == {CORES_PER_HOST}",
+    )
+    container, doubt = _torch_image(image)
     if target.several:
-        launch = "python3 -m torch_xla.distributed.xla_dist"
-        line = f"{launch} --tpu={shlex.quote(target.cloud_id)} -- python3 {SCRIPT}"
+        words = ["python3", "-m", "torch_xla.distributed.xla_dist", f"--tpu={target.cloud_id}"]
+        words += [f"--docker-image={container}", "--docker-run-flag=--rm=true"]
+        words += [f"--docker-run-flag=--shm-size={_SHARED_MEMORY}", "--", "python3", SCRIPT]
         note = "Run it in an instance group of your own, with one VM for each worker of the slice."
-        return Recipe(Framework.PYTORCH, note, (line,), python)
-    config = shlex.quote(f"tpu_worker;0;{addresses[0]}")
-    shell = (f"export XRT_TPU_CONFIG={config}", f"python3 {SCRIPT}")
-    return Recipe(Framework.PYTORCH, "The program runs on your VM.", shell, python)
+        return Recipe(Framework.PYTORCH, note + doubt, (shlex.join(words),), python)
+    config = f"XRT_TPU_CONFIG={shlex.quote(f'tpu_worker;0;{addresses[0]}')}"
+    line = (
+        f'docker run --rm --shm-size {_SHARED_MEMORY} -v "$PWD":/work -w /work'
+        f" -e {config} {container} python3 {SCRIPT}"
+    )
+    note = (
+        "The program runs on your VM: the first line in Google's container, the others in an"
+        " environment of your own."
+    )
+    return Recipe(Framework.PYTORCH, note + doubt, (line, f"export {config}", *_RUN), python)
+
+
+_TORCH_IMAGE = "gcr.io/tpu-pytorch/xla"
+
+_TORCH_TAGS = {
+    "1.5": "r1.5",
+    "1.7": "r1.7",
+    "1.8": "r1.8.1",
+    "1.9": "r1.9_3.7",
+    "1.10": "r1.10_3.8_tpuvm",
+    "1.12": "r1.12_3.8_tpuvm",
+    "1.13": "r1.13_3.8_tpuvm",
+    "2.0": "r2.0_3.8_tpuvm",
+    "nightly": "nightly_3.7",
+}
+"""Tags of Google's container that public guides and Dockerfiles name, by version of PyTorch."""
+
+
+def _torch_image(image: Image | None) -> tuple[str, str]:
+    """The container that matches the node's software, and a sentence where its tag is a guess."""
+    version = image.framework_version if image is not None else ""
+    if version in _TORCH_TAGS:
+        return f"{_TORCH_IMAGE}:{_TORCH_TAGS[version]}", ""
+    if not version:
+        return f"{_TORCH_IMAGE}:TAG", " Put the tag that matches the software of the node for TAG."
+    tag = f"r{version}" if version == "1.6" else f"r{version}_3.8_tpuvm"
+    doubt = f" The tag {tag} is formed as its neighbours are; nobody was seen to use it."
+    return f"{_TORCH_IMAGE}:{tag}", doubt
 
 
 _RUN = (f"python3 {SCRIPT}",)
 
 
-def _resolver_of_old(where: str) -> tuple[str, ...]:
+def _keras_of_old(where: str, devices: int) -> tuple[str, ...]:
     return (
         "import tensorflow as tf",
         f"resolver = tf.contrib.cluster_resolver.TPUClusterResolver({where})",
+        "session = tf.Session(resolver.master())",
+        f"assert sum(one.device_type == 'TPU' for one in session.list_devices()) == {devices}",
+        "strategy = tf.contrib.tpu.TPUDistributionStrategy(resolver)",
+        "model = tf.contrib.tpu.keras_to_tpu_model(model, strategy=strategy)",
     )
 
 

@@ -63,7 +63,8 @@ _SAVE_ATTEMPT = (
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """Which jobs are wanted; None is any."""
+    """Which jobs are wanted; None is any. `node_id` finds those that ran on a node before they went
+    on elsewhere too."""
 
     state: str | None = None
     owner: str | None = None
@@ -107,10 +108,13 @@ class Jobs:
     def page(self, only: JobFilter, before: str, limit: int) -> Sequence[Job]:
         """Jobs with ids below `before` (empty: all), the newest first."""
         statement = select(*_JOB).order_by(jobs.c.id.desc()).limit(limit)
-        for name in ("state", "owner", "team", "node_id", "project"):
+        for name in ("state", "owner", "team", "project"):
             value = getattr(only, name)
             if value is not None:
                 statement = statement.where(jobs.c[name] == value)
+        if only.node_id is not None:
+            ran = select(job_attempts.c.job_id).where(job_attempts.c.node_id == only.node_id)
+            statement = statement.where((jobs.c.node_id == only.node_id) | jobs.c.id.in_(ran))
         if before:
             statement = statement.where(jobs.c.id < before)
         return [_job(row) for row in self._connection.execute(statement).mappings()]
@@ -185,18 +189,12 @@ class Jobs:
         row = self._connection.execute(statement).mappings().one_or_none()
         return None if row is None else _attempt(row)
 
-    def on_node(self, node_id: str) -> Sequence[Attempt]:
-        """Every attempt that ran on a node, first to last."""
-        statement = (
-            select(*_ATTEMPT)
-            .where(job_attempts.c.node_id == node_id)
-            .order_by(job_attempts.c.claimed_at, job_attempts.c.id)
-        )
-        return [_attempt(row) for row in self._connection.execute(statement).mappings()]
-
     def last_generation(self, node_id: str) -> int:
         """The highest generation of a task that a node was given; 0 before the first."""
-        return max((one.generation for one in self.on_node(node_id)), default=0)
+        newest = select(func.max(job_attempts.c.generation)).where(
+            job_attempts.c.node_id == node_id
+        )
+        return self._connection.execute(newest).scalar_one() or 0
 
     def _guarded(self, statement: Any, row: Mapping[str, Any], what: str) -> None:
         if self._connection.execute(statement, row).rowcount != 1:

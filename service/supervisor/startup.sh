@@ -1,10 +1,12 @@
 #!/bin/bash
-# TPU Steward: start the supervisor of this worker. The text is constant: no value of a caller is in it.
+# TPU Steward: start the supervisor of this worker, and run the caller's own startup script once in
+# each boot. The text is constant: no value of a caller is in it.
 set -uo pipefail
 digest="@SHA256@"
 home="${EMULATOR_HOME:-/var/lib/tpu-steward}"
 metadata="http://${GCE_METADATA_HOST:-metadata.google.internal}"
 instance="$metadata/computeMetadata/v1/instance"
+boot="$(cat "${EMULATOR_BOOT_ID_FILE:-/proc/sys/kernel/random/boot_id}")"
 
 ask() {
   curl --silent --show-error --fail --noproxy '*' --max-time 60 --retry 20 --retry-delay 2 \
@@ -18,24 +20,50 @@ give_up() {
   exit 1
 }
 
-python3 -c 'import sys; sys.exit(sys.version_info < (3, 8))' || give_up NO_PYTHON3
-command -v systemd-run >/dev/null || give_up NO_SYSTEMD
-mkdir -p "$home" && chmod 700 "$home" || give_up NO_SUPERVISOR
-new="$home/supervisor.$$"
-trap 'rm -f "$new"' EXIT
-ask "$instance/attributes/steward-supervisor" | base64 --decode | gzip --decompress >"$new" ||
-  give_up NO_SUPERVISOR
-echo "$digest  $new" | sha256sum --check --status || give_up BAD_DIGEST
-mv "$new" "$home/supervisor.py" || give_up NO_SUPERVISOR
+# What the supervisor reports of the caller's script; no job starts before it has ended.
+note() {
+  echo "{\"state\":\"$1\",\"exit_code\":$2}" >"$home/startup.new" && mv "$home/startup.new" "$home/startup.json"
+}
 
-# KillMode=process: a supervisor that dies takes nothing with it that a startup script left running.
-systemd-run --unit=tpu-steward-supervisor --property=Restart=always --property=RestartSec=2 \
-  --property=StartLimitIntervalSec=0 --property=KillMode=process \
-  python3 -B "$home/supervisor.py" --home "$home" --metadata "$metadata" \
-  --devices "${EMULATOR_DEVICES:-/dev}" \
-  --logging "${EMULATOR_LOGGING:-https://logging.googleapis.com}" \
-  --storage "${EMULATOR_STORAGE:-https://storage.googleapis.com}" \
-  --startup-scripts "${EMULATOR_STARTUP_SCRIPTS:-run}" && exit 0
-# A unit that runs already has that name, and the lock. A free lock means that systemd refused.
-flock --nonblock "$home/lock" true && give_up NO_SYSTEMD
-exit 0
+# This script may be killed before it can note that the caller's has ended: no job would start then.
+watch() {
+  while kill -0 $$ 2>/dev/null; do sleep 2; done
+  if grep -q '"running"' "$home/startup.json"; then note exited null; fi
+}
+
+start_supervisor() {
+  python3 -c 'import sys; sys.exit(sys.version_info < (3, 8))' || give_up NO_PYTHON3
+  command -v systemd-run >/dev/null || give_up NO_SYSTEMD
+  new="$home/supervisor.$$"
+  ask "$instance/attributes/steward-supervisor" | base64 --decode | gzip --decompress >"$new" ||
+    give_up NO_SUPERVISOR
+  echo "$digest  $new" | sha256sum --check --status || give_up BAD_DIGEST
+  mv "$new" "$home/supervisor.py" || give_up NO_SUPERVISOR
+  systemd-run --unit=tpu-steward-supervisor --property=Restart=always --property=RestartSec=2 \
+    --property=StartLimitIntervalSec=0 flock --no-fork --nonblock "$home/lock" \
+    python3 -B "$home/supervisor.py" --home "$home" --metadata "$metadata" --digest "${digest:0:12}" \
+    --boot "$boot" --devices "${EMULATOR_DEVICES:-/dev}" \
+    --logging "${EMULATOR_LOGGING:-https://logging.googleapis.com}" \
+    --storage "${EMULATOR_STORAGE:-https://storage.googleapis.com}" && return
+  # A unit that runs already has that name, and the lock. A free lock means that systemd refused.
+  flock --nonblock "$home/lock" true && give_up NO_SYSTEMD
+  return 0
+}
+
+mkdir -p "$home" && chmod 700 "$home" || give_up NO_SUPERVISOR
+state=old
+trap '[ $state = running ] && note exited null; rm -f "$home/supervisor.$$"' EXIT
+if [ "$(cat "$home/boot" 2>/dev/null)" != "$boot" ]; then
+  ask --output "$home/script" "$instance/attributes/steward-startup-script" 2>/dev/null && state=running || state=none
+  [ $state = running ] && [ "${EMULATOR_STARTUP_SCRIPTS:-run}" = record ] && state=recorded
+  note $state null && echo "$boot" >"$home/boot"
+fi
+(start_supervisor)
+result=$?
+if [ $state = running ]; then
+
+  chmod 700 "$home/script" && bash -c "$home/script" </dev/null
+  note exited $?
+  state=exited
+fi
+exit $result

@@ -36,6 +36,7 @@ def legacy(**changes):
     defaults = {
         "accelerator_type": "v2-8",
         "generation": "v2",
+        "chips": 4,
         "runtime_version": "2.12.0",
         "architecture": Architecture.NODE,
     }
@@ -172,21 +173,56 @@ def test_a_legacy_node_is_reached_over_grpc_from_a_machine_of_ones_own():
 
 def test_each_framework_reaches_a_legacy_node_in_its_own_way_and_jax_not_at_all():
     tensorflow = recipe(legacy(), Framework.TENSORFLOW)
+    assert tensorflow.shell == ("export COLAB_TPU_ADDR=10.0.0.2:8470", "python3 train.py")
     assert "TPUClusterResolver(tpu='grpc://10.0.0.2:8470')" in tensorflow.python[1]
-    assert tensorflow.python[-1] == "strategy = tf.distribute.TPUStrategy(resolver)"
-    pytorch = recipe(legacy(runtime_version="pytorch-1.11"), Framework.PYTORCH)
-    assert pytorch.shell[0] == "export XRT_TPU_CONFIG='tpu_worker;0;10.0.0.2:8470'"
+    assert tensorflow.python[-2:] == (
+        "strategy = tf.distribute.TPUStrategy(resolver)",
+        "assert len(tf.config.list_logical_devices('TPU')) == 8",
+    )
     other = recipe(legacy(), Framework.PYTORCH)
     assert (other.works, other.note.endswith("reimage it with framework pytorch")) == (False, True)
     jax = recipe(legacy(), Framework.JAX)
     assert (jax.works, "architecture vm" in jax.note) == (False, True)
 
 
+def test_pytorch_reaches_a_legacy_node_from_googles_container_or_ones_own_environment():
+    found = recipe(legacy(runtime_version="pytorch-1.9"), Framework.PYTORCH)
+    in_container = (
+        'docker run --rm --shm-size 16G -v "$PWD":/work -w /work'
+        " -e XRT_TPU_CONFIG='tpu_worker;0;10.0.0.2:8470'"
+        " gcr.io/tpu-pytorch/xla:r1.9_3.7 python3 train.py"
+    )
+    assert found.shell == (
+        in_container,
+        "export XRT_TPU_CONFIG='tpu_worker;0;10.0.0.2:8470'",
+        "python3 train.py",
+    )
+    assert found.python[-1] == "assert len(xm.get_xla_supported_devices('TPU')) == 8"
+    assert "tag" not in found.note
+
+
+@pytest.mark.parametrize(
+    ("version", "tag", "is_guess"),
+    [
+        ("pytorch-1.6", "r1.6", True),
+        ("pytorch-1.8", "r1.8.1", False),
+        ("pytorch-1.11", "r1.11_3.8_tpuvm", True),
+        ("pytorch-1.13", "r1.13_3.8_tpuvm", False),
+        ("pytorch-nightly", "nightly_3.7", False),
+        ("mine", "TAG", True),
+    ],
+)
+def test_the_container_matches_the_software_of_the_node(version, tag, is_guess):
+    found = recipe(legacy(runtime_version=version), Framework.PYTORCH)
+    assert f" gcr.io/tpu-pytorch/xla:{tag} " in found.shell[0]
+    assert (" tag " in found.note) is is_guess
+
+
 @pytest.mark.parametrize(
     ("version", "line"),
     [
-        ("1.15.3", "resolver = tf.contrib.cluster_resolver.TPUClusterResolver("),
-        ("2.1", "strategy = tf.distribute.experimental.TPUStrategy(resolver)"),
+        ("1.15.3", "model = tf.contrib.tpu.keras_to_tpu_model(model, strategy=strategy)"),
+        ("2.1", "assert len(tf.config.experimental.list_logical_devices('TPU')) == 8"),
         ("2.3.4", "strategy = tf.distribute.experimental.TPUStrategy(resolver)"),
         ("2.16.1", "strategy = tf.distribute.TPUStrategy(resolver)"),
         ("nightly", "strategy = tf.distribute.TPUStrategy(resolver)"),
@@ -194,7 +230,8 @@ def test_each_framework_reaches_a_legacy_node_in_its_own_way_and_jax_not_at_all(
 )
 def test_old_tensorflow_is_spoken_to_in_its_own_words(version, line):
     found = recipe(legacy(runtime_version=version), Framework.TENSORFLOW)
-    assert found.python[-1].startswith(line)
+    assert line in found.python
+    assert any(line.startswith("assert") and line.endswith("== 8") for line in found.python)
 
 
 def test_a_legacy_slice_is_known_by_its_name():
@@ -206,8 +243,11 @@ def test_a_legacy_slice_is_known_by_its_name():
     torch = replace(node, spec=replace(node.spec, runtime_version="pytorch-1.11"))
     (line,) = recipe(torch, Framework.PYTORCH).shell
     assert line == (
-        "python3 -m torch_xla.distributed.xla_dist --tpu=train-1a2b3c4d -- python3 train.py"
+        "python3 -m torch_xla.distributed.xla_dist --tpu=train-1a2b3c4d"
+        " --docker-image=gcr.io/tpu-pytorch/xla:r1.11_3.8_tpuvm --docker-run-flag=--rm=true"
+        " --docker-run-flag=--shm-size=16G -- python3 train.py"
     )
+    assert recipe(node, Framework.TENSORFLOW).python[-1].endswith("('TPU')) == 32")
 
 
 @pytest.mark.parametrize("evil", ["a; rm -rf /", "$(reboot)", "a'b", "a b", "`id`", "-v", "a\nb"])

@@ -11,6 +11,7 @@ from service.domain.errors import Conflict, NotFound, StaleVersion
 from service.domain.jobs.job import Attempt, Job, JobSpec, Retries, attempt_id
 from service.domain.jobs.report import Report, WorkerState
 from service.domain.names import new_id
+from service.store.jobs import JobFilter
 from service.store.rows import dumps
 from tests import factories
 from tests.hands import NOON
@@ -99,3 +100,19 @@ def test_the_line_of_a_node_is_in_the_order_of_submission(units, node):
         assert not unit.jobs.is_first_in_line(second)
         unit.jobs.wake_next(first, NOON)
         assert unit.jobs.get(second.id).next_try_at == NOON
+
+
+def test_jobs_are_found_by_each_node_that_they_ran_on(units, node):
+    with units() as unit:
+        later = factories.node()
+        unit.nodes.add(later)
+        moved, other = a_job(node_id=later.id), a_job(node_id=later.id)
+        for job in (moved, other):
+            unit.jobs.add(job, None)
+        unit.jobs.add_attempt(an_attempt(moved, node, released_at=NOON + 9, generation=7))
+        unit.jobs.add_attempt(an_attempt(moved, later, number=2))
+        assert [one.id for one in unit.jobs.page(JobFilter(node_id=node.id), "", 9)] == [moved.id]
+        found = unit.jobs.page(JobFilter(node_id=later.id), "", 9)
+        assert {one.id for one in found} == {moved.id, other.id}
+        assert unit.jobs.last_generation(node.id) == 7
+        assert unit.jobs.last_generation("nobody") == 0

@@ -17,10 +17,21 @@ from typing import Any
 
 import pytest
 
+from service.domain.jobs.job import JobSpec
+from service.domain.jobs.task import (
+    NO_DEVICE,
+    PULL_FAILURES,
+    container_name,
+    docker_options,
+    google_registry,
+    log_template,
+    storage_checks,
+)
 from tests.supervisor.fake_google import FakeGoogle
 
 SOURCE = Path(__file__).resolve().parents[2] / "service/supervisor/supervisor.py"
 SPEED = 50
+FLOCK = shutil.which("flock") or "flock"
 
 
 def load_supervisor() -> Any:
@@ -52,21 +63,25 @@ def supervisor() -> Any:
 
 
 def make_task(**changes: Any) -> dict[str, Any]:
-    """Make a task that runs `exit 0` in a shell; `shell` and `container` change what runs."""
+    """Make a task that runs `exit 0` in a shell; `shell` and `container` change what runs, `data`
+    and `checkpoint_dir` the storage that is tried."""
+    attempt, image = changes.pop("attempt", "job-1"), "us-docker.pkg.dev/p/r/i:1"
+    spec = JobSpec(image, data=changes.pop("data", ()), checkpoint_dir=changes.pop("written", ""))
     container = {
-        "image": "us-docker.pkg.dev/p/r/i:1",
+        "image": image,
         "command": ["sh"],
         "args": ["-c", changes.pop("shell", "exit 0")],
         "env": {},
-        "device_access": "auto",
-        "shm_size": "",
-        "mounts": [],
+        "forms": ["device", "privileged"],
+        "options": docker_options(attempt, "", ()),
+        "login": google_registry(image),
         **changes.pop("container", {}),
     }
     return {
         "v": 1,
         "generation": 1,
-        "attempt": "job-1",
+        "attempt": attempt,
+        "name": container_name(attempt),
         "action": "run",
         "slice": 0,
         "slices": 1,
@@ -78,8 +93,13 @@ def make_task(**changes: Any) -> dict[str, Any]:
         "device_wait_seconds": 20,
         "pull_seconds": 600,
         "report_seconds": 15,
-        "log": {"project": "p", "log": "jobs", "labels": {"job": "j"}, "budget_bytes": 1 << 30},
-        "storage": {},
+        "pull_failures": PULL_FAILURES,
+        "no_device": NO_DEVICE,
+        "log": {
+            "write": log_template("p", {"job": "j"}),
+            "budget_bytes": changes.pop("budget", 1 << 30),
+        },
+        "storage": list(storage_checks(spec, "us-west4")),
         **changes,
     }
 
@@ -90,9 +110,10 @@ class Worker:
     def __init__(self, folder: Path, google: FakeGoogle) -> None:
         self.google, self.home, self.docker = google, folder / "home", folder / "docker"
         self.devices, self.bin = folder / "dev", folder / "bin"
-        for path in (self.docker, self.devices / "vfio", self.bin):
+        for path in (self.home, self.docker, self.devices / "vfio", self.bin):
             path.mkdir(parents=True)
         (self.devices / "vfio/0").touch()
+        self.note_startup("none")
         self.boot_file = folder / "boot_id"
         self.reboot("boot-1")
         fake = Path(__file__).with_name("fake_docker.py")
@@ -103,6 +124,10 @@ class Worker:
         self.python = sys.executable
         self.processes: list[subprocess.Popen[bytes]] = []
 
+    def note_startup(self, state: str, code: int | None = None) -> None:
+        """What the boot script notes of the caller's own script."""
+        (self.home / "startup.json").write_text(json.dumps({"state": state, "exit_code": code}))
+
     def reboot(self, boot: str) -> None:
         """The machine starts again: no process of before is left."""
         for pid in self.docker.glob("containers/*/pid"):
@@ -112,10 +137,20 @@ class Worker:
         (self.docker / "boot").write_text(boot)
 
     def start(self, *more: str, path: str | None = None) -> subprocess.Popen[bytes]:
-        words = [self.python, "-B", str(SOURCE), "--home", str(self.home)]
+        lock = [FLOCK, "--no-fork", "--nonblock", str(self.home / "lock")]
+        words = [
+            *lock,
+            self.python,
+            "-B",
+            str(SOURCE),
+            "--home",
+            str(self.home),
+            "--digest",
+            "d" * 64,
+        ]
         for name in ("metadata", "logging", "storage"):
             words += [f"--{name}", self.google.url]
-        words += ["--devices", str(self.devices), "--boot-id-file", str(self.boot_file)]
+        words += ["--devices", str(self.devices), "--boot", self.boot_file.read_text().strip()]
         where = path if path is not None else f"{self.bin}:{os.environ['PATH']}"
         with self.output.open("ab") as output:
             process = subprocess.Popen(
@@ -135,7 +170,9 @@ class Worker:
     def give(self, **changes: Any) -> None:
         self.google.set_attribute("steward-task", json.dumps(make_task(**changes)))
 
-    def wait(self, is_right: Callable[[dict[str, Any]], Any], seconds: float = 8) -> dict[str, Any]:
+    def wait(
+        self, is_right: Callable[[dict[str, Any]], Any], seconds: float = 20
+    ) -> dict[str, Any]:
         """Wait for a report and return it."""
         google, until = self.google, time.monotonic() + seconds
         with google.changed:
@@ -148,7 +185,7 @@ class Worker:
     def wait_state(self, *states: str) -> dict[str, Any]:
         return self.wait(lambda report: report["state"] in states)
 
-    def wait_until(self, is_right: Callable[[], Any], seconds: float = 8) -> None:
+    def wait_until(self, is_right: Callable[[], Any], seconds: float = 20) -> None:
         until = time.monotonic() + seconds
         while not is_right():
             assert time.monotonic() < until, self.output.read_text()[-3000:]

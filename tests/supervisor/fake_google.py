@@ -55,6 +55,8 @@ class FakeGoogle:
         self.reports: list[tuple[float, dict[str, Any]]] = []
         self.entries: list[dict[str, Any]] = []
         self.logging_status = 200
+        self.failures = 0
+        """How many more writes of entries fail before one is taken."""
         self.storage: dict[str, tuple[int, Any]] = {}
         self.is_open = True
         self.server = Server(("127.0.0.1", 0), Handler)
@@ -70,8 +72,15 @@ class FakeGoogle:
 
     def take_entries(self, body: Any) -> int:
         with self.changed:
+            if self.failures:
+                self.failures -= 1
+                return 503
             if self.logging_status == 200:
-                self.entries += body["entries"]
+                # Cloud Logging adds what the request says to each entry.
+                self.entries += [
+                    {**body, **one, "labels": {**body["labels"], **one["labels"]}}
+                    for one in body.pop("entries")
+                ]
         return self.logging_status
 
     def close(self) -> None:

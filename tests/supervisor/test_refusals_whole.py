@@ -33,7 +33,7 @@ def test_a_pull_that_cannot_succeed_ends_the_attempt(worker, said, reason, pulls
 
 def test_a_pull_is_tried_again_until_its_time_is_over(worker):
     (worker.docker / "pull").write_text("net/http: TLS handshake timeout")
-    worker.give(pull_seconds=40)
+    worker.give(pull_seconds=200)
     worker.start()
     assert worker.wait_state("EXITED")["reason"] == "PULL_FAILED"
     assert len((worker.docker / "pulls").read_text().splitlines()) > 1
@@ -93,7 +93,7 @@ def test_storage_that_is_denied_ends_the_attempt_before_its_start(worker, verb, 
     refused = (403, {}) if verb == "read" else (200, {})
     path = "o" if verb == "read" else "iam/testPermissions"
     worker.google.storage[f"/storage/v1/b/mine/{path}"] = refused
-    worker.give(storage={verb: [url], "region": "us-west4"})
+    worker.give(**({"data": [url]} if verb == "read" else {"written": url}))
     worker.start()
     report = worker.wait_state("EXITED")
     assert report["reason"] == "STORAGE_DENIED"
@@ -104,7 +104,7 @@ def test_storage_that_is_denied_ends_the_attempt_before_its_start(worker, verb, 
 @pytest.mark.parametrize("refused", [(200, {}), (403, {})])
 def test_a_prefix_may_be_granted_though_its_bucket_is_not(worker, refused):
     worker.google.storage["/storage/v1/b/mine/iam/testPermissions"] = refused
-    worker.give(storage={"write": ["gs://mine/a"], "region": "us-west4"})
+    worker.give(written="gs://mine/a")
     worker.start()
     report = worker.wait_state("EXITED")
     assert report["reason"] == "COMPLETED"
@@ -113,7 +113,7 @@ def test_a_prefix_may_be_granted_though_its_bucket_is_not(worker, refused):
 
 def test_storage_far_away_is_a_warning(worker):
     worker.google.storage["/storage/v1/b/mine"] = (200, {"location": "EUROPE-WEST4"})
-    worker.give(storage={"read": ["gs://mine"], "region": "us-west4"})
+    worker.give(data=["gs://mine"])
     worker.start()
     report = worker.wait_state("EXITED")
     assert report["reason"] == "COMPLETED"
@@ -126,13 +126,27 @@ def test_a_refusal_of_the_logs_leaves_the_job_alone(worker):
     worker.start()
     report = worker.wait_state("EXITED")
     assert (report["reason"], report["exit_code"]) == ("COMPLETED", 0)
-    assert report["logs"] == {"shipped": 0, "dropped": 6, "cut": 0, "error": '403 {"error": "no"}'}
+    assert report["logs"] == {
+        "shipped": 0,
+        "lines": 0,
+        "dropped": 6,
+        "cut": 0,
+        "error": '403 {"error": "no"}',
+    }
     assert report["tail"] == "one\ntwo"
 
 
+def test_the_last_lines_are_sent_again_before_the_end_is_reported(worker):
+    worker.google.failures = 2
+    worker.give(shell="echo one; echo two >&2; printf last")
+    worker.start()
+    report = worker.wait_state("EXITED")
+    assert report["logs"] == {"shipped": 10, "lines": 3, "dropped": 0, "cut": 0, "error": ""}
+    assert sorted(worker.lines()) == ["last", "one", "two"]
+
+
 def test_the_budget_of_the_logs_is_kept(worker):
-    log = {"project": "p", "log": "jobs", "labels": {}, "budget_bytes": 100}
-    worker.give(shell="for i in 1 2 3 4 5 6 7 8 9; do echo 01234567890123456789; done", log=log)
+    worker.give(shell="for i in 1 2 3 4 5 6 7 8 9; do echo 01234567890123456789; done", budget=100)
     worker.start()
     assert worker.wait_state("EXITED")["logs"]["dropped"] == 80
     assert len(worker.lines()) == 5
@@ -142,7 +156,8 @@ def test_a_flood_is_dropped_and_counted_in_bounded_memory(worker):
     worker.google.logging_status = 503
     worker.give(shell=f"head -c 60000000 /dev/zero | tr '\\0' 'x' | fold -w 99; echo end; {LOOP}")
     process = worker.start()
-    worker.wait(lambda report: report["logs"]["dropped"] > 40_000_000)
+    # Millions of lines, which are counted one by one.
+    worker.wait(lambda report: report["logs"]["dropped"] > 40_000_000, seconds=60)
     status = Path(f"/proc/{process.pid}/status").read_text()
     peak = int(status.partition("VmHWM:")[2].split()[0])
     assert peak < 150_000

@@ -77,7 +77,7 @@ def test_only_one_supervisor_lives(worker):
     worker.wait_state("IDLE")
     second = worker.start()
     assert second.wait(5) == 1
-    assert "another supervisor" in worker.output.read_text()
+    assert worker.processes[0].poll() is None
 
 
 def test_a_container_is_found_though_the_disk_forgot_it(worker):
@@ -118,34 +118,17 @@ def test_docker_may_be_away_for_a_while(worker):
     assert Counter(worker.lines()) == {"a": 1, "b": 1}
 
 
-def test_the_startup_script_runs_once_in_each_boot_and_before_the_job(worker):
-    script = f"echo ran >>{worker.home}/ran; echo to the console; sleep 0.3; exit 6"
-    worker.google.set_attribute("steward-startup-script", script)
+def test_no_job_starts_before_the_startup_script_has_ended(worker):
+    worker.note_startup("running")
     worker.give()
     worker.start()
-    worker.wait_until((worker.home / "ran").exists)
+    report = worker.wait(lambda report: report["generation"] == 1)
+    assert report["startup_script"] == {"state": "running", "exit_code": None}
     worker.crash()
     worker.start()
+    seen = len(worker.google.reports)
+    worker.wait_until(lambda: len(worker.google.reports) > seen)
+    assert not (worker.docker / "pulls").exists()
+    worker.note_startup("exited", 6)
     report = worker.wait_state("EXITED")
     assert report["startup_script"] == {"state": "exited", "exit_code": 6}
-    assert "to the console" in worker.output.read_text()
-    assert (worker.home / "ran").read_text() == "ran\n"
-    worker.crash()
-    worker.reboot("boot-2")
-    worker.start()
-    worker.wait_until(lambda: (worker.home / "ran").read_text() == "ran\nran\n")
-
-
-def test_a_startup_script_may_only_be_recorded(worker):
-    worker.google.set_attribute("steward-startup-script", "exit 6")
-    worker.start("--startup-scripts", "record")
-    report = worker.wait_state("IDLE")
-    assert report["startup_script"] == {"state": "recorded", "exit_code": None}
-
-
-def test_the_first_line_of_a_startup_script_names_its_interpreter(worker):
-    script = "#!/usr/bin/env python3\nraise SystemExit(8)\n"
-    worker.google.set_attribute("steward-startup-script", script)
-    worker.start()
-    report = worker.wait(lambda report: report["startup_script"]["state"] == "exited")
-    assert report["startup_script"]["exit_code"] == 8

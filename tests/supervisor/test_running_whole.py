@@ -25,6 +25,7 @@ def test_a_container_ends_with_its_exit_code(worker):
     labels = {entry["labels"]["stream"]: entry["labels"] for entry in worker.google.entries}
     assert labels["stderr"] == {"job": "j", "worker": "5", "stream": "stderr"}
     assert report["logs"]["shipped"] == sum(map(len, worker.lines()))
+    assert report["logs"]["lines"] == len(worker.lines())
     (login,) = map(json.loads, (worker.docker / "logins").read_text().splitlines())
     assert login[-2:] == ["us-docker.pkg.dev", "secret"]
 
@@ -34,7 +35,7 @@ def test_a_job_runs_on_python_3_8(worker):
     if found is None:
         pytest.skip("no Python 3.8 on this machine")
     worker.python = found
-    worker.give(shell="echo STEWARD_DEVICES 4; exit 7", storage={"read": ["gs://b"]})
+    worker.give(shell="echo STEWARD_DEVICES 4; exit 7", data=["gs://b"])
     worker.start()
     report = worker.wait_state("EXITED")
     assert (report["exit_code"], report["devices"]) == (7, 4)
@@ -104,6 +105,16 @@ def test_a_container_that_ignores_its_stop_is_killed_after_the_grace(worker):
     worker.wait_state("RUNNING")
     worker.give(shell=DEAF, action="stop", generation=2, stop_grace_seconds=5)
     assert worker.wait_state("EXITED")["exit_code"] == 137
+
+
+def test_a_container_that_is_stopped_has_its_grace_to_save(worker):
+    save = "trap 'sleep 0.6; echo saved; exit 5' TERM; echo up; while :; do sleep 0.02; done"
+    worker.give(shell=save)
+    worker.start()
+    worker.wait_until(lambda: worker.lines() == ["up"])
+    worker.give(shell=save, action="stop", generation=2, stop_grace_seconds=500)
+    assert worker.wait_state("EXITED")["exit_code"] == 5
+    assert worker.lines() == ["up", "saved"]
 
 
 def test_the_longest_duration_ends_a_container(worker):

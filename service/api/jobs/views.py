@@ -34,6 +34,12 @@ class JobView(View):
     node_name: str = Field(examples=["job-3d6c2a11"])
     cost: Usd = Field(description="So far, in dollars: the sum of its attempts.")
     cost_estimated: bool = Field(description="Whether that may still change.")
+    unpriced_seconds: int = Field(
+        description="Seconds of nodes without a known price: what they cost is in no figure."
+    )
+    logs_cost_estimate: Usd = Field(
+        description="About what Cloud Logging takes for its output; not in the cost."
+    )
     image: str
     image_digest: str = Field(description="Empty where the registry did not name one.")
     command: tuple[str, ...]
@@ -69,6 +75,8 @@ class JobView(View):
             node_name=shown.node_name,
             cost=usd(shown.cost.cost),
             cost_estimated=shown.cost.estimated,
+            unpriced_seconds=shown.cost.unpriced_seconds,
+            logs_cost_estimate=usd(shown.cost.logs),
             image=spec.image,
             image_digest=job.image_digest,
             command=spec.command,

@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from service.domain.jobs.job import Attempt, Job
-from service.domain.jobs.phases import Amount, amounts, charged_to, claims
+from service.domain.jobs.log import estimated_cost
+from service.domain.jobs.phases import (
+    Amount,
+    amounts,
+    charged_to,
+    claims,
+    seconds_without_charge,
+    unpriced_seconds,
+)
 from service.domain.lines import meters
 from service.domain.metering import Meter
 from service.domain.pricing import PriceBook
@@ -15,11 +23,19 @@ from service.store.unit import Unit
 
 @dataclass(frozen=True, slots=True)
 class JobCost:
-    """Nano-dollars that are charged to a job as of `as_of`; `estimated` while that may change."""
+    """Nano-dollars that are charged to a job as of `as_of`; `estimated` while that may change.
+
+    `logs` is about what Cloud Logging takes for the output; it is not in `cost`, as no ledger knows
+    it. `waited_seconds` is how long nothing was charged between its submission and its end,
+    `unpriced_seconds` how long it used nodes at a price that is not known and in no figure.
+    """
 
     cost: int
     estimated: bool
     as_of: int
+    waited_seconds: int = 0
+    unpriced_seconds: int = 0
+    logs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +55,19 @@ class AttemptCost:
 
 def job_cost(unit: Unit, job: Job, book: PriceBook, now: int) -> JobCost:
     """What the ledger charges to a job, the open tail included."""
-    node_ids = {one.node_id for one in unit.jobs.attempts(job.id)}
+    attempts = unit.jobs.attempts(job.id)
+    node_ids = {one.node_id for one in attempts}
     found = [meter for node_id in node_ids for meter in _meters(unit, node_id, book, now)]
     estimated = any(one.usage.end is None or one.usage.uncertain_seconds for one in found)
-    return JobCost(sum(charged_to(one, job.id) for one in found), estimated, now)
+    until = now if job.ended_at is None else job.ended_at
+    return JobCost(
+        cost=sum(charged_to(one, job.id) for one in found),
+        estimated=estimated,
+        as_of=now,
+        waited_seconds=seconds_without_charge(found, job.id, job.created_at, until),
+        unpriced_seconds=sum(unpriced_seconds(one, job.id) for one in found),
+        logs=estimated_cost(report for one in attempts for report in one.own_reports),
+    )
 
 
 def attempt_costs(unit: Unit, job: Job, book: PriceBook, now: int) -> list[AttemptCost]:

@@ -14,7 +14,7 @@ from service.domain.errors import Conflict, NotFound, StaleVersion
 from service.domain.event import Event
 from service.domain.idempotency import Key
 from service.domain.jobs import startup
-from service.domain.jobs.job import Job
+from service.domain.jobs.job import Attempt, Job
 from service.domain.jobs.submission import (
     Submission,
     check_node,
@@ -32,7 +32,7 @@ from service.store.jobs import JobFilter
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
-__all__ = ["JobFilter", "JobService", "Shown", "Submitted"]
+__all__ = ["JobFilter", "JobService", "OnNode", "Shown", "Submitted", "Whole"]
 
 ATTEMPTS = 5
 """How often a unit of work is repeated when someone else wrote the same row first."""
@@ -45,6 +45,22 @@ class Shown:
     job: Job
     cost: JobCost
     node_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A job and its attempts as of one instant: their phases come to its cost."""
+
+    shown: Shown
+    attempts: Sequence[AttemptCost]
+
+
+@dataclass(frozen=True, slots=True)
+class OnNode:
+    """A job and its attempts on one node, first to last; none yet while it waits for the node."""
+
+    job: Job
+    attempts: Sequence[Attempt]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +152,21 @@ class JobService:
         with self._units.reading() as unit:
             job = unit.jobs.get(job_id)
             return attempt_costs(unit, job, self._prices.book(unit), self._clock())
+
+    def whole(self, job_id: str) -> Whole:
+        """One job with its attempts, read and charged as of the same instant; raises NotFound."""
+        with self._units.reading() as unit:
+            job, now = unit.jobs.get(job_id), self._clock()
+            attempts = attempt_costs(unit, job, self._prices.book(unit), now)
+            return Whole(self._shown_at(unit, job, now), attempts)
+
+    def on_node(self, node_id: str, limit: int) -> Sequence[OnNode]:
+        """The jobs that ran on a node, run on it or wait for it, the newest first."""
+        with self._units.reading() as unit:
+            return [
+                OnNode(job, [one for one in unit.jobs.attempts(job.id) if one.node_id == node_id])
+                for job in unit.jobs.page(JobFilter(node_id=node_id), "", limit)
+            ]
 
     def cancel(self, job_id: str, *, actor: str = "") -> Shown:
         """Ask for the end of a job; asking twice is asking once. A job that has ended stays as it
@@ -238,7 +269,10 @@ class JobService:
         return job
 
     def _shown(self, unit: Unit, job: Job) -> Shown:
-        cost = job_cost(unit, job, self._prices.book(unit), self._clock())
+        return self._shown_at(unit, job, self._clock())
+
+    def _shown_at(self, unit: Unit, job: Job, now: int) -> Shown:
+        cost = job_cost(unit, job, self._prices.book(unit), now)
         names = unit.nodes.many([job.node_id] if job.node_id else [])
         return Shown(job, cost, names[job.node_id].name if job.node_id in names else "")
 

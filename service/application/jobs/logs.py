@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from service.application.jobs.last_lines import LINES, LastLines, LogEnd, shortened
 from service.cloud.ports import WorkerLogs
 from service.domain.clock import Clock
 from service.domain.jobs.job import Attempt
-from service.domain.jobs.log import NANOS, OVERLAP_SECONDS, LogCursor, LogLine
+from service.domain.jobs.log import NANOS, OVERLAP_SECONDS, LogCursor, LogLine, is_complete
 from service.store.unit import Units
 
 PAGE = 1_000
 
 SETTLE_SECONDS = OVERLAP_SECONDS + 15
-"""So long after its end a job may still have lines on their way."""
+"""So long after its end a job may still have lines on their way, where their number is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class JobLogService:
         self._units = units
         self._logs = logs
         self._clock = clock
+        self._last_lines = LastLines(logs, clock)
 
     def begin(self, job_id: str) -> LogCursor:
         """Where the log of a job begins. Raises NotFound."""
@@ -48,10 +50,23 @@ class JobLogService:
         with self._units.reading() as unit:
             job, attempts = unit.jobs.get(job_id), unit.jobs.attempts(job_id)
         page = self._logs.read(job.project, job.id, cursor, PAGE)
-        settled = job.ended_at is not None and self._clock() - job.ended_at >= SETTLE_SECONDS
+        reports = [report for one in attempts for report in one.own_reports]
+        settled = job.ended_at is not None and (
+            is_complete(page.cursor, reports) or self._clock() - job.ended_at >= SETTLE_SECONDS
+        )
         is_over = settled and not page.more
         notes = notes_of(attempts) if is_over or not page.more else ()
         return LogRead(page.lines, page.cursor, page.more, is_over, notes)
+
+    def last(self, job_id: str) -> LogEnd:
+        """The last lines, for a page that is loaded again and again: a look of a few seconds ago
+        serves all who ask. Never an error of the cloud: `LogEnd.error` says it. Raises NotFound."""
+        with self._units.reading() as unit:
+            job, attempts = unit.jobs.get(job_id), unit.jobs.attempts(job_id)
+        shipped = self._last_lines.of(job) if any(one.reports for one in attempts) else LogEnd()
+        tails = [shortened(line) for attempt in attempts for line in _tail(attempt)]
+        newest = sorted([*shipped.lines, *tails], key=lambda line: line.at_ns)[-LINES:]
+        return replace(shipped, lines=newest, notes=notes_of(attempts))
 
     def tails(self, job_id: str) -> Sequence[LogLine]:
         """The last output that came with the reports of workers whose log could not be shipped."""

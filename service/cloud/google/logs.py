@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from google.cloud.logging_v2.services.logging_service_v2 import LoggingServiceV2Client
 from google.cloud.logging_v2.types import ListLogEntriesRequest
 
 from service.cloud.google.entries import PAGE_SIZE, EntryLog
-from service.cloud.google.retries import PATIENT, Patience
+from service.cloud.google.retries import PATIENT, Allowance, Patience
 from service.cloud.pace import LogReader, ReadPace
 from service.cloud.ports import LogCursor, LogLine, LogPage
 from service.domain.clock import rfc3339
@@ -20,6 +22,9 @@ LOG = "tpu-steward-jobs"
 MAX_LINES = 5_000
 MOST_PAGES = 1 + -(-(MAX_LINES + MAX_SEEN) // PAGE_SIZE)
 """Enough for the most lines, all lines that were seen, and one page that fills up the last."""
+
+PAGE_SECONDS = 3.0
+"""How long a page of the dashboard waits for the last lines."""
 
 _JOB = re.compile(r"[a-z0-9-]{1,63}")
 _WANTED = 'logName="projects/{project}/logs/{log}" AND labels.job="{job}" AND timestamp>="{since}"'
@@ -35,11 +40,13 @@ class GoogleWorkerLogs:
         pace: ReadPace | None = None,
     ) -> None:
         self._log = EntryLog(client, patience, pace, LogReader.JOBS)
+        quick = replace(patience, listing=Allowance(PAGE_SECONDS))
+        self._quick_log = EntryLog(client, quick, pace, LogReader.JOBS)
 
     def read(self, project: str, job: str, since: LogCursor, limit: int) -> LogPage:
         """The next lines of a job; fewer than `limit` too where more calls are not allowed now."""
         limit = max(1, min(limit, MAX_LINES))
-        request = _request(project, job, since, limit)
+        request = _request(project, job, since.from_ns, limit + len(since.seen))
         found: list[LogLine] = []
         more = True
         try:
@@ -53,18 +60,26 @@ class GoogleWorkerLogs:
                 raise
         return deliver(since, found, limit, more=more)
 
+    def last(self, project: str, job: str, since: int, limit: int) -> Sequence[LogLine]:
+        """The newest lines of a job: the first page of the log from its end."""
+        request = _request(project, job, since * NANOS, limit, order="desc")
+        page = next(iter(self._quick_log.pages(project, request)))
+        return fresh(LogCursor.start(since), list(map(decoded, page.entries)))[-limit:]
 
-def _request(project: str, job: str, since: LogCursor, limit: int) -> ListLogEntriesRequest:
+
+def _request(
+    project: str, job: str, from_ns: int, size: int, order: str = "asc"
+) -> ListLogEntriesRequest:
     """Raises InvalidRequest for a job id that could be more than a value of the filter."""
     if _JOB.fullmatch(job) is None:
         raise InvalidRequest(f"{job[:100]!r} is not the id of a job")
-    second, nanos = divmod(since.from_ns, NANOS)
+    second, nanos = divmod(from_ns, NANOS)
     moment = f"{rfc3339(second)[:-1]}.{nanos:09d}Z"
     return ListLogEntriesRequest(
         resource_names=[f"projects/{project}"],
         filter=_WANTED.format(project=project, log=LOG, job=job, since=moment),
-        order_by="timestamp asc",
-        page_size=min(PAGE_SIZE, limit + len(since.seen)),
+        order_by=f"timestamp {order}",
+        page_size=min(PAGE_SIZE, size),
     )
 
 

@@ -210,8 +210,11 @@ class JobsController:
             with self._units(lease) as unit:
                 now = self._clock()
                 detail = "cancelled before it started"
+                job = job.closed(JobState.CANCELLED, Reason.CANCELLED, detail, now)
+                if job.own_node and node is not None:  # kept for the attempt that never comes
+                    self._delete_node(unit, node.id, job, now)
                 unit.jobs.wake_next(job, now)
-                unit.jobs.save(job.closed(JobState.CANCELLED, Reason.CANCELLED, detail, now))
+                unit.jobs.save(job)
         elif not job.own_node or (node is not None and _can_be_used_again(node)):
             assert node is not None
             try:

@@ -271,6 +271,12 @@ class Attempt:
         """Whether its outcome is decided."""
         return self.phase is Phase.ENDED
 
+    @property
+    def own_reports(self) -> list[Report]:
+        """The reports about this attempt: a worker of a node that is used again may not have said
+        anything since the attempt before."""
+        return [one for one in self.reports.values() if one.attempt == self.id]
+
     def in_phase(self, phase: Phase, now: int) -> Attempt:
         """The same attempt in `phase`; `phase_since` changes only when the phase does."""
         return replace(

@@ -175,6 +175,30 @@ def _charged(meter: Meter, period: Period, job_id: str) -> Iterator[tuple[int, i
             yield start, end
 
 
+def seconds_without_charge(meters: Sequence[Meter], job_id: str, start: int, end: int) -> int:
+    """Seconds of [start, end) in which no second of any node is charged to the job: it waits for
+    its turn or for hardware."""
+    charged = sorted(
+        (left, right)
+        for meter in meters
+        for left, right in _charged(meter, Period(Spent.UNATTRIBUTED, start, end), job_id)
+    )
+    waited, until = 0, start
+    for left, right in charged:
+        waited += max(0, left - until)
+        until = max(until, right)
+    return waited + max(0, end - until)
+
+
+def unpriced_seconds(meter: Meter, job_id: str) -> int:
+    """Seconds of a meter that are the job's and have no known price. They are in no figure."""
+    return sum(
+        meter.seconds(start, end, priced=False)
+        for start, end, whose in meter.pieces(meter.usage.start, meter.end)
+        if whose.job == job_id
+    )
+
+
 def charged_to(meter: Meter, job_id: str) -> int:
     """Nano-dollars of a meter that are charged to a job."""
     return sum(

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from service.domain.images import Framework
-from service.domain.jobs.job import Attempt, Job
+from service.domain.jobs.job import Attempt, Job, Workers
+from service.domain.jobs.report import Report
 from service.domain.node import Node
 
 MEGASCALE_PORT = 8080
@@ -57,6 +58,32 @@ _DEVICES_PER_CHIP = {"v2": 2, "v3": 2, "tpu7x": 2}
 def devices_expected(node: Node) -> int:
     """How many devices a program on all workers sees, over all slices."""
     return node.spec.chips * _DEVICES_PER_CHIP.get(node.spec.generation, 1)
+
+
+def device_warnings(job: Job, node: Node, reports: Mapping[int, Report | None]) -> tuple[str, ...]:
+    """What to mind where a program sees other devices than the node has, a sentence for a worker.
+
+    `reports` are those of the workers that take part. A program that runs on the first worker
+    alone may see those of its own host.
+    """
+    expected = devices_expected(node)
+    local = expected // node.spec.hosts
+    found = []
+    for worker, report in reports.items():
+        seen = None if report is None else report.devices
+        is_alone = job.spec.workers is Workers.FIRST and seen == local
+        if seen is None or seen == expected or is_alone:
+            continue
+        advice = _OWN_HOST if seen == local else _FALLBACK
+        found.append(f"worker {worker} sees {seen} devices, but the node has {expected}: {advice}")
+    return tuple(found)
+
+
+_OWN_HOST = (
+    "these are the devices of its own host. Start the program on all workers and have them join,"
+    " in JAX with jax.distributed.initialize(), or print the number of all devices"
+)
+_FALLBACK = "check that the program runs on the TPU, and that its workers have joined"
 
 
 def environment(job: Job, attempt: Attempt, node: Node, number: int) -> dict[str, str]:

@@ -64,6 +64,9 @@ class Report:
     preempted_at: int | None = None
     maintenance: str = ""
     log_error: str = ""
+    shipped_bytes: int = 0
+    shipped_lines: int | None = None
+    """Lines that are in Cloud Logging by now; None of a supervisor that does not count them."""
     dropped_bytes: int = 0
     tail: str = ""
     startup_script: str = ""
@@ -125,6 +128,8 @@ def _report(document: Mapping[str, Any], state: WorkerState, seq: int, now: int)
         preempted_at=_instant(document, "preempted_at", now),
         maintenance=_text(document, "maintenance", 80),
         log_error=_text(logs, "error"),
+        shipped_bytes=_whole(logs, "shipped") or 0,
+        shipped_lines=_whole(logs, "lines"),
         dropped_bytes=_whole(logs, "dropped") or 0,
         tail=_text(document, "tail", _LONGEST_TAIL, lines=True),
         startup_script=_text(script, "state", 20),

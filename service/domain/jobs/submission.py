@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from service.domain.connection import connection_to
 from service.domain.errors import Conflict, Rejected, RuntimeMismatch
 from service.domain.images import Framework, images
 from service.domain.jobs import secrets
@@ -13,7 +15,7 @@ from service.domain.jobs.image import ImageReference
 from service.domain.jobs.job import Job, JobSpec
 from service.domain.jobs.presets import LAUNCHERS, batch_warnings, devices_expected
 from service.domain.names import check_labels
-from service.domain.node import Architecture, Asked, Node
+from service.domain.node import Architecture, Asked, Node, NodeState
 from service.domain.runtimes import for_generation
 from service.domain.wish import Wish
 
@@ -201,9 +203,35 @@ def _node_request(submission: Submission, wanted: Wish) -> Wish:
 
 LEGACY = (
     "a legacy TPU Node has no machine of ours that could run a container: run it on your own VM"
-    " beside the node. GET /v1/nodes/{id}/connection answers the address of the node, the variables"
-    " that each framework needs, and the software that your VM must have"
+    " beside the node. Ask for the node with POST /v1/nodes; GET /v1/nodes/{id}/connection then"
+    " answers the whole docker command, and what each framework needs"
 )
+
+
+def _beside(node: Node, spec: JobSpec) -> Conflict:
+    """The refusal of a legacy TPU Node: the job as a line for the user's own VM, if it is READY."""
+    said = f"node {node.name} is a legacy TPU Node, without a machine of ours"
+    if node.state != NodeState.READY or not node.endpoints:
+        return Conflict(f"{said}: submit again when it is READY to see the line for your own VM")
+    return Conflict(
+        f"{said}: run the container on your own VM beside the node, with the line in"
+        f" type_on_your_vm. GET /v1/nodes/{node.id}/connection says what each framework needs",
+        type_on_your_vm=[_docker_run(node, spec)],
+    )
+
+
+def _docker_run(node: Node, spec: JobSpec) -> str:
+    first = connection_to(node).workers[0]
+    address = f"{first.ip}:{first.port}"
+    env = {"XRT_TPU_CONFIG": f"tpu_worker;0;{address}", "COLAB_TPU_ADDR": address}
+    if node.spec.hosts > 1:
+        env = {"TPU_NAME": node.cloud_id}
+    words = ["docker", "run", "--rm", "--shm-size", spec.shm_size or "16g"]
+    for name, value in {**env, **spec.env}.items():
+        words += ["-e", f"{name}={value}"]
+    if spec.command:
+        words += ["--entrypoint", spec.command[0]]
+    return shlex.join([*words, spec.image, *spec.command[1:], *spec.args])
 
 
 def check_node(node: Node, spec: JobSpec) -> None:
@@ -212,7 +240,7 @@ def check_node(node: Node, spec: JobSpec) -> None:
     Raises Conflict for the state or the kind of the node, RuntimeMismatch for its software.
     """
     if node.spec.architecture is Architecture.NODE:
-        raise Conflict(LEGACY.replace("{id}", node.id))
+        raise _beside(node, spec)
     if node.ended or node.asked is Asked.ABSENT:
         raise Conflict(f"node {node.name} is {node.state}; name a node that lives, or a node_spec")
     if not node.spec.supervisor:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from urllib.parse import quote, urlencode
 
 from service.domain.jobs.image import ImageReference
-from service.domain.jobs.job import Attempt, Job, Workers
+from service.domain.jobs.job import Attempt, DeviceAccess, Job, JobSpec, Mount, Workers
 from service.domain.jobs.presets import environment
 from service.domain.node import Node
 from service.domain.zones import region_of
@@ -22,6 +23,37 @@ LOG_NAME = "tpu-steward-jobs"
 DEVICE_WAIT_SECONDS = 120
 PULL_SECONDS = 1_800
 REPORT_SECONDS = 15
+
+DOCKER_OPTIONS = (
+    *("--network", "host", "--ulimit", "memlock=-1:-1", "--log-driver", "json-file"),
+    *("--log-opt", "max-size=50m", "--log-opt", "max-file=2"),
+)
+"""What every container is run with: the network of its host, as frameworks address each other by
+it, memory that a TPU can read, and at most 100 MB of output on the disk."""
+
+NO_DEVICE = (
+    r"(?i)/dev/(vfio|accel).*(not permitted|permission denied|no such file)"
+    r"|no tpu (device|chip)s? (was |were )?found"
+)
+"""What a program prints that could not open the TPU device without privileges (J6)."""
+
+PULL_FAILURES = (
+    ("(?i)credential", ""),
+    ("(?i)no space left", "DISK_FULL"),
+    ("(?i)manifest.* (unknown|not found)|name unknown|no matching manifest", "IMAGE_NOT_FOUND"),
+    ("(?i)invalid reference format|repository .* not found|/.*: not found", "IMAGE_NOT_FOUND"),
+    ("(?i)denied|unauthorized|forbidden|no basic auth", "PULL_DENIED"),
+)
+"""What docker says of a pull that cannot succeed, with the reason of the end; the first that fits
+counts. A credential helper that is not ready yet is no reason (J14)."""
+
+
+_FORMS: Mapping[DeviceAccess, tuple[str, ...]] = {
+    DeviceAccess.AUTO: ("device", "privileged"),
+    DeviceAccess.DEVICE: ("device",),
+    DeviceAccess.PRIVILEGED: ("privileged",),
+}
+"""How a container may reach the TPU, in the order in which that is tried."""
 
 
 def hosts_of_slice(node: Node) -> int:
@@ -50,6 +82,7 @@ def task_of(job: Job, attempt: Attempt, node: Node, number: int) -> str:
         "v": 1,
         "generation": attempt.generation,
         "attempt": attempt.id,
+        "name": container_name(attempt.id),
         "action": attempt.action.value,
         "slice": number,
         "slices": node.spec.slices,
@@ -57,27 +90,24 @@ def task_of(job: Job, attempt: Attempt, node: Node, number: int) -> str:
         "first_worker": first,
         "container": {
             "image": _image(job),
-            "command": list(spec.command),
-            "args": list(spec.args),
+            "command": list(spec.command[:1]),
+            "args": [*spec.command[1:], *spec.args],
             "env": environment(job, attempt, node, number),
-            "device_access": spec.device_access.value,
-            "shm_size": spec.shm_size,
-            "mounts": [
-                {"source": one.source, "target": one.target, "read_only": one.read_only}
-                for one in spec.mounts
-            ],
+            "forms": _FORMS[spec.device_access],
+            "options": docker_options(attempt.id, spec.shm_size, spec.mounts),
+            "login": google_registry(spec.image),
         },
         "stop_grace_seconds": spec.stop_grace_seconds,
         "max_duration_seconds": spec.max_duration_seconds,
         "device_wait_seconds": DEVICE_WAIT_SECONDS,
         "pull_seconds": PULL_SECONDS,
+        "pull_failures": PULL_FAILURES,
+        "no_device": NO_DEVICE,
         "log": {
-            "project": job.project,
-            "log": LOG_NAME,
-            "labels": {"job": job.id, "attempt": str(attempt.number)},
+            "write": log_template(job.project, {"job": job.id, "attempt": str(attempt.number)}),
             "budget_bytes": spec.log_budget,
         },
-        "storage": _storage(job, node),
+        "storage": list(storage_checks(spec, region_of(node.zone) if node.zone else "")),
         "report_seconds": REPORT_SECONDS,
     }
     return json.dumps(document, sort_keys=True, separators=(",", ":"))
@@ -90,10 +120,75 @@ def _image(job: Job) -> str:
     return ImageReference.parse(image).pinned(digest) if digest else image
 
 
-def _storage(job: Job, node: Node) -> Mapping[str, object]:
-    written = [job.spec.checkpoint_dir] if job.spec.checkpoint_dir.startswith("gs://") else []
+def container_name(attempt: str) -> str:
+    """The name of the container of an attempt, on each of its workers."""
+    return f"steward-{attempt}"
+
+
+def docker_options(attempt: str, shm_size: str, mounts: Sequence[Mount]) -> list[str]:
+    """The options of `docker run` that do not depend on the worker. By the label, a supervisor
+    finds the containers of all attempts."""
+    options = [
+        "--detach",
+        f"--name={container_name(attempt)}",
+        f"--label=steward-attempt={attempt}",
+    ]
+    options += [*DOCKER_OPTIONS, *(["--shm-size", shm_size] if shm_size else [])]
+    for mount in mounts:
+        option = f"type=bind,source={mount.source},target={mount.target}"
+        options += ["--mount", option + (",readonly" if mount.read_only else "")]
+    return options
+
+
+def google_registry(image: str) -> str:
+    """The host that takes the worker's token; empty for registries that are not Google's."""
+    reference = ImageReference.parse(image)
+    return reference.registry if reference.is_googles else ""
+
+
+def log_template(project: str, labels: Mapping[str, str]) -> Mapping[str, object]:
+    """The body of `entries:write` without the entries: what all of them have in common."""
     return {
-        "read": list(job.spec.data),
-        "write": written,
-        "region": region_of(node.zone) if node.zone else "",
+        "logName": f"projects/{project}/logs/{LOG_NAME}",
+        "resource": {"type": "global", "labels": {"project_id": project}},
+        "labels": dict(labels),
+        "partialSuccess": True,
     }
+
+
+def storage_checks(spec: JobSpec, region: str) -> Iterator[Mapping[str, str]]:
+    """How a worker tries each gs:// address before the start, with its node's service account.
+
+    `ask` is a path below Cloud Storage's `b/`. What is found there is the `field` of the answer,
+    `nothing` without it, or the status of a refusal. `denies` is the pattern of what ends the
+    attempt, `fine` of what needs no warning. The right to write is asked of the whole bucket, and
+    a condition may grant a prefix what that does not show.
+    """
+    written = [spec.checkpoint_dir] if spec.checkpoint_dir.startswith("gs://") else []
+    for verb, url in [("read", url) for url in spec.data] + [("write", url) for url in written]:
+        bucket, _, prefix = url.removeprefix("gs://").partition("/")
+        path = quote(bucket, safe="")
+        listed = urlencode({"prefix": prefix, "maxResults": 1, "fields": "items(name)"})
+        granted = "iam/testPermissions?permissions=storage.objects.create"
+        refused = "401|403|404" if verb == "read" else "401|403|404|nothing"
+        yield {
+            "says": f"{url}: storage answered a check of {verb} access with",
+            "ask": f"{path}/o?{listed}" if verb == "read" else f"{path}/{granted}",
+            "field": "items" if verb == "read" else "permissions",
+            "denies": "404" if verb == "write" and prefix else refused,
+            "fine": r"\[.+\]",
+        }
+        yield {
+            "says": f"{url} is in another region",
+            "ask": f"{path}?fields=location",
+            "field": "location",
+            "denies": "",
+            "fine": "|".join([r"(?i)\d+", "nothing", *locations_near(region)]),
+        }
+
+
+def locations_near(region: str) -> list[str]:
+    """Patterns of the locations of buckets, in small letters, that are or hold a region."""
+    parts = region.split("-")
+    near = ["-".join(parts[: count + 1]) for count in range(len(parts))] if region else [".*"]
+    return [*near, *(["eu"] if parts[0] == "europe" else [])]

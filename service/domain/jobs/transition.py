@@ -18,9 +18,12 @@ from service.domain.jobs.job import (
 )
 from service.domain.jobs.next import SHOWN, Decision, Step, reports_of
 from service.domain.jobs.outcome import Verdict, exit_codes_of
+from service.domain.jobs.presets import device_warnings
 from service.domain.jobs.report import Report, WorkerState, is_newer
-from service.domain.jobs.task import needs_barrier, workers_of
+from service.domain.jobs.task import needs_barrier
 from service.domain.node import Node
+
+_MOST_WARNINGS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,7 @@ def has_echoed(job: Job, attempt: Attempt, node: Node) -> bool:
 
 def applied(job: Job, attempt: Attempt, node: Node, decision: Decision, now: int) -> Changed:
     """The job and its attempt after the step."""
+    job = replace(job, warnings=_warnings(job, attempt, node))
     if decision.step is Step.WAIT or decision.phase is None:
         return Changed(job, attempt)
     if decision.step is Step.END:
@@ -127,7 +131,7 @@ def _ended(job: Job, attempt: Attempt, node: Node, verdict: Verdict, now: int) -
         ended_at=now,
     )
     what = follow(job, attempt, node)
-    job = replace(job, exit_codes=codes, warnings=_with(job, attempt, node))
+    job = replace(job, exit_codes=codes)
     if not what.again:
         return Changed(job.closed(what.state, attempt.reason, what.detail, now), attempt, what)
     lost = attempt.reason in INFRASTRUCTURE
@@ -142,15 +146,13 @@ def _ended(job: Job, attempt: Attempt, node: Node, verdict: Verdict, now: int) -
     return Changed(job, attempt, what)
 
 
-def _with(job: Job, attempt: Attempt, node: Node) -> tuple[str, ...]:
-    """The warnings of the job and those of its workers, each once."""
-    told = [
-        warning
-        for number in workers_of(job, node)
-        if (report := attempt.reports.get(str(number))) is not None
-        for warning in report.warnings
-    ]
-    return tuple(dict.fromkeys([*job.warnings, *told]))
+def _warnings(job: Job, attempt: Attempt, node: Node) -> tuple[str, ...]:
+    """The warnings of the job and those of its workers, each once. Any process on a worker can
+    write a report, so their number is bounded."""
+    reports = reports_of(job, attempt, node)
+    told = [warning for report in reports.values() if report for warning in report.warnings]
+    devices = device_warnings(job, node, reports)
+    return tuple(dict.fromkeys([*job.warnings, *devices, *told]))[:_MOST_WARNINGS]
 
 
 def refused(job: Job, reason: Reason, detail: str, now: int) -> Job:

@@ -49,6 +49,7 @@ class Record:
     step_at: int | None = None
     shipped: int = 0
     """Bytes of output."""
+    lines: int = 0
 
     @property
     def ended(self) -> bool:
@@ -57,9 +58,10 @@ class Record:
     def shown(self) -> dict[str, Any]:
         """What a report says of the attempt; nothing once it was released."""
         record = Record("") if self.released else self
-        hidden = {"attempt", "boot", "seen_in", "released", "shipped"}
+        hidden = {"attempt", "boot", "seen_in", "released", "shipped", "lines"}
         shown = {name: value for name, value in vars(record).items() if name not in hidden}
-        logs = {"shipped": record.shipped, "dropped": 0, "cut": 0, "error": ""}
+        counts = {"shipped": record.shipped, "lines": record.lines, "dropped": 0, "cut": 0}
+        logs = {**counts, "error": ""}
         return {**shown, "devices": None, "logs": logs, "tail": "", "warnings": []}
 
 

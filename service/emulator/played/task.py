@@ -32,7 +32,8 @@ class Task:
     words: tuple[str, ...] = ()
     """The command and its arguments; empty where the image says what runs."""
     env: Mapping[str, str] = field(default_factory=dict)
-    device_access: str = "auto"
+    device_access: str = "device"
+    """The first form in which the container is tried."""
     stop_grace_seconds: float = 25.0
     max_duration_seconds: float = 0.0
     pull_seconds: float = 1800.0
@@ -60,7 +61,8 @@ def _task(plain: Mapping[str, Any]) -> Task:
     container = plain.get("container") or {}
     if plain["action"] in {"pull", "run"}:
         _check(isinstance(container["image"], str), "image is no text")
-    log = plain.get("log") or {}
+    log = (plain.get("log") or {}).get("write") or {}
+    project, _, name = str(log.get("logName", "")).removeprefix("projects/").partition("/logs/")
     return Task(
         generation=int(_number(plain, "generation", 0)),
         attempt=plain["attempt"],
@@ -71,13 +73,13 @@ def _task(plain: Mapping[str, Any]) -> Task:
         image=container.get("image", ""),
         words=(*_texts(container, "command"), *_texts(container, "args")),
         env={str(key): str(value) for key, value in container.get("env", {}).items()},
-        device_access=str(container.get("device_access", "auto")),
+        device_access=str((container.get("forms") or ["device"])[0]),
         stop_grace_seconds=_number(plain, "stop_grace_seconds", 25),
         max_duration_seconds=_number(plain, "max_duration_seconds", 0),
         pull_seconds=_number(plain, "pull_seconds", 1800),
         report_seconds=_number(plain, "report_seconds", 15),
-        project=str(log.get("project", "")),
-        log=str(log.get("log", "")),
+        project=project,
+        log=name,
         labels={str(key): str(value) for key, value in log.get("labels", {}).items()},
     )
 

@@ -368,6 +368,7 @@ class PlayedWorker:
         if not task.project or not task.log:
             return
         run.lines += 1
+        container.record.lines += 1
         sender = logs.Sender(task.log, {"type": "global", "labels": {"project_id": task.project}})
         payload = {
             "logName": f"projects/{task.project}/logs/{task.log}",

@@ -14,7 +14,7 @@ from google.cloud.logging_v2.types import ListLogEntriesResponse, LogEntry
 
 from service.cloud.google.channel import connect
 from service.cloud.google.history import GoogleHistory, logging_client
-from service.cloud.google.logs import GoogleWorkerLogs, decoded
+from service.cloud.google.logs import PAGE_SECONDS, GoogleWorkerLogs, decoded
 from service.cloud.google.retries import ONCE, PATIENT
 from service.cloud.pace import LogReader, ReadPace
 from service.cloud.ports import LogCursor
@@ -105,6 +105,16 @@ def test_more_lines_than_a_page_has_are_read_page_by_page(written):
     assert told == [str(n) for n in range(2_500)]
 
 
+def test_the_last_lines_are_the_newest_by_time_each_once(written):
+    written.write(
+        *(entry(written.at(1) + n, str(n), f"{n:02}") for n in range(9)),
+        entry(written.at(2), "another job", "x", job="other"),
+    )
+    lines = written.logs.last("lab", JOB, written.start, 3)
+    assert [line.text for line in lines] == ["6", "7", "8"]
+    assert written.logs.last("lab", JOB, written.start + 2, 3) == []
+
+
 @pytest.mark.parametrize("job", ["", 'a" OR logName:"', "A", "a" * 64, "a b"])
 def test_a_job_id_that_could_change_the_filter_is_refused(job):
     client = create_autospec(LoggingServiceV2Client, instance=True)
@@ -130,6 +140,19 @@ def test_the_question_names_the_log_the_job_and_the_nanosecond(client):
     assert request.filter == (
         f'logName="{LOG}" AND labels.job="{JOB}" AND timestamp>="2026-11-05T12:00:00.000000005Z"'
     )
+
+
+def test_the_last_lines_take_one_call_that_is_short_and_not_tried_again(client):
+    twice = [entry(NOON * NANOS + 1), entry(NOON * NANOS + 1), entry(NOON * NANOS)]
+    page = ListLogEntriesResponse(entries=twice, next_page_token="2")
+    client.list_log_entries.return_value.pages = iter([page, ListLogEntriesResponse()])
+    pace = ReadPace(lambda: 0.0, per_minute=2, kept=1)
+    assert len(GoogleWorkerLogs(client, pace=pace).last("lab", JOB, NOON, 10)) == 2
+    asked = client.list_log_entries.call_args.kwargs
+    assert (asked["timeout"], asked["retry"]) == (PAGE_SECONDS, None)
+    assert asked["request"].order_by == "timestamp desc"
+    with pytest.raises(RateLimited):
+        GoogleWorkerLogs(client, pace=pace).last("lab", JOB, NOON, 10)
 
 
 def test_a_second_page_that_may_not_be_read_now_is_left_for_later(client):

@@ -29,9 +29,10 @@ TASK = {
     "workers": [0],
     "container": {"image": "gcr.io/lab/trainer", "env": {"EMULATOR_EXIT_CODE": "7"}},
     "log": {
-        "project": "lab",
-        "log": "tpu-steward-jobs",
-        "labels": {"job": "0193", "attempt": "1"},
+        "write": {
+            "logName": "projects/lab/logs/tpu-steward-jobs",
+            "labels": {"job": "0193", "attempt": "1"},
+        },
     },
 }
 

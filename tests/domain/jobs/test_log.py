@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.domain.jobs.job import Attempt
 from service.domain.jobs.log import (
     MAX_SEEN,
     NANOS,
@@ -12,7 +16,10 @@ from service.domain.jobs.log import (
     LogCursor,
     LogLine,
     deliver,
+    estimated_cost,
+    is_complete,
 )
+from service.domain.jobs.report import Report, WorkerState
 from tests.hands import NOON
 
 
@@ -100,3 +107,39 @@ def test_every_line_is_delivered_once_whatever_is_late(arrivals, limit):
     assert sorted(delivered, key=lambda x: x.identity) == sorted(
         (each for each, _ in log), key=lambda x: x.identity
     )
+
+
+def told(state, lines):
+    return Report(seq=1, state=state, shipped_bytes=900, shipped_lines=lines)
+
+
+@pytest.mark.parametrize(
+    ("reports", "is_over"),
+    [
+        ([told(WorkerState.EXITED, 3)], True),
+        ([told(WorkerState.EXITED, 2), told(WorkerState.EXITED, 1)], True),
+        ([told(WorkerState.EXITED, 3), told(WorkerState.EXITED, 1)], False),
+        ([told(WorkerState.RUNNING, 3)], False),  # it vanished: what it shipped after is unknown
+        ([told(WorkerState.EXITED, None)], False),
+        ([], True),
+    ],
+)
+def test_a_log_is_complete_once_every_line_that_was_shipped_is_delivered(reports, is_over):
+    log = [line(at) for at in range(3)]
+    cursor = LogCursor.start(NOON)
+    for _ in range(2):  # a line that is read again is not counted again
+        cursor = read(log, cursor).cursor
+    assert is_complete(cursor, reports) is is_over
+
+
+def test_what_a_worker_said_of_the_attempt_before_is_not_counted_again():
+    before = replace(told(WorkerState.EXITED, 3), attempt="job-1-1")
+    reports = {"0": before, "1": replace(before, attempt="job-1-2")}
+    attempt = Attempt("job-1-2", "job-1", 2, "lab", "node", NOON, reports=reports)
+    assert attempt.own_reports == [reports["1"]]
+
+
+def test_the_cost_of_a_log_is_that_of_its_text_and_of_each_line():
+    gibibyte = Report(seq=1, shipped_bytes=2**30 - 1_100 * 10, shipped_lines=10)
+    assert estimated_cost([gibibyte]) == 500_000_000
+    assert estimated_cost([told(WorkerState.RUNNING, None), Report(seq=1)]) == 419

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from service.domain.attribution import Attribution
 from service.domain.jobs.job import Attempt, Phase, Reason
-from service.domain.jobs.phases import amounts, charged_to, claims, periods
+from service.domain.jobs.phases import (
+    amounts,
+    charged_to,
+    claims,
+    periods,
+    seconds_without_charge,
+    unpriced_seconds,
+)
 from service.domain.jobs.report import Report, WorkerState
 from service.domain.metering import Meter
 from tests import factories
@@ -72,3 +79,26 @@ def test_no_second_is_in_two_phases():
         "unattributed",
     ]
     assert all(left.end == right.start for left, right in pairwise(found))
+
+
+def test_seconds_that_two_slices_use_are_no_wait_twice():
+    one = factories.usage(start=NOON + 10, start_hi=NOON + 10, end=NOON + 50, end_lo=NOON + 50)
+    other = replace(one, start=NOON + 30, start_hi=NOON + 30, end=NOON + 70, end_lo=NOON + 70)
+    short = replace(other, start=NOON + 35, start_hi=NOON + 35, end=NOON + 40, end_lo=NOON + 40)
+    whose = [Attribution(one.node_id, job="j")]
+    meters = [
+        Meter(usage, factories.book(factories.price()), NOON + 900, whose)
+        for usage in (other, short, one)
+    ]
+    assert seconds_without_charge(meters, "j", NOON, NOON + 100) == 10 + 30
+    assert seconds_without_charge(meters, "another", NOON, NOON + 100) == 100
+    assert seconds_without_charge([], "j", NOON, NOON) == 0
+
+
+def test_only_the_seconds_of_the_job_count_as_unpriced():
+    usage = factories.usage(start=NOON, start_hi=NOON, end=NOON + 50, end_lo=NOON + 50)
+    whose = [Attribution(usage.node_id), Attribution(usage.node_id, NOON + 20, job="j")]
+    other = factories.book(factories.price(generation="v4"))
+    assert unpriced_seconds(Meter(usage, other, NOON + 90, whose), "j") == 30
+    priced = Meter(usage, factories.book(factories.price()), NOON + 90, whose)
+    assert unpriced_seconds(priced, "j") == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 
 import pytest
@@ -9,10 +10,9 @@ import pytest
 from service.domain.errors import Conflict, Rejected
 from service.domain.images import Framework
 from service.domain.jobs.job import JobSpec, Mount
-from service.domain.jobs.presets import batch_warnings, devices_expected
 from service.domain.jobs.secrets import resemblance
-from service.domain.jobs.submission import FUSE_SECONDS, Submission, checked
-from service.domain.node import Architecture
+from service.domain.jobs.submission import FUSE_SECONDS, Submission, check_node, checked
+from service.domain.node import Architecture, Endpoint, NodeState
 from tests import factories
 
 IMAGE = "us-docker.pkg.dev/lab/train/jax:7"
@@ -100,17 +100,23 @@ def test_a_legacy_node_answers_with_what_to_do_instead():
         checked(replace(submission(), node_request=legacy))
 
 
-@pytest.mark.parametrize(
-    ("generation", "chips", "devices"),
-    [("v2", 4, 8), ("v4", 4, 4), ("v5p", 4, 4), ("v5e", 8, 8), ("v6e", 8, 8)],
-)
-def test_devices_are_those_that_the_framework_sees(generation, chips, devices):
-    assert devices_expected(factories.node(generation=generation, chips=chips)) == devices
-
-
-def test_a_batch_that_does_not_divide_names_the_nearest_that_do():
-    (warning,) = batch_warnings(8, 100, None, None)
-    assert "96 or 104" in warning
-    assert batch_warnings(8, 96, None, None) == ()
-    (warning,) = batch_warnings(8, 96, 1_000, 20)
-    assert "11 steps" in warning
+def test_a_job_for_a_legacy_node_answers_with_the_line_for_ones_own_vm():
+    node = factories.sent(
+        architecture=Architecture.NODE,
+        accelerator_type="v2-8",
+        generation="v2",
+        state=NodeState.READY,
+        endpoints=(Endpoint("10.0.0.2", 8470),),
+    )
+    spec = JobSpec("lab/train:7", ("bash", "-c"), ("echo $HOME; exit 7",), {"A": "b c"})
+    with pytest.raises(Conflict, match="on your own VM") as refused:
+        check_node(node, spec)
+    (line,) = refused.value.facts["type_on_your_vm"]
+    assert shlex.join(shlex.split(line)) == line
+    before, _, after = line.partition(" lab/train:7 ")
+    assert before.startswith("docker run --rm --shm-size 16g -e ")
+    assert "-e 'XRT_TPU_CONFIG=tpu_worker;0;10.0.0.2:8470'" in before
+    assert before.endswith("-e COLAB_TPU_ADDR=10.0.0.2:8470 -e 'A=b c' --entrypoint bash")
+    assert shlex.split(after) == ["-c", "echo $HOME; exit 7"]
+    with pytest.raises(Conflict, match="when it is READY"):
+        check_node(replace(node, state=NodeState.CREATING), spec)

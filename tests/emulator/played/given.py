@@ -27,7 +27,7 @@ def task(action: str = "run", generation: int = 1, attempt: str = "j-1", **more:
         "command": more.pop("command", []),
         "args": [],
         "env": more.pop("env", {}),
-        "device_access": "auto",
+        "forms": ["device", "privileged"],
     }
     return json.dumps(
         {
@@ -43,9 +43,10 @@ def task(action: str = "run", generation: int = 1, attempt: str = "j-1", **more:
             "max_duration_seconds": 86_400,
             "pull_seconds": 1_800,
             "log": {
-                "project": "lab",
-                "log": "tpu-steward-jobs",
-                "labels": {"job": "j", "attempt": "1"},
+                "write": {
+                    "logName": "projects/lab/logs/tpu-steward-jobs",
+                    "labels": {"job": "j", "attempt": "1"},
+                },
             },
             "report_seconds": 15,
             **more,
