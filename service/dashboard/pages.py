@@ -19,6 +19,8 @@ from service.application.services import Services
 from service.dashboard.budgets import budgets_of
 from service.dashboard.capacity import PERIODS, capacity_of
 from service.dashboard.costs import CostsPage, costs_of
+from service.dashboard.job import job_of
+from service.dashboard.jobs import Wanted, jobs_of
 from service.dashboard.ledger import ledger_of, unused_ledger_of
 from service.dashboard.line import line_of
 from service.dashboard.orphans import orphans_of
@@ -40,6 +42,7 @@ _HEADERS = {"Cache-Control": "no-store"}
 _HEADINGS = {422: "That cannot be shown", 503: "The figures cannot be read now"}
 _NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 _ALL_NODES = "/", "All nodes"
+_ALL_JOBS = "/jobs", "All jobs"
 _NO_RESERVATION: Mapping[str, Any] = {
     "missing": "There is no such reservation",
     "back": ("/reservations", "All reservations"),
@@ -127,6 +130,39 @@ def line(request: Request, node_id: str, number: str) -> Response:
         return {"page": line_of(services, node_id, int(number))}
 
     return _answer(request, "line.html", context, missing="There is no such line")
+
+
+@router.get("/jobs")
+def jobs(  # noqa: PLR0913, PLR0917 - each is a parameter of the address
+    request: Request,
+    state: str = "",
+    team: str = "",
+    owner: str = "",
+    node_id: str = "",
+    project: str = "",
+    after: str = "",
+) -> Response:
+    """The jobs that match, the newest first, with how far each is and what it cost."""
+
+    def context(services: Services) -> dict[str, Any]:
+        wanted = Wanted.asked(
+            state, after, team=team, owner=owner, node_id=node_id, project=project
+        )
+        return {"page": jobs_of(services, wanted)}
+
+    return _answer(request, "jobs.html", context, back=_ALL_JOBS)
+
+
+@router.get("/jobs/{job_id}")
+def job(request: Request, job_id: str) -> Response:
+    """One job: what was asked, what became of it, what it cost, and its last output."""
+    return _answer(
+        request,
+        "job.html",
+        lambda services: {"page": job_of(services, job_id)},
+        missing="There is no such job",
+        back=_ALL_JOBS,
+    )
 
 
 @router.get("/reservations")

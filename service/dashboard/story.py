@@ -7,18 +7,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from service.application.jobs.jobs import OnNode
 from service.application.nodecost import CostLine, NodeCost, Rate
 from service.application.services import Services
 from service.dashboard.figures import Moment, count, duration, exact, moment, money
-from service.dashboard.homes import home_of_reservation
+from service.dashboard.homes import home_of_job, home_of_reservation
+from service.dashboard.jobs import tone_of_job
 from service.dashboard.queue import Slices, Ticket, slices_of, ticket_of
 from service.dashboard.rows import NOT_KNOWN, TIMES, NodeRow, hardware_of, row_of
 from service.dashboard.sums import Sum, sum_of
+from service.dashboard.visible import visible
 from service.domain.clock import parse_rfc3339
 from service.domain.event import Event
+from service.domain.jobs.job import Attempt
 
 _BATCH = 1_000
 EVENTS_SHOWN = 200
+JOBS_SHOWN = 20
 Numbered = TypeVar("Numbered")
 
 
@@ -47,6 +52,17 @@ class PlacementRow:
     took: str
     outcome: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobOnNode:
+    """One job that ran on the node, runs on it, or waits for it; `said` tells which."""
+
+    href: str
+    name: str
+    state: str
+    tone: str
+    said: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +104,7 @@ class Story:
     cost: CostFigures
     sum: Sum
     placements: tuple[PlacementRow, ...]
+    jobs: tuple[JobOnNode, ...]
     events: tuple[Told, ...]
     events_left_out: int
     as_of: Moment
@@ -115,6 +132,7 @@ def story_of(services: Services, node_id: str) -> Story:
         cost=_cost_figures(cost),
         sum=sum_of(lines, cost, int(said["chips"])),
         placements=tuple(_placement(one, whys, cost.as_of) for one in said["placements"]),
+        jobs=tuple(map(job_on_node, services.jobs.on_node(node_id, JOBS_SHOWN))),
         events=tuple(_told(event) for _, event in reversed(told[-EVENTS_SHOWN:])),
         events_left_out=max(0, len(told) - EVENTS_SHOWN),
         as_of=moment(cost.as_of),
@@ -234,6 +252,31 @@ def _unpriced(lines: Sequence[CostLine]) -> Iterator[str]:
         if one.unpriced_seconds:
             used = f"its VM ({one.what})" if one.is_vm else "its use"
             yield f"{duration(one.unpriced_seconds)} of {used}"
+
+
+def job_on_node(found: OnNode) -> JobOnNode:
+    """A job in words, with what it has to do with the node."""
+    job = found.job
+    return JobOnNode(
+        href=home_of_job(job.id),
+        name=visible(job.spec.run_name) or job.id,
+        state=job.state,
+        tone=tone_of_job(job.state),
+        said=_here(found.attempts),
+    )
+
+
+def _here(attempts: Sequence[Attempt]) -> str:
+    if not attempts:
+        return "waits for this node"
+    first, last = attempts[0], attempts[-1]
+    which = f"attempt {last.number}"
+    if first is not last:
+        which = f"attempts {first.number} to {last.number}"
+    began = moment(first.claimed_at).full
+    if last.released_at is None:
+        return f"has this node now: {which}, since {began}"
+    return f"{which}, {began} to {moment(last.released_at).full}"
 
 
 def whys_of(events: Iterable[Event]) -> Mapping[int, str]:

@@ -11,6 +11,7 @@ from fastapi.testclient import TestClient
 from service.store.engine import make_engine
 from service.store.unit import Units
 from tests import factories
+from tests.dashboard.jobs import JobHouse
 from tests.dashboard.lab import Lab
 from tests.databases import fresh_database
 from tests.hands import HandClock
@@ -24,6 +25,15 @@ def lab(tmp_path: Path, clock: HandClock) -> Iterator[Lab]:
         made = Lab(Units(engine), clock, (factories.PROJECT,))
         made.looked_at()
         yield made
+        engine.dispose()
+
+
+@pytest.fixture
+def house(tmp_path: Path, clock: HandClock) -> Iterator[JobHouse]:
+    """A lab with jobs, on an empty SQLite database."""
+    with fresh_database("sqlite", tmp_path) as address:
+        engine = make_engine(address)
+        yield JobHouse(Units(engine), engine, clock)
         engine.dispose()
 
 

@@ -30,6 +30,7 @@ from service.application.reconciliations import ReconciliationService
 from service.application.reservations import ReservationService
 from service.application.services import Services
 from service.application.statements import StatementService
+from service.cloud.ports import WorkerLogs
 from service.controllers.posting import post
 from service.dashboard.pages import add_dashboard
 from service.domain.clock import DAY
@@ -74,7 +75,13 @@ class _Policy:
 class Lab:
     """A database, a clock, the services over them, and the dashboard over those."""
 
-    def __init__(self, units: Units, clock: HandClock, projects: Sequence[str]) -> None:
+    def __init__(
+        self,
+        units: Units,
+        clock: HandClock,
+        projects: Sequence[str],
+        logs: WorkerLogs | None = None,
+    ) -> None:
         shared = units, PriceShelf(), clock
         self.units = units
         self.clock = clock
@@ -82,7 +89,7 @@ class Lab:
         self.services = Services(
             nodes=NodeService(*shared, projects),
             jobs=JobService(*shared, NodeRequests(*shared, projects), projects),
-            job_logs=JobLogService(self.units, NoLogs(), self.clock),
+            job_logs=JobLogService(self.units, logs or NoLogs(), self.clock),
             costs=CostService(*shared),
             explanations=ExplanationService(units, shared[1]),
             statements=StatementService(units, clock),

@@ -20,6 +20,7 @@ from service.domain.clock import HOUR
 from service.domain.orphan import Kind
 from service.domain.placement import Outcome
 from tests import factories
+from tests.dashboard.jobs import JobHouse
 from tests.dashboard.lab import Lab
 from tests.garbage import orphan, shown
 from tests.hands import NOON
@@ -55,14 +56,22 @@ def chromium() -> Iterator[Browser]:
 @pytest.fixture
 def address(lab: Lab) -> Iterator[str]:
     """Where the lab's dashboard is served."""
+    with _served(lab) as found:
+        yield found
+
+
+@contextmanager
+def _served(lab: Lab) -> Iterator[str]:
     listening = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(lab.app(), log_config=None, ws="none"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
-    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    server.should_exit = True
-    thread.join()
-    listening.close()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+        listening.close()
 
 
 @dataclass
@@ -130,6 +139,8 @@ def test_pages_load_without_a_complaint_and_fit(
             "/reservations",
             f"/reservations/{bought}",
             f"/reservations/{bought}/ledger",
+            "/jobs",
+            "/jobs?team=nobody",
             "/orphans",
             "/capacity",
             "/costs",
@@ -253,3 +264,44 @@ def test_another_question_can_be_typed(lab: Lab, address: str, chromium: Browser
         page.get_by_role("button", name="Show").click()
         expect(page.get_by_role("heading", name="By owner, label stage")).to_be_visible()
         expect(page.get_by_text("only team: vision", exact=True)).to_be_visible()
+
+
+def test_hostile_jobs_load_without_a_complaint_and_fit(house: JobHouse, chromium: Browser) -> None:
+    job, failed = house.hostile(), house.failed()
+    node = house.jobs.node_of(job)
+    with _served(house.lab) as address:
+        for scheme, width in (("light", 1_280), ("dark", 1_280), ("light", 360)):
+            with _page(chromium, scheme, width) as page:
+                for path in ("/jobs", f"/jobs/{job.id}", f"/jobs/{failed.id}", f"/nodes/{node.id}"):
+                    page.goto(f"{address}{path}")
+                    expect(page.get_by_role("status")).to_have_text("live")
+                    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_output_of_a_job_is_read_from_its_end_while_it_grows(
+    house: JobHouse, chromium: Browser
+) -> None:
+    job = house.running()
+    for number in range(90):
+        house.tell(job, f"step {number}")
+    with _served(house.lab) as address, _page(chromium) as page:
+        page.goto(f"{address}/jobs/{job.id}")
+        box = page.get_by_role("region", name="Last output")
+        expect(box.get_by_text("step 89", exact=True)).to_be_in_viewport()
+        expect(box.get_by_text("step 0", exact=True)).not_to_be_in_viewport()
+        house.lab.clock.pass_(60)
+        house.tell(job, "step 90")
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+        expect(box.get_by_text("step 90", exact=True)).to_be_in_viewport()
+
+
+def test_from_a_job_to_its_node_and_its_costs_and_back(house: JobHouse, chromium: Browser) -> None:
+    _, job, _ = house.in_line()
+    with _served(house.lab) as address, _page(chromium) as page:
+        page.goto(f"{address}/jobs")
+        page.get_by_role("link", name="eval-1", exact=True).click()
+        page.get_by_role("link", name="shared").first.click()
+        page.get_by_role("link", name="eval-1", exact=True).click()
+        expect(page.get_by_role("heading", name="eval-1", level=1)).to_be_visible()
+        page.get_by_role("link", name="The costs of this job alone").click()
+        expect(page.get_by_text(f"only job: {job.id}")).to_be_visible()

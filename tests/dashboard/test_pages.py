@@ -301,6 +301,7 @@ def test_what_a_legacy_node_costs_elsewhere_is_told_on_its_page(
 WAYS = [
     "/",
     "/#nodes-heading",
+    "/jobs",
     "/costs",
     "/budgets",
     "/reservations",
