@@ -62,6 +62,20 @@ def test_nothing_is_asked_of_the_cloud_before_the_image_was_looked_at(lab):
     assert lab.node_of(job).state == NodeState.DELETED
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_a_job_that_is_cancelled_while_the_registry_is_asked_is_cancelled(lab, own, monkeypatch):
+    job = lab.submit(**({} if own else {"node": lab.up().id}))
+
+    def resolve(image, architecture):
+        lab.jobs.cancel(job.id)
+        raise ImageNotFound(f"no such image: {image}")
+
+    monkeypatch.setattr(lab.registry, "resolve", resolve)
+    lab.ticks(60)
+    assert lab.state(job) == "CANCELLED"
+    assert lab.shown(job).job.reason == "CANCELLED"
+
+
 def test_a_registry_that_does_not_answer_is_a_warning(lab):
     lab.registry.error = CloudUnavailable("no answer within 10 s")
     job = lab.submit()
@@ -216,6 +230,18 @@ def test_a_job_that_is_cancelled_before_its_node_is_there_leaves_none(lab):
     assert lab.state(job) == "CANCELLED"
     assert lab.cloud.count("create") == 0
     assert lab.node_of(job).ended
+
+
+def test_a_job_that_is_cancelled_between_two_attempts_leaves_no_node(lab):
+    job, (worker,) = lab.running(retries=Retries(failure=1))
+    while lab.state(job) != "QUEUED":
+        worker.exit(3)
+        lab.tick()
+    assert lab.node_of(job).asked == "present", "the next attempt is to run on the same node"
+    lab.jobs.cancel(job.id)
+    lab.ticks(20)
+    assert lab.state(job) == "CANCELLED"
+    assert lab.node_of(job).asked == "absent"
 
 
 def test_a_cancelled_job_waits_for_the_end_of_a_node_that_may_still_start_it(lab):
