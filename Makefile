@@ -25,8 +25,8 @@ install: $(STAMP) ## Make the virtual environment .venv, and nothing else.
 run: $(STAMP) ## Start everything on this machine: emulator, daemon, API and dashboard.
 	@$(BIN)/tpu-steward dev
 
-# The journeys mostly wait, so two at a time pay even on one core.
-JOBS ?= $(shell $(PYTHON) -c 'import os; print(max(2, min(4, os.cpu_count() or 1)))')
+# The journeys mostly wait, so one more than there are cores pays.
+JOBS ?= $(shell $(PYTHON) -c 'import os; print(max(2, min(4, (os.cpu_count() or 1) + 1)))')
 test: $(STAMP) ## Run the tests, on SQLite and on PostgreSQL, JOBS=2 to 4 at a time.
 	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal -m "not deep"
 

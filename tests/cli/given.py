@@ -41,6 +41,8 @@ class Api:
 
     url: str = ""
     media_type: str = "application/json"
+    media_types: dict[str, str] = field(default_factory=dict)
+    """Of paths that answer with something else."""
     answers: dict[tuple[str, str], list[tuple[int, Any]]] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
 
@@ -67,7 +69,7 @@ def served(api: Api) -> Iterator[Api]:
             call = Call(str(self.command), parts.path, query, dict(self.headers), said)
             status, text = api.answer(call)
             self.send_response(status)
-            self.send_header("Content-Type", api.media_type)
+            self.send_header("Content-Type", api.media_types.get(parts.path, api.media_type))
             self.end_headers()
             self.wfile.write(text.encode())
 

@@ -69,7 +69,7 @@ class Dev:
 
     def hears(self, text: str, queue: SimpleQueue[str]) -> None:
         """Wait for a line with that text."""
-        while text not in queue.get(timeout=20):
+        while text not in queue.get(timeout=90):
             pass
 
 
@@ -97,7 +97,7 @@ def test_everything_starts_works_heals_and_stops(dev, tmp_path):
     first = dev.children()
 
     again = program("dev", folder=tmp_path, **dev.settings)
-    assert "TPU Steward runs already at" in again.communicate(timeout=20)[1]
+    assert "TPU Steward runs already at" in again.communicate(timeout=60)[1]
     assert again.returncode == 1
 
     os.kill(first[1], signal.SIGKILL)
@@ -116,7 +116,7 @@ def test_everything_starts_works_heals_and_stops(dev, tmp_path):
 
     pids = dev.children()
     dev.process.send_signal(signal.SIGTERM)
-    assert dev.process.wait(timeout=10) == 0
+    assert dev.process.wait(timeout=30) == 0
     assert gone(pids)
 
 
@@ -124,4 +124,4 @@ def test_no_child_outlives_its_parent(dev):
     dev.hears("Ctrl-C stops everything", dev.said)
     pids = dev.children()
     dev.process.kill()
-    until(lambda: gone(pids), seconds=10)
+    until(lambda: gone(pids), seconds=30)

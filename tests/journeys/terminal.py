@@ -51,10 +51,14 @@ def is_alike(found: str, shown: str) -> bool:
 
 
 class Terminal:
-    """One shell in a folder of its own, so that what one line defines the next one knows."""
+    """One shell in a folder of its own, so that what one line defines the next one knows.
 
-    def __init__(self, house: House, folder: Path) -> None:
+    A command that prints nothing for `patience` seconds has failed.
+    """
+
+    def __init__(self, house: House, folder: Path, patience: int = 2 * PATIENCE) -> None:
         self._house = house
+        self._patience = patience
         self._lines: SimpleQueue[str] = SimpleQueue()
         self._shell = subprocess.Popen(
             ["sh"],
@@ -106,7 +110,7 @@ class Terminal:
         found: list[str] = []
         while True:
             try:
-                line = self._lines.get(timeout=2 * PATIENCE)
+                line = self._lines.get(timeout=self._patience)
             except Empty:
                 raise AssertionError(f"no answer but: {''.join(found)}") from None
             if line.strip() == mark:
