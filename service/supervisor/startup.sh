@@ -61,7 +61,7 @@ fi
 (start_supervisor)
 result=$?
 if [ $state = running ]; then
-
+  watch </dev/null >/dev/null 2>&1 &
   chmod 700 "$home/script" && bash -c "$home/script" </dev/null
   note exited $?
   state=exited

@@ -173,6 +173,8 @@ class JobsController:
             return self._note_image(unit, unit.jobs.get(job.id), image, node)
 
     def _note_image(self, unit: Unit, job: Job, image: ImageCheck, node: Node | None) -> Job:
+        if job.cancel_requested_at is not None:  # while the registry was asked
+            return job
         now = self._clock()
         if image.warning:
             job = replace(job, warnings=(*job.warnings, image.warning))
