@@ -111,6 +111,7 @@ def in_cloud(house: House, job: Any) -> dict[str, str]:
     return {"name": f"projects/lab/locations/{node['zone']}/nodes/{node['cloud_id']}"}
 
 
+@pytest.mark.long
 def test_what_programs_do_to_a_job(house: House) -> None:
     """All at once, so that the minute in which failures are looked into is waited for once.
 
@@ -174,6 +175,7 @@ def test_an_image_that_can_never_run_costs_nothing(house: House) -> None:
     assert house.in_cloud("job-") == []
 
 
+@pytest.mark.long
 def test_training_goes_on_after_its_checkpoint(house: House) -> None:
     """Once after a preemption, and once after a host error on the same slice."""
     spot = {"accelerator_type": ONE_HOST, "zone": "us-west4-a", "provisioning_model": "spot"}
