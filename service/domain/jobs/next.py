@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from service.domain.jobs.job import Action, Attempt, Job, JobState, Phase, Reason
-from service.domain.jobs.outcome import Facts, Verdict, succeeded, verdict
+from service.domain.jobs.outcome import Facts, Verdict, ended_well, succeeded, verdict
 from service.domain.jobs.report import Report, WorkerState
 from service.domain.jobs.task import needs_barrier, workers_of
 from service.domain.node import LOST, Asked, Node, NodeState
@@ -154,7 +154,7 @@ def _is_lost(attempt: Attempt, node: Node) -> bool:
 
 def _has_failed(reports: Mapping[int, Report | None]) -> bool:
     return any(
-        one is not None and one.state is WorkerState.EXITED and one.exit_code != 0
+        one is not None and one.state is WorkerState.EXITED and not ended_well(one)
         for one in reports.values()
     )
 

@@ -69,30 +69,45 @@ class Verdict:
 
 
 def succeeded(reports: Sequence[Report | None]) -> Verdict | None:
-    """COMPLETED when every worker ended with 0, or aborted after the program said it was done."""
+    """COMPLETED when every program ended by itself with 0, or after it had said it was done.
+
+    A program that is told to end saves its state and exits with 0, in the middle of its work. So
+    the exit code 0 of a container that was stopped counts only after STEWARD_DONE.
+    """
     if not all(one is not None and one.state is WorkerState.EXITED for one in reports):
         return None
     ended = [one for one in reports if one is not None]
-    if all(one.exit_code == 0 for one in ended):
+    if all(map(ended_well, ended)):
         return Verdict(Reason.COMPLETED, "every worker ended with exit code 0")
     done_at = min((one.done_at for one in ended if one.done_at is not None), default=None)
-    failed = [one for one in ended if one.exit_code != 0]
-    if done_at is None or not all(_aborted_after(done_at, one) for one in failed):
+    stopped = [one for one in ended if not ended_well(one)]
+    if done_at is None or not all(_ended_after(done_at, one) for one in stopped):
         return None
+    said = f"the program said at {rfc3339(done_at)} that it was done"
+    failed = sum(one.exit_code != 0 for one in ended)
+    if not failed:
+        return Verdict(Reason.COMPLETED, f"{said}, and every worker ended with exit code 0")
     return Verdict(
         Reason.COMPLETED_THEN_ABORTED,
-        f"the program said at {rfc3339(done_at)} that it was done;"
-        f" {len(failed)} of {len(ended)} workers ended with another code after that",
+        f"{said}; {failed} of {len(ended)} workers ended with another code after that",
     )
 
 
-def _aborted_after(done_at: int, report: Report) -> bool:
+def ended_well(report: Report) -> bool:
+    """Whether the program ended with exit code 0, and nobody had told it to end."""
+    return report.exit_code == 0 and report.reason == "COMPLETED"
+
+
+def _ended_after(done_at: int, report: Report) -> bool:
     return (
         report.exit_code is not None
-        and report.reason in {"COMPLETED", "STOPPED"}
+        and report.reason in _ENDED_OR_STOPPED
         and report.ended_at is not None
         and done_at <= report.ended_at <= done_at + ABORT_SECONDS
     )
+
+
+_ENDED_OR_STOPPED = frozenset({"COMPLETED", "STOPPED", "PREEMPTION_NOTICE", "TIMED_OUT"})
 
 
 def verdict(  # noqa: PLR0911 - a table of the cases

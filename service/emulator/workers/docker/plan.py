@@ -15,6 +15,7 @@ LASTS = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)")
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 MAX_LINES = 100_000
 YES = {"1", "true"}
+STOP_CODE = "EMULATOR_STOP_CODE"
 # Programs that keep no chip busy.
 IDLE_PROGRAMS = {"true", "false", "echo", "sleep"}
 
@@ -34,6 +35,8 @@ class Plan:
     """Of output, in seconds of this machine."""
     stop_seconds: float = 0.0
     """How long it takes to end once it is told to."""
+    stop_code: int | None = None
+    """The exit code once it is told to end; None for the one of the signal."""
     deaf: bool = False
     """Whether it ignores what it is told."""
     forks: bool = False
@@ -65,6 +68,7 @@ def plan_of(container: Container) -> Plan:
         cpu=_number(env, "EMULATOR_CPU", plan.cpu),
         bytes_per_second=_number(env, "EMULATOR_LOG_BYTES_PER_SECOND", 0.0),
         stop_seconds=_number(env, "EMULATOR_STOP_SECONDS", plan.stop_seconds),
+        stop_code=int(_number(env, STOP_CODE, 0)) % 256 if STOP_CODE in env else None,
         deaf=env.get("EMULATOR_IGNORE_SIGTERM", "") in YES,
         forks=env.get("EMULATOR_FORK", "") in YES,
         out_of_memory=env.get("EMULATOR_OUT_OF_MEMORY", "") in YES,
