@@ -10,7 +10,7 @@ import structlog
 
 from service.cloud.ports import Registry, TpuCloud
 from service.controllers.jobs.images import ImageCheck, check
-from service.controllers.jobs.mailbox import Mailbox
+from service.controllers.jobs.mailbox import Delivery, Mailbox
 from service.domain.attribution import Attribution
 from service.domain.clock import Clock
 from service.domain.errors import (
@@ -26,6 +26,7 @@ from service.domain.jobs.job import Attempt, Job, JobState, Phase, Reason
 from service.domain.jobs.next import Step, decide, is_over
 from service.domain.jobs.outcome import Facts
 from service.domain.jobs.pace import (
+    ASSERT_SECONDS,
     claim_again_at,
     is_delivery_due,
     is_read_due,
@@ -409,21 +410,23 @@ class JobsController:
 
     def _deliver(self, changed: Changed, node: Node, lease: Lease) -> None:
         job, attempt = changed.job, changed.attempt
-        written = self._mailbox.deliver(job, attempt, node)
-        if written:
+        if self._mailbox.deliver(job, attempt, node) in (Delivery.THERE, Delivery.WRITTEN):
             with self._units(lease) as unit:
                 unit.jobs.save_attempt(replace(attempt, written_at=self._clock()))
 
     def _finish(self, job: Job, attempt: Attempt | None, node: Node | None, lease: Lease) -> None:
-        """Have the supervisor of a caller's node let go of a job that has ended."""
+        """Have the supervisors of a caller's node let go of a job that has ended. They do once the
+        metadata was read and says so. An attempt that never began may have come after one whose
+        task is still there."""
         is_there = node is not None and node.state == NodeState.READY and not node.ended
-        done = True
-        if attempt is not None and node is not None and attempt.placement and is_there:
+        done = Delivery.THERE
+        if attempt is not None and node is not None and is_there and not job.own_node:
             with self._units.reading() as unit:
                 is_taken = unit.jobs.claimed(node.id) is not None
             if not is_taken and self._clock() - (attempt.ended_at or 0) < GONE_SECONDS:
                 done = self._mailbox.deliver(job, attempt, node)
-        later = None if done else self._clock() + self._period
+        again = {Delivery.WRITTEN: ASSERT_SECONDS, Delivery.FAILED: self._period}.get(done)
+        later = None if again is None else self._clock() + again
         with self._units(lease) as unit:
             unit.jobs.save(replace(job, next_try_at=later))
 

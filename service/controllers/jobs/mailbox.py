@@ -6,6 +6,7 @@ Nobody needs a key, an open port or an address for it (reference/jobs.md J2, J3)
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from enum import StrEnum
 
 import structlog
 
@@ -19,6 +20,18 @@ from service.domain.node import Node
 from service.domain.slices import numbers, place_of
 
 log = structlog.get_logger()
+
+
+class Delivery(StrEnum):
+    """What became of a task."""
+
+    THERE = "there"
+    """The metadata of every slice held it when it was read."""
+    WRITTEN = "written"
+    """It was written; another writer may have dropped it since."""
+    FAILED = "failed"
+    GONE = "gone"
+    """There is no such node."""
 
 
 class Mailbox:
@@ -46,14 +59,14 @@ class Mailbox:
                     found[first + worker] = report
         return found, answered
 
-    def deliver(self, job: Job, attempt: Attempt, node: Node) -> bool:
-        """Have the metadata of every slice hold the newest task; answers whether it does.
+    def deliver(self, job: Job, attempt: Attempt, node: Node) -> Delivery:
+        """Have the metadata of every slice hold the newest task.
 
         The map is replaced as a whole, and nothing guards it against another writer such as
         `gcloud ssh`: so it is read first, only written where it differs, and the caller looks again
         until the workers have answered.
         """
-        done = True
+        done = Delivery.THERE
         for number, slice_number in self._slices(node):
             place = place_of(node, slice_number)
             task = task_of(job, attempt, node, number)
@@ -61,11 +74,12 @@ class Mailbox:
                 there = self._cloud.metadata(place)
                 if there.get(KEY) != task:
                     self._cloud.update_metadata(place, merged(there, {KEY: task}))
+                    done = Delivery.WRITTEN if done is Delivery.THERE else done
             except CloudNotFound:
-                return False
+                return Delivery.GONE
             except CloudError as error:  # such as 409 while an operation is open
                 log.info("jobs.task_not_written", node_id=node.id, reason=str(error))
-                done = False
+                done = Delivery.FAILED
         return done
 
     @staticmethod

@@ -50,6 +50,8 @@ class Reason(StrEnum):
     IMAGE_NOT_FOUND = "IMAGE_NOT_FOUND"
     NO_SUCH_PLATFORM = "NO_SUCH_PLATFORM"
     START_FAILED = "START_FAILED"
+    STARTUP_SCRIPT_RUNNING = "STARTUP_SCRIPT_RUNNING"
+    """The caller's startup script had not ended after an hour, and no job starts before that."""
     STORAGE_DENIED = "STORAGE_DENIED"
     DEVICE_BUSY = "DEVICE_BUSY"
     PREEMPTED = "PREEMPTED"

@@ -20,6 +20,9 @@ OVERRUN_SECONDS = 120
 """Seconds beyond `max_duration_seconds` after which this service ends a container that its
 supervisor should have ended."""
 
+SCRIPT_SECONDS = 3_600
+"""How long a job waits for the end of the startup script of its node."""
+
 SILENT_SECONDS = 900
 """A worker without a new report for so long is not heard of any more: supervisors report at least
 once a minute, and Google may lose some of what is written."""
@@ -75,8 +78,8 @@ def decide(  # noqa: PLR0911 - a table of the cases
     if attempt.placement == 0:
         return _before_ready(job, attempt, node, facts)
     reports = reports_of(job, attempt, node)
-    if (refused := _refused(attempt)) is not None:
-        return _end(refused)
+    if (hindered := _refused(attempt) or _hindered(attempt, reports, now)) is not None:
+        return _end(hindered)
     complete = succeeded(list(reports.values()))
     if complete is not None:
         return _end(complete)
@@ -141,6 +144,21 @@ _REMEDIES: Mapping[str, str] = {
     "NO_SUPERVISOR": "the metadata of the node has lost the supervisor; create the node again",
     "BAD_DIGEST": "the supervisor in the metadata was changed; create the node again",
 }
+
+
+def _hindered(attempt: Attempt, reports: Mapping[int, Report | None], now: int) -> Verdict | None:
+    """The supervisor runs the caller's script before the first job, and waits for its end."""
+    if now - (attempt.ready_at or now) < SCRIPT_SECONDS:
+        return None
+    for number, report in sorted(reports.items()):
+        if report is not None and report.runs_startup_script:
+            return Verdict(
+                Reason.STARTUP_SCRIPT_RUNNING,
+                f"the startup script of worker {number} has not ended within"
+                f" {SCRIPT_SECONDS // 60} minutes; have it end, and start what lasts with nohup"
+                " or systemd-run",
+            )
+    return None
 
 
 def _is_lost(attempt: Attempt, node: Node) -> bool:

@@ -79,6 +79,11 @@ class Report:
     """When this service read it."""
 
     @property
+    def runs_startup_script(self) -> bool:
+        """Whether the supervisor waits for the end of the caller's startup script."""
+        return self.startup_script == "running" and self.state is WorkerState.IDLE
+
+    @property
     def is_final(self) -> bool:
         """Whether nothing more will happen to the attempt on this worker."""
         return self.state in FINAL

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from service.domain.jobs.follow import Follow, follow
+from service.domain.jobs.follow import Follow, follow, is_infrastructure
 from service.domain.jobs.job import (
-    INFRASTRUCTURE,
     Action,
     Attempt,
     Job,
@@ -24,6 +23,9 @@ from service.domain.jobs.task import needs_barrier
 from service.domain.node import Node
 
 _MOST_WARNINGS = 50
+
+_UNANSWERED_SECONDS = 60
+"""A worker that has not taken a task for so long is asked why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,7 @@ def has_echoed(job: Job, attempt: Attempt, node: Node) -> bool:
 def applied(job: Job, attempt: Attempt, node: Node, decision: Decision, now: int) -> Changed:
     """The job and its attempt after the step."""
     job = replace(job, warnings=_warnings(job, attempt, node))
+    job, attempt = _explained(job, attempt, node, now)
     if decision.step is Step.WAIT or decision.phase is None:
         return Changed(job, attempt)
     if decision.step is Step.END:
@@ -119,6 +122,33 @@ def applied(job: Job, attempt: Attempt, node: Node, decision: Decision, now: int
     return Changed(job.in_state(SHOWN[decision.phase], now), attempt)
 
 
+def _explained(job: Job, attempt: Attempt, node: Node, now: int) -> tuple[Job, Attempt]:
+    """Both with what keeps the containers from their start. The job keeps saying why the attempt
+    before ended."""
+    if attempt.phase not in (Phase.PULLING, Phase.STARTING):
+        return job, attempt
+    said = _obstacle(job, attempt, node, now)
+    was_said = attempt.detail and job.detail == attempt.detail
+    if said == attempt.detail or (job.detail and not was_said):
+        return job, replace(attempt, detail=said)
+    return replace(job, detail=said), replace(attempt, detail=said)
+
+
+def _obstacle(job: Job, attempt: Attempt, node: Node, now: int) -> str:
+    """What a worker waits for or cannot do, in words; empty where all goes on."""
+    for number, report in sorted(reports_of(job, attempt, node).items()):
+        if report is not None and report.runs_startup_script:
+            return f"worker {number} still runs the startup script of its node"
+        if report is not None and report.state is WorkerState.PULLING and report.detail:
+            return f"worker {number} will pull the image again: {report.detail}"
+    if now - attempt.phase_since < _UNANSWERED_SECONDS:
+        return ""
+    for worker, latest in sorted(attempt.reports.items()):
+        if latest.task_error and latest.generation < attempt.generation:
+            return f"worker {worker} cannot read its task: {latest.task_error}"
+    return ""
+
+
 def _ended(job: Job, attempt: Attempt, node: Node, verdict: Verdict, now: int) -> Changed:
     reports = reports_of(job, attempt, node)
     codes = exit_codes_of(reports) if attempt.placement else {}
@@ -134,7 +164,7 @@ def _ended(job: Job, attempt: Attempt, node: Node, verdict: Verdict, now: int) -
     job = replace(job, exit_codes=codes)
     if not what.again:
         return Changed(job.closed(what.state, attempt.reason, what.detail, now), attempt, what)
-    lost = attempt.reason in INFRASTRUCTURE
+    lost = is_infrastructure(job, attempt.reason)
     job = replace(
         job.in_state(what.state, now),
         reason=attempt.reason,

@@ -194,6 +194,25 @@ def test_a_failure_is_retried_on_the_same_node_as_often_as_was_said(lab):
     assert (shown.state, shown.attempt) == ("FAILED", 2)
 
 
+def test_a_retry_gets_another_node_where_the_one_that_is_there_would_go_too_soon(lab):
+    """The time to live of the node is that of one attempt, and half an hour more."""
+    job, (worker,) = lab.running(retries=Retries(failure=3), max_duration_seconds=7_200)
+    nodes = [lab.node_of(job).id]
+    for number in (1, 2, 3):
+        for _ in range(2):
+            worker.report("RUNNING", **worker.times)
+            lab.ticks(300)
+        while lab.attempt(job).number == number:
+            worker.exit(3)
+            lab.ticks(20)
+        nodes.append(lab.attempt(job).node_id)
+        lab.ticks(20)
+        worker.run()
+    assert nodes[0] == nodes[1] == nodes[2], "two hours were left"
+    assert nodes[3] != nodes[0], "fewer than two hours were left"
+    assert lab.nodes.get(nodes[0]).asked == "absent"
+
+
 def test_only_the_exit_codes_that_were_named_are_retried(lab):
     job, (worker,) = lab.running(retries=Retries(failure=5, exit_codes=(42,)))
     fail(lab, worker, 3)
@@ -435,6 +454,120 @@ def test_a_task_that_somebody_else_drops_is_written_again(lab):
     lab.ticks(60)
     assert lab.cloud.maps[path]["ssh-keys"] == "grace:ssh-ed25519 AAAA"
     assert KEY in lab.cloud.maps[path]
+
+
+def test_the_release_that_somebody_else_drops_is_written_again(lab):
+    node = lab.up()
+    job = lab.submit(node=node.name)
+    lab.ticks(10)
+    worker = Worker(lab.cloud, node)
+    running = dict(lab.cloud.maps[node.place.path])
+    worker.run()
+    lab.ticks(40)
+    worker.exit(0)
+    while worker.task["action"] != "release":
+        lab.tick()
+    assert lab.state(job) == "SUCCEEDED"
+    lab.cloud.maps[node.place.path] = running
+    lab.ticks(60)
+    assert worker.task["action"] == "release"
+    written = lab.cloud.count("update_metadata")
+    lab.ticks(200)
+    assert lab.cloud.count("update_metadata") == written, "it is known to be there"
+
+
+def test_a_job_that_is_cancelled_before_it_was_told_anything_lets_go_of_the_one_before(lab):
+    node = lab.up()
+    first, second = lab.submit(node=node.name), lab.submit(node=node.name)
+    lab.ticks(10)
+    worker = Worker(lab.cloud, node)
+    worker.run()
+    lab.ticks(40)
+    worker.exit(0)
+    while lab.state(first) != "SUCCEEDED":
+        lab.tick()
+    while not lab.jobs.attempts(second.id):
+        lab.tick(1)
+    lab.jobs.cancel(second.id)
+    lab.ticks(60)
+    assert (lab.state(second), worker.task["action"]) == ("CANCELLED", "release")
+
+
+def test_a_startup_script_that_does_not_end_ends_the_job_with_the_remedy(lab):
+    job, (worker,) = lab.begun()
+    script = {"state": "running", "exit_code": None}
+    for _ in range(6):
+        worker.report("IDLE", startup_script=script)
+        lab.ticks(590)
+    shown = lab.shown(job).job
+    assert (shown.state, shown.reason) == ("PULLING", "")
+    assert shown.detail == "worker 0 still runs the startup script of its node"
+    worker.report("IDLE", startup_script=script)
+    lab.ticks(120)
+    shown = lab.shown(job).job
+    assert (shown.state, shown.reason) == ("FAILED", "STARTUP_SCRIPT_RUNNING")
+    assert "nohup" in shown.detail
+    assert lab.node_of(job).asked == "absent"
+
+
+def test_a_startup_script_that_ends_is_waited_for(lab):
+    job, (worker,) = lab.begun()
+    worker.report("IDLE", startup_script={"state": "running", "exit_code": None})
+    lab.ticks(600)
+    assert lab.shown(job).job.detail
+    worker.run()
+    lab.ticks(30)
+    shown = lab.shown(job).job
+    assert (shown.state, shown.detail) == ("RUNNING", "")
+
+
+def test_a_worker_that_cannot_read_its_task_says_so(lab):
+    job, workers = lab.begun(node_request=FOUR_HOSTS)
+    for worker in workers:
+        worker.report("PULLED")
+    lab.ticks(15)
+    workers[2].seq += 1
+    workers[2].report("PULLED", generation=1, task_error="the task is malformed")
+    lab.ticks(120)
+    assert lab.shown(job).job.detail == "worker 2 cannot read its task: the task is malformed"
+
+
+def test_a_busy_device_of_a_callers_node_ends_the_job_and_not_the_node(lab):
+    """Nobody but its caller may replace the node."""
+    node = lab.up()
+    job = lab.submit(node=node.name, retries=Retries(preemption=10))
+    lab.ticks(10)
+    holder = "process 7 (python train.py) holds /dev/vfio/0"
+    Worker(lab.cloud, node).exit(None, reason="DEVICE_BUSY", detail=holder)
+    lab.ticks(60)
+    shown = lab.shown(job).job
+    assert (shown.state, shown.reason, shown.attempt) == ("FAILED", "DEVICE_BUSY", 1)
+    assert holder in shown.detail
+    assert lab.node(node).asked == "present"
+
+
+def test_a_busy_device_of_its_own_node_has_the_node_replaced(lab):
+    job, (worker,) = lab.begun(retries=Retries(preemption=1))
+    node = lab.node_of(job)
+    worker.exit(None, reason="DEVICE_BUSY", detail="process 7 holds /dev/vfio/0")
+    lab.ticks(30)
+    assert (lab.state(job), lab.node(node).asked) == ("PREEMPTED", "absent")
+    lab.ticks(400)
+    assert lab.attempt(job).node_id != node.id
+
+
+@pytest.mark.parametrize("told", ["PREEMPTION_NOTICE", "STOPPED", "TIMED_OUT"])
+def test_a_program_that_saves_and_exits_with_0_when_told_to_end_is_no_success(lab, told):
+    job, (worker,) = lab.running()
+    if told == "STOPPED":
+        lab.jobs.cancel(job.id)
+        lab.ticks(5)
+    noticed = lab.clock() if told == "PREEMPTION_NOTICE" else None
+    worker.exit(0, reason=told, preempted_at=noticed)
+    lab.ticks(60)
+    expected = {"PREEMPTION_NOTICE": "PREEMPTED", "STOPPED": "CANCELLED", "TIMED_OUT": "TIMED_OUT"}
+    assert lab.jobs.attempts(job.id)[0].attempt.reason == expected[told]
+    assert lab.state(job) != "SUCCEEDED"
 
 
 def test_a_task_that_every_worker_has_answered_is_written_once(lab):
