@@ -148,7 +148,7 @@ def test_a_quiet_job_is_followed_with_beats(log, services, units, clock, submit,
     job, service = submit(), JobLogService(units, log, clock)
 
     async def first() -> bytes:
-        followers = follow.LogFollowers(service, seconds=0.01)
+        followers = follow.LogFollowers(service)
         events = followers.followed(job["id"], service.begin(job["id"]), None)
         found = await asyncio.wait_for(anext(events), 10)
         await events.aclose()
