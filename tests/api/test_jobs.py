@@ -54,6 +54,14 @@ def test_a_job_is_recorded_with_its_node_and_answered_at_once(client, submit):
     assert (attempt["number"], attempt["node_id"]) == (1, job["node_id"])
 
 
+def test_the_time_without_charges_is_shown_as_time(client, submit, clock):
+    job = submit()
+    assert job["waited_seconds"] == 0
+    clock.pass_(42)
+    shown = client.get(f"/v1/jobs/{job['id']}").json()
+    assert (shown["waited_seconds"], shown["cost"]) == (42, "0.000000000")
+
+
 def test_the_same_key_is_one_job_and_one_node(client, submit):
     headers = {"Idempotency-Key": "k1"}
     assert submit(headers=headers)["id"] == submit(headers=headers)["id"]

@@ -37,6 +37,11 @@ class JobView(View):
     unpriced_seconds: int = Field(
         description="Seconds of nodes without a known price: what they cost is in no figure."
     )
+    waited_seconds: int = Field(
+        description="From its submission to its end, or until now, in which nothing was charged:"
+        " it waited for its turn, for hardware, or for another attempt. Costs nothing.",
+        examples=[42],
+    )
     logs_cost_estimate: Usd = Field(
         description="About what Cloud Logging takes for its output; not in the cost."
     )
@@ -76,6 +81,7 @@ class JobView(View):
             cost=usd(shown.cost.cost),
             cost_estimated=shown.cost.estimated,
             unpriced_seconds=shown.cost.unpriced_seconds,
+            waited_seconds=shown.cost.waited_seconds,
             logs_cost_estimate=usd(shown.cost.logs),
             image=spec.image,
             image_digest=job.image_digest,
