@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 
+import service
 from service.api.app import create_app
 from service.api.jobs import follow
 from service.application.jobs.logs import JobLogService
 from service.domain.jobs.job import JobState, Reason
+from service.domain.jobs.presets import LAUNCHERS
 from tests.api.conftest import WISH
 from tests.fake_jobs import FakeLogs
 from tests.hands import NOON
@@ -101,6 +104,22 @@ def test_what_cannot_run_is_refused_and_leaves_nothing(client, submit, changes, 
     assert problem["detail"]
     assert client.get("/v1/jobs").json()["jobs"] == []
     assert client.get("/v1/nodes").json()["nodes"] == []
+
+
+def test_a_submission_warns_of_a_node_without_a_service_account(submit):
+    account = {"service_account": "trainer@lab.iam.gserviceaccount.com"}
+    (warning,) = submit()["warnings"]
+    assert warning.startswith("the node has no service_account of its own")
+    assert submit(node_spec=WISH | account)["warnings"] == []
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_a_submission_and_the_manual_say_what_to_mind_about_the_launcher(submit, launcher):
+    framework, advice = LAUNCHERS[launcher]
+    warnings = submit(framework={"name": framework, "launcher": launcher})["warnings"]
+    assert f"{launcher}: {advice}" in warnings
+    manual = (Path(service.__file__).parent / "manual" / "jobs.md").read_text()
+    assert f"| `{launcher}` | {framework.value} | {advice} |" in manual
 
 
 def test_half_a_character_is_refused(client):

@@ -424,6 +424,51 @@ def test_a_framework_that_does_not_fit_the_node_is_refused_with_what_does(lab):
     assert refusal.value.facts["compatible"]
 
 
+def test_a_version_that_the_node_does_not_have_is_refused_with_what_does(lab):
+    node = lab.up(runtime_version="tpu-vm-tf-2.17.0-pjrt")
+    lab.submit(node=node.name, framework=Framework.TENSORFLOW, framework_version="2.17.0")
+    with pytest.raises(
+        RuntimeMismatch, match=r"TensorFlow 2\.16\.1; tpu-vm-tf-2\.16\.1"
+    ) as refusal:
+        lab.submit(node=node.name, framework=Framework.TENSORFLOW, framework_version="2.16.1")
+    assert "tpu-vm-tf-2.16.1-pjrt" in refusal.value.facts["compatible"]
+
+
+PJRT = {
+    "NEXT_PLUGGABLE_DEVICE_USE_C_API": "true",
+    "TF_PLUGGABLE_DEVICE_LIBRARY_PATH": "/lib/libtpu.so",
+}
+
+
+@pytest.mark.parametrize(
+    ("framework", "launcher", "preset"),
+    [
+        ("jax", "", {"JAX_PLATFORMS": "tpu"}),
+        ("jax", "jax", {"JAX_PLATFORMS": "tpu"}),
+        ("pytorch", "", {"PJRT_DEVICE": "TPU"}),
+        ("pytorch", "torch_xla", {"PJRT_DEVICE": "TPU"}),
+        ("pytorch", "lightning", {"PJRT_DEVICE": "TPU"}),
+        ("pytorch", "accelerate", {"PJRT_DEVICE": "TPU"}),
+        ("pytorch", "fastai", {"PJRT_DEVICE": "TPU"}),
+        ("tensorflow", "tensorflow", {"TPU_NAME": "local", **PJRT}),
+        ("tensorflow", "keras", {"TPU_NAME": "local", **PJRT}),
+    ],
+)
+def test_a_container_receives_what_its_framework_needs_to_find_the_tpu(
+    lab, framework, launcher, preset
+):
+    _, (worker,) = lab.begun(framework=Framework(framework), launcher=launcher, env={"A": "b"})
+    env = worker.task["container"]["env"]
+    set_by_us = {name: value for name, value in env.items() if not name.startswith("STEWARD_")}
+    assert set_by_us == {**preset, "A": "b"}
+
+
+def test_a_variable_of_the_caller_wins_over_the_preset(lab):
+    env = {"JAX_PLATFORMS": "tpu,cpu"}
+    _, (worker,) = lab.begun(framework=Framework.JAX, env=env)
+    assert worker.task["container"]["env"]["JAX_PLATFORMS"] == "tpu,cpu"
+
+
 def test_a_task_that_somebody_else_drops_is_written_again(lab):
     _, workers = lab.begun(node_request=FOUR_HOSTS)
     path = next(iter(lab.cloud.maps))
