@@ -154,6 +154,7 @@ def attempts(job: JobId, json: options.Json = False) -> None:
                 ("Detail", one["detail"]),
                 ("Evidence", "; ".join(one["evidence"])),
                 ("Exit codes", _codes(one["exit_codes"])),
+                ("Startup script", _failed_scripts(one["workers"])),
                 ("Work lost", span(one["work_lost_seconds"])),
                 ("Cost", money(one["cost"])),
             ]
@@ -246,6 +247,14 @@ def _codes(codes: Mapping[str, int | None]) -> str:
         (only,) = different
         return f"{'none' if only is None else only} (every worker)"
     return ", ".join(f"{worker}: {'none' if c is None else c}" for worker, c in codes.items())
+
+
+def _failed_scripts(workers: Sequence[View]) -> str:
+    """Where the caller's startup script ended with another exit code than 0; empty for nowhere."""
+    failed = [one for one in workers if one["startup_exit_code"]]
+    return ", ".join(
+        f"worker {one['worker']}: exit code {one['startup_exit_code']}" for one in failed
+    )
 
 
 def _table(jobs: Sequence[View]) -> None:

@@ -202,6 +202,10 @@ def test_attempts_are_shown_with_their_evidence_and_what_they_lost(api):
         "detail": "taken",
         "evidence": ["the audit log", "a notice"],
         "exit_codes": {"0": 143},
+        "workers": [
+            {"worker": number, "startup_exit_code": code}
+            for number, code in enumerate([0, 3, None])
+        ],
         "work_lost_seconds": 75,
         "cost": "1.000000000",
         "phases": [{"phase": "running", "seconds": 60, "cost": "1.000000000"}],
@@ -211,6 +215,22 @@ def test_attempts_are_shown_with_their_evidence_and_what_they_lost(api):
     assert f"Attempt 1 on {NODE} (us-west4-a)" in said
     for words in ("the audit log; a notice", "1m15s", "143 (every worker)", "running"):
         assert words in said
+    (script,) = [line for line in said.splitlines() if line.startswith("Startup script")]
+    assert script.split(maxsplit=2)[2] == "worker 1: exit code 3"
+
+
+def test_attempts_whose_startup_script_succeeded_say_nothing_of_it(api):
+    attempt = {
+        **dict.fromkeys(["number", "node_name", "zone", "phase", "reason", "detail"], "x"),
+        "evidence": [],
+        "exit_codes": {},
+        "workers": [{"worker": 0, "startup_exit_code": 0}],
+        "work_lost_seconds": 0,
+        "cost": "0.000000000",
+        "phases": [],
+    }
+    api.when("GET", f"{PATH}/attempts", {"attempts": [attempt]})
+    assert "Startup script" not in steward("jobs", "attempts", ID).stdout
 
 
 def test_a_list_is_one_line_a_job_or_says_how_to_submit_one(api):

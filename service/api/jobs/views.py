@@ -24,7 +24,11 @@ class JobView(View):
     state: JobState
     state_since: Time
     reason: Reason = Field(description="Why it, or its last attempt, ended; empty before that.")
-    detail: str = Field(description="The same in a sentence.", examples=[""])
+    detail: str = Field(
+        description="The same in a sentence; before the first attempt on a node that was named,"
+        " what the job waits for.",
+        examples=[""],
+    )
     attempts: int = Field(description="How many attempts there were.", examples=[1])
     exit_codes: ExitCodes = Field(
         description="Of the last attempt that ended, by worker; null where none was reported.",

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from service.api.jobs.views import AttemptView
 from service.domain.attribution import Reattribution
 from service.domain.budgets import OnExceeded, Scope
 from service.domain.errors import (
@@ -327,6 +328,47 @@ def test_an_existing_node_runs_one_job_at_a_time_in_the_order_of_submission(lab)
     assert worker.task["action"] == "release"
 
 
+def test_a_job_on_a_stopped_node_says_what_to_type_until_it_is_started(lab):
+    node = lab.up()
+    lab.nodes.stop(node.id)
+    lab.tick()
+    lab.cloud.settle()
+    job = lab.submit(node=node.name)
+    advice = f"node {node.name} is stopped; start it with: tpu-steward nodes start {node.name}"
+    assert (job.state, job.detail) == ("QUEUED", advice)
+    lab.ticks(60)
+    assert lab.node(node).state == NodeState.STOPPED
+    assert (lab.state(job), lab.shown(job).job.detail) == ("QUEUED", advice)
+    lab.nodes.start(node.id)
+    lab.ticks(20)
+    assert "READY; the node is STARTING" in lab.shown(job).job.detail
+    lab.cloud.come_up()
+    lab.ticks(40)
+    assert (lab.state(job), lab.shown(job).job.detail) == ("PULLING", "")
+
+
+def test_a_job_whose_node_is_stopped_while_it_waits_says_so_too(lab):
+    node = lab.ask()
+    job = lab.submit(node=node.name)
+    assert job.detail == f"it waits until node {node.name} is READY; the node is REQUESTED"
+    lab.ticks(10)
+    lab.cloud.come_up(lab.node(node).place.path)
+    lab.tick()
+    lab.nodes.stop(node.id, force=True)
+    lab.ticks(60)
+    assert "nodes start" in lab.shown(job).job.detail
+
+
+def test_a_job_says_behind_which_job_it_waits(lab):
+    node = lab.up()
+    first, second, third = (lab.submit(node=node.name) for _ in range(3))
+    behind = f"it waits on node {node.name} behind job {first.id}"
+    assert [one.detail for one in (first, second, third)] == ["", behind, f"{behind} and 1 more"]
+    lab.ticks(30)
+    assert lab.state(first) == "PULLING"
+    assert lab.shown(second).job.detail == behind
+
+
 def test_a_caller_s_node_is_charged_to_the_job_while_it_runs_there(lab):
     node = lab.up(team="infra")
     lab.ticks(100)
@@ -513,6 +555,14 @@ def test_a_forged_report_does_no_harm(lab, text):
     worker.write(text)
     lab.ticks(90)
     assert lab.state(job) == "RUNNING"
+
+
+def test_the_exit_code_of_the_startup_script_is_shown_with_the_attempt(lab):
+    job, (worker,) = lab.begun(node_request=factories.wish(startup_script="exit 3"))
+    worker.report("PULLED", startup_script={"state": "ended", "exit_code": 3})
+    lab.ticks(20)
+    (shown,) = AttemptView.of(lab.jobs.attempts(job.id)[-1]).workers
+    assert (shown.startup_script, shown.startup_exit_code) == ("ended", 3)
 
 
 def test_a_worker_without_docker_ends_the_job_with_the_reason(lab):
