@@ -210,6 +210,8 @@ def why(job: Job) -> str:
         return sentence(job.detail) or "It has ended, and no reason is known."
     if job.state == JobState.QUEUED and job.image_checked_at is None:
         return "Its image is looked up in its registry."
+    if job.state == JobState.QUEUED and job.detail and not job.reason:
+        return sentence(job.detail)
     return _MEANINGS.get(job.state, "")
 
 

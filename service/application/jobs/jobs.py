@@ -24,7 +24,7 @@ from service.domain.jobs.submission import (
     warnings_of,
 )
 from service.domain.jobs.task import task_of
-from service.domain.jobs.transition import new_attempt
+from service.domain.jobs.transition import new_attempt, waiting
 from service.domain.names import new_id
 from service.domain.node import Node
 from service.domain.wish import Understood, Wish
@@ -241,7 +241,9 @@ class JobService:
             warnings=warnings_of(job.spec, node),
         )
         holds.check_job(unit, node, job, self._prices, now)
-        return job
+        holder = unit.jobs.claimed(node.id)
+        first, before = unit.jobs.line_before(job)
+        return waiting(job, node, first, before, "" if holder is None else holder.job_id)
 
     def _with_own_node(
         self,

@@ -39,6 +39,7 @@ from service.domain.jobs.transition import (
     has_echoed,
     new_attempt,
     refused,
+    waiting,
 )
 from service.domain.lease import Lease
 from service.domain.metering import Evidence
@@ -243,10 +244,11 @@ class JobsController:
             return
         with self._units(lease) as unit:
             current = unit.nodes.get(node.id)
-            free = unit.jobs.claimed(node.id) is None and current.state == NodeState.READY
-            is_next = unit.jobs.is_first_in_line(job)
-            if not (free and is_next):
-                later = claim_again_at(self._clock(), self._period, is_next=is_next)
+            holder = unit.jobs.claimed(node.id)
+            first, before = unit.jobs.line_before(job)
+            job = waiting(job, current, first, before, "" if holder is None else holder.job_id)
+            if holder is not None or before or current.state != NodeState.READY:
+                later = claim_again_at(self._clock(), self._period, is_next=not before)
                 unit.jobs.save(replace(job, next_try_at=later))
                 return
             if not job.own_node:

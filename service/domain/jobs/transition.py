@@ -20,7 +20,7 @@ from service.domain.jobs.outcome import Verdict, exit_codes_of
 from service.domain.jobs.presets import device_warnings
 from service.domain.jobs.report import Report, WorkerState, is_newer
 from service.domain.jobs.task import needs_barrier
-from service.domain.node import Node
+from service.domain.node import Asked, Node, NodeState
 
 _MOST_WARNINGS = 50
 
@@ -188,3 +188,27 @@ def _warnings(job: Job, attempt: Attempt, node: Node) -> tuple[str, ...]:
 def refused(job: Job, reason: Reason, detail: str, now: int) -> Job:
     """The job when its image or a budget rules out that it ever runs."""
     return job.closed(JobState.FAILED, reason, detail, now)
+
+
+def waiting(job: Job, node: Node, first: str, before: int, holder: str) -> Job:
+    """The job while a caller's node is not free for it, with what it waits for as its detail.
+
+    `first` is the oldest of the `before` jobs that come earlier on that node, `holder` the job
+    that holds it (empty for none). The detail of an attempt that ended is kept.
+    """
+    if job.reason is not Reason.UNDECIDED:
+        return job
+    return replace(job, detail=_waits_for(node, first, before, holder))
+
+
+def _waits_for(node: Node, first: str, before: int, holder: str) -> str:
+    if node.asked is Asked.STOPPED or node.state == NodeState.STOPPED:
+        return f"node {node.name} is stopped; start it with: tpu-steward nodes start {node.name}"
+    if before:
+        others = f" and {before - 1} more" if before > 1 else ""
+        return f"it waits on node {node.name} behind job {first}{others}"
+    if holder:
+        return f"it waits until job {holder} has released node {node.name}"
+    if node.state != NodeState.READY:
+        return f"it waits until node {node.name} is READY; the node is {node.state}"
+    return ""

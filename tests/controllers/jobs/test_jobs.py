@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from service.api.jobs.views import AttemptView
 from service.domain.attribution import Reattribution
 from service.domain.budgets import OnExceeded, Scope
 from service.domain.errors import (
@@ -346,6 +347,47 @@ def test_an_existing_node_runs_one_job_at_a_time_in_the_order_of_submission(lab)
     assert worker.task["action"] == "release"
 
 
+def test_a_job_on_a_stopped_node_says_what_to_type_until_it_is_started(lab):
+    node = lab.up()
+    lab.nodes.stop(node.id)
+    lab.tick()
+    lab.cloud.settle()
+    job = lab.submit(node=node.name)
+    advice = f"node {node.name} is stopped; start it with: tpu-steward nodes start {node.name}"
+    assert (job.state, job.detail) == ("QUEUED", advice)
+    lab.ticks(60)
+    assert lab.node(node).state == NodeState.STOPPED
+    assert (lab.state(job), lab.shown(job).job.detail) == ("QUEUED", advice)
+    lab.nodes.start(node.id)
+    lab.ticks(20)
+    assert "READY; the node is STARTING" in lab.shown(job).job.detail
+    lab.cloud.come_up()
+    lab.ticks(40)
+    assert (lab.state(job), lab.shown(job).job.detail) == ("PULLING", "")
+
+
+def test_a_job_whose_node_is_stopped_while_it_waits_says_so_too(lab):
+    node = lab.ask()
+    job = lab.submit(node=node.name)
+    assert job.detail == f"it waits until node {node.name} is READY; the node is REQUESTED"
+    lab.ticks(10)
+    lab.cloud.come_up(lab.node(node).place.path)
+    lab.tick()
+    lab.nodes.stop(node.id, force=True)
+    lab.ticks(60)
+    assert "nodes start" in lab.shown(job).job.detail
+
+
+def test_a_job_says_behind_which_job_it_waits(lab):
+    node = lab.up()
+    first, second, third = (lab.submit(node=node.name) for _ in range(3))
+    behind = f"it waits on node {node.name} behind job {first.id}"
+    assert [one.detail for one in (first, second, third)] == ["", behind, f"{behind} and 1 more"]
+    lab.ticks(30)
+    assert lab.state(first) == "PULLING"
+    assert lab.shown(second).job.detail == behind
+
+
 def test_a_caller_s_node_is_charged_to_the_job_while_it_runs_there(lab):
     node = lab.up(team="infra")
     lab.ticks(100)
@@ -441,6 +483,51 @@ def test_a_framework_that_does_not_fit_the_node_is_refused_with_what_does(lab):
     with pytest.raises(RuntimeMismatch) as refusal:
         lab.submit(node=node.name, framework=Framework.JAX)
     assert refusal.value.facts["compatible"]
+
+
+def test_a_version_that_the_node_does_not_have_is_refused_with_what_does(lab):
+    node = lab.up(runtime_version="tpu-vm-tf-2.17.0-pjrt")
+    lab.submit(node=node.name, framework=Framework.TENSORFLOW, framework_version="2.17.0")
+    with pytest.raises(
+        RuntimeMismatch, match=r"TensorFlow 2\.16\.1; tpu-vm-tf-2\.16\.1"
+    ) as refusal:
+        lab.submit(node=node.name, framework=Framework.TENSORFLOW, framework_version="2.16.1")
+    assert "tpu-vm-tf-2.16.1-pjrt" in refusal.value.facts["compatible"]
+
+
+PJRT = {
+    "NEXT_PLUGGABLE_DEVICE_USE_C_API": "true",
+    "TF_PLUGGABLE_DEVICE_LIBRARY_PATH": "/lib/libtpu.so",
+}
+
+
+@pytest.mark.parametrize(
+    ("framework", "launcher", "preset"),
+    [
+        ("jax", "", {"JAX_PLATFORMS": "tpu"}),
+        ("jax", "jax", {"JAX_PLATFORMS": "tpu"}),
+        ("pytorch", "", {"PJRT_DEVICE": "TPU"}),
+        ("pytorch", "torch_xla", {"PJRT_DEVICE": "TPU"}),
+        ("pytorch", "lightning", {"PJRT_DEVICE": "TPU"}),
+        ("pytorch", "accelerate", {"PJRT_DEVICE": "TPU"}),
+        ("pytorch", "fastai", {"PJRT_DEVICE": "TPU"}),
+        ("tensorflow", "tensorflow", {"TPU_NAME": "local", **PJRT}),
+        ("tensorflow", "keras", {"TPU_NAME": "local", **PJRT}),
+    ],
+)
+def test_a_container_receives_what_its_framework_needs_to_find_the_tpu(
+    lab, framework, launcher, preset
+):
+    _, (worker,) = lab.begun(framework=Framework(framework), launcher=launcher, env={"A": "b"})
+    env = worker.task["container"]["env"]
+    set_by_us = {name: value for name, value in env.items() if not name.startswith("STEWARD_")}
+    assert set_by_us == {**preset, "A": "b"}
+
+
+def test_a_variable_of_the_caller_wins_over_the_preset(lab):
+    env = {"JAX_PLATFORMS": "tpu,cpu"}
+    _, (worker,) = lab.begun(framework=Framework.JAX, env=env)
+    assert worker.task["container"]["env"]["JAX_PLATFORMS"] == "tpu,cpu"
 
 
 def test_a_task_that_somebody_else_drops_is_written_again(lab):
@@ -601,6 +688,14 @@ def test_a_forged_report_does_no_harm(lab, text):
     worker.write(text)
     lab.ticks(90)
     assert lab.state(job) == "RUNNING"
+
+
+def test_the_exit_code_of_the_startup_script_is_shown_with_the_attempt(lab):
+    job, (worker,) = lab.begun(node_request=factories.wish(startup_script="exit 3"))
+    worker.report("PULLED", startup_script={"state": "ended", "exit_code": 3})
+    lab.ticks(20)
+    (shown,) = AttemptView.of(lab.jobs.attempts(job.id)[-1]).workers
+    assert (shown.startup_script, shown.startup_exit_code) == ("ended", 3)
 
 
 def test_a_worker_without_docker_ends_the_job_with_the_reason(lab):
