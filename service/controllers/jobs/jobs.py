@@ -35,6 +35,7 @@ from service.domain.jobs.transition import (
     Changed,
     accepted,
     applied,
+    delivered,
     has_echoed,
     new_attempt,
     refused,
@@ -408,11 +409,15 @@ class JobsController:
         )
 
     def _deliver(self, changed: Changed, node: Node, lease: Lease) -> None:
-        job, attempt = changed.job, changed.attempt
-        written = self._mailbox.deliver(job, attempt, node)
-        if written:
+        """Have the metadata hold the newest task, and note what came of that."""
+        delivery = self._mailbox.deliver(changed.job, changed.attempt, node)
+        after = delivered(changed, delivery, self._clock())
+        if after != changed:
             with self._units(lease) as unit:
-                unit.jobs.save_attempt(replace(attempt, written_at=self._clock()))
+                if after.attempt != changed.attempt:
+                    unit.jobs.save_attempt(after.attempt)
+                if after.job != changed.job:
+                    unit.jobs.save(after.job)
 
     def _finish(self, job: Job, attempt: Attempt | None, node: Node | None, lease: Lease) -> None:
         """Have the supervisor of a caller's node let go of a job that has ended."""
@@ -422,7 +427,7 @@ class JobsController:
             with self._units.reading() as unit:
                 is_taken = unit.jobs.claimed(node.id) is not None
             if not is_taken and self._clock() - (attempt.ended_at or 0) < GONE_SECONDS:
-                done = self._mailbox.deliver(job, attempt, node)
+                done = self._mailbox.deliver(job, attempt, node).done
         later = None if done else self._clock() + self._period
         with self._units(lease) as unit:
             unit.jobs.save(replace(job, next_try_at=later))

@@ -35,6 +35,16 @@ class Changed:
     follow: Follow | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Whether the metadata of every slice holds the newest task. `error` says why not, in the
+    cloud's words; `refused` that the same request will never be accepted."""
+
+    done: bool
+    error: str = ""
+    refused: bool = False
+
+
 def new_attempt(job: Job, node: Node, *, generation: int, now: int) -> Attempt:
     """The next attempt of a job on a node. `generation` is above that of every task before it.
 
@@ -117,6 +127,33 @@ def applied(job: Job, attempt: Attempt, node: Node, decision: Decision, now: int
         case Step.PROGRESS:
             pass
     return Changed(job.in_state(SHOWN[decision.phase], now), attempt)
+
+
+_NOT_WRITTEN = "the task could not be written to the metadata of the node: "
+_BEFORE_THE_RUN = frozenset({Phase.PULLING, Phase.STARTING})
+
+
+def delivered(changed: Changed, delivery: Delivery, now: int) -> Changed:
+    """The job and its attempt after the newest task was handed to the cloud.
+
+    An error is kept as their `detail` until the task is written. What the cloud refuses twice in
+    the same words ends the attempt, unless evidence of lost hardware is found: a node that just
+    left READY refuses changes as well.
+    """
+    job, attempt = changed.job, changed.attempt
+    detail = f"{_NOT_WRITTEN}{delivery.error}" if delivery.error else ""
+    repeated = delivery.refused and attempt.detail == detail
+    if delivery.done:
+        attempt = replace(attempt, written_at=now)
+    if attempt.phase in _BEFORE_THE_RUN:
+        attempt = replace(attempt, detail=detail)
+        is_noted = detail or job.detail.startswith(_NOT_WRITTEN)
+        job = replace(job, detail=detail) if is_noted else job
+        if repeated:
+            attempt = attempt.in_phase(Phase.CLASSIFYING, now).told(Action.STOP)
+            attempt = replace(attempt, stop_reason=Reason.METADATA_REFUSED)
+            job = job.in_state(SHOWN[attempt.phase], now)
+    return replace(changed, job=job, attempt=attempt)
 
 
 def _ended(job: Job, attempt: Attempt, node: Node, verdict: Verdict, now: int) -> Changed:
