@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -142,7 +143,11 @@ def test_a_job_is_shown_with_its_exit_codes_and_its_cost(api, codes, shown):
     assert found["Logs"] == "about $0.020 besides, for Cloud Logging"
 
 
-def test_attempts_are_shown_with_their_evidence_and_what_they_lost(api):
+@pytest.mark.parametrize(
+    ("lost", "words"),
+    [(75, "1m15s"), (0, "0s"), (None, "not known (the program reported no steps)")],
+)
+def test_attempts_are_shown_with_their_evidence_and_what_they_lost(api, lost, words):
     attempt = {
         "number": 1,
         "node_name": NODE,
@@ -152,15 +157,16 @@ def test_attempts_are_shown_with_their_evidence_and_what_they_lost(api):
         "detail": "taken",
         "evidence": ["the audit log", "a notice"],
         "exit_codes": {"0": 143},
-        "work_lost_seconds": 75,
+        "work_lost_seconds": lost,
         "cost": "1.000000000",
         "phases": [{"phase": "running", "seconds": 60, "cost": "1.000000000"}],
     }
     api.when("GET", f"{PATH}/attempts", {"attempts": [attempt]})
     said = steward("jobs", "attempts", ID).stdout
     assert f"Attempt 1 on {NODE} (us-west4-a)" in said
-    for words in ("the audit log; a notice", "1m15s", "143 (every worker)", "running"):
-        assert words in said
+    assert re.search(rf"(?m)^Work lost +{re.escape(words)}$", said), said
+    for text in ("the audit log; a notice", "143 (every worker)", "running"):
+        assert text in said
 
 
 def test_a_list_is_one_line_a_job_or_says_how_to_submit_one(api):
