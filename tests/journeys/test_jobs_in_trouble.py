@@ -21,6 +21,7 @@ from tests.journeys.jobs import ended, output, seen, submit
 ONE_HOST = "v5litepod-8"
 FOUR_HOSTS = "v5litepod-16"
 STORM = "yes $(printf %01000d 0) | head -c 100000000; echo; echo end"
+FILL = "echo kept >small; head -c 5000000 /dev/zero >big || { cat small; stat -c %s big; exit 28; }"
 PROGRAMS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "every worker fails": (FOUR_HOSTS, "exit 7", {}),
     "one worker fails": (FOUR_HOSTS, "[ $STEWARD_WORKER = 2 ] && exit 3; sleep 600", {}),
@@ -28,6 +29,7 @@ PROGRAMS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "deaf": (ONE_HOST, "trap '' TERM; echo deaf; while :; do sleep 1; done", {}),
     "forks away": (ONE_HOST, "setsid sleep 600 & echo forked", {}),
     "flood": (ONE_HOST, STORM, {"log_budget": 1_000_000}),
+    "fills the disk": (ONE_HOST, FILL, {"env": {"EMULATOR_DISK_BYTES": "1000000"}}),
     "forger": (ONE_HOST, "echo began; sleep 20; exit 4", {}),
 }
 """Accelerator type, a line of bash, and what else is submitted."""
@@ -40,6 +42,7 @@ ENDS = {
     "deaf": ("CANCELLED", "CANCELLED", {"0": 137}),
     "forks away": ("SUCCEEDED", "COMPLETED", {"0": 0}),
     "flood": ("SUCCEEDED", "COMPLETED", {"0": 0}),
+    "fills the disk": ("FAILED", "PROGRAM_FAILED", {"0": 28}),
     "forger": ("FAILED", "PROGRAM_FAILED", {"0": 4}),
     "two slices": ("SUCCEEDED", "COMPLETED", {"0": 0, "1": 0}),
 }
@@ -66,10 +69,13 @@ FORGERIES = 1 + len(NONSENSE)
 
 
 class Queries:
-    """When the guest attributes of each worker were read or written, as the emulator counts."""
+    """When the guest attributes of each worker were read or written, as the emulator counts.
+
+    `reads` are those of the service."""
 
     def __init__(self, house: House) -> None:
         self.times: dict[str, set[float]] = {}
+        self.reads: dict[str, set[float]] = {}
         self._house = house
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch)
@@ -79,13 +85,6 @@ class Queries:
         """Watch no longer."""
         self._over.set()
         self._thread.join()
-
-    def most_in_a_minute(self) -> dict[str, int]:
-        """The most queries of each worker in any sixty seconds."""
-        return {
-            worker: max((sum(0 <= at - first < 60 for at in times) for first in times), default=0)
-            for worker, times in self.times.items()
-        }
 
     def _watch(self) -> None:
         while not self._over.wait(2):
@@ -97,6 +96,15 @@ class Queries:
         with suppress(urllib.error.HTTPError):  # it was deleted meanwhile
             shown = self._house.get(f"/_emulator/nodes/serial?{worker}", self._house.emulator)
             self.times.setdefault(worker, set()).update(shown["guest_attribute_queries"])
+            self.reads.setdefault(worker, set()).update(shown["guest_attribute_reads"])
+
+
+def most_in_a_minute(queries: dict[str, set[float]]) -> dict[str, int]:
+    """The most queries of each worker in any sixty seconds."""
+    return {
+        worker: max((sum(0 <= at - first < 60 for at in times) for first in times), default=0)
+        for worker, times in queries.items()
+    }
 
 
 def attempts(house: House, job: Any) -> list[Any]:
@@ -131,8 +139,9 @@ def test_what_programs_do_to_a_job(house: House) -> None:
 
     found = {name: ended(house, job) for name, job in jobs.items()}
     queries.stop()
-    assert len(queries.times) == 15, "each worker was watched"
-    busiest = queries.most_in_a_minute()
+    assert len(queries.times) == 16, "each worker was watched"
+    assert max(most_in_a_minute(queries.reads).values()) <= 4, "of the service alone"
+    busiest = most_in_a_minute(queries.times)
     assert busiest.pop(forged_worker) <= 5 + 4 + FORGERIES
     assert max(busiest.values()) <= 5 + 4, "of the supervisor, and of the service"
     told = {name: (one["state"], one["reason"], one["exit_codes"]) for name, one in found.items()}
@@ -152,6 +161,8 @@ def test_what_programs_do_to_a_job(house: House) -> None:
 def check_output(house: House, jobs: dict[str, Any]) -> None:
     """Each line came once; what was dropped is counted; both slices know their coordinator."""
     assert [line["text"] for line in output(house, jobs["forger"])] == ["began"], "started once"
+    told = [line["text"] for line in output(house, jobs["fills the disk"])]
+    assert told[-2:] == ["kept", "1000000"], "its other file is unharmed"
     lines = output(house, jobs["flood"])
     assert 0 < sum(len(line.get("text", "")) for line in lines) <= 1_000_000
     assert "bytes were dropped (log_budget)" in lines[-1]["note"]
