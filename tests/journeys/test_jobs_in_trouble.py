@@ -99,10 +99,10 @@ class Queries:
             self.reads.setdefault(worker, set()).update(shown["guest_attribute_reads"])
 
 
-def most_in_a_minute(queries: dict[str, set[float]]) -> dict[str, int]:
-    """The most queries of each worker in any sixty seconds."""
+def most_within(seconds: int, queries: dict[str, set[float]]) -> dict[str, int]:
+    """The most queries of each worker in any time of that length."""
     return {
-        worker: max((sum(0 <= at - first < 60 for at in times) for first in times), default=0)
+        worker: max((sum(0 <= at - first < seconds for at in times) for first in times), default=0)
         for worker, times in queries.items()
     }
 
@@ -140,8 +140,9 @@ def test_what_programs_do_to_a_job(house: House) -> None:
     found = {name: ended(house, job) for name, job in jobs.items()}
     queries.stop()
     assert len(queries.times) == 16, "each worker was watched"
-    assert max(most_in_a_minute(queries.reads).values()) <= 4, "of the service alone"
-    busiest = most_in_a_minute(queries.times)
+    # The service counts whole seconds, so its minute can be a second short.
+    assert 0 < max(most_within(59, queries.reads).values()) <= 4, "of the service alone"
+    busiest = most_within(60, queries.times)
     assert busiest.pop(forged_worker) <= 5 + 4 + FORGERIES
     assert max(busiest.values()) <= 5 + 4, "of the supervisor, and of the service"
     told = {name: (one["state"], one["reason"], one["exit_codes"]) for name, one in found.items()}
