@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from service.domain.jobs.job import Attempt, Job
@@ -78,12 +77,12 @@ def attempt_costs(unit: Unit, job: Job, book: PriceBook, now: int) -> list[Attem
     attempts = unit.jobs.attempts(job.id)
     nodes = unit.nodes.many({one.node_id for one in attempts})
     by_id: dict[str, AttemptCost] = {}
-    reached, saves = _steps_before(attempts), bool(job.spec.checkpoint_dir)
+    saves = bool(job.spec.checkpoint_dir)
     for node_id, node in nodes.items():
         found = _meters(unit, node_id, book, now)
         for claim in claims(attempts, node_id, own_node=job.own_node):
             attempt = claim.attempt
-            phases = amounts(claim, found, job.id, reached[attempt.id], saves=saves)
+            phases = amounts(claim, found, job.id, saves=saves)
             lost = lost_seconds(attempt, phases, saves=saves)
             by_id[attempt.id] = AttemptCost(attempt, node.name, phases, lost)
     return [by_id[one.id] for one in attempts]
@@ -92,14 +91,3 @@ def attempt_costs(unit: Unit, job: Job, book: PriceBook, now: int) -> list[Attem
 def _meters(unit: Unit, node_id: str, book: PriceBook, now: int) -> list[Meter]:
     whose = {node_id: unit.attributions.of(node_id)}
     return list(meters(unit.usage.of(node_id), book, now, whose))
-
-
-def _steps_before(attempts: Sequence[Attempt]) -> dict[str, int | None]:
-    """The highest step that the attempts before each had reached; None where none is known."""
-    found: dict[str, int | None] = {}
-    highest: int | None = None
-    for attempt in attempts:
-        found[attempt.id] = highest
-        steps = [one.step for one in attempt.own_reports if one.step is not None]
-        highest = max([*steps, *([] if highest is None else [highest])], default=None)
-    return found

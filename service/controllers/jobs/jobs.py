@@ -31,6 +31,7 @@ from service.domain.jobs.pace import (
     is_read_due,
     next_look,
 )
+from service.domain.jobs.phases import steps_before
 from service.domain.jobs.transition import (
     Changed,
     accepted,
@@ -80,11 +81,13 @@ class NodeRequests(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A job, its newest attempt (None before the first) and the node of that."""
+    """A job, its newest attempt (None before the first) and the node of that. `reached` is the
+    highest step of the attempts before."""
 
     job: Job
     attempt: Attempt | None
     node: Node | None
+    reached: int | None = None
 
 
 class JobsController:
@@ -157,7 +160,7 @@ class JobsController:
         elif attempt is None or attempt.ended:
             self._claim(job, attempt, node, lease)
         elif node is not None:
-            self._advance(job, attempt, node, lease)
+            self._advance(replace(found, job=job), attempt, node, lease)
 
     def _load(self, job_id: str) -> _Found:
         with self._units.reading() as unit:
@@ -165,7 +168,8 @@ class JobsController:
             attempts = unit.jobs.attempts(job_id)
             attempt = attempts[-1] if attempts else None
             node_id = attempt.node_id if attempt is not None else job.node_id
-            return _Found(job, attempt, unit.nodes.get(node_id) if node_id else None)
+            node = unit.nodes.get(node_id) if node_id else None
+            return _Found(job, attempt, node, steps_before(attempts))
 
     def _check_image(self, job: Job, node: Node | None, lease: Lease) -> Job:
         """Ask the registry, then let the node of the job be asked for."""
@@ -310,12 +314,12 @@ class JobsController:
         with self._units(lease) as unit:
             unit.jobs.save(replace(job, next_try_at=self._clock() + self._period))
 
-    def _advance(self, job: Job, attempt: Attempt, node: Node, lease: Lease) -> None:
+    def _advance(self, found: _Found, attempt: Attempt, node: Node, lease: Lease) -> None:
         """Look at the workers, decide, write; then have the metadata hold the newest task."""
-        now, before = self._clock(), attempt
+        job, now, before = found.job, self._clock(), attempt
         if attempt.placement and node.state == NodeState.READY and is_read_due(attempt, now):
-            found, answered = self._mailbox.reports(node, now)
-            attempt = replace(accepted(attempt, found), read_at=now)
+            reports, answered = self._mailbox.reports(node, now)
+            attempt = replace(accepted(attempt, reports, found.reached), read_at=now)
             if answered:
                 attempt = replace(attempt, answered_at=now)
             attempt = replace(attempt, echoed=has_echoed(job, attempt, node))

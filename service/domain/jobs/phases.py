@@ -84,9 +84,8 @@ def claims(attempts: Sequence[Attempt], node_id: str, *, own_node: bool) -> list
     return found
 
 
-def periods(claim: Claim, reached: int | None = None, *, saves: bool = False) -> tuple[Period, ...]:
-    """The whole claim by phase. `reached` is the highest step of the attempts before it, `saves`
-    whether the job has a directory for its checkpoints."""
+def periods(claim: Claim, *, saves: bool = False) -> tuple[Period, ...]:
+    """The whole claim by phase. `saves` is whether the job has a directory for its checkpoints."""
     attempt = claim.attempt
     reports = [one for one in attempt.reports.values() if one.attempt == attempt.id]
     pull, pulled, started, ended = _edges(reports)
@@ -97,7 +96,7 @@ def periods(claim: Claim, reached: int | None = None, *, saves: bool = False) ->
             (Spent.BOOT, Spent.PULL, Spent.INIT), pairwise(cuts[:4]), strict=True
         )
     )
-    running = _running(attempt, cuts[3], cuts[4], reached, saves=saves)
+    running = _running(attempt, cuts[3], cuts[4], saves=saves)
     rest = Period(Spent.UNATTRIBUTED, cuts[4], claim.end)
     every = (boot, pulling, init, *running, rest)
     return tuple(one for one in every if one.start < one.end)
@@ -129,15 +128,11 @@ def _clipped(instants: Iterable[int | None], claim: Claim) -> Iterator[int]:
         yield least
 
 
-def _running(
-    attempt: Attempt, start: int, end: int, reached: int | None, *, saves: bool
-) -> list[Period]:
+def _running(attempt: Attempt, start: int, end: int, *, saves: bool) -> list[Period]:
     """The time in which the containers ran: recovery first, what was lost last."""
     reports = attempt.own_reports
-    again = start
-    if reached is not None:
-        caught_up = [one.step_at for one in reports if one.step_at and (one.step or 0) >= reached]
-        again = min(max(start, min(caught_up)), end) if caught_up else start
+    caught_up = [one.caught_up_at for one in reports if one.caught_up_at is not None]
+    again = min(max(start, min(caught_up)), end) if caught_up else start
     kept = end
     if _is_in_vain(attempt) and _is_progress_known(attempt, saves=saves):
         marks = [one.checkpoint_at for one in reports if one.checkpoint_at is not None]
@@ -172,6 +167,12 @@ def lost_seconds(attempt: Attempt, found: Sequence[Amount], *, saves: bool) -> i
     return sum(one.seconds for one in found if one.spent is Spent.LOST)
 
 
+def steps_before(attempts: Sequence[Attempt]) -> int | None:
+    """The highest step that the attempts before the last had reached; None where none is known."""
+    earlier = (report for attempt in attempts[:-1] for report in attempt.own_reports)
+    return max((one.step for one in earlier if one.step is not None), default=None)
+
+
 _COMPLETE = frozenset({Reason.COMPLETED, Reason.COMPLETED_THEN_ABORTED})
 
 
@@ -179,14 +180,13 @@ def amounts(
     claim: Claim,
     meters: Sequence[Meter],
     job_id: str,
-    reached: int | None = None,
     *,
     saves: bool = False,
 ) -> tuple[Amount, ...]:
     """What each phase of a claim cost, by the meters of its node. Their sum is what the ledger
-    charges to the job for the claim, to the nano-dollar. `reached` and `saves` as in `periods`."""
+    charges to the job for the claim, to the nano-dollar. `saves` as in `periods`."""
     found = []
-    for period in periods(claim, reached, saves=saves):
+    for period in periods(claim, saves=saves):
         seconds = chip_seconds = cost = 0
         for meter in meters:
             for start, end in _charged(meter, period, job_id):

@@ -70,15 +70,23 @@ def travels_in_create(job: Job, attempt: Attempt, node: Node) -> bool:
     return job.own_node and node.spec.slices == 1 and attempt.generation == 1
 
 
-def accepted(attempt: Attempt, found: Mapping[int, Report]) -> Attempt:
-    """The attempt with the reports that are newer than those it has, and whether all workers have
-    answered the newest task; unchanged when nothing is new."""
+def accepted(attempt: Attempt, found: Mapping[int, Report], reached: int | None = None) -> Attempt:
+    """The attempt with the reports that are newer than those it has; unchanged when nothing is new.
+    `reached` is the highest step of the attempts before it."""
     newer = {
-        str(number): report
+        str(number): _with_catch_up(report, attempt.reports.get(str(number)), reached)
         for number, report in found.items()
         if is_newer(report, attempt.reports.get(str(number))) or _is_of_the_stub(report)
     }
     return replace(attempt, reports={**attempt.reports, **newer}) if newer else attempt
+
+
+def _with_catch_up(report: Report, before: Report | None, reached: int | None) -> Report:
+    """The report with the time at which its attempt was first seen to have come to `reached`."""
+    if before is not None and before.attempt == report.attempt and before.caught_up_at is not None:
+        return replace(report, caught_up_at=before.caught_up_at)
+    has_caught_up = reached is not None and report.step is not None and report.step >= reached
+    return replace(report, caught_up_at=report.step_at) if has_caught_up else report
 
 
 def _is_of_the_stub(report: Report) -> bool:

@@ -42,14 +42,14 @@ def report(**times):
     st.sampled_from([Reason.COMPLETED, Reason.PREEMPTED, Reason.PROGRAM_FAILED]),
     st.integers(0, 3_000),
     st.booleans(),
-    st.none() | st.integers(0, 20),
 )
 def test_the_phases_of_all_attempts_come_to_what_is_charged_to_the_job(
-    times, reason, claimed, saves, reached
+    times, reason, claimed, saves
 ):
-    names = ("pull_started_at", "pulled_at", "started_at", "ended_at", "checkpoint_at", "step_at")
+    names = ("pull_started_at", "pulled_at", "started_at", "ended_at", "checkpoint_at")
+    names += ("caught_up_at",)
     reports = {
-        str(number): report(step=10, **dict(zip(names, one, strict=True)))
+        str(number): report(**dict(zip(names, one, strict=True)))
         for number, one in enumerate(times)
     }
     usage = factories.usage(start=NOON, start_hi=NOON, end=NOON + 7_777, end_lo=NOON + 7_777)
@@ -66,7 +66,7 @@ def test_the_phases_of_all_attempts_come_to_what_is_charged_to_the_job(
     found = [
         amount
         for claim in claims([first, second], usage.node_id, own_node=False)
-        for amount in amounts(claim, [meter], "j", reached, saves=saves)
+        for amount in amounts(claim, [meter], "j", saves=saves)
     ]
     assert sum(one.cost for one in found) == charged_to(meter, "j")
     assert sum(one.seconds for one in found) == 5_000 - claimed
@@ -113,7 +113,7 @@ def test_only_the_seconds_of_the_job_count_as_unpriced():
 STARTED = {"pull_started_at": NOON, "pulled_at": NOON, "started_at": NOON + 10}
 
 
-def lost(attempt_of=None, saves=False, reached=None, **report_changes):
+def lost(attempt_of=None, saves=False, **report_changes):
     """The seconds [start, end) of an attempt of 100 s by kind, and what it lost."""
     changes = {"reason": Reason.PREEMPTED, **(attempt_of or {})}
     one = attempt(1, "n", NOON, reports={"0": report(**STARTED, **report_changes)}, **changes)
@@ -125,7 +125,7 @@ def lost(attempt_of=None, saves=False, reached=None, **report_changes):
         [Attribution(usage.node_id, job="j")],
     )
     (claim,) = claims([one], "n", own_node=True)
-    found = amounts(claim, [meter], "j", reached, saves=saves)
+    found = amounts(claim, [meter], "j", saves=saves)
     seconds = {amount.spent.value: amount.seconds for amount in found if amount.spent != "init"}
     return seconds, lost_seconds(one, found, saves=saves)
 
@@ -144,14 +144,14 @@ def lost(attempt_of=None, saves=False, reached=None, **report_changes):
         ({"attempt_of": {"reason": Reason.COMPLETED}}, ({"running": 100}, 0)),
         ({"attempt_of": {"phase": Phase.RUNNING}, "saves": True}, ({"running": 100}, 0)),
         (
-            {"reached": 5, "step": 5, "step_at": NOON + 40, "checkpoint_at": NOON + 60},
+            {"step_at": NOON + 70, "caught_up_at": NOON + 40, "checkpoint_at": NOON + 60},
             ({"recovery": 30, "running": 20, "lost": 50}, 50),
         ),
         (
-            {"reached": 5, "step": 5, "step_at": NOON + 40, "checkpoint_at": NOON + 30},
+            {"step_at": NOON + 70, "caught_up_at": NOON + 40, "checkpoint_at": NOON + 30},
             ({"recovery": 20, "lost": 80}, 80),
         ),
-        ({"reached": 5, "step": 5, "step_at": NOON + 40}, ({"lost": 100}, 100)),
+        ({"step_at": NOON + 40, "caught_up_at": NOON + 40}, ({"lost": 100}, 100)),
     ],
 )
 def test_what_an_attempt_lost_follows_from_what_its_program_reported(case, expected):
