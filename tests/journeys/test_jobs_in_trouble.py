@@ -155,8 +155,8 @@ def test_what_programs_do_to_a_job(house: House) -> None:
 def check_output(house: House, jobs: dict[str, Any]) -> None:
     """Each line came once; what was dropped is counted; both slices know their coordinator."""
     assert [line["text"] for line in output(house, jobs["forger"])] == ["began"], "started once"
-    told = [line["text"] for line in output(house, jobs["fills the disk"])]
-    assert told[-2:] == ["kept", "1000000"], "its other file is unharmed"
+    texts = {line["text"] for line in output(house, jobs["fills the disk"])}
+    assert texts >= {"kept", "1000000"}, "its other file is unharmed"
     lines = output(house, jobs["flood"])
     assert 0 < sum(len(line.get("text", "")) for line in lines) <= 1_000_000
     assert "bytes were dropped (log_budget)" in lines[-1]["note"]
