@@ -155,7 +155,7 @@ def attempts(job: JobId, json: options.Json = False) -> None:
                 ("Evidence", "; ".join(one["evidence"])),
                 ("Exit codes", _codes(one["exit_codes"])),
                 ("Startup script", _failed_scripts(one["workers"])),
-                ("Work lost", span(one["work_lost_seconds"])),
+                ("Work lost", _lost(one["work_lost_seconds"])),
                 ("Cost", money(one["cost"])),
             ]
         )
@@ -238,6 +238,11 @@ def _end(job: View) -> None:
     complain(f"{job['state']}: {job['detail']}", f"Cost: {money(job['cost'])}")
     if job["state"] != "SUCCEEDED":
         raise Failure(f"job {job['id']} is {job['state']} ({job['reason'] or 'no reason yet'})")
+
+
+def _lost(seconds: int | None) -> str:
+    """How long an attempt ran in vain; of a program that reports nothing it is not known."""
+    return "not known (the program reported no steps)" if seconds is None else span(seconds)
 
 
 def _codes(codes: Mapping[str, int | None]) -> str:

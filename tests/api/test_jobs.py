@@ -122,6 +122,23 @@ def test_a_submission_and_the_manual_say_what_to_mind_about_the_launcher(submit,
     assert f"| `{launcher}` | {framework.value} | {advice} |" in manual
 
 
+@pytest.mark.parametrize("on_own_node", [True, False])
+def test_a_script_and_a_job_that_are_too_large_together_are_refused_with_their_sizes(
+    client, submit, on_own_node
+):
+    spec = WISH | {"startup_script": "#" * 200_000}
+    if on_own_node:
+        where = {"node_spec": spec}
+    else:
+        where = {"node": client.post("/v1/nodes", json=spec).json()["id"], "node_spec": None}
+    problem = submit(422, env={"A": "x" * 90_000}, **where)
+    assert problem["startup_script_bytes"] > 200_000
+    assert problem["job_bytes"] > 90_000
+    assert problem["bytes"] > problem["max_bytes"] == 256 * 1024
+    assert str(problem["bytes"]) in problem["detail"]
+    assert submit(201, env={"A": "x" * 30_000}, **where)["state"] == "QUEUED"
+
+
 def test_half_a_character_is_refused(client):
     body = json.dumps(BODY | {"env": {"A": "\ud800"}})
     answer = client.post("/v1/jobs", content=body, headers={"Content-Type": "application/json"})

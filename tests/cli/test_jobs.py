@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -192,7 +193,11 @@ def test_a_job_is_shown_with_its_exit_codes_and_its_cost(api, codes, shown):
     assert found["Logs"] == "about $0.020 besides, for Cloud Logging"
 
 
-def test_attempts_are_shown_with_their_evidence_and_what_they_lost(api):
+@pytest.mark.parametrize(
+    ("lost", "words"),
+    [(75, "1m15s"), (0, "0s"), (None, "not known (the program reported no steps)")],
+)
+def test_attempts_are_shown_with_their_evidence_and_what_they_lost(api, lost, words):
     attempt = {
         "number": 1,
         "node_name": NODE,
@@ -206,15 +211,16 @@ def test_attempts_are_shown_with_their_evidence_and_what_they_lost(api):
             {"worker": number, "startup_exit_code": code}
             for number, code in enumerate([0, 3, None])
         ],
-        "work_lost_seconds": 75,
+        "work_lost_seconds": lost,
         "cost": "1.000000000",
         "phases": [{"phase": "running", "seconds": 60, "cost": "1.000000000"}],
     }
     api.when("GET", f"{PATH}/attempts", {"attempts": [attempt]})
     said = steward("jobs", "attempts", ID).stdout
     assert f"Attempt 1 on {NODE} (us-west4-a)" in said
-    for words in ("the audit log; a notice", "1m15s", "143 (every worker)", "running"):
-        assert words in said
+    assert re.search(rf"(?m)^Work lost +{re.escape(words)}$", said), said
+    for text in ("the audit log; a notice", "143 (every worker)", "running"):
+        assert text in said
     (script,) = [line for line in said.splitlines() if line.startswith("Startup script")]
     assert script.split(maxsplit=2)[2] == "worker 1: exit code 3"
 

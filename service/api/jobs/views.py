@@ -196,8 +196,10 @@ class AttemptView(View):
     evidence: tuple[str, ...] = Field(description="What the reason rests on.")
     cost: Usd
     phases: tuple[PhaseView, ...] = Field(description="What the cost was spent on.")
-    work_lost_seconds: int = Field(
-        description="Billed seconds that ran after the last checkpoint and came to nothing."
+    work_lost_seconds: int | None = Field(
+        description="Billed seconds that ran after the last checkpoint and came to nothing; all"
+        " that ran, where steps were reported or a checkpoint_dir was given but no checkpoint was"
+        " reported. Null: not known, the program reported nothing."
     )
     workers: tuple[WorkerView, ...]
 
@@ -220,7 +222,7 @@ class AttemptView(View):
             evidence=attempt.evidence,
             cost=usd(found.cost),
             phases=tuple(PhaseView.of(one) for one in found.amounts),
-            work_lost_seconds=sum(one.seconds for one in found.amounts if one.spent is Spent.LOST),
+            work_lost_seconds=found.lost_seconds,
             workers=tuple(
                 WorkerView.of(number, report)
                 for number, report in reports

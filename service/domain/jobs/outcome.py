@@ -110,7 +110,7 @@ def _ended_after(done_at: int, report: Report) -> bool:
 _ENDED_OR_STOPPED = frozenset({"COMPLETED", "STOPPED", "PREEMPTION_NOTICE", "TIMED_OUT"})
 
 
-def verdict(  # noqa: PLR0911 - a table of the cases
+def verdict(  # noqa: C901, PLR0911 - a table of the cases
     attempt: Attempt,
     node: Node,
     facts: Facts,
@@ -131,6 +131,8 @@ def verdict(  # noqa: PLR0911 - a table of the cases
         return named
     if (complete := succeeded(list(reports.values()))) is not None:
         return complete
+    if (refused := _refused_by_cloud(attempt, node, facts)) is not None:
+        return refused
     if _every_machine_lived_on(node, facts, reports):
         return _program_failed(reports, "every worker reported after its end, and saw no notice")
     if now - attempt.phase_since < CLASSIFY_SECONDS:
@@ -138,9 +140,10 @@ def verdict(  # noqa: PLR0911 - a table of the cases
     if any(one.exit_code for one in known):
         waited = f"no sign of lost hardware within {CLASSIFY_SECONDS // 60} minutes"
         return _program_failed(reports, waited)
+    why = f"; {attempt.detail}" if attempt.detail else ""
     return Verdict(
         Reason.SUPERVISOR_SILENT if node.state == NodeState.READY else Reason.UNKNOWN,
-        f"the workers stopped reporting, and the node is {node.state}",
+        f"the workers stopped reporting, and the node is {node.state}{why}",
     )
 
 
@@ -200,6 +203,14 @@ def _named_by_supervisor(reports: Mapping[int, Report | None]) -> Verdict | None
             said = report.detail or report.reason.lower().replace("_", " ")
             return Verdict(_REPORTED[report.reason], f"worker {number}: {said}")
     return None
+
+
+def _refused_by_cloud(attempt: Attempt, node: Node, facts: Facts) -> Verdict | None:
+    """METADATA_REFUSED when the cloud refused the task and the node was READY a minute later."""
+    if attempt.stop_reason is not Reason.METADATA_REFUSED or node.state != NodeState.READY:
+        return None
+    proven = facts.looked_at >= attempt.phase_since + PROOF_SECONDS
+    return Verdict(Reason.METADATA_REFUSED, attempt.detail) if proven else None
 
 
 def _every_machine_lived_on(node: Node, facts: Facts, reports: Mapping[int, Report | None]) -> bool:

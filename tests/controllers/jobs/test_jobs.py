@@ -13,6 +13,8 @@ from service.domain.errors import (
     CloudUnavailable,
     Conflict,
     ImageNotFound,
+    InvalidRequest,
+    NotAllowed,
     RuntimeMismatch,
     StaleVersion,
 )
@@ -661,6 +663,71 @@ def test_a_task_that_every_worker_has_answered_is_written_once(lab):
     lab.running(node_request=FOUR_HOSTS)
     lab.ticks(600)
     assert lab.cloud.count("update_metadata") == 1
+
+
+REFUSAL = "the metadata of the node is too large"
+
+
+def refuse_updates(lab, error, times=1_000):
+    for _ in range(times):
+        lab.cloud.fail("update_metadata", error)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_task_that_google_refuses_for_good_ends_the_job_with_the_words_of_google(lab, own):
+    refuse_updates(lab, InvalidRequest(REFUSAL))
+    if own:
+        job, workers = lab.begun(node_request=FOUR_HOSTS)
+        for worker in workers:
+            worker.report("PULLED")
+    else:
+        job = lab.submit(node=lab.up().id)
+    lab.ticks(60)
+    assert lab.state(job) == "CLASSIFYING"
+    assert REFUSAL in lab.shown(job).job.detail
+    lab.ticks(120)
+    shown = lab.shown(job).job
+    assert (shown.state, shown.reason) == ("FAILED", "METADATA_REFUSED")
+    assert REFUSAL in shown.detail
+    assert lab.node_of(job).asked == ("absent" if own else "present")
+
+
+def test_a_task_that_is_refused_because_the_node_was_taken_away_is_no_failure_of_the_job(lab):
+    job = lab.submit(node=lab.up().id)
+    refuse_updates(lab, InvalidRequest("not supported while in state STOPPING"))
+    lab.ticks(40)
+    assert lab.state(job) == "CLASSIFYING"
+    lab.cloud.become(NodeState.PREEMPTED, lab.node_of(job).place.path)
+    lab.ticks(120)
+    assert lab.shown(job).job.reason == "PREEMPTED"
+
+
+@pytest.mark.parametrize(
+    ("error", "times"),
+    [(InvalidRequest(REFUSAL), 1), (NotAllowed(REFUSAL), 6), (CloudUnavailable(REFUSAL), 6)],
+)
+def test_a_task_that_cannot_be_written_for_a_while_is_tried_again_and_says_why(lab, error, times):
+    node = lab.up()
+    refuse_updates(lab, error, times)
+    job = lab.submit(node=node.id)
+    seen = set()
+    while lab.cloud.count("update_metadata") <= times:
+        lab.tick()
+        seen.add((lab.state(job), lab.shown(job).job.detail))
+    assert any(state == "PULLING" and REFUSAL in detail for state, detail in seen)
+    Worker(lab.cloud, node).run()
+    lab.ticks(30)
+    shown = lab.shown(job).job
+    assert (shown.state, shown.detail, lab.attempt(job).detail) == ("RUNNING", "", "")
+
+
+def test_a_job_that_no_worker_ever_hears_of_says_why_its_task_was_not_written(lab):
+    refuse_updates(lab, NotAllowed(REFUSAL))
+    job = lab.submit(node=lab.up().id)
+    lab.ticks(1_500)
+    shown = lab.shown(job).job
+    assert (shown.state, shown.reason) == ("FAILED", "SUPERVISOR_SILENT")
+    assert REFUSAL in shown.detail
 
 
 def test_reports_are_read_once_a_minute_while_it_runs_and_four_times_before(lab):

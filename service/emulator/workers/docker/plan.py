@@ -16,6 +16,7 @@ UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 MAX_LINES = 100_000
 YES = {"1", "true"}
 STOP_CODE = "EMULATOR_STOP_CODE"
+DISK = "EMULATOR_DISK_BYTES"
 # Programs that keep no chip busy.
 IDLE_PROGRAMS = {"true", "false", "echo", "sleep"}
 
@@ -86,6 +87,11 @@ def plan_of(container: Container) -> Plan:
 def hold_seconds(env: Mapping[str, str]) -> float:
     """Read how long the chips are held after the end; raises ValueError."""
     return _number(env, "EMULATOR_HOLD_DEVICE_SECONDS", 0.0)
+
+
+def disk_bytes(env: Mapping[str, str]) -> int | None:
+    """Read how large a file of the container can become, None for no limit; raises ValueError."""
+    return int(_number(env, DISK, 0.0)) if env.get(DISK) else None
 
 
 def _with_lines(plan: Plan, env: Mapping[str, str]) -> Plan:
