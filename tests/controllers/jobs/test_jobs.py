@@ -411,6 +411,10 @@ def test_a_caller_s_node_is_charged_to_the_job_while_it_runs_there(lab):
     assert attempt.cost == lab.shown(job).cost.cost
     assert 0 < attempt.cost < lab.cost(node)
     assert {one.spent for one in attempt.amounts} >= {"boot", "running"}
+    own = lab.nodes.cost(node.id).occupancy
+    assert [one.occupant for one in own] == ["before_first_job", "job", "idle_tail"]
+    assert own[1].cost == attempt.cost
+    assert sum(one.cost for one in own) == lab.cost(node)
 
 
 def test_a_node_with_a_running_job_is_stopped_by_force_alone(lab):
