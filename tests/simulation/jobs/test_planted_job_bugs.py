@@ -28,7 +28,7 @@ FOUND_BY = {
     "started_before_all_have_pulled": 36,
     "acknowledged_before_the_commit": 36,
     "task_written_once": 255,
-    "old_container_not_removed": 94,
+    "old_container_not_removed": 255,
     "infrastructure_by_default": 0,
     "segments_overlap_by_a_second": 0,
     "cancelled_without_a_word": 2,
