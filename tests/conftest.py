@@ -14,6 +14,11 @@ from tests.databases import fresh_database
 from tests.hands import HandClock
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the long tests, so that nobody waits for one of them at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 @pytest.fixture
 def clock() -> HandClock:
     """A clock that stands still until a test moves it."""

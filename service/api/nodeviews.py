@@ -10,6 +10,7 @@ from service.api.schemas import Page, Time, Usd, View
 from service.application.nodecost import CostLine, NodeCost
 from service.application.unposted import Stretch
 from service.domain.clock import rfc3339
+from service.domain.jobs.occupancy import Occupancy
 from service.domain.money import usd
 from service.domain.node import Architecture, Asked, ProvisioningModel
 from service.domain.period import period_of
@@ -224,6 +225,27 @@ class UnpostedView(View):
         )
 
 
+class OccupancyView(View):
+    """What one job took of the node, or the node itself without a job."""
+
+    occupant: Literal["job", "before_first_job", "between_jobs", "idle_tail"]
+    job_id: str = Field(description="Empty where the node had no job.")
+    seconds: int
+    chip_seconds: int
+    cost: Usd
+
+    @classmethod
+    def of(cls, part: Occupancy) -> OccupancyView:
+        """The view of one part."""
+        return cls(
+            occupant=part.occupant.value,
+            job_id=part.job_id,
+            seconds=part.seconds,
+            chip_seconds=part.chip_seconds,
+            cost=usd(part.cost),
+        )
+
+
 class NodeCostView(View):
     """What a node cost so far, in dollars."""
 
@@ -246,6 +268,10 @@ class NodeCostView(View):
     unposted: tuple[UnpostedView, ...] = Field(
         description="What of it is not in the ledger yet, explained; posted is every full hour."
     )
+    occupancy: tuple[OccupancyView, ...] = Field(
+        description="What its seconds were spent on, every second once: each job, and the node"
+        " before the first, between jobs and after the last. Empty where no job ever ran on it."
+    )
     as_of: Time
 
     @classmethod
@@ -262,6 +288,7 @@ class NodeCostView(View):
             free=cost.free,
             lines=tuple(map(CostLineView.of, cost.lines)),
             unposted=tuple(map(UnpostedView.of, cost.unposted)),
+            occupancy=tuple(map(OccupancyView.of, cost.occupancy)),
             as_of=rfc3339(cost.as_of),
         )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from service.application.unposted import Stretch, unposted
 from service.domain.attribution import Attribution
+from service.domain.jobs.occupancy import Occupancy, occupancy
 from service.domain.legacy import not_included
 from service.domain.lines import meters
 from service.domain.metering import Meter, Usage
@@ -52,7 +53,8 @@ class NodeCost:
     what else the node costs its owner, elsewhere. `lines` are what the figures are the sums of,
     `rates` what its lines cost once it is READY; none once it has ended. `reservations` are the
     ids of those that it ran in, in the order in which it did; `free` says by which rules some of
-    it cost nothing. `unposted` is what of it is not in the ledger yet."""
+    it cost nothing. `unposted` is what of it is not in the ledger yet, `occupancy` what its seconds
+    were spent on; empty where no job ever ran on it."""
 
     cost: int
     list_cost: int | None
@@ -67,6 +69,7 @@ class NodeCost:
     reservations: tuple[str, ...] = ()
     free: tuple[str, ...] = ()
     unposted: tuple[Stretch, ...] = ()
+    occupancy: tuple[Occupancy, ...] = ()
 
 
 def cost_of(
@@ -94,6 +97,7 @@ def cost_of(
         reservations=tuple(dict.fromkeys(_reservations(found))),
         free=tuple(dict.fromkeys(usage.free for usage in intervals if usage.free)),
         unposted=unposted(found, {usage.id: usage for usage in intervals}),
+        occupancy=occupancy(found, whose),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli import options
+from service.cli import joborder, options
 from service.cli.client import Answer, Client, connected, segment
 from service.cli.failure import Failure
 from service.cli.order import Account, Key, MaxWait, Owner, Project, Queued, Slices, Team
@@ -36,19 +36,14 @@ View = Mapping[str, Any]
 @app.command()
 def submit(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     command: Command = None,
-    image: Annotated[str, typer.Option(metavar="IMAGE", help="The image to run.")] = "",
-    entrypoint: Annotated[
-        list[str] | None, typer.Option(metavar="WORD", help="Replaces the image's entrypoint.")
-    ] = None,
-    node: Annotated[
-        str | None, typer.Option(metavar="NODE", help="Run on this node instead of a new one.")
-    ] = None,
-    accelerator_type: Annotated[
-        str | None, typer.Option(metavar="TYPE", help="Google's name, as in v5litepod-16.")
-    ] = None,
+    image: joborder.Image = "",
+    entrypoint: joborder.Entrypoint = None,
+    node: joborder.Node = None,
+    accelerator_type: joborder.AcceleratorType = None,
     zone: options.Zones = None,
     region: options.Regions = None,
     framework: options.Framework = None,
+    launcher: joborder.Launcher = None,
     provisioning_model: options.Model = None,
     spot: options.Spot = False,
     preemptible: options.Preemptible = False,
@@ -57,34 +52,27 @@ def submit(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     slices: Slices = None,
     service_account: Account = None,
     max_wait: MaxWait = None,
-    env: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="A variable of the container. Repeat for several."),
-    ] = None,
-    data: Annotated[
-        list[str] | None,
-        typer.Option(metavar="gs://...", help="Checked to be readable before the start."),
-    ] = None,
-    checkpoint_dir: Annotated[
-        str | None,
-        typer.Option(metavar="gs://...", help="Checked to be writable, kept over retries."),
-    ] = None,
-    max_duration: Annotated[
-        int | None,
-        typer.Option(
-            parser=options.seconds, metavar="DURATION", help="Of one attempt. Default 24h."
-        ),
-    ] = None,
-    retries: Annotated[
-        int | None, typer.Option(min=0, max=1000, help="Retries after a failure. Default 0.")
-    ] = None,
+    workers: joborder.Workers = None,
+    env: joborder.Env = None,
+    data: joborder.Data = None,
+    checkpoint_dir: joborder.CheckpointDir = None,
+    shm_size: joborder.ShmSize = None,
+    device_access: joborder.DeviceAccess = None,
+    max_duration: joborder.MaxDuration = None,
+    stop_grace: joborder.StopGrace = None,
+    retries: joborder.Retries = None,
+    retry_exit_code: joborder.RetryExitCodes = None,
+    preemption_retries: joborder.PreemptionRetries = None,
+    run_name: joborder.RunName = None,
+    global_batch: joborder.GlobalBatch = None,
+    examples: joborder.Examples = None,
+    steps_per_epoch: joborder.StepsPerEpoch = None,
+    log_budget: joborder.LogBudget = None,
     project: Project = None,
     team: Team = None,
     owner: Owner = None,
     label: options.Labels = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check everything, record nothing.")
-    ] = False,
+    dry_run: joborder.DryRun = False,
     detach: Annotated[
         bool, typer.Option("--detach", help="Return at once instead of following the output.")
     ] = False,
@@ -92,39 +80,7 @@ def submit(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     json: options.Json = False,
 ) -> None:
     """Run a container on every worker of a TPU."""
-    if not image:
-        raise typer.BadParameter("name the image to run", param_hint="--image")
-    asked = {
-        "accelerator_type": accelerator_type,
-        **options.places(zone, region),
-        "provisioning_model": options.model(
-            provisioning_model, spot=spot, preemptible=preemptible, flex_start=flex_start
-        ),
-        "queued": queued or None,
-        "slices": slices,
-        "service_account": service_account,
-        "max_wait_seconds": max_wait,
-    }
-    spec = {name: value for name, value in asked.items() if value is not None}
-    wanted = {
-        "image": image,
-        "command": entrypoint,
-        "args": command,
-        "env": dict(options.pairs(env, "--env")) or None,
-        "node": node,
-        "node_spec": spec if spec and node is None else None,
-        "framework": options.framework(framework),
-        "data": data,
-        "checkpoint_dir": checkpoint_dir,
-        "max_duration_seconds": max_duration,
-        "retries": None if retries is None else {"failure": retries},
-        "project": project,
-        "team": team,
-        "owner": owner,
-        "labels": dict(options.pairs(label, "--label")) or None,
-        "dry_run": dry_run or None,
-    }
-    body = {name: value for name, value in wanted.items() if value not in (None, [])}
+    body = joborder.body_of(locals())
     headers = {} if key is None else {"Idempotency-Key": key}
     with connected() as client:
         answer = client.ask("POST", "/v1/jobs", body=body, headers=headers)
@@ -198,7 +154,8 @@ def attempts(job: JobId, json: options.Json = False) -> None:
                 ("Detail", one["detail"]),
                 ("Evidence", "; ".join(one["evidence"])),
                 ("Exit codes", _codes(one["exit_codes"])),
-                ("Work lost", span(one["work_lost_seconds"])),
+                ("Startup script", _failed_scripts(one["workers"])),
+                ("Work lost", _lost(one["work_lost_seconds"])),
                 ("Cost", money(one["cost"])),
             ]
         )
@@ -283,6 +240,11 @@ def _end(job: View) -> None:
         raise Failure(f"job {job['id']} is {job['state']} ({job['reason'] or 'no reason yet'})")
 
 
+def _lost(seconds: int | None) -> str:
+    """How long an attempt ran in vain; of a program that reports nothing it is not known."""
+    return "not known (the program reported no steps)" if seconds is None else span(seconds)
+
+
 def _codes(codes: Mapping[str, int | None]) -> str:
     """The exit codes as people read them: one for all, or each with its worker."""
     different = set(codes.values())
@@ -290,6 +252,14 @@ def _codes(codes: Mapping[str, int | None]) -> str:
         (only,) = different
         return f"{'none' if only is None else only} (every worker)"
     return ", ".join(f"{worker}: {'none' if c is None else c}" for worker, c in codes.items())
+
+
+def _failed_scripts(workers: Sequence[View]) -> str:
+    """Where the caller's startup script ended with another exit code than 0; empty for nowhere."""
+    failed = [one for one in workers if one["startup_exit_code"]]
+    return ", ".join(
+        f"worker {one['worker']}: exit code {one['startup_exit_code']}" for one in failed
+    )
 
 
 def _table(jobs: Sequence[View]) -> None:
@@ -322,6 +292,7 @@ def _facts(job: View) -> None:
             ("Command", " ".join([*job["command"], *job["args"]])),
             ("Node", job["node_name"]),
             ("Attempts", str(job["attempts"])),
+            ("Waited", f"{span(job['waited_seconds'])}, for which nothing is charged"),
             ("Cost", money(job["cost"]) + (" so far" if job["cost_estimated"] else "")),
             ("Unpriced", span(job["unpriced_seconds"]) if job["unpriced_seconds"] else ""),
             ("Logs", f"about {money(job['logs_cost_estimate'])} besides, for Cloud Logging"),

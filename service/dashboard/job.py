@@ -82,7 +82,7 @@ class Money:
 @dataclass(frozen=True, slots=True)
 class AttemptRow:
     """One attempt in words. `lost` is how long it ran in vain since the last checkpoint, empty
-    where it did not."""
+    where it did not; `is_lost_known` is False where the program reported nothing."""
 
     number: int
     node_href: str
@@ -99,6 +99,7 @@ class AttemptRow:
     cost: Amount
     lost: str
     lost_cost: Amount
+    is_lost_known: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +211,8 @@ def why(job: Job) -> str:
         return sentence(job.detail) or "It has ended, and no reason is known."
     if job.state == JobState.QUEUED and job.image_checked_at is None:
         return "Its image is looked up in its registry."
+    if job.state == JobState.QUEUED and job.detail and not job.reason:
+        return sentence(job.detail)
     return _MEANINGS.get(job.state, "")
 
 
@@ -276,7 +279,6 @@ def _costs_of(job: Job, cost: JobCost) -> Asked:
 def _attempt(found: AttemptCost, now: int, places: int) -> AttemptRow:
     attempt = found.attempt
     lost = [one for one in found.amounts if one.spent is Spent.LOST]
-    lost_seconds = sum(one.seconds for one in lost)
     until = now if attempt.ended_at is None else attempt.ended_at
     return AttemptRow(
         number=attempt.number,
@@ -292,8 +294,9 @@ def _attempt(found: AttemptCost, now: int, places: int) -> AttemptRow:
         detail=visible(sentence(attempt.detail)),
         evidence=tuple(visible(sentence(one)) for one in attempt.evidence if one != attempt.detail),
         cost=amount_of(found.cost, places),
-        lost=duration(lost_seconds) if lost_seconds else "",
+        lost=duration(found.lost_seconds) if found.lost_seconds else "",
         lost_cost=amount_of(sum(one.cost for one in lost), places),
+        is_lost_known=found.lost_seconds is not None,
     )
 
 

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from service.domain.frameworks import ENVIRONMENT, TENSORFLOW_PJRT, as_shell
 from service.domain.images import Framework, Image
 
 SCRIPT = "train.py"
@@ -77,7 +78,7 @@ def _jax(target: Target, _image: Image | None) -> Recipe:
     return Recipe(
         Framework.JAX,
         note=_at_once(target) + "Without JAX_PLATFORMS it may quietly fall back to the CPU.",
-        shell=_both(target, install, f"JAX_PLATFORMS=tpu,cpu python3 {SCRIPT}"),
+        shell=_both(target, install, f"{as_shell(ENVIRONMENT[Framework.JAX])} python3 {SCRIPT}"),
         python=(*begin, "print(jax.device_count(), jax.local_device_count())"),
     )
 
@@ -90,7 +91,9 @@ def _pytorch(target: Target, _image: Image | None) -> Recipe:
     return Recipe(
         Framework.PYTORCH,
         note=_at_once(target) + "torch and torch_xla have to be of the same release.",
-        shell=_both(target, install, f"PJRT_DEVICE=TPU python3 {SCRIPT}"),
+        shell=_both(
+            target, install, f"{as_shell(ENVIRONMENT[Framework.PYTORCH])} python3 {SCRIPT}"
+        ),
         python=("import torch_xla", "device = torch_xla.device()"),
     )
 
@@ -102,7 +105,7 @@ def _tensorflow(target: Target, image: Image | None) -> Recipe:
         where = f"tpu={target.cloud_id!r}, zone={target.zone!r}, project={target.project!r}"
         note = "Run it on the first worker alone; it drives the others."
         return Recipe(Framework.TENSORFLOW, note, (target.first(run),), _strategy(where))
-    pjrt = "NEXT_PLUGGABLE_DEVICE_USE_C_API=true TF_PLUGGABLE_DEVICE_LIBRARY_PATH=/lib/libtpu.so "
+    pjrt = f"{as_shell(TENSORFLOW_PJRT)} "
     prefix = pjrt if image is not None and image.device_api == "pjrt" else ""
     note = "The image has TensorFlow; another one from pip does not know the TPU."
     run = f"{prefix}python3 {SCRIPT}"

@@ -21,11 +21,15 @@ class Allowance:
     at: float = 0.0
     times: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_TIMES))
     """When the newest queries came, those that were too many among them."""
+    reads: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_TIMES))
+    """When those of them came that are of its readers."""
     _taken: deque[float] = field(default_factory=lambda: deque(maxlen=BURST))
 
-    def take(self, now: float, speed: float) -> bool:
-        """Count a query; False if it was one too many."""
+    def take(self, now: float, speed: float, *, is_read: bool = False) -> bool:
+        """Count a query, of a reader or of the machine itself; False if it was one too many."""
         self.times.append(now)
+        if is_read:
+            self.reads.append(now)
         gained = (now - self.at) * speed * QUERIES / PER_SECONDS
         self.left = min(QUERIES, self.left + max(gained, 0.0))
         self.at = now

@@ -48,15 +48,25 @@ def of_worker(record: NodeRecord, worker: int) -> Mapping[tuple[str, str], str]:
     return record.guest_attributes.get(worker, {})
 
 
-def count_query(record: NodeRecord, worker: int, now: float, speed: float) -> bool:
-    """Count a query of a worker's attributes; False if it was one too many."""
-    return record.guest_queries.setdefault(worker, Allowance(at=now)).take(now, speed)
+def count_query(
+    record: NodeRecord, worker: int, now: float, speed: float, *, is_read: bool = False
+) -> bool:
+    """Count a query of a worker's attributes, of a reader outside or of the worker itself; False if
+    it was one too many."""
+    allowance = record.guest_queries.setdefault(worker, Allowance(at=now))
+    return allowance.take(now, speed, is_read=is_read)
 
 
 def query_times(record: NodeRecord, worker: int) -> list[float]:
     """List when the newest queries of a worker's attributes came, in unix seconds."""
     allowance = record.guest_queries.get(worker)
     return list(allowance.times) if allowance else []
+
+
+def read_times(record: NodeRecord, worker: int) -> list[float]:
+    """List when readers outside asked for a worker's attributes, in unix seconds."""
+    allowance = record.guest_queries.get(worker)
+    return list(allowance.reads) if allowance else []
 
 
 def workers_of(record: NodeRecord, worker_ids: list[str]) -> list[int]:

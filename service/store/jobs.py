@@ -140,14 +140,19 @@ class Jobs:
 
     def is_first_in_line(self, job: Job) -> bool:
         """Whether no older job waits for the same node."""
+        return self.line_before(job) == ("", 0)
+
+    def line_before(self, job: Job) -> tuple[str, int]:
+        """The id of the oldest job that runs on or waits for the same caller's node, and how many
+        jobs are older than `job`; an empty id where none is."""
         older = (
-            select(jobs.c.id)
+            select(func.min(jobs.c.id), func.count())
             .where(jobs.c.node_id == job.node_id, jobs.c.ended_at.is_(None))
             .where(jobs.c.id < job.id)
             .where(jobs.c.own_node.is_(False))
-            .limit(1)
         )
-        return self._connection.execute(older).first() is None
+        first, number = self._connection.execute(older).one()
+        return first or "", number
 
     def wake_next(self, job: Job, now: int) -> None:
         """Have the next job in the line of a caller's node look at once."""

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 
+import service
 from service.api.app import create_app
 from service.api.jobs import follow
 from service.application.jobs.logs import JobLogService
 from service.domain.jobs.job import JobState, Reason
+from service.domain.jobs.presets import LAUNCHERS
 from tests.api.conftest import WISH
 from tests.fake_jobs import FakeLogs
 from tests.hands import NOON
@@ -54,6 +57,14 @@ def test_a_job_is_recorded_with_its_node_and_answered_at_once(client, submit):
     assert (attempt["number"], attempt["node_id"]) == (1, job["node_id"])
 
 
+def test_the_time_without_charges_is_shown_as_time(client, submit, clock):
+    job = submit()
+    assert job["waited_seconds"] == 0
+    clock.pass_(42)
+    shown = client.get(f"/v1/jobs/{job['id']}").json()
+    assert (shown["waited_seconds"], shown["cost"]) == (42, "0.000000000")
+
+
 def test_the_same_key_is_one_job_and_one_node(client, submit):
     headers = {"Idempotency-Key": "k1"}
     assert submit(headers=headers)["id"] == submit(headers=headers)["id"]
@@ -93,6 +104,39 @@ def test_what_cannot_run_is_refused_and_leaves_nothing(client, submit, changes, 
     assert problem["detail"]
     assert client.get("/v1/jobs").json()["jobs"] == []
     assert client.get("/v1/nodes").json()["nodes"] == []
+
+
+def test_a_submission_warns_of_a_node_without_a_service_account(submit):
+    account = {"service_account": "trainer@lab.iam.gserviceaccount.com"}
+    (warning,) = submit()["warnings"]
+    assert warning.startswith("the node has no service_account of its own")
+    assert submit(node_spec=WISH | account)["warnings"] == []
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_a_submission_and_the_manual_say_what_to_mind_about_the_launcher(submit, launcher):
+    framework, advice = LAUNCHERS[launcher]
+    warnings = submit(framework={"name": framework, "launcher": launcher})["warnings"]
+    assert f"{launcher}: {advice}" in warnings
+    manual = (Path(service.__file__).parent / "manual" / "jobs.md").read_text()
+    assert f"| `{launcher}` | {framework.value} | {advice} |" in manual
+
+
+@pytest.mark.parametrize("on_own_node", [True, False])
+def test_a_script_and_a_job_that_are_too_large_together_are_refused_with_their_sizes(
+    client, submit, on_own_node
+):
+    spec = WISH | {"startup_script": "#" * 200_000}
+    if on_own_node:
+        where = {"node_spec": spec}
+    else:
+        where = {"node": client.post("/v1/nodes", json=spec).json()["id"], "node_spec": None}
+    problem = submit(422, env={"A": "x" * 90_000}, **where)
+    assert problem["startup_script_bytes"] > 200_000
+    assert problem["job_bytes"] > 90_000
+    assert problem["bytes"] > problem["max_bytes"] == 256 * 1024
+    assert str(problem["bytes"]) in problem["detail"]
+    assert submit(201, env={"A": "x" * 30_000}, **where)["state"] == "QUEUED"
 
 
 def test_half_a_character_is_refused(client):
@@ -148,7 +192,7 @@ def test_a_quiet_job_is_followed_with_beats(log, services, units, clock, submit,
     job, service = submit(), JobLogService(units, log, clock)
 
     async def first() -> bytes:
-        followers = follow.LogFollowers(service, seconds=0.01)
+        followers = follow.LogFollowers(service)
         events = followers.followed(job["id"], service.begin(job["id"]), None)
         found = await asyncio.wait_for(anext(events), 10)
         await events.aclose()

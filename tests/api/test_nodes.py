@@ -290,6 +290,7 @@ def test_the_cost_of_a_running_node_grows_by_the_second(client, units, clock):
                 "unpriced_seconds": 0,
             }
         ],
+        "occupancy": [],
         "as_of": "2026-11-05T12:30:00Z",
     }
     shown = client.get(f"/v1/nodes/{node.id}").json()

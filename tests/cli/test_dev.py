@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import httpx2
 import pytest
@@ -67,10 +68,12 @@ class Dev:
     def children(self) -> list[int]:
         return [until(lambda n=name: self.child(n)) for name in ("emulator", "daemon", "serve")]
 
-    def hears(self, text: str, queue: SimpleQueue[str]) -> None:
-        """Wait for a line with that text."""
-        while text not in queue.get(timeout=90):
-            pass
+    def hears(self, text: str, queue: SimpleQueue[str]) -> str:
+        """Wait for a line with that text; answers all lines up to it."""
+        lines = [queue.get(timeout=90)]
+        while text not in lines[-1]:
+            lines.append(queue.get(timeout=90))
+        return "".join(lines)
 
 
 @pytest.fixture
@@ -92,7 +95,8 @@ def gone(pids: list[int]) -> bool:
 
 
 def test_everything_starts_works_heals_and_stops(dev, tmp_path):
-    dev.hears("Ctrl-C stops everything", dev.said)
+    said = dev.hears("Ctrl-C stops everything", dev.said)
+    assert "Jobs run their commands on this machine, as this user" in said
     assert httpx2.get(f"{dev.url}/readyz").status_code == 200
     first = dev.children()
 
@@ -114,10 +118,34 @@ def test_everything_starts_works_heals_and_stops(dev, tmp_path):
     deleted = steward("nodes", "delete", "trainer", "--wait", STEWARD_URL=dev.url)
     assert deleted.stdout.startswith("trainer is DELETED; it cost $0.0")
 
+    a_job_runs_and_its_node_goes(dev.url)
+
     pids = dev.children()
     dev.process.send_signal(signal.SIGTERM)
     assert dev.process.wait(timeout=30) == 0
     assert gone(pids)
+
+
+def a_job_runs_and_its_node_goes(url: str) -> None:
+    """The container's command runs on this machine: its line, exit code and end are shown."""
+    node = ("--accelerator-type", "v5litepod-1", "--zone", "us-west4-a")
+    words = ("--", "bash", "-c", "echo hello from $STEWARD_RUN_NAME")
+    asked = ("jobs", "submit", "--detach", "--json", "--image", "lab/train:7", *node, *words)
+    job = json.loads(steward(*asked, STEWARD_URL=url).stdout)
+
+    def shown(end: str) -> Any:
+        found = json.loads(steward("jobs", "show", job["id"], "--json", STEWARD_URL=url).stdout)
+        assert not found["ended_at"] or found["state"] == end, found
+        return found["ended_at"] and found
+
+    found = until(lambda: shown("SUCCEEDED"), seconds=60)
+    assert found["exit_codes"] == {"0": 0}
+    printed = steward("jobs", "show", job["id"], STEWARD_URL=url).stdout
+    assert re.search(r"(?m)^Exit codes +0 \(every worker\)$", printed), printed
+    logs = steward("jobs", "logs", job["id"], STEWARD_URL=url)
+    assert logs.stdout == f"0: hello from {job['node_name']}\n"
+    path = f"{url}/v1/nodes/{job['node_id']}"
+    until(lambda: httpx2.get(path).json()["state"] == "DELETED", seconds=30)
 
 
 def test_no_child_outlives_its_parent(dev):

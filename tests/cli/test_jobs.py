@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
+from service.api.jobs.request import JobRequest
 from service.cli import jobs
 from tests.cli.given import ID, steward
 
@@ -31,6 +33,7 @@ def job(**overrides):
         "cost": "1.250000000",
         "cost_estimated": False,
         "unpriced_seconds": 0,
+        "waited_seconds": 95,
         "logs_cost_estimate": "0.020000000",
         "image": "a/b:c",
         "command": [],
@@ -79,6 +82,53 @@ def test_everything_that_is_submitted_is_asked_for(api):
         "labels": {"run": "17"},
     }
     assert done.stderr == f"Job {ID} on node {NODE}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        ("--workers first", {"workers": "first"}),
+        ("--shm-size 16g", {"shm_size": "16g"}),
+        ("--device-access privileged", {"device_access": "privileged"}),
+        ("--data gs://a/b --data gs://c", {"data": ["gs://a/b", "gs://c"]}),
+        ("--stop-grace 1m", {"stop_grace_seconds": 60}),
+        ("--preemption-retries 0", {"retries": {"preemption": 0}}),
+        (
+            "--retries 2 --retry-exit-code 42 --retry-exit-code 7",
+            {"retries": {"failure": 2, "exit_codes": [42, 7]}},
+        ),
+        (
+            "--framework pytorch=2.5 --launcher accelerate",
+            {"framework": {"name": "pytorch", "version": "2.5", "launcher": "accelerate"}},
+        ),
+        ("--run-name r17 --log-budget 0", {"run_name": "r17", "log_budget": 0}),
+        (
+            "--global-batch 1024 --examples 1281167 --steps-per-epoch 1252",
+            {"global_batch": 1_024, "examples": 1_281_167, "steps_per_epoch": 1_252},
+        ),
+        ("--entrypoint bash --entrypoint -c", {"command": ["bash", "-c"]}),
+    ],
+)
+def test_each_option_of_a_submission_is_a_field_of_the_api(api, words, asked):
+    api.when("POST", "/v1/jobs", job(state="QUEUED"), status=201)
+    done = submit("--node", "n", "--detach", *words.split())
+    assert done.exit_code == 0, done.output
+    (call,) = api.calls
+    assert call.body == {"image": "a/b:c", "node": "n", **asked}
+    JobRequest.model_validate_json(json.dumps(call.body))
+
+
+def test_a_launcher_without_a_framework_is_refused_before_anything_is_asked(api):
+    done = submit("--launcher", "accelerate")
+    assert (done.exit_code, api.calls) == (2, [])
+    assert "--framework" in done.stderr
+
+
+def test_the_help_of_a_submission_fits_a_terminal_of_80_columns(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = steward("jobs", "submit", "--help").stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "  --workers all|first         Which workers run it. Default all." in lines
 
 
 def test_a_job_is_followed_from_its_states_to_its_output_and_its_cost(api):
@@ -139,10 +189,15 @@ def test_a_job_is_shown_with_its_exit_codes_and_its_cost(api, codes, shown):
     found = {line[:12].strip(): line[12:].strip() for line in done.stdout.splitlines()}
     assert (found["Exit codes"], found["Cost"]) == (shown, "$1.25 so far")
     assert (found["Unpriced"], found["Command"]) == ("1m30s", "python train.py")
+    assert found["Waited"] == "1m35s, for which nothing is charged"
     assert found["Logs"] == "about $0.020 besides, for Cloud Logging"
 
 
-def test_attempts_are_shown_with_their_evidence_and_what_they_lost(api):
+@pytest.mark.parametrize(
+    ("lost", "words"),
+    [(75, "1m15s"), (0, "0s"), (None, "not known (the program reported no steps)")],
+)
+def test_attempts_are_shown_with_their_evidence_and_what_they_lost(api, lost, words):
     attempt = {
         "number": 1,
         "node_name": NODE,
@@ -152,15 +207,36 @@ def test_attempts_are_shown_with_their_evidence_and_what_they_lost(api):
         "detail": "taken",
         "evidence": ["the audit log", "a notice"],
         "exit_codes": {"0": 143},
-        "work_lost_seconds": 75,
+        "workers": [
+            {"worker": number, "startup_exit_code": code}
+            for number, code in enumerate([0, 3, None])
+        ],
+        "work_lost_seconds": lost,
         "cost": "1.000000000",
         "phases": [{"phase": "running", "seconds": 60, "cost": "1.000000000"}],
     }
     api.when("GET", f"{PATH}/attempts", {"attempts": [attempt]})
     said = steward("jobs", "attempts", ID).stdout
     assert f"Attempt 1 on {NODE} (us-west4-a)" in said
-    for words in ("the audit log; a notice", "1m15s", "143 (every worker)", "running"):
-        assert words in said
+    assert re.search(rf"(?m)^Work lost +{re.escape(words)}$", said), said
+    for text in ("the audit log; a notice", "143 (every worker)", "running"):
+        assert text in said
+    (script,) = [line for line in said.splitlines() if line.startswith("Startup script")]
+    assert script.split(maxsplit=2)[2] == "worker 1: exit code 3"
+
+
+def test_attempts_whose_startup_script_succeeded_say_nothing_of_it(api):
+    attempt = {
+        **dict.fromkeys(["number", "node_name", "zone", "phase", "reason", "detail"], "x"),
+        "evidence": [],
+        "exit_codes": {},
+        "workers": [{"worker": 0, "startup_exit_code": 0}],
+        "work_lost_seconds": 0,
+        "cost": "0.000000000",
+        "phases": [],
+    }
+    api.when("GET", f"{PATH}/attempts", {"attempts": [attempt]})
+    assert "Startup script" not in steward("jobs", "attempts", ID).stdout
 
 
 def test_a_list_is_one_line_a_job_or_says_how_to_submit_one(api):

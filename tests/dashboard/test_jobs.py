@@ -170,7 +170,7 @@ def test_the_time_in_which_nothing_is_charged_is_the_queue(
     said = text_of(page)
     assert "queue waited for its turn or for hardware; nothing is charged 30 s $0.00" in said
     assert "None yet: it waits for its turn." in said
-    assert "UTC It waits for its turn. " in said
+    assert f"UTC It waits on node shared behind job {first.id}. " in said
 
 
 def test_the_costs_of_a_job_alone_are_one_click_away(house: JobHouse, browser: TestClient) -> None:

@@ -213,6 +213,8 @@ def test_a_reader_takes_from_what_a_writer_may_ask(web, emulator, pod):
     assert emulator.world.nodes[pod].guest_attributes[1] == {("job", "state"): "0"}
     counts = [len(serial(web, pod, worker)["guest_attribute_queries"]) for worker in range(4)]
     assert counts == [1, 4, 1, 1]
+    reads = [len(serial(web, pod, worker)["guest_attribute_reads"]) for worker in range(4)]
+    assert reads == [1, 2, 1, 1], "without what the worker wrote"
 
 
 def test_a_preemption_ends_the_wait_for_it(web, emulator, pod):

@@ -443,3 +443,11 @@ def _size(directory):
         except FileNotFoundError:
             continue
     return total
+
+
+def test_a_small_disk_refuses_what_is_too_large_and_keeps_the_rest(docker):
+    fill = "echo kept >small; printf 0123456789 >big || echo $?; cat small; wc -c <big"
+    said = docker("run", "-e", "EMULATOR_DISK_BYTES=8", "image", "bash", "-c", fill)
+    assert said.out.split() == ["1", "kept", "8"]
+    assert "File too large" in said.err
+    assert docker("run", "image", "bash", "-c", fill).out.split() == ["kept", "10"]

@@ -126,7 +126,11 @@ def test_inspect_tells_all_or_what_a_template_asks(docker):
 
 @pytest.mark.parametrize(
     ("env", "grace", "code"),
-    [("EMULATOR_STOP_SECONDS=0.01", "10", "143\n"), ("EMULATOR_IGNORE_SIGTERM=1", "0.05", "137\n")],
+    [
+        ("EMULATOR_STOP_SECONDS=0.01", "10", "143\n"),
+        ("EMULATOR_STOP_CODE=0", "10", "0\n"),
+        ("EMULATOR_IGNORE_SIGTERM=1", "0.05", "137\n"),
+    ],
 )
 def test_a_container_is_asked_to_stop_and_then_killed(docker, env, grace, code):
     docker("run", "-d", "--name", "job", "-e", env, "train:100s")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import multiprocessing
 
+import pytest
+
 from tests.bench.emulator import MANY, hold
 
 
+@pytest.mark.long
 def test_a_hundred_thousand_nodes_weigh_less_than_a_gigabyte():
     here, there = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(target=hold, args=(there, MANY))

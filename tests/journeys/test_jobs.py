@@ -21,6 +21,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     made.stop()
 
 
+@pytest.mark.long
 def test_jobs_run_on_real_workers_with_their_output_exit_codes_and_cost(house: House) -> None:
     slice_ = submit(house, "echo worker $STEWARD_WORKER; sleep 1", "v5litepod-16")
     hostile = submit(
@@ -54,6 +55,7 @@ def test_jobs_run_on_real_workers_with_their_output_exit_codes_and_cost(house: H
         assert float(shown["cost"]) > 0
 
 
+@pytest.mark.long
 def test_a_preemption_in_the_middle_is_survived(house: House) -> None:
     job = submit(
         house,
@@ -81,6 +83,7 @@ def test_a_preemption_in_the_middle_is_survived(house: House) -> None:
     assert attempts[0]["evidence"]
 
 
+@pytest.mark.long
 def test_a_line_is_visible_within_ten_seconds_of_being_written(house: House) -> None:
     """Each line is the time at which it was printed."""
     script = "for i in $(seq 20); do date +%s.%N; sleep 1; done"

@@ -21,6 +21,7 @@ from tests.journeys.jobs import ended, output, seen, submit
 ONE_HOST = "v5litepod-8"
 FOUR_HOSTS = "v5litepod-16"
 STORM = "yes $(printf %01000d 0) | head -c 100000000; echo; echo end"
+FILL = "echo kept >small; head -c 5000000 /dev/zero >big || { cat small; stat -c %s big; exit 28; }"
 PROGRAMS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "every worker fails": (FOUR_HOSTS, "exit 7", {}),
     "one worker fails": (FOUR_HOSTS, "[ $STEWARD_WORKER = 2 ] && exit 3; sleep 600", {}),
@@ -28,6 +29,7 @@ PROGRAMS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "deaf": (ONE_HOST, "trap '' TERM; echo deaf; while :; do sleep 1; done", {}),
     "forks away": (ONE_HOST, "setsid sleep 600 & echo forked", {}),
     "flood": (ONE_HOST, STORM, {"log_budget": 1_000_000}),
+    "fills the disk": (ONE_HOST, FILL, {"env": {"EMULATOR_DISK_BYTES": "1000000"}}),
     "forger": (ONE_HOST, "echo began; sleep 20; exit 4", {}),
 }
 """Accelerator type, a line of bash, and what else is submitted."""
@@ -40,6 +42,7 @@ ENDS = {
     "deaf": ("CANCELLED", "CANCELLED", {"0": 137}),
     "forks away": ("SUCCEEDED", "COMPLETED", {"0": 0}),
     "flood": ("SUCCEEDED", "COMPLETED", {"0": 0}),
+    "fills the disk": ("FAILED", "PROGRAM_FAILED", {"0": 28}),
     "forger": ("FAILED", "PROGRAM_FAILED", {"0": 4}),
     "two slices": ("SUCCEEDED", "COMPLETED", {"0": 0, "1": 0}),
 }
@@ -111,6 +114,7 @@ def in_cloud(house: House, job: Any) -> dict[str, str]:
     return {"name": f"projects/lab/locations/{node['zone']}/nodes/{node['cloud_id']}"}
 
 
+@pytest.mark.long
 def test_what_programs_do_to_a_job(house: House) -> None:
     """All at once, so that the minute in which failures are looked into is waited for once.
 
@@ -131,7 +135,7 @@ def test_what_programs_do_to_a_job(house: House) -> None:
 
     found = {name: ended(house, job) for name, job in jobs.items()}
     queries.stop()
-    assert len(queries.times) == 15, "each worker was watched"
+    assert len(queries.times) == 16, "each worker was watched"
     busiest = queries.most_in_a_minute()
     assert busiest.pop(forged_worker) <= 5 + 4 + FORGERIES
     assert max(busiest.values()) <= 5 + 4, "of the supervisor, and of the service"
@@ -152,6 +156,8 @@ def test_what_programs_do_to_a_job(house: House) -> None:
 def check_output(house: House, jobs: dict[str, Any]) -> None:
     """Each line came once; what was dropped is counted; both slices know their coordinator."""
     assert [line["text"] for line in output(house, jobs["forger"])] == ["began"], "started once"
+    texts = {line["text"] for line in output(house, jobs["fills the disk"])}
+    assert texts >= {"kept", "1000000"}, "its other file is unharmed"
     lines = output(house, jobs["flood"])
     assert 0 < sum(len(line.get("text", "")) for line in lines) <= 1_000_000
     assert "bytes were dropped (log_budget)" in lines[-1]["note"]
@@ -174,6 +180,7 @@ def test_an_image_that_can_never_run_costs_nothing(house: House) -> None:
     assert house.in_cloud("job-") == []
 
 
+@pytest.mark.long
 def test_training_goes_on_after_its_checkpoint(house: House) -> None:
     """Once after a preemption, and once after a host error on the same slice."""
     spot = {"accelerator_type": ONE_HOST, "zone": "us-west4-a", "provisioning_model": "spot"}

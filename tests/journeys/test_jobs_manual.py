@@ -34,6 +34,7 @@ def is_asked_again(command: str) -> bool:
     return "nodes list --all" in command
 
 
+@pytest.mark.long
 def test_the_five_minutes_with_jobs_typed_as_written_give_what_is_shown(
     house: House, tmp_path: Path
 ) -> None:

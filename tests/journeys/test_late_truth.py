@@ -22,6 +22,7 @@ def house(tmp_path: Path) -> Iterator[House]:
     made.stop()
 
 
+@pytest.mark.long
 def test_a_preemption_while_the_daemon_was_down_is_charged_to_the_second_by_itself(
     house: House,
 ) -> None:

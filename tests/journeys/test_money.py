@@ -76,6 +76,7 @@ def test_the_chapter_answers_who_pays() -> None:
     assert tuple(re.findall(r"^\*\*(.*?\?)\*\*", chapter(), re.MULTILINE)) == QUESTIONS
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed here")
 def test_the_money_is_where_the_readme_says(house: House, terminal: Terminal) -> None:
     steps = commands(chapter())

@@ -81,6 +81,7 @@ def client(rarely: tuple[Month, TestClient]) -> TestClient:
     return rarely[1]
 
 
+@pytest.mark.long
 def test_the_papers_of_two_like_months_are_the_same_to_the_byte(tmp_path, zone):
     told = []
     for pace in (CLOSELY, RARELY):

@@ -100,6 +100,7 @@ def house(tmp_path: Path) -> Iterator[House]:
         engine.dispose()
 
 
+@pytest.mark.long
 def test_five_hundred_at_once_keep_to_the_rate_and_all_become_ready(house):
     control.change_config(house.world, {"create_rate_per_minute": 91})
     nodes = [house.ask(name=f"n{number}-{secrets.token_hex(3)}") for number in range(500)]

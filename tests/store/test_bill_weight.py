@@ -63,6 +63,7 @@ class Endless(io.RawIOBase):
         return b"".join([*rows, *others, *rows])
 
 
+@pytest.mark.long
 def test_two_hundred_thousand_rows_are_reconciled_in_bounded_memory(units, clock):
     service = ReconciliationService(units, clock, [factories.PROJECT])
     file = Endless()

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -20,6 +19,7 @@ from service.domain.jobs.transition import new_attempt
 from tests import factories
 from tests.emulator.docker import Docker
 from tests.hands import NOON
+from tests.supervisor.nasty import DIGESTS, NASTY, REGISTRIES, SHELLS, TAGS, VARIABLES
 
 pytestmark = [
     pytest.mark.deep,
@@ -33,34 +33,6 @@ MARK = "|-|"
 SHOW = r"/bin/cat /proc/$$/cmdline; printf '\174-\174'; /bin/cat /proc/$$/environ; :"
 """Prints what the process received, whatever its arguments and variables are."""
 
-NASTY = [
-    "--privileged",
-    "-v=/:/host",
-    "--",
-    "",
-    " ",
-    "a b",
-    "'",
-    '"',
-    "\\",
-    "$(touch escaped)",
-    "`touch escaped`",
-    "; touch escaped",
-    "| tee escaped",
-    "> escaped",
-    "a\nb",
-    "\r\n",
-    "\t",
-    "é漢\U0001f600",
-    "\u202e\ufeff",
-    "%s%n",
-    "*",
-    "{a,b}",
-    "=",
-    "A=B",
-    "\x7f\x1b[2J",
-    "x" * 20_000,
-]
 TEXTS = st.one_of(
     st.sampled_from(NASTY),
     st.lists(st.sampled_from(NASTY[:-1]), min_size=2, max_size=4).map("".join),
@@ -68,18 +40,43 @@ TEXTS = st.one_of(
 )
 NAMES = st.one_of(
     st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,20}", fullmatch=True),
-    st.sampled_from(["PATH", "HOME", "DOCKER_HOST", "LD_LIBRARY_PATH", "IFS"]),
+    st.sampled_from(VARIABLES),
 ).filter(lambda name: not name.startswith(("STEWARD_", "EMULATOR_")))
+COMPONENT = st.from_regex(r"[a-z0-9]{1,9}((\.|_|__|-{1,2})[a-z0-9]{1,9}){0,2}", fullmatch=True)
+IMAGES = st.builds(
+    lambda registry, path, tag, digest: f"{registry}{'/'.join(path)}{tag}{digest}",
+    st.sampled_from(REGISTRIES),
+    st.lists(COMPONENT, min_size=1, max_size=3),
+    st.sampled_from(TAGS),
+    st.sampled_from(DIGESTS),
+)
+
+
+def split(image, words, cut, env):
+    """A job whose words are divided into command and args anywhere; the first is a program."""
+    return JobSpec(image, tuple(words[:cut]), tuple(words[cut:]), env)
+
+
 SPECS = st.builds(
-    lambda texts, env: JobSpec("lab/train:7", ("bash", "-c", SHOW), tuple(texts), env),
-    st.lists(TEXTS, max_size=6),
+    split,
+    IMAGES,
+    st.builds(
+        lambda shell, texts: [shell, "-c", SHOW, *texts],
+        st.sampled_from(SHELLS),
+        st.lists(TEXTS, max_size=6),
+    ),
+    st.integers(0, 9),
     st.dictionaries(NAMES, TEXTS, max_size=6),
 )
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_what_was_submitted_is_what_the_process_received(supervisor, tmp_path, chunk):
-    worker = Docker(tmp_path / "docker")
+def test_what_was_submitted_is_what_the_process_received(supervisor, tmp_path, chunk, monkeypatch):
+    worker, elsewhere = Docker(tmp_path / "docker"), [tmp_path / "here", tmp_path / "tmp"]
+    for folder in elsewhere:
+        folder.mkdir()
+    monkeypatch.chdir(elsewhere[0])
+    monkeypatch.setenv("TMPDIR", str(elsewhere[1]))
     count = SimpleNamespace(jobs=0)
 
     def started(spec):
@@ -92,9 +89,12 @@ def test_what_was_submitted_is_what_the_process_received(supervisor, tmp_path, c
     def check(spec, task):
         assert worker("wait", task["name"]).out == "0\n"
         written = worker("logs", task["name"]).out.removesuffix("\n")
+        shown = json.loads(worker("inspect", task["name"]).out)[0]["Config"]
+        assert not list(worker.root.glob("containers/*/work/*")), "the container wrote no file"
         worker("rm", "-f", task["name"])
         command, _, environ = written.partition(MARK)
-        assert command.split("\0")[:-1] == ["bash", "-c", SHOW, *spec.args]
+        assert command.split("\0")[:-1] == [*spec.command, *spec.args]
+        assert shown["Image"] == spec.image
         variables = dict(one.split("=", 1) for one in environ.split("\0")[:-1])
         assert variables == task["container"]["env"] | {"STEWARD_WORKER": "0"}
         assert {name: variables[name] for name in spec.env} == dict(spec.env)
@@ -113,8 +113,10 @@ def test_what_was_submitted_is_what_the_process_received(supervisor, tmp_path, c
 
     live()
     assert count.jobs >= 0.9 * JOBS / CHUNKS
-    assert {path.name for path in tmp_path.iterdir()} == {"docker"}
-    assert not list(Path(tmp_path).rglob("escaped*"))
+    assert {path.name for path in tmp_path.iterdir()} == {"docker", "here", "tmp"}
+    assert [list(folder.iterdir()) for folder in elsewhere] == [[], []]
+    assert {path.name for path in worker.root.iterdir()} <= {"containers", "names", "images"}
+    assert not list(tmp_path.rglob("escaped*"))
 
 
 def is_accepted(spec):

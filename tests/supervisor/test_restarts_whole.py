@@ -48,6 +48,39 @@ def test_a_stop_goes_on_after_a_crash(worker):
     assert (report["reason"], report["exit_code"]) == ("STOPPED", 137)
 
 
+def test_without_room_for_its_state_nothing_is_started(worker):
+    """A supervisor that could not remember the start would start the container twice."""
+    fill_disk(worker)
+    worker.give()
+    for _ in "twice":
+        worker.start()
+        report = worker.wait_state("EXITED")
+        assert (report["reason"], report["exit_code"]) == ("DISK_FULL", None)
+        assert "No space left on device" in report["detail"]
+        worker.crash()
+        worker.google.reports.clear()
+    assert worker.runs() == []
+
+
+def test_a_disk_that_fills_while_the_container_runs_is_no_second_start(worker):
+    worker.give(shell=STEPS)
+    worker.start()
+    worker.wait_state("RUNNING")
+    fill_disk(worker)
+    for _ in "twice":
+        report = worker.wait_state("EXITED")
+        assert (report["reason"], report["exit_code"]) == ("COMPLETED", 3)
+        worker.crash()
+        worker.google.reports.clear()
+        worker.start()
+    assert len(worker.runs()) == 1
+
+
+def fill_disk(worker):
+    """From now on there is no room for the supervisor's state."""
+    (worker.home / "state.new").symlink_to("/dev/full")
+
+
 def test_a_reboot_is_no_second_start(worker):
     worker.give(shell=LOOP)
     worker.start()

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-import structlog
 from fastapi.concurrency import run_in_threadpool
 
 from service.application.jobs.logs import JobLogService, LogRead
 from service.domain.clock import rfc3339
-from service.domain.errors import RateLimited, StewardError
 from service.domain.jobs.log import NANOS, LogCursor, LogLine
-
-log = structlog.get_logger()
-
-READ_SECONDS = 3.0
-"""Between two reads of the log of one job, however many follow it."""
+from service.domain.jobs.pace import free_turn, pause_between_reads
 
 KEPT_LINES = 20_000
 """Lines that are kept for a follower who is slow; older ones are skipped, with a note."""
@@ -28,11 +23,15 @@ BEAT_SECONDS = 15.0
 
 @dataclass
 class _Reader:
-    """One reader of the log of a job, shared by all who follow it."""
+    """One reader of the log of a job, shared by all who follow it. `trouble` says why there is no
+    more output, as long as the log cannot be read; `turn` is when it is read next, or was last."""
+
+    turn: float
 
     lines: list[LogLine] = field(default_factory=list)
     dropped: int = 0
     notes: tuple[str, ...] = ()
+    trouble: str = ""
     is_over: bool = False
     followers: int = 0
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -45,8 +44,9 @@ class _Reader:
         if excess > 0:
             del self.lines[:excess]
             self.dropped += excess
-        self.notes, self.is_over = read.notes, read.is_over
-        if read.lines or read.is_over:  # else nobody would ever wait for as long as a beat
+        is_news = bool(read.lines) or read.is_over or (bool(read.trouble) and not self.trouble)
+        self.notes, self.trouble, self.is_over = read.notes, read.trouble, read.is_over
+        if is_news:  # else nobody would ever wait for as long as a beat
             self.wake()
 
     def wake(self) -> None:
@@ -58,9 +58,15 @@ class _Reader:
 class LogFollowers:
     """Everybody who follows a job, by the job. Used in the event loop alone."""
 
-    def __init__(self, service: JobLogService, seconds: float = READ_SECONDS) -> None:
+    def __init__(
+        self,
+        service: JobLogService,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
         self.service = service
-        self._seconds = seconds
+        self._clock = clock
+        self._sleep = sleep
         self._readers: dict[str, _Reader] = {}
 
     async def followed(
@@ -69,15 +75,14 @@ class LogFollowers:
         """The lines from the beginning on, as events, until the job has ended."""
         reader = self._readers.get(job_id)
         if reader is None:
-            reader = self._readers[job_id] = _Reader()
+            reader = self._readers[job_id] = _Reader(self._turn_from(self._clock()))
             reader.task = asyncio.create_task(self._read(job_id, reader, begin))
         reader.followers += 1
         try:
             async for event in _events(reader, worker):
                 yield event
-            for one in await run_in_threadpool(self.service.tails, job_id):
-                if worker in {None, one.worker}:
-                    yield _event(line_of(one))
+            for event in _shown(await run_in_threadpool(self.service.tails, job_id), worker):
+                yield event
             for note in reader.notes:
                 yield _event(note_of(note))
             yield b"event: end\ndata: {}\n\n"
@@ -88,24 +93,30 @@ class LogFollowers:
                 self._readers.pop(job_id, None)
 
     async def _read(self, job_id: str, reader: _Reader, cursor: LogCursor) -> None:
-        while not reader.is_over:
-            pause = self._seconds
-            try:
-                found = await run_in_threadpool(self.service.read, job_id, cursor)
-            except RateLimited as error:
-                wait = error.facts.get("retry_after")
-                pause = float(wait) if isinstance(wait, int) else pause
-            except StewardError as error:
-                log.warning("logs.not_read", job_id=job_id, reason=str(error))
-            else:
-                cursor = found.cursor
-                reader.add(found)
-                pause = 0.0 if found.more else pause
-            await asyncio.sleep(pause)
+        failed = None
+        while True:
+            if (wait := reader.turn - self._clock()) > 0:
+                await self._sleep(wait)
+            found = await run_in_threadpool(self.service.follow, job_id, cursor, failed)
+            cursor, failed = found.cursor, found.failed
+            reader.add(found)
+            if reader.is_over:
+                return
+            if found.retry_after is None:
+                share = pause_between_reads(len(self._turns()), found.calls)
+                reader.turn = self._turn_from(max(reader.turn + share, self._clock()))
+            else:  # a page of the dashboard took its turn
+                reader.turn = self._clock() + found.retry_after
+
+    def _turn_from(self, earliest: float) -> float:
+        return free_turn(self._turns(), earliest)
+
+    def _turns(self) -> list[float]:
+        return [one.turn for one in self._readers.values() if not one.is_over]
 
 
 async def _events(reader: _Reader, worker: int | None) -> AsyncIterator[bytes]:
-    position = 0
+    position, told = 0, ""
     while True:
         changed = reader.changed
         if position < reader.dropped:
@@ -113,15 +124,22 @@ async def _events(reader: _Reader, worker: int | None) -> AsyncIterator[bytes]:
             position = reader.dropped
         waiting = reader.lines[position - reader.dropped :]
         position += len(waiting)
-        for one in waiting:
-            if worker in {None, one.worker}:
-                yield _event(line_of(one))
+        for event in _shown(waiting, worker):
+            yield event
+        if reader.trouble and not told:
+            yield _event(note_of(reader.trouble))
+        told = reader.trouble
         if reader.is_over and position == reader.dropped + len(reader.lines):
             return
         try:
             await asyncio.wait_for(changed.wait(), BEAT_SECONDS)
         except TimeoutError:
             yield b": still here\n\n"
+
+
+def _shown(lines: Sequence[LogLine], worker: int | None) -> Iterator[bytes]:
+    """Events for the lines of one worker; of all where `worker` is None."""
+    return (_event(line_of(one)) for one in lines if worker in {None, one.worker})
 
 
 def line_of(one: LogLine) -> bytes:

@@ -24,7 +24,11 @@ class JobView(View):
     state: JobState
     state_since: Time
     reason: Reason = Field(description="Why it, or its last attempt, ended; empty before that.")
-    detail: str = Field(description="The same in a sentence.", examples=[""])
+    detail: str = Field(
+        description="The same in a sentence; before the first attempt on a node that was named,"
+        " what the job waits for.",
+        examples=[""],
+    )
     attempts: int = Field(description="How many attempts there were.", examples=[1])
     exit_codes: ExitCodes = Field(
         description="Of the last attempt that ended, by worker; null where none was reported.",
@@ -36,6 +40,11 @@ class JobView(View):
     cost_estimated: bool = Field(description="Whether that may still change.")
     unpriced_seconds: int = Field(
         description="Seconds of nodes without a known price: what they cost is in no figure."
+    )
+    waited_seconds: int = Field(
+        description="From its submission to its end, or until now, in which nothing was charged:"
+        " it waited for its turn, for hardware, or for another attempt. Costs nothing.",
+        examples=[42],
     )
     logs_cost_estimate: Usd = Field(
         description="About what Cloud Logging takes for its output; not in the cost."
@@ -76,6 +85,7 @@ class JobView(View):
             cost=usd(shown.cost.cost),
             cost_estimated=shown.cost.estimated,
             unpriced_seconds=shown.cost.unpriced_seconds,
+            waited_seconds=shown.cost.waited_seconds,
             logs_cost_estimate=usd(shown.cost.logs),
             image=spec.image,
             image_digest=job.image_digest,
@@ -186,8 +196,10 @@ class AttemptView(View):
     evidence: tuple[str, ...] = Field(description="What the reason rests on.")
     cost: Usd
     phases: tuple[PhaseView, ...] = Field(description="What the cost was spent on.")
-    work_lost_seconds: int = Field(
-        description="Billed seconds that ran after the last checkpoint and came to nothing."
+    work_lost_seconds: int | None = Field(
+        description="Billed seconds that ran after the last checkpoint and came to nothing; all"
+        " that ran, where steps were reported or a checkpoint_dir was given but no checkpoint was"
+        " reported. Null: not known, the program reported nothing."
     )
     workers: tuple[WorkerView, ...]
 
@@ -210,7 +222,7 @@ class AttemptView(View):
             evidence=attempt.evidence,
             cost=usd(found.cost),
             phases=tuple(PhaseView.of(one) for one in found.amounts),
-            work_lost_seconds=sum(one.seconds for one in found.amounts if one.spent is Spent.LOST),
+            work_lost_seconds=found.lost_seconds,
             workers=tuple(
                 WorkerView.of(number, report)
                 for number, report in reports

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from service.domain.jobs.job import Attempt, Job
@@ -12,6 +11,7 @@ from service.domain.jobs.phases import (
     amounts,
     charged_to,
     claims,
+    lost_seconds,
     seconds_without_charge,
     unpriced_seconds,
 )
@@ -41,11 +41,13 @@ class JobCost:
 @dataclass(frozen=True, slots=True)
 class AttemptCost:
     """An attempt, the name of its node, and what each of its phases cost. The phases of all
-    attempts of a job come to the cost of the job."""
+    attempts of a job come to the cost of the job. `lost_seconds` ran after the last checkpoint in
+    vain; None where that is not known."""
 
     attempt: Attempt
     node_name: str
     amounts: tuple[Amount, ...]
+    lost_seconds: int | None = 0
 
     @property
     def cost(self) -> int:
@@ -75,27 +77,17 @@ def attempt_costs(unit: Unit, job: Job, book: PriceBook, now: int) -> list[Attem
     attempts = unit.jobs.attempts(job.id)
     nodes = unit.nodes.many({one.node_id for one in attempts})
     by_id: dict[str, AttemptCost] = {}
-    reached = _steps_before(attempts)
+    saves = bool(job.spec.checkpoint_dir)
     for node_id, node in nodes.items():
         found = _meters(unit, node_id, book, now)
         for claim in claims(attempts, node_id, own_node=job.own_node):
             attempt = claim.attempt
-            phases = amounts(claim, found, job.id, reached[attempt.id])
-            by_id[attempt.id] = AttemptCost(attempt, node.name, phases)
+            phases = amounts(claim, found, job.id, saves=saves)
+            lost = lost_seconds(attempt, phases, saves=saves)
+            by_id[attempt.id] = AttemptCost(attempt, node.name, phases, lost)
     return [by_id[one.id] for one in attempts]
 
 
 def _meters(unit: Unit, node_id: str, book: PriceBook, now: int) -> list[Meter]:
     whose = {node_id: unit.attributions.of(node_id)}
     return list(meters(unit.usage.of(node_id), book, now, whose))
-
-
-def _steps_before(attempts: Sequence[Attempt]) -> dict[str, int | None]:
-    """The highest step that the attempts before each had reached; None where none is known."""
-    found: dict[str, int | None] = {}
-    highest: int | None = None
-    for attempt in attempts:
-        found[attempt.id] = highest
-        steps = [one.step for one in attempt.reports.values() if one.step is not None]
-        highest = max([*steps, *([] if highest is None else [highest])], default=None)
-    return found

@@ -24,7 +24,7 @@ from service.domain.jobs.submission import (
     warnings_of,
 )
 from service.domain.jobs.task import task_of
-from service.domain.jobs.transition import new_attempt
+from service.domain.jobs.transition import new_attempt, waiting
 from service.domain.names import new_id
 from service.domain.node import Node
 from service.domain.wish import Understood, Wish
@@ -33,6 +33,9 @@ from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
 __all__ = ["JobFilter", "JobService", "OnNode", "Shown", "Submitted", "Whole"]
+
+_LAST = 2**31
+"""A generation with as many digits as any: the size of a task must not grow with it."""
 
 ATTEMPTS = 5
 """How often a unit of work is repeated when someone else wrote the same row first."""
@@ -240,8 +243,12 @@ class JobService:
             team=job.team or node.team,
             warnings=warnings_of(job.spec, node),
         )
+        attempt = new_attempt(replace(job, attempt=1), node, generation=_LAST, now=now)
+        startup.check_size(startup.metadata_of(node.spec, task_of(job, attempt, node, 0)))
         holds.check_job(unit, node, job, self._prices, now)
-        return job
+        holder = unit.jobs.claimed(node.id)
+        first, before = unit.jobs.line_before(job)
+        return waiting(job, node, first, before, "" if holder is None else holder.job_id)
 
     def _with_own_node(
         self,

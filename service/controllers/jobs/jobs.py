@@ -26,18 +26,23 @@ from service.domain.jobs.job import Attempt, Job, JobState, Phase, Reason
 from service.domain.jobs.next import Step, decide, is_over
 from service.domain.jobs.outcome import Facts
 from service.domain.jobs.pace import (
+    ASSERT_SECONDS,
     claim_again_at,
     is_delivery_due,
     is_read_due,
     next_look,
 )
+from service.domain.jobs.phases import steps_before
 from service.domain.jobs.transition import (
     Changed,
+    Delivery,
     accepted,
     applied,
+    delivered,
     has_echoed,
     new_attempt,
     refused,
+    waiting,
 )
 from service.domain.lease import Lease
 from service.domain.metering import Evidence
@@ -79,11 +84,13 @@ class NodeRequests(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A job, its newest attempt (None before the first) and the node of that."""
+    """A job, its newest attempt (None before the first) and the node of that. `reached` is the
+    highest step of the attempts before."""
 
     job: Job
     attempt: Attempt | None
     node: Node | None
+    reached: int | None = None
 
 
 class JobsController:
@@ -156,7 +163,7 @@ class JobsController:
         elif attempt is None or attempt.ended:
             self._claim(job, attempt, node, lease)
         elif node is not None:
-            self._advance(job, attempt, node, lease)
+            self._advance(replace(found, job=job), attempt, node, lease)
 
     def _load(self, job_id: str) -> _Found:
         with self._units.reading() as unit:
@@ -164,7 +171,8 @@ class JobsController:
             attempts = unit.jobs.attempts(job_id)
             attempt = attempts[-1] if attempts else None
             node_id = attempt.node_id if attempt is not None else job.node_id
-            return _Found(job, attempt, unit.nodes.get(node_id) if node_id else None)
+            node = unit.nodes.get(node_id) if node_id else None
+            return _Found(job, attempt, node, steps_before(attempts))
 
     def _check_image(self, job: Job, node: Node | None, lease: Lease) -> Job:
         """Ask the registry, then let the node of the job be asked for."""
@@ -242,10 +250,11 @@ class JobsController:
             return
         with self._units(lease) as unit:
             current = unit.nodes.get(node.id)
-            free = unit.jobs.claimed(node.id) is None and current.state == NodeState.READY
-            is_next = unit.jobs.is_first_in_line(job)
-            if not (free and is_next):
-                later = claim_again_at(self._clock(), self._period, is_next=is_next)
+            holder = unit.jobs.claimed(node.id)
+            first, before = unit.jobs.line_before(job)
+            job = waiting(job, current, first, before, "" if holder is None else holder.job_id)
+            if holder is not None or before or current.state != NodeState.READY:
+                later = claim_again_at(self._clock(), self._period, is_next=not before)
                 unit.jobs.save(replace(job, next_try_at=later))
                 return
             if not job.own_node:
@@ -309,12 +318,12 @@ class JobsController:
         with self._units(lease) as unit:
             unit.jobs.save(replace(job, next_try_at=self._clock() + self._period))
 
-    def _advance(self, job: Job, attempt: Attempt, node: Node, lease: Lease) -> None:
+    def _advance(self, found: _Found, attempt: Attempt, node: Node, lease: Lease) -> None:
         """Look at the workers, decide, write; then have the metadata hold the newest task."""
-        now, before = self._clock(), attempt
+        job, now, before = found.job, self._clock(), attempt
         if attempt.placement and node.state == NodeState.READY and is_read_due(attempt, now):
-            found, answered = self._mailbox.reports(node, now)
-            attempt = replace(accepted(attempt, found), read_at=now)
+            reports, answered = self._mailbox.reports(node, now)
+            attempt = replace(accepted(attempt, reports, found.reached), read_at=now)
             if answered:
                 attempt = replace(attempt, answered_at=now)
             attempt = replace(attempt, echoed=has_echoed(job, attempt, node))
@@ -408,22 +417,29 @@ class JobsController:
         )
 
     def _deliver(self, changed: Changed, node: Node, lease: Lease) -> None:
-        job, attempt = changed.job, changed.attempt
-        written = self._mailbox.deliver(job, attempt, node)
-        if written:
+        """Have the metadata hold the newest task, and note what came of that."""
+        delivery = self._mailbox.deliver(changed.job, changed.attempt, node)
+        after = delivered(changed, delivery, self._clock())
+        if after != changed:
             with self._units(lease) as unit:
-                unit.jobs.save_attempt(replace(attempt, written_at=self._clock()))
+                if after.attempt != changed.attempt:
+                    unit.jobs.save_attempt(after.attempt)
+                if after.job != changed.job:
+                    unit.jobs.save(after.job)
 
     def _finish(self, job: Job, attempt: Attempt | None, node: Node | None, lease: Lease) -> None:
-        """Have the supervisor of a caller's node let go of a job that has ended."""
+        """Have the supervisors of a caller's node let go of a job that has ended. They do once the
+        metadata was read and says so. An attempt that never began may have come after one whose
+        task is still there."""
         is_there = node is not None and node.state == NodeState.READY and not node.ended
-        done = True
-        if attempt is not None and node is not None and attempt.placement and is_there:
+        delivery = Delivery(done=True)
+        if attempt is not None and node is not None and is_there and not job.own_node:
             with self._units.reading() as unit:
                 is_taken = unit.jobs.claimed(node.id) is not None
             if not is_taken and self._clock() - (attempt.ended_at or 0) < GONE_SECONDS:
-                done = self._mailbox.deliver(job, attempt, node)
-        later = None if done else self._clock() + self._period
+                delivery = self._mailbox.deliver(job, attempt, node)
+        again = ASSERT_SECONDS if delivery.written else self._period
+        later = self._clock() + again if delivery.written or delivery.error else None
         with self._units(lease) as unit:
             unit.jobs.save(replace(job, next_try_at=later))
 

@@ -6,14 +6,16 @@ Nobody needs a key, an open port or an address for it (reference/jobs.md J2, J3)
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import structlog
 
 from service.cloud.ports import TpuCloud
-from service.domain.errors import CloudError, CloudNotFound
+from service.domain.errors import CloudError, CloudNotFound, InvalidRequest
 from service.domain.jobs.job import Attempt, Job
 from service.domain.jobs.report import Report, parse
 from service.domain.jobs.task import KEY, NAMESPACE, REPORT, hosts_of_slice, task_of
+from service.domain.jobs.transition import Delivery
 from service.domain.metadata import merged
 from service.domain.node import Node
 from service.domain.slices import numbers, place_of
@@ -46,14 +48,15 @@ class Mailbox:
                     found[first + worker] = report
         return found, answered
 
-    def deliver(self, job: Job, attempt: Attempt, node: Node) -> bool:
-        """Have the metadata of every slice hold the newest task; answers whether it does.
+    def deliver(self, job: Job, attempt: Attempt, node: Node) -> Delivery:
+        """Have the metadata of every slice hold the newest task; answers whether it does, or why
+        not.
 
         The map is replaced as a whole, and nothing guards it against another writer such as
         `gcloud ssh`: so it is read first, only written where it differs, and the caller looks again
         until the workers have answered.
         """
-        done = True
+        delivery = Delivery(done=True)
         for number, slice_number in self._slices(node):
             place = place_of(node, slice_number)
             task = task_of(job, attempt, node, number)
@@ -61,12 +64,14 @@ class Mailbox:
                 there = self._cloud.metadata(place)
                 if there.get(KEY) != task:
                     self._cloud.update_metadata(place, merged(there, {KEY: task}))
+                    delivery = replace(delivery, written=True)
             except CloudNotFound:
-                return False
+                return Delivery(done=False)
             except CloudError as error:  # such as 409 while an operation is open
                 log.info("jobs.task_not_written", node_id=node.id, reason=str(error))
-                done = False
-        return done
+                refused = delivery.refused or isinstance(error, InvalidRequest)
+                delivery = Delivery(done=False, error=str(error), refused=refused)
+        return delivery
 
     @staticmethod
     def _slices(node: Node) -> Iterator[tuple[int, int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from service.domain.jobs.job import INFRASTRUCTURE, PROGRAM, Attempt, Job, JobState, Reason
+from service.domain.jobs.submission import FUSE_SECONDS
 from service.domain.node import LOST, Asked, Node
 
 _ENDS = {
@@ -35,24 +36,40 @@ def follow(job: Job, attempt: Attempt, node: Node) -> Follow:
     if job.cancel_requested_at is not None and end is not JobState.SUCCEEDED:
         return Follow(JobState.CANCELLED, again=False, same_node=False, detail=attempt.detail)
     is_alive = not node.ended and node.asked is Asked.PRESENT and node.state not in LOST
-    same_node = is_alive and not (job.own_node and attempt.reason in _REPLACED_AFTER)
+    is_fit = attempt.reason not in _REPLACED_AFTER and _has_time(job, node, attempt.ended_at or 0)
+    same_node = is_alive and (is_fit or not job.own_node)
     can_go_on = job.own_node or is_alive or (node.spec.recreate_on_preemption and not node.ended)
     spent = _spent(job, attempt)
     if spent is None or not can_go_on:
         return Follow(end, again=False, same_node=False, detail=_final(attempt, spent, node))
     if spent:
         return Follow(end, again=False, same_node=False, detail=f"{attempt.detail}; {spent}")
-    state = JobState.PREEMPTED if attempt.reason in INFRASTRUCTURE else JobState.QUEUED
+    is_lost = is_infrastructure(job, attempt.reason)
+    state = JobState.PREEMPTED if is_lost else JobState.QUEUED
     return Follow(state, again=True, same_node=same_node or not job.own_node, detail=attempt.detail)
+
+
+def is_infrastructure(job: Job, reason: Reason) -> bool:
+    """Whether the next attempt counts against `retries.preemption`. A device that is busy is
+    another node's matter only where the node can be replaced: a caller's node stays as it is."""
+    return reason in INFRASTRUCTURE and (job.own_node or reason is not Reason.DEVICE_BUSY)
+
+
+def _has_time(job: Job, node: Node, now: int) -> bool:
+    """Whether the node lives long enough for another attempt: nearly as long as a new one would."""
+    if node.deletes_at is None or node.spec.ttl_seconds is None:
+        return True
+    longest = min(job.spec.max_duration_seconds + FUSE_SECONDS, node.spec.ttl_seconds)
+    return node.deletes_at - now >= longest - FUSE_SECONDS
 
 
 def _spent(job: Job, attempt: Attempt) -> str | None:
     """Why no retry is left, empty when one is; None where this end is never retried."""
     retries = job.spec.retries
-    if attempt.reason in INFRASTRUCTURE:
+    if is_infrastructure(job, attempt.reason):
         used_up = job.preemptions >= retries.preemption
         return f"retries.preemption ({retries.preemption}) is used up" if used_up else ""
-    if attempt.reason not in PROGRAM:
+    if attempt.reason not in PROGRAM | {Reason.DEVICE_BUSY}:
         return None
     if job.failures >= retries.failure:
         return f"retries.failure ({retries.failure}) is used up" if retries.failure else None

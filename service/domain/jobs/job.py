@@ -50,6 +50,8 @@ class Reason(StrEnum):
     IMAGE_NOT_FOUND = "IMAGE_NOT_FOUND"
     NO_SUCH_PLATFORM = "NO_SUCH_PLATFORM"
     START_FAILED = "START_FAILED"
+    STARTUP_SCRIPT_RUNNING = "STARTUP_SCRIPT_RUNNING"
+    """The caller's startup script had not ended after an hour, and no job starts before that."""
     STORAGE_DENIED = "STORAGE_DENIED"
     DEVICE_BUSY = "DEVICE_BUSY"
     PREEMPTED = "PREEMPTED"
@@ -61,6 +63,8 @@ class Reason(StrEnum):
     """The node was deleted or stopped through this service."""
     NODE_NOT_GRANTED = "NODE_NOT_GRANTED"
     NO_SUPERVISOR = "NO_SUPERVISOR"
+    METADATA_REFUSED = "METADATA_REFUSED"
+    """Google does not accept the task in the metadata of the node."""
     SUPERVISOR_SILENT = "SUPERVISOR_SILENT"
     UNKNOWN = "UNKNOWN"
     TIMED_OUT = "TIMED_OUT"
@@ -236,7 +240,8 @@ class Attempt:
     the reports were asked for last, `answered_at` when the cloud last gave those of all slices;
     silence counts from answers alone, so an outage of the cloud ends no job. `reports` holds
     the newest accepted report of each worker, by its number in the job. `stop_reason` says why the
-    containers were told to stop.
+    containers were told to stop. `detail` says why the newest task is not in the metadata yet,
+    until it is there or the attempt is stopped.
     """
 
     id: str

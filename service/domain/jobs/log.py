@@ -10,6 +10,13 @@ from service.domain.jobs.report import Report
 NANOS = 1_000_000_000
 OVERLAP_SECONDS = 15
 """How late a line may arrive and still be delivered: agents send batches every few seconds."""
+SETTLE_SECONDS = OVERLAP_SECONDS + 15
+"""So long after its end a job may still have lines on their way, where their number is unknown."""
+LASTING_SECONDS = 120
+"""After so long without one good read, a log counts as unreadable; a job that has ended waits for
+it no longer."""
+LASTING_READS = 3
+"""At least so many reads have failed by then: many followed jobs are read rarely."""
 MAX_SEEN = 1_000
 """How many delivered lines a cursor remembers. In a log storm the overlap shrinks to so many."""
 
@@ -104,6 +111,43 @@ def is_complete(cursor: LogCursor, reports: Iterable[Report]) -> bool:
     counts = [one.shipped_lines if one.is_final else None for one in reports]
     known = [one for one in counts if one is not None]
     return len(known) == len(counts) and cursor.delivered >= sum(known)
+
+
+def has_settled(ended_at: int | None, now: int) -> bool:
+    """Whether a job ended so long ago (UTC seconds) that its last lines have arrived."""
+    return ended_at is not None and now - ended_at >= SETTLE_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class FailedReads:
+    """Reads of one log that failed, without a good one between them.
+
+    `since` is the UTC second of the first, `error` says what the newest failed with, and
+    `is_permanent` whether the same read can never succeed before a human acts.
+    """
+
+    since: int
+    count: int
+    error: str
+    is_permanent: bool
+
+    def is_lasting(self, now: int) -> bool:
+        """Whether followers are told of it; a failure that may pass is given time."""
+        waited = now - self.since >= LASTING_SECONDS and self.count >= LASTING_READS
+        return self.is_permanent or waited
+
+    def is_final(self, ended_at: int | None, now: int) -> bool:
+        """Whether no line is expected any more, of a job that ended at `ended_at`, if it did."""
+        return has_settled(ended_at, now) and self.is_lasting(now)
+
+
+def after_failure(
+    before: FailedReads | None, error: str, now: int, *, is_permanent: bool
+) -> FailedReads:
+    """The failed reads once another has failed; `before` is None after a good read."""
+    if before is None:
+        return FailedReads(now, 1, error, is_permanent)
+    return FailedReads(before.since, before.count + 1, error, is_permanent)
 
 
 NANOS_PER_GIB = 500_000_000

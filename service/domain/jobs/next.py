@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from service.domain.jobs.job import Action, Attempt, Job, JobState, Phase, Reason
-from service.domain.jobs.outcome import Facts, Verdict, succeeded, verdict
+from service.domain.jobs.outcome import Facts, Verdict, ended_well, succeeded, verdict
 from service.domain.jobs.report import Report, WorkerState
 from service.domain.jobs.task import needs_barrier, workers_of
 from service.domain.node import LOST, Asked, Node, NodeState
@@ -19,6 +19,9 @@ STOP_SECONDS = 120
 OVERRUN_SECONDS = 120
 """Seconds beyond `max_duration_seconds` after which this service ends a container that its
 supervisor should have ended."""
+
+SCRIPT_SECONDS = 3_600
+"""How long a job waits for the end of the startup script of its node."""
 
 SILENT_SECONDS = 900
 """A worker without a new report for so long is not heard of any more: supervisors report at least
@@ -75,8 +78,8 @@ def decide(  # noqa: PLR0911 - a table of the cases
     if attempt.placement == 0:
         return _before_ready(job, attempt, node, facts)
     reports = reports_of(job, attempt, node)
-    if (refused := _refused(attempt)) is not None:
-        return _end(refused)
+    if (hindered := _refused(attempt) or _hindered(attempt, reports, now)) is not None:
+        return _end(hindered)
     complete = succeeded(list(reports.values()))
     if complete is not None:
         return _end(complete)
@@ -143,6 +146,21 @@ _REMEDIES: Mapping[str, str] = {
 }
 
 
+def _hindered(attempt: Attempt, reports: Mapping[int, Report | None], now: int) -> Verdict | None:
+    """The supervisor runs the caller's script before the first job, and waits for its end."""
+    if now - (attempt.ready_at or now) < SCRIPT_SECONDS:
+        return None
+    for number, report in sorted(reports.items()):
+        if report is not None and report.runs_startup_script:
+            return Verdict(
+                Reason.STARTUP_SCRIPT_RUNNING,
+                f"the startup script of worker {number} has not ended within"
+                f" {SCRIPT_SECONDS // 60} minutes; have it end, and start what lasts with nohup"
+                " or systemd-run",
+            )
+    return None
+
+
 def _is_lost(attempt: Attempt, node: Node) -> bool:
     return (
         node.ended
@@ -154,7 +172,7 @@ def _is_lost(attempt: Attempt, node: Node) -> bool:
 
 def _has_failed(reports: Mapping[int, Report | None]) -> bool:
     return any(
-        one is not None and one.state is WorkerState.EXITED and one.exit_code != 0
+        one is not None and one.state is WorkerState.EXITED and not ended_well(one)
         for one in reports.values()
     )
 

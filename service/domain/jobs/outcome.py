@@ -69,33 +69,48 @@ class Verdict:
 
 
 def succeeded(reports: Sequence[Report | None]) -> Verdict | None:
-    """COMPLETED when every worker ended with 0, or aborted after the program said it was done."""
+    """COMPLETED when every program ended by itself with 0, or after it had said it was done.
+
+    A program that is told to end saves its state and exits with 0, in the middle of its work. So
+    the exit code 0 of a container that was stopped counts only after STEWARD_DONE.
+    """
     if not all(one is not None and one.state is WorkerState.EXITED for one in reports):
         return None
     ended = [one for one in reports if one is not None]
-    if all(one.exit_code == 0 for one in ended):
+    if all(map(ended_well, ended)):
         return Verdict(Reason.COMPLETED, "every worker ended with exit code 0")
     done_at = min((one.done_at for one in ended if one.done_at is not None), default=None)
-    failed = [one for one in ended if one.exit_code != 0]
-    if done_at is None or not all(_aborted_after(done_at, one) for one in failed):
+    stopped = [one for one in ended if not ended_well(one)]
+    if done_at is None or not all(_ended_after(done_at, one) for one in stopped):
         return None
+    said = f"the program said at {rfc3339(done_at)} that it was done"
+    failed = sum(one.exit_code != 0 for one in ended)
+    if not failed:
+        return Verdict(Reason.COMPLETED, f"{said}, and every worker ended with exit code 0")
     return Verdict(
         Reason.COMPLETED_THEN_ABORTED,
-        f"the program said at {rfc3339(done_at)} that it was done;"
-        f" {len(failed)} of {len(ended)} workers ended with another code after that",
+        f"{said}; {failed} of {len(ended)} workers ended with another code after that",
     )
 
 
-def _aborted_after(done_at: int, report: Report) -> bool:
+def ended_well(report: Report) -> bool:
+    """Whether the program ended with exit code 0, and nobody had told it to end."""
+    return report.exit_code == 0 and report.reason == "COMPLETED"
+
+
+def _ended_after(done_at: int, report: Report) -> bool:
     return (
         report.exit_code is not None
-        and report.reason in {"COMPLETED", "STOPPED"}
+        and report.reason in _ENDED_OR_STOPPED
         and report.ended_at is not None
         and done_at <= report.ended_at <= done_at + ABORT_SECONDS
     )
 
 
-def verdict(  # noqa: PLR0911 - a table of the cases
+_ENDED_OR_STOPPED = frozenset({"COMPLETED", "STOPPED", "PREEMPTION_NOTICE", "TIMED_OUT"})
+
+
+def verdict(  # noqa: C901, PLR0911 - a table of the cases
     attempt: Attempt,
     node: Node,
     facts: Facts,
@@ -116,6 +131,8 @@ def verdict(  # noqa: PLR0911 - a table of the cases
         return named
     if (complete := succeeded(list(reports.values()))) is not None:
         return complete
+    if (refused := _refused_by_cloud(attempt, node, facts)) is not None:
+        return refused
     if _every_machine_lived_on(node, facts, reports):
         return _program_failed(reports, "every worker reported after its end, and saw no notice")
     if now - attempt.phase_since < CLASSIFY_SECONDS:
@@ -123,9 +140,10 @@ def verdict(  # noqa: PLR0911 - a table of the cases
     if any(one.exit_code for one in known):
         waited = f"no sign of lost hardware within {CLASSIFY_SECONDS // 60} minutes"
         return _program_failed(reports, waited)
+    why = f"; {attempt.detail}" if attempt.detail else ""
     return Verdict(
         Reason.SUPERVISOR_SILENT if node.state == NodeState.READY else Reason.UNKNOWN,
-        f"the workers stopped reporting, and the node is {node.state}",
+        f"the workers stopped reporting, and the node is {node.state}{why}",
     )
 
 
@@ -185,6 +203,14 @@ def _named_by_supervisor(reports: Mapping[int, Report | None]) -> Verdict | None
             said = report.detail or report.reason.lower().replace("_", " ")
             return Verdict(_REPORTED[report.reason], f"worker {number}: {said}")
     return None
+
+
+def _refused_by_cloud(attempt: Attempt, node: Node, facts: Facts) -> Verdict | None:
+    """METADATA_REFUSED when the cloud refused the task and the node was READY a minute later."""
+    if attempt.stop_reason is not Reason.METADATA_REFUSED or node.state != NodeState.READY:
+        return None
+    proven = facts.looked_at >= attempt.phase_since + PROOF_SECONDS
+    return Verdict(Reason.METADATA_REFUSED, attempt.detail) if proven else None
 
 
 def _every_machine_lived_on(node: Node, facts: Facts, reports: Mapping[int, Report | None]) -> bool:

@@ -6,6 +6,8 @@ together (reference/jobs.md J2). The supervisor takes fewer than five, so four a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from service.domain.jobs.job import Attempt, Job, Phase
 from service.domain.node import Node, NodeState
 
@@ -23,6 +25,38 @@ CLAIM_SECONDS = 15
 
 QUEUE_SECONDS = 300
 """Between two looks of a job with others before it: whoever ends wakes the next one."""
+
+FOLLOW_SECONDS = 3.0
+"""Between two reads of the log of a job that people follow, while few jobs are followed."""
+
+FOLLOW_READS = 28
+"""Calls of entries.list in a minute for all jobs that are followed; the API may make 30, and the
+rest is for pages of the dashboard (`service.cloud.pace.ReadPace`)."""
+
+TURN_SECONDS = 60 / FOLLOW_READS
+"""Between two reads of the logs of any two jobs that people follow."""
+
+_ROUNDING = 0.001
+
+
+def pause_between_reads(followed: int, calls: int = 1) -> float:
+    """Seconds until a job's log is read again, so that all `followed` jobs of this process have an
+    equal share. `calls` is how many calls the read before took: a flood of lines takes several.
+
+    Four followed jobs are each read every 8.6 s, ten every 21.4 s.
+    """
+    return max(FOLLOW_SECONDS, TURN_SECONDS * followed * calls)
+
+
+def free_turn(taken: Iterable[float], earliest: float) -> float:
+    """The first instant from `earliest` on that is TURN_SECONDS away from all that are taken, on
+    any clock in seconds. Reads that come one by one never meet the limit together."""
+    turn = earliest
+    for other in sorted(taken):
+        if other - turn > TURN_SECONDS - _ROUNDING:
+            break
+        turn = max(turn, other + TURN_SECONDS)
+    return turn
 
 
 def is_read_due(attempt: Attempt, now: int) -> bool:

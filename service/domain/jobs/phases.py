@@ -31,7 +31,7 @@ class Spent(StrEnum):
     """Until the last container had started: the barrier, checks, the wait for the device."""
     RUNNING = "running"
     LOST = "lost"
-    """Ran after the last checkpoint of an attempt that did not complete."""
+    """Ran after the last checkpoint of an attempt that did not complete; all of it without one."""
     RECOVERY = "recovery"
     """Ran again what an earlier attempt had done: up to the step that it had reached."""
     UNATTRIBUTED = "unattributed"
@@ -84,8 +84,8 @@ def claims(attempts: Sequence[Attempt], node_id: str, *, own_node: bool) -> list
     return found
 
 
-def periods(claim: Claim, reached: int | None = None) -> tuple[Period, ...]:
-    """The whole claim by phase. `reached` is the highest step of the attempts before it."""
+def periods(claim: Claim, *, saves: bool = False) -> tuple[Period, ...]:
+    """The whole claim by phase. `saves` is whether the job has a directory for its checkpoints."""
     attempt = claim.attempt
     reports = [one for one in attempt.reports.values() if one.attempt == attempt.id]
     pull, pulled, started, ended = _edges(reports)
@@ -96,7 +96,7 @@ def periods(claim: Claim, reached: int | None = None) -> tuple[Period, ...]:
             (Spent.BOOT, Spent.PULL, Spent.INIT), pairwise(cuts[:4]), strict=True
         )
     )
-    running = _running(attempt, reports, cuts[3], cuts[4], reached)
+    running = _running(attempt, cuts[3], cuts[4], saves=saves)
     rest = Period(Spent.UNATTRIBUTED, cuts[4], claim.end)
     every = (boot, pulling, init, *running, rest)
     return tuple(one for one in every if one.start < one.end)
@@ -128,18 +128,16 @@ def _clipped(instants: Iterable[int | None], claim: Claim) -> Iterator[int]:
         yield least
 
 
-def _running(
-    attempt: Attempt, reports: Sequence[Report], start: int, end: int, reached: int | None
-) -> list[Period]:
+def _running(attempt: Attempt, start: int, end: int, *, saves: bool) -> list[Period]:
     """The time in which the containers ran: recovery first, what was lost last."""
-    again = start
-    if reached is not None:
-        caught_up = [one.step_at for one in reports if one.step_at and (one.step or 0) >= reached]
-        again = min(max(start, min(caught_up)), end) if caught_up else start
+    reports = attempt.own_reports
+    caught_up = [one.caught_up_at for one in reports if one.caught_up_at is not None]
+    again = min(max(start, min(caught_up)), end) if caught_up else start
     kept = end
-    if attempt.ended and attempt.reason not in _COMPLETE:
+    if _is_in_vain(attempt) and _is_progress_known(attempt, saves=saves):
         marks = [one.checkpoint_at for one in reports if one.checkpoint_at is not None]
-        kept = min(max(again, *marks), end) if marks else end
+        kept = min(max(start, *marks), end) if marks else start
+    again = min(again, kept)
     return [
         Period(Spent.RECOVERY, start, again),
         Period(Spent.RUNNING, again, kept),
@@ -147,16 +145,48 @@ def _running(
     ]
 
 
+def _is_in_vain(attempt: Attempt) -> bool:
+    """Whether the attempt ended before its work was complete."""
+    return attempt.ended and attempt.reason not in _COMPLETE
+
+
+def _is_progress_known(attempt: Attempt, *, saves: bool) -> bool:
+    """Whether the program reported steps or checkpoints, or should have: it had a directory for
+    them. A program that reports nothing may have saved its work in a way of its own."""
+    return saves or any(
+        one.step_at is not None or one.checkpoint_at is not None for one in attempt.own_reports
+    )
+
+
+def lost_seconds(attempt: Attempt, found: Sequence[Amount], *, saves: bool) -> int | None:
+    """Billed seconds that an attempt ran after its last checkpoint, in vain; None where that is not
+    known. `found` are the amounts of the attempt, `saves` as in `periods`."""
+    has_run = any(one.spent in (Spent.RUNNING, Spent.RECOVERY) for one in found)
+    if has_run and _is_in_vain(attempt) and not _is_progress_known(attempt, saves=saves):
+        return None
+    return sum(one.seconds for one in found if one.spent is Spent.LOST)
+
+
+def steps_before(attempts: Sequence[Attempt]) -> int | None:
+    """The highest step that the attempts before the last had reached; None where none is known."""
+    earlier = (report for attempt in attempts[:-1] for report in attempt.own_reports)
+    return max((one.step for one in earlier if one.step is not None), default=None)
+
+
 _COMPLETE = frozenset({Reason.COMPLETED, Reason.COMPLETED_THEN_ABORTED})
 
 
 def amounts(
-    claim: Claim, meters: Sequence[Meter], job_id: str, reached: int | None = None
+    claim: Claim,
+    meters: Sequence[Meter],
+    job_id: str,
+    *,
+    saves: bool = False,
 ) -> tuple[Amount, ...]:
     """What each phase of a claim cost, by the meters of its node. Their sum is what the ledger
-    charges to the job for the claim, to the nano-dollar."""
+    charges to the job for the claim, to the nano-dollar. `saves` as in `periods`."""
     found = []
-    for period in periods(claim, reached):
+    for period in periods(claim, saves=saves):
         seconds = chip_seconds = cost = 0
         for meter in meters:
             for start, end in _charged(meter, period, job_id):

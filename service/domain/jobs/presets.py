@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from service.domain.frameworks import ENVIRONMENT, TENSORFLOW_PJRT
 from service.domain.images import Framework
 from service.domain.jobs.job import Attempt, Job, Workers
 from service.domain.jobs.report import Report
@@ -16,40 +17,51 @@ from service.domain.node import Node
 MEGASCALE_PORT = 8080
 """Where the first worker of the first slice coordinates the others (libtpu's default)."""
 
+TORCH_IMAGES = "us-central1-docker.pkg.dev/tpu-pytorch-releases/docker/xla"
+"""Google's containers with torch_xla; their tags are such as r2.5.0_3.10_tpuvm (the README of
+pytorch/xla)."""
+
 LAUNCHERS: Mapping[str, tuple[Framework, str]] = {
-    "jax": (Framework.JAX, "Every worker runs the same program: jax.distributed.initialize()."),
+    "jax": (
+        Framework.JAX,
+        "Call jax.distributed.initialize() first: every worker runs the same program.",
+    ),
     "torch_xla": (
         Framework.PYTORCH,
-        "torch_xla.launch(fn); of xla_multiprocessing.spawn only nprocs=None and nprocs=1 work.",
+        (
+            "Call torch_xla.launch(fn). xla_multiprocessing.spawn works with nprocs=None or 1 only:"
+            " one process starts for each chip by itself."
+        ),
     ),
-    "lightning": (Framework.PYTORCH, "Trainer(accelerator='tpu', devices='auto')."),
+    "lightning": (
+        Framework.PYTORCH,
+        "Write Trainer(accelerator='tpu', devices='auto'). Lightning starts the processes.",
+    ),
     "accelerate": (
         Framework.PYTORCH,
-        "accelerate launch --tpu, or notebook_launcher; one process for each worker.",
+        "Run accelerate launch --tpu, or call notebook_launcher.",
     ),
     "keras": (
         Framework.TENSORFLOW,
-        "TPUClusterResolver('local'), initialize_tpu_system, TPUStrategy around the model.",
+        (
+            "Make the model within TPUStrategy, after TPUClusterResolver('local') and"
+            " initialize_tpu_system."
+        ),
     ),
-    "tensorflow": (Framework.TENSORFLOW, "TPUClusterResolver('local') and TPUStrategy."),
+    "tensorflow": (
+        Framework.TENSORFLOW,
+        "Use TPUStrategy with TPUClusterResolver('local').",
+    ),
     "fastai": (
         Framework.PYTORCH,
-        "One device, through torch_xla: an image with fastai and torch_xla of one release.",
+        (
+            "fastai trains on one device, torch_xla.device(). Build the image with pip install"
+            f" fastai on {TORCH_IMAGES}:r2.5.0_3.10_tpuvm; the images"
+            " fastdotai/fastai have no torch_xla."
+        ),
     ),
 }
 """The programs that start training, each with its framework and what to mind."""
-
-_FRAMEWORK: Mapping[Framework, Mapping[str, str]] = {
-    # Without the platform named, JAX falls back to the CPU and trains at a hundredth of the speed.
-    Framework.JAX: {"JAX_PLATFORMS": "tpu"},
-    Framework.PYTORCH: {"PJRT_DEVICE": "TPU"},
-    Framework.TENSORFLOW: {"TPU_NAME": "local", "TPU_LOAD_LIBRARY": "0"},
-}
-
-_TF_PJRT = {
-    "NEXT_PLUGGABLE_DEVICE_USE_C_API": "true",
-    "TF_PLUGGABLE_DEVICE_LIBRARY_PATH": "/lib/libtpu.so",
-}
 
 _DEVICES_PER_CHIP = {"v2": 2, "v3": 2, "tpu7x": 2}
 """v2 and v3 show each TensorCore as a device, and 7x each chiplet; all others one for a chip."""
@@ -121,9 +133,9 @@ def _number(value: int | None) -> str:
 def _preset(job: Job, node: Node) -> Mapping[str, str]:
     if job.spec.framework is None:
         return {}
-    found = _FRAMEWORK[job.spec.framework]
+    found = ENVIRONMENT[job.spec.framework]
     if job.spec.framework is Framework.TENSORFLOW and "pjrt" in node.spec.runtime_version:
-        return {**found, **_TF_PJRT}
+        return {**found, **TENSORFLOW_PJRT}
     return found
 
 

@@ -77,6 +77,14 @@ class Report:
     """When the supervisor wrote it, by its clock, and no later than it was read."""
     seen_at: int = 0
     """When this service read it."""
+    caught_up_at: int | None = None
+    """When the attempt had come as far as those before it; set by this service, as a worker
+    reports its newest step alone."""
+
+    @property
+    def runs_startup_script(self) -> bool:
+        """Whether the supervisor waits for the end of the caller's startup script."""
+        return self.startup_script == "running" and self.state is WorkerState.IDLE
 
     @property
     def is_final(self) -> bool:

@@ -60,15 +60,24 @@ def metadata_of(spec: NodeSpec, task: str = "") -> dict[str, str]:
 
 
 def check_size(metadata: Mapping[str, str]) -> None:
-    """Refuse metadata that would be too large. Raises Rejected."""
-    size = sum(len(key.encode()) + len(value.encode()) for key, value in metadata.items())
-    if size > MAX_METADATA_BYTES:
-        raise Rejected(
-            f"the metadata of the node would have {size} bytes with the supervisor and the startup"
-            f" script; at most {MAX_METADATA_BYTES} are possible. Put the script into Cloud Storage"
-            " and fetch it from there",
-            field="startup_script",
-        )
+    """Refuse metadata that would be too large. Raises Rejected with the sizes in bytes."""
+    sizes = {key: len(key.encode()) + len(value.encode()) for key, value in metadata.items()}
+    size = sum(sizes.values())
+    if size <= MAX_METADATA_BYTES:
+        return
+    script = sizes.get(CALLERS_SCRIPT, 0) or sizes.get(SCRIPT, 0)
+    task = sizes.get(KEY, 0)
+    job = f", {task} of the job with its command, args and env" if task else ""
+    raise Rejected(
+        f"the metadata of the node would have {size} bytes, {script} of the startup script{job};"
+        f" at most {MAX_METADATA_BYTES} are possible. Put the largest part into Cloud Storage and"
+        " fetch it from there",
+        field="env" if task > script else "startup_script",
+        bytes=size,
+        startup_script_bytes=script,
+        job_bytes=task,
+        max_bytes=MAX_METADATA_BYTES,
+    )
 
 
 def _source() -> bytes:

@@ -258,7 +258,8 @@ def check_software(runtime_version: str, generation: str, spec: JobSpec) -> None
     framework, version = spec.framework, spec.framework_version or None
     if image is None or framework is None or image.has(framework, version):
         return
-    fitting = [one.name for one in for_generation(generation, framework, Architecture.VM)]
+    made_for = for_generation(generation, framework, Architecture.VM)
+    fitting = [one.name for one in made_for if one.has(framework, version)]
     wanted = f"{framework.label} {version}" if version else framework.label
     raise RuntimeMismatch(
         f"{runtime_version} is not made for {wanted}; {_advice(fitting)}", compatible=fitting
@@ -299,6 +300,8 @@ def warnings_of(spec: JobSpec, node: Node) -> tuple[str, ...]:
             "the node has no service_account of its own: any container on it can use the access"
             " token of the project's default account"
         )
+    if spec.launcher:
+        found.append(f"{spec.launcher}: {LAUNCHERS[spec.launcher][1]}")
     if spec.framework is Framework.TENSORFLOW and node.spec.hosts > 1:
         found.append(
             "TensorFlow on several workers: TPUClusterResolver('local') drives one worker; use"

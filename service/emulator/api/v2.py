@@ -108,7 +108,7 @@ def get_guest_attributes(call: Call) -> NodeMessage:
     workers = guests.workers_of(record, list(request.worker_ids))
     for worker in workers:
         # A reader is answered though it is one too many; a writer pays for it.
-        guests.count_query(record, worker, call.now, call.world.config.speed)
+        guests.count_query(record, worker, call.now, call.world.config.speed, is_read=True)
     values = guests.read(record, request.query_path, workers)
     return Tpu.GetGuestAttributesResponse(guest_attributes=values)
 

@@ -39,6 +39,8 @@ class Plan:
     """Seconds between two lines of output."""
     stop_seconds: float = 1.0
     """From SIGTERM to the end."""
+    stop_code: int = SIGTERM_CODE
+    """The exit code after SIGTERM; 0 of a program that saves its state first."""
     deaf: bool = False
     """Whether it ignores SIGTERM."""
     out_of_memory: bool = False
@@ -65,6 +67,7 @@ def plan_of(task: Task, worker: int, registry: Registry) -> Plan:
         done_seconds=_number(env, DONE, 0) if DONE in env else None,
         every=max(_number(env, "EMULATOR_LOG_EVERY_SECONDS", plan.every), 0.1),
         stop_seconds=_number(env, "EMULATOR_STOP_SECONDS", plan.stop_seconds),
+        stop_code=int(_number(env, "EMULATOR_STOP_CODE", plan.stop_code)) % 256,
         deaf=env.get("EMULATOR_IGNORE_SIGTERM", "") in YES,
         out_of_memory=env.get("EMULATOR_OUT_OF_MEMORY", "") in YES,
         steps=int(_number(env, "EMULATOR_STEPS", 0)),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from service.emulator import guests
 from service.emulator.nodes import NodeRecord, instance_id
-from service.emulator.played.plan import MAX_LINES, SIGKILL_CODE, SIGTERM_CODE, Plan, plan_of
+from service.emulator.played.plan import MAX_LINES, SIGKILL_CODE, Plan, plan_of
 from service.emulator.played.report import MINUTE, Puts, Record, Weight
 from service.emulator.played.runs import Cause, Run, Runs
 from service.emulator.played.task import KEY, Task, TaskError, task_of
@@ -289,7 +289,7 @@ class PlayedWorker:
         container.stop_reason, container.record.state = reason, "STOPPING"
         plan, grace = container.plan, container.task.stop_grace_seconds
         killed = plan.deaf or plan.stop_seconds > grace
-        seconds, code = (grace, SIGKILL_CODE) if killed else (plan.stop_seconds, SIGTERM_CODE)
+        seconds, code = (grace, SIGKILL_CODE) if killed else (plan.stop_seconds, plan.stop_code)
         self._report(at, Weight.DETAIL)
         cause = CAUSES[reason]
         self._of(container, at, seconds, "stop", lambda at: self._end(container, at, code, cause))

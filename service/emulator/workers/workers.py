@@ -70,6 +70,7 @@ class Workers:
             "worker": worker.number,
             "run_startup_scripts": self.run_scripts,
             "guest_attribute_queries": guests.query_times(worker.record, worker.number),
+            "guest_attribute_reads": guests.read_times(worker.record, worker.number),
             **self._power.shown(worker),
             **console.shown(),
         }

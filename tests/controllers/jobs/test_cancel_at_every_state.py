@@ -21,9 +21,9 @@ from tests.controllers.jobs.crossings import COMMIT, Crossings, Disturbance, Mom
 from tests.controllers.jobs.lives import LIVES, Ground, House, Situation, Stage, records
 
 OF_JOBS = "controllers/jobs"
-SOON_SECONDS = 200
+SOON_SECONDS = 240
 """Of the emulated cloud: within so many ends a job whose workers answer, also where its node cannot
-be deleted for a minute."""
+be deleted for a minute and the daemon dies meanwhile."""
 
 
 @dataclass(frozen=True)

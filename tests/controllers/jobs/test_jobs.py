@@ -6,12 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from service.api.jobs.views import AttemptView
 from service.domain.attribution import Reattribution
 from service.domain.budgets import OnExceeded, Scope
 from service.domain.errors import (
     CloudUnavailable,
     Conflict,
     ImageNotFound,
+    InvalidRequest,
+    NotAllowed,
     RuntimeMismatch,
     StaleVersion,
 )
@@ -194,6 +197,25 @@ def test_a_failure_is_retried_on_the_same_node_as_often_as_was_said(lab):
     assert (shown.state, shown.attempt) == ("FAILED", 2)
 
 
+def test_a_retry_gets_another_node_where_the_one_that_is_there_would_go_too_soon(lab):
+    """The time to live of the node is that of one attempt, and half an hour more."""
+    job, (worker,) = lab.running(retries=Retries(failure=3), max_duration_seconds=7_200)
+    nodes = [lab.node_of(job).id]
+    for number in (1, 2, 3):
+        for _ in range(2):
+            worker.report("RUNNING", **worker.times)
+            lab.ticks(300)
+        while lab.attempt(job).number == number:
+            worker.exit(3)
+            lab.ticks(20)
+        nodes.append(lab.attempt(job).node_id)
+        lab.ticks(20)
+        worker.run()
+    assert nodes[0] == nodes[1] == nodes[2], "two hours were left"
+    assert nodes[3] != nodes[0], "fewer than two hours were left"
+    assert lab.nodes.get(nodes[0]).asked == "absent"
+
+
 def test_only_the_exit_codes_that_were_named_are_retried(lab):
     job, (worker,) = lab.running(retries=Retries(failure=5, exit_codes=(42,)))
     fail(lab, worker, 3)
@@ -327,6 +349,47 @@ def test_an_existing_node_runs_one_job_at_a_time_in_the_order_of_submission(lab)
     assert worker.task["action"] == "release"
 
 
+def test_a_job_on_a_stopped_node_says_what_to_type_until_it_is_started(lab):
+    node = lab.up()
+    lab.nodes.stop(node.id)
+    lab.tick()
+    lab.cloud.settle()
+    job = lab.submit(node=node.name)
+    advice = f"node {node.name} is stopped; start it with: tpu-steward nodes start {node.name}"
+    assert (job.state, job.detail) == ("QUEUED", advice)
+    lab.ticks(60)
+    assert lab.node(node).state == NodeState.STOPPED
+    assert (lab.state(job), lab.shown(job).job.detail) == ("QUEUED", advice)
+    lab.nodes.start(node.id)
+    lab.ticks(20)
+    assert "READY; the node is STARTING" in lab.shown(job).job.detail
+    lab.cloud.come_up()
+    lab.ticks(40)
+    assert (lab.state(job), lab.shown(job).job.detail) == ("PULLING", "")
+
+
+def test_a_job_whose_node_is_stopped_while_it_waits_says_so_too(lab):
+    node = lab.ask()
+    job = lab.submit(node=node.name)
+    assert job.detail == f"it waits until node {node.name} is READY; the node is REQUESTED"
+    lab.ticks(10)
+    lab.cloud.come_up(lab.node(node).place.path)
+    lab.tick()
+    lab.nodes.stop(node.id, force=True)
+    lab.ticks(60)
+    assert "nodes start" in lab.shown(job).job.detail
+
+
+def test_a_job_says_behind_which_job_it_waits(lab):
+    node = lab.up()
+    first, second, third = (lab.submit(node=node.name) for _ in range(3))
+    behind = f"it waits on node {node.name} behind job {first.id}"
+    assert [one.detail for one in (first, second, third)] == ["", behind, f"{behind} and 1 more"]
+    lab.ticks(30)
+    assert lab.state(first) == "PULLING"
+    assert lab.shown(second).job.detail == behind
+
+
 def test_a_caller_s_node_is_charged_to_the_job_while_it_runs_there(lab):
     node = lab.up(team="infra")
     lab.ticks(100)
@@ -348,6 +411,10 @@ def test_a_caller_s_node_is_charged_to_the_job_while_it_runs_there(lab):
     assert attempt.cost == lab.shown(job).cost.cost
     assert 0 < attempt.cost < lab.cost(node)
     assert {one.spent for one in attempt.amounts} >= {"boot", "running"}
+    own = lab.nodes.cost(node.id).occupancy
+    assert [one.occupant for one in own] == ["before_first_job", "job", "idle_tail"]
+    assert own[1].cost == attempt.cost
+    assert sum(one.cost for one in own) == lab.cost(node)
 
 
 def test_a_node_with_a_running_job_is_stopped_by_force_alone(lab):
@@ -424,6 +491,51 @@ def test_a_framework_that_does_not_fit_the_node_is_refused_with_what_does(lab):
     assert refusal.value.facts["compatible"]
 
 
+def test_a_version_that_the_node_does_not_have_is_refused_with_what_does(lab):
+    node = lab.up(runtime_version="tpu-vm-tf-2.17.0-pjrt")
+    lab.submit(node=node.name, framework=Framework.TENSORFLOW, framework_version="2.17.0")
+    with pytest.raises(
+        RuntimeMismatch, match=r"TensorFlow 2\.16\.1; tpu-vm-tf-2\.16\.1"
+    ) as refusal:
+        lab.submit(node=node.name, framework=Framework.TENSORFLOW, framework_version="2.16.1")
+    assert "tpu-vm-tf-2.16.1-pjrt" in refusal.value.facts["compatible"]
+
+
+PJRT = {
+    "NEXT_PLUGGABLE_DEVICE_USE_C_API": "true",
+    "TF_PLUGGABLE_DEVICE_LIBRARY_PATH": "/lib/libtpu.so",
+}
+
+
+@pytest.mark.parametrize(
+    ("framework", "launcher", "preset"),
+    [
+        ("jax", "", {"JAX_PLATFORMS": "tpu"}),
+        ("jax", "jax", {"JAX_PLATFORMS": "tpu"}),
+        ("pytorch", "", {"PJRT_DEVICE": "TPU"}),
+        ("pytorch", "torch_xla", {"PJRT_DEVICE": "TPU"}),
+        ("pytorch", "lightning", {"PJRT_DEVICE": "TPU"}),
+        ("pytorch", "accelerate", {"PJRT_DEVICE": "TPU"}),
+        ("pytorch", "fastai", {"PJRT_DEVICE": "TPU"}),
+        ("tensorflow", "tensorflow", {"TPU_NAME": "local", **PJRT}),
+        ("tensorflow", "keras", {"TPU_NAME": "local", **PJRT}),
+    ],
+)
+def test_a_container_receives_what_its_framework_needs_to_find_the_tpu(
+    lab, framework, launcher, preset
+):
+    _, (worker,) = lab.begun(framework=Framework(framework), launcher=launcher, env={"A": "b"})
+    env = worker.task["container"]["env"]
+    set_by_us = {name: value for name, value in env.items() if not name.startswith("STEWARD_")}
+    assert set_by_us == {**preset, "A": "b"}
+
+
+def test_a_variable_of_the_caller_wins_over_the_preset(lab):
+    env = {"JAX_PLATFORMS": "tpu,cpu"}
+    _, (worker,) = lab.begun(framework=Framework.JAX, env=env)
+    assert worker.task["container"]["env"]["JAX_PLATFORMS"] == "tpu,cpu"
+
+
 def test_a_task_that_somebody_else_drops_is_written_again(lab):
     _, workers = lab.begun(node_request=FOUR_HOSTS)
     path = next(iter(lab.cloud.maps))
@@ -437,10 +549,189 @@ def test_a_task_that_somebody_else_drops_is_written_again(lab):
     assert KEY in lab.cloud.maps[path]
 
 
+def test_the_release_that_somebody_else_drops_is_written_again(lab):
+    node = lab.up()
+    job = lab.submit(node=node.name)
+    lab.ticks(10)
+    worker = Worker(lab.cloud, node)
+    running = dict(lab.cloud.maps[node.place.path])
+    worker.run()
+    lab.ticks(40)
+    worker.exit(0)
+    while worker.task["action"] != "release":
+        lab.tick()
+    assert lab.state(job) == "SUCCEEDED"
+    lab.cloud.maps[node.place.path] = running
+    lab.ticks(60)
+    assert worker.task["action"] == "release"
+    written = lab.cloud.count("update_metadata")
+    lab.ticks(200)
+    assert lab.cloud.count("update_metadata") == written, "it is known to be there"
+
+
+def test_a_job_that_is_cancelled_before_it_was_told_anything_lets_go_of_the_one_before(lab):
+    node = lab.up()
+    first, second = lab.submit(node=node.name), lab.submit(node=node.name)
+    lab.ticks(10)
+    worker = Worker(lab.cloud, node)
+    worker.run()
+    lab.ticks(40)
+    worker.exit(0)
+    while lab.state(first) != "SUCCEEDED":
+        lab.tick()
+    while not lab.jobs.attempts(second.id):
+        lab.tick(1)
+    lab.jobs.cancel(second.id)
+    lab.ticks(60)
+    assert (lab.state(second), worker.task["action"]) == ("CANCELLED", "release")
+
+
+def test_a_startup_script_that_does_not_end_ends_the_job_with_the_remedy(lab):
+    job, (worker,) = lab.begun()
+    script = {"state": "running", "exit_code": None}
+    for _ in range(6):
+        worker.report("IDLE", startup_script=script)
+        lab.ticks(590)
+    shown = lab.shown(job).job
+    assert (shown.state, shown.reason) == ("PULLING", "")
+    assert shown.detail == "worker 0 still runs the startup script of its node"
+    worker.report("IDLE", startup_script=script)
+    lab.ticks(120)
+    shown = lab.shown(job).job
+    assert (shown.state, shown.reason) == ("FAILED", "STARTUP_SCRIPT_RUNNING")
+    assert "nohup" in shown.detail
+    assert lab.node_of(job).asked == "absent"
+
+
+def test_a_startup_script_that_ends_is_waited_for(lab):
+    job, (worker,) = lab.begun()
+    worker.report("IDLE", startup_script={"state": "running", "exit_code": None})
+    lab.ticks(600)
+    assert lab.shown(job).job.detail
+    worker.run()
+    lab.ticks(30)
+    shown = lab.shown(job).job
+    assert (shown.state, shown.detail) == ("RUNNING", "")
+
+
+def test_a_worker_that_cannot_read_its_task_says_so(lab):
+    job, workers = lab.begun(node_request=FOUR_HOSTS)
+    for worker in workers:
+        worker.report("PULLED")
+    lab.ticks(15)
+    workers[2].seq += 1
+    workers[2].report("PULLED", generation=1, task_error="the task is malformed")
+    lab.ticks(120)
+    assert lab.shown(job).job.detail == "worker 2 cannot read its task: the task is malformed"
+
+
+def test_a_busy_device_of_a_callers_node_ends_the_job_and_not_the_node(lab):
+    """Nobody but its caller may replace the node."""
+    node = lab.up()
+    job = lab.submit(node=node.name, retries=Retries(preemption=10))
+    lab.ticks(10)
+    holder = "process 7 (python train.py) holds /dev/vfio/0"
+    Worker(lab.cloud, node).exit(None, reason="DEVICE_BUSY", detail=holder)
+    lab.ticks(60)
+    shown = lab.shown(job).job
+    assert (shown.state, shown.reason, shown.attempt) == ("FAILED", "DEVICE_BUSY", 1)
+    assert holder in shown.detail
+    assert lab.node(node).asked == "present"
+
+
+def test_a_busy_device_of_its_own_node_has_the_node_replaced(lab):
+    job, (worker,) = lab.begun(retries=Retries(preemption=1))
+    node = lab.node_of(job)
+    worker.exit(None, reason="DEVICE_BUSY", detail="process 7 holds /dev/vfio/0")
+    lab.ticks(30)
+    assert (lab.state(job), lab.node(node).asked) == ("PREEMPTED", "absent")
+    lab.ticks(400)
+    assert lab.attempt(job).node_id != node.id
+
+
+@pytest.mark.parametrize("told", ["PREEMPTION_NOTICE", "STOPPED", "TIMED_OUT"])
+def test_a_program_that_saves_and_exits_with_0_when_told_to_end_is_no_success(lab, told):
+    job, (worker,) = lab.running()
+    if told == "STOPPED":
+        lab.jobs.cancel(job.id)
+        lab.ticks(5)
+    noticed = lab.clock() if told == "PREEMPTION_NOTICE" else None
+    worker.exit(0, reason=told, preempted_at=noticed)
+    lab.ticks(60)
+    expected = {"PREEMPTION_NOTICE": "PREEMPTED", "STOPPED": "CANCELLED", "TIMED_OUT": "TIMED_OUT"}
+    assert lab.jobs.attempts(job.id)[0].attempt.reason == expected[told]
+    assert lab.state(job) != "SUCCEEDED"
+
+
 def test_a_task_that_every_worker_has_answered_is_written_once(lab):
     lab.running(node_request=FOUR_HOSTS)
     lab.ticks(600)
     assert lab.cloud.count("update_metadata") == 1
+
+
+REFUSAL = "the metadata of the node is too large"
+
+
+def refuse_updates(lab, error, times=1_000):
+    for _ in range(times):
+        lab.cloud.fail("update_metadata", error)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_task_that_google_refuses_for_good_ends_the_job_with_the_words_of_google(lab, own):
+    refuse_updates(lab, InvalidRequest(REFUSAL))
+    if own:
+        job, workers = lab.begun(node_request=FOUR_HOSTS)
+        for worker in workers:
+            worker.report("PULLED")
+    else:
+        job = lab.submit(node=lab.up().id)
+    lab.ticks(60)
+    assert lab.state(job) == "CLASSIFYING"
+    assert REFUSAL in lab.shown(job).job.detail
+    lab.ticks(120)
+    shown = lab.shown(job).job
+    assert (shown.state, shown.reason) == ("FAILED", "METADATA_REFUSED")
+    assert REFUSAL in shown.detail
+    assert lab.node_of(job).asked == ("absent" if own else "present")
+
+
+def test_a_task_that_is_refused_because_the_node_was_taken_away_is_no_failure_of_the_job(lab):
+    job = lab.submit(node=lab.up().id)
+    refuse_updates(lab, InvalidRequest("not supported while in state STOPPING"))
+    lab.ticks(40)
+    assert lab.state(job) == "CLASSIFYING"
+    lab.cloud.become(NodeState.PREEMPTED, lab.node_of(job).place.path)
+    lab.ticks(120)
+    assert lab.shown(job).job.reason == "PREEMPTED"
+
+
+@pytest.mark.parametrize(
+    ("error", "times"),
+    [(InvalidRequest(REFUSAL), 1), (NotAllowed(REFUSAL), 6), (CloudUnavailable(REFUSAL), 6)],
+)
+def test_a_task_that_cannot_be_written_for_a_while_is_tried_again_and_says_why(lab, error, times):
+    node = lab.up()
+    refuse_updates(lab, error, times)
+    job = lab.submit(node=node.id)
+    seen = set()
+    while lab.cloud.count("update_metadata") <= times:
+        lab.tick()
+        seen.add((lab.state(job), lab.shown(job).job.detail))
+    assert any(state == "PULLING" and REFUSAL in detail for state, detail in seen)
+    Worker(lab.cloud, node).run()
+    lab.ticks(30)
+    shown = lab.shown(job).job
+    assert (shown.state, shown.detail, lab.attempt(job).detail) == ("RUNNING", "", "")
+
+
+def test_a_job_that_no_worker_ever_hears_of_says_why_its_task_was_not_written(lab):
+    refuse_updates(lab, NotAllowed(REFUSAL))
+    job = lab.submit(node=lab.up().id)
+    lab.ticks(1_500)
+    shown = lab.shown(job).job
+    assert (shown.state, shown.reason) == ("FAILED", "SUPERVISOR_SILENT")
+    assert REFUSAL in shown.detail
 
 
 def test_reports_are_read_once_a_minute_while_it_runs_and_four_times_before(lab):
@@ -468,6 +759,14 @@ def test_a_forged_report_does_no_harm(lab, text):
     worker.write(text)
     lab.ticks(90)
     assert lab.state(job) == "RUNNING"
+
+
+def test_the_exit_code_of_the_startup_script_is_shown_with_the_attempt(lab):
+    job, (worker,) = lab.begun(node_request=factories.wish(startup_script="exit 3"))
+    worker.report("PULLED", startup_script={"state": "ended", "exit_code": 3})
+    lab.ticks(20)
+    (shown,) = AttemptView.of(lab.jobs.attempts(job.id)[-1]).workers
+    assert (shown.startup_script, shown.startup_exit_code) == ("ended", 3)
 
 
 def test_a_worker_without_docker_ends_the_job_with_the_reason(lab):

@@ -13,8 +13,10 @@ from service.domain.jobs.log import (
     MAX_SEEN,
     NANOS,
     OVERLAP_SECONDS,
+    SETTLE_SECONDS,
     LogCursor,
     LogLine,
+    after_failure,
     deliver,
     estimated_cost,
     is_complete,
@@ -143,3 +145,19 @@ def test_the_cost_of_a_log_is_that_of_its_text_and_of_each_line():
     gibibyte = Report(seq=1, shipped_bytes=2**30 - 1_100 * 10, shipped_lines=10)
     assert estimated_cost([gibibyte]) == 500_000_000
     assert estimated_cost([told(WorkerState.RUNNING, None), Report(seq=1)]) == 419
+
+
+@pytest.mark.parametrize(
+    ("count", "waited", "is_permanent", "is_lasting"),
+    [(1, 0, True, True), (2, 120, False, False), (3, 119, False, False), (3, 120, False, True)],
+)
+def test_a_failure_lasts_at_once_or_after_a_while_and_ends_the_log_of_a_settled_job(
+    count, waited, is_permanent, is_lasting
+):
+    failed, now = None, NOON + waited
+    for _ in range(count):
+        failed = after_failure(failed, "no answer", NOON, is_permanent=is_permanent)
+    assert failed.is_lasting(now) is is_lasting
+    assert failed.is_final(now - SETTLE_SECONDS, now) is is_lasting
+    assert not failed.is_final(now - SETTLE_SECONDS + 1, now)
+    assert not failed.is_final(None, now)

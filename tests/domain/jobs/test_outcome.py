@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from service.domain.jobs.job import Attempt, Phase
-from service.domain.jobs.outcome import CLASSIFY_SECONDS, PROOF_SECONDS, Facts, verdict
+from service.domain.jobs.outcome import CLASSIFY_SECONDS, PROOF_SECONDS, Facts, succeeded, verdict
 from service.domain.jobs.report import Report, WorkerState
 from service.domain.node import Asked, NodeState
 from service.domain.placement import Outcome
@@ -100,6 +100,33 @@ def test_classifying_lasts_five_minutes_at_most():
 )
 def test_what_the_supervisor_names_needs_no_more_evidence(reason):
     assert found([exited(None, reason=reason), None]) == reason
+
+
+def complete(*reports):
+    one = succeeded(reports)
+    return None if one is None else one.reason.value
+
+
+@pytest.mark.parametrize("told", ["STOPPED", "TIMED_OUT", "PREEMPTION_NOTICE"])
+def test_a_program_that_was_told_to_end_has_not_completed_though_its_exit_code_is_0(told):
+    assert complete(exited(0), exited(0)) == "COMPLETED"
+    assert complete(exited(0), exited(0, reason=told)) is None
+    assert complete(exited(0, reason=told), exited(0, reason=told)) is None
+
+
+@pytest.mark.parametrize("told", ["STOPPED", "TIMED_OUT", "PREEMPTION_NOTICE"])
+def test_a_program_that_was_told_to_end_after_it_said_it_was_done_has_completed(told):
+    done = exited(0, done_at=NOON - 5)
+    assert complete(done, exited(0, reason=told)) == "COMPLETED"
+    assert complete(done, exited(143, reason=told)) == "COMPLETED_THEN_ABORTED"
+    assert complete(done, exited(0, reason=told, ended_at=NOON - 9)) is None
+    assert complete(done, exited(None, reason="REBOOTED")) is None
+
+
+def test_a_program_that_ends_with_0_at_the_notice_was_preempted():
+    noticed = exited(0, reason="PREEMPTION_NOTICE", preempted_at=NOON - 9)
+    assert found([noticed, noticed]) == "PREEMPTED"
+    assert found([exited(0, reason="TIMED_OUT")]) == "TIMED_OUT"
 
 
 def test_an_abort_after_done_is_a_success_and_one_before_it_is_none():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from service.domain.jobs.phases import (
     amounts,
     charged_to,
     claims,
+    lost_seconds,
     periods,
     seconds_without_charge,
     unpriced_seconds,
@@ -36,12 +38,16 @@ def report(**times):
 
 
 @given(
-    st.lists(st.tuples(INSTANT, INSTANT, INSTANT, INSTANT, INSTANT), min_size=1, max_size=4),
+    st.lists(st.tuples(*[INSTANT] * 6), min_size=1, max_size=4),
     st.sampled_from([Reason.COMPLETED, Reason.PREEMPTED, Reason.PROGRAM_FAILED]),
     st.integers(0, 3_000),
+    st.booleans(),
 )
-def test_the_phases_of_all_attempts_come_to_what_is_charged_to_the_job(times, reason, claimed):
+def test_the_phases_of_all_attempts_come_to_what_is_charged_to_the_job(
+    times, reason, claimed, saves
+):
     names = ("pull_started_at", "pulled_at", "started_at", "ended_at", "checkpoint_at")
+    names += ("caught_up_at",)
     reports = {
         str(number): report(**dict(zip(names, one, strict=True)))
         for number, one in enumerate(times)
@@ -60,7 +66,7 @@ def test_the_phases_of_all_attempts_come_to_what_is_charged_to_the_job(times, re
     found = [
         amount
         for claim in claims([first, second], usage.node_id, own_node=False)
-        for amount in amounts(claim, [meter], "j")
+        for amount in amounts(claim, [meter], "j", saves=saves)
     ]
     assert sum(one.cost for one in found) == charged_to(meter, "j")
     assert sum(one.seconds for one in found) == 5_000 - claimed
@@ -102,3 +108,51 @@ def test_only_the_seconds_of_the_job_count_as_unpriced():
     assert unpriced_seconds(Meter(usage, other, NOON + 90, whose), "j") == 30
     priced = Meter(usage, factories.book(factories.price()), NOON + 90, whose)
     assert unpriced_seconds(priced, "j") == 0
+
+
+STARTED = {"pull_started_at": NOON, "pulled_at": NOON, "started_at": NOON + 10}
+
+
+def lost(attempt_of=None, saves=False, **report_changes):
+    """The seconds [start, end) of an attempt of 100 s by kind, and what it lost."""
+    changes = {"reason": Reason.PREEMPTED, **(attempt_of or {})}
+    one = attempt(1, "n", NOON, reports={"0": report(**STARTED, **report_changes)}, **changes)
+    usage = factories.usage(start=NOON, start_hi=NOON, end=NOON + 110, end_lo=NOON + 110)
+    meter = Meter(
+        usage,
+        factories.book(factories.price()),
+        NOON + 900,
+        [Attribution(usage.node_id, job="j")],
+    )
+    (claim,) = claims([one], "n", own_node=True)
+    found = amounts(claim, [meter], "j", saves=saves)
+    seconds = {amount.spent.value: amount.seconds for amount in found if amount.spent != "init"}
+    return seconds, lost_seconds(one, found, saves=saves)
+
+
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [
+        ({}, ({"running": 100}, None)),
+        ({"devices": 8}, ({"running": 100}, None)),
+        ({"saves": True}, ({"lost": 100}, 100)),
+        ({"step": 1, "step_at": NOON + 20}, ({"lost": 100}, 100)),
+        (
+            {"checkpoint": 1, "checkpoint_at": NOON + 50},
+            ({"running": 40, "lost": 60}, 60),
+        ),
+        ({"attempt_of": {"reason": Reason.COMPLETED}}, ({"running": 100}, 0)),
+        ({"attempt_of": {"phase": Phase.RUNNING}, "saves": True}, ({"running": 100}, 0)),
+        (
+            {"step_at": NOON + 70, "caught_up_at": NOON + 40, "checkpoint_at": NOON + 60},
+            ({"recovery": 30, "running": 20, "lost": 50}, 50),
+        ),
+        (
+            {"step_at": NOON + 70, "caught_up_at": NOON + 40, "checkpoint_at": NOON + 30},
+            ({"recovery": 20, "lost": 80}, 80),
+        ),
+        ({"step_at": NOON + 40, "caught_up_at": NOON + 40}, ({"lost": 100}, 100)),
+    ],
+)
+def test_what_an_attempt_lost_follows_from_what_its_program_reported(case, expected):
+    assert lost(**case) == expected

@@ -88,6 +88,7 @@ def test_workers_that_take_no_part_stay_idle(jobs):
         ({}, 143, 1),
         ({"EMULATOR_STOP_SECONDS": "20"}, 143, 20),
         ({"EMULATOR_STOP_SECONDS": "60"}, 137, 25),
+        ({"EMULATOR_STOP_CODE": "0"}, 0, 1),
         ({"EMULATOR_IGNORE_SIGTERM": "1"}, 137, 25),
     ],
 )

@@ -75,7 +75,15 @@ class Accidents:
         if not nodes:
             return
         name = self._luck.choice(nodes)
-        metadata = dict(self._weather.world.nodes[name].message.metadata)
+        self.write_later(name, self.metadata(name), self._luck.uniform(0, 5))
+
+    def metadata(self, name: str) -> dict[str, str]:
+        """What somebody reads who is about to write it back."""
+        record = self._weather.world.nodes.get(name)
+        return {} if record is None else dict(record.message.metadata)
+
+    def write_later(self, name: str, metadata: dict[str, str], seconds: float) -> None:
+        """Write a map that was read before, with a key more, over whatever is there by then."""
         metadata["ssh-keys"] = f"ada:key-{self._luck.random()}"
 
         def write() -> None:
@@ -83,14 +91,19 @@ class Accidents:
                 node = {"name": name, "metadata": metadata}
                 self._weather.ask("UpdateNode", node=node, update_mask={"paths": ["metadata"]})
 
-        self._agenda.after(self._luck.uniform(0, 5), write)
+        self._agenda.after(seconds, write)
 
 
 class LaggingCloud:
     """The cloud, which now and then answers with reports of a moment ago: what is read is served by
-    many machines, and nothing says that all of them have the newest."""
+    many machines, and nothing says that all of them have the newest. And what is written is now and
+    then written over by somebody who had read the map before."""
 
-    def __init__(self, cloud: SeamedCloud, agenda: Agenda, seams: Seams, luck: Random) -> None:
+    def __init__(
+        self, cloud: SeamedCloud, agenda: Agenda, seams: Seams, accidents: Accidents, luck: Random
+    ) -> None:
+        self._accidents = accidents
+        self._races = luck.choice([0.0, 0.2, 0.5])
         self._cloud = cloud
         self._agenda = agenda
         self._seams = seams
@@ -100,6 +113,14 @@ class LaggingCloud:
 
     def __getattr__(self, verb: str) -> Any:
         return getattr(self._cloud, verb)
+
+    def update_metadata(self, place: Any, metadata: Any) -> Any:
+        """Write it; a login that has read the map before may write its own after it."""
+        before = self._accidents.metadata(place.path)
+        answer = self._cloud.update_metadata(place, metadata)
+        if before and not self._seams.calm and self._luck.random() < self._races:
+            self._accidents.write_later(place.path, before, self._luck.uniform(3, 10))
+        return answer
 
     def guest_attributes(self, place: Any, namespace: str) -> Any:
         """The newest answer, or one that was given within the last 45 seconds."""

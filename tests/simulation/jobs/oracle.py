@@ -38,6 +38,9 @@ CLASSIFY_SECONDS = 300
 """Evidence that comes later than this after the first end need not count."""
 
 
+FUSE_BURNED = "its time to live ran out"
+
+
 @dataclass(frozen=True)
 class Decided:
     """An attempt whose end was committed: when, and when the project was last seen by then."""
@@ -299,7 +302,11 @@ class JobOracle:
             case Reason.PREEMPTED | Reason.HOST_LOST | Reason.NODE_GONE:
                 return lost_at is not None and lost_at <= decided.at
             case Reason.NODE_DELETED:
-                return node.delete_requested_at is not None or self._has_been(node, "STOPPING")
+                # The fuse of a node of the job's own is longer than its job: what hangs until then
+                # has waited for ever.
+                burned = job.own_node and node.delete_reason == FUSE_BURNED
+                asked = node.delete_requested_at is not None or self._has_been(node, "STOPPING")
+                return asked and not burned
             case Reason.NODE_NOT_GRANTED:
                 return node.state == "FAILED" or node.gave_up
             case Reason.CANCELLED:

@@ -59,6 +59,14 @@ def nothing_is_charged_to_jobs() -> Any:
     return stack
 
 
+def exit_code_0_is_a_success() -> Any:
+    """A program that saves its state and exits with 0 when it is told to end has completed."""
+    stack = ExitStack()
+    for module in (outcome, next_step):
+        stack.enter_context(patch.object(module, "ended_well", lambda one: one.exit_code == 0))
+    return stack
+
+
 def first_exit_code_for_all() -> Any:
     """The exit code of the first worker is taken for that of all."""
     codes_of = outcome.exit_codes_of
@@ -202,6 +210,7 @@ GROSS: Mapping[str, Planting] = {
 SUBTLE: Mapping[str, Planting] = {
     bug.__name__: bug
     for bug in (
+        exit_code_0_is_a_success,
         first_exit_code_for_all,
         older_report_overwrites,
         previous_boot_counts,

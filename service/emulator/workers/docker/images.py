@@ -15,7 +15,7 @@ from service.emulator.workers.docker.clock import now
 from service.emulator.workers.docker.containers import Refused
 
 REFERENCE = re.compile(
-    r"(?P<name>[a-z0-9]+(?:[._:/-]+[a-z0-9]+)*?)(?::(?P<tag>\w[\w.-]{0,127}))?"
+    r"(?P<name>(?:[A-Za-z0-9.-]+(?::\d+)?/)?[a-z0-9]+(?:[._:/-]+[a-z0-9]+)*?)(?::(?P<tag>\w[\w.-]{0,127}))?"
     r"(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
 )
 # One of these among the words of an image's name or tag says what becomes of a pull.
@@ -63,7 +63,8 @@ def image_of(reference: str) -> Image:
     name, colon, tag = reference.partition("@")[0].rpartition(":")
     if not colon or "/" in tag:
         name, tag = reference.partition("@")[0], ""
-    if name != name.lower():
+    remote = name.partition("/")[2] or name  # the host of a registry may have capitals
+    if remote != remote.lower():
         raise Refused(f"invalid reference format: repository name ({name}) must be lowercase")
     match = REFERENCE.fullmatch(reference)
     if match is None:

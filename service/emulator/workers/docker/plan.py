@@ -15,6 +15,8 @@ LASTS = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)")
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 MAX_LINES = 100_000
 YES = {"1", "true"}
+STOP_CODE = "EMULATOR_STOP_CODE"
+DISK = "EMULATOR_DISK_BYTES"
 # Programs that keep no chip busy.
 IDLE_PROGRAMS = {"true", "false", "echo", "sleep"}
 
@@ -34,6 +36,8 @@ class Plan:
     """Of output, in seconds of this machine."""
     stop_seconds: float = 0.0
     """How long it takes to end once it is told to."""
+    stop_code: int | None = None
+    """The exit code once it is told to end; None for the one of the signal."""
     deaf: bool = False
     """Whether it ignores what it is told."""
     forks: bool = False
@@ -65,6 +69,7 @@ def plan_of(container: Container) -> Plan:
         cpu=_number(env, "EMULATOR_CPU", plan.cpu),
         bytes_per_second=_number(env, "EMULATOR_LOG_BYTES_PER_SECOND", 0.0),
         stop_seconds=_number(env, "EMULATOR_STOP_SECONDS", plan.stop_seconds),
+        stop_code=int(_number(env, STOP_CODE, 0)) % 256 if STOP_CODE in env else None,
         deaf=env.get("EMULATOR_IGNORE_SIGTERM", "") in YES,
         forks=env.get("EMULATOR_FORK", "") in YES,
         out_of_memory=env.get("EMULATOR_OUT_OF_MEMORY", "") in YES,
@@ -82,6 +87,11 @@ def plan_of(container: Container) -> Plan:
 def hold_seconds(env: Mapping[str, str]) -> float:
     """Read how long the chips are held after the end; raises ValueError."""
     return _number(env, "EMULATOR_HOLD_DEVICE_SECONDS", 0.0)
+
+
+def disk_bytes(env: Mapping[str, str]) -> int | None:
+    """Read how large a file of the container can become, None for no limit; raises ValueError."""
+    return int(_number(env, DISK, 0.0)) if env.get(DISK) else None
 
 
 def _with_lines(plan: Plan, env: Mapping[str, str]) -> Plan:

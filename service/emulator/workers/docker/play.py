@@ -53,7 +53,7 @@ def play(container: Container, begun: Callable[[], None]) -> int:
     except Told as told:
         _listen(deaf=True)
         time.sleep(plan.stop_seconds / speed)
-        return 128 + told.number
+        return 128 + told.number if plan.stop_code is None else plan.stop_code
 
 
 def _acted(container: Container, plan: Plan, speed: float) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import resource
 import selectors
 import signal
 import sys
@@ -31,7 +32,7 @@ from service.emulator.workers.docker.containers import (
 )
 from service.emulator.workers.docker.log import STREAMS, Writer, bounds_of
 from service.emulator.workers.docker.options import log_options
-from service.emulator.workers.docker.plan import hold_seconds, plan_of
+from service.emulator.workers.docker.plan import disk_bytes, hold_seconds, plan_of
 from service.emulator.workers.docker.play import SIGNALS, play
 from service.emulator.workers.init import adopt_orphans, exited, kill_all, woken_by_children
 
@@ -163,6 +164,7 @@ class Process:
             signal.signal(number, signal.SIG_DFL)
         os.chdir(self._directory / "work")
         os.umask(0o022)
+        _limit_disk(self._container)
         for target, each in enumerate(outputs, start=1):
             os.dup2(each, target)
         # This one is open until the program begins, and nothing else.
@@ -245,6 +247,16 @@ def _hold_devices(container: Container) -> None:
                 time.sleep(seconds / worker.speed())
                 os._exit(0)
             os.close(held)
+
+
+def _limit_disk(container: Container) -> None:
+    """Have writes fail as on a full disk where the environment says so: none of its files grows
+    beyond the limit. The signal for that is ignored, as a full disk sends none."""
+    with suppress(ValueError):
+        limit = disk_bytes(container.env)
+        if limit is not None:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
 
 def _runs_out_of_memory(container: Container) -> bool:
