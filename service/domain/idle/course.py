@@ -72,16 +72,20 @@ def advance(
     for the caller to ask."""
     if before.state is State.DELETING:
         return Moved(before)
-    if verdict.level is Level.ACTIVE:
-        return Moved(_reset(before, State.ACTIVE, now))
-    if not is_warm:
-        return Moved(_reset(before, State.WARMING, now))
+    if verdict.level is Level.ACTIVE or not is_warm:
+        state = State.ACTIVE if verdict.level is Level.ACTIVE else State.WARMING
+        return Moved(_reset(before, state, now))
     if verdict.level is Level.UNKNOWN:
         return _frozen(before, applied, now)
     course = _thawed(before, now)
-    is_idle = verdict.is_proved(applied.rule.idle_after_seconds, now - delay)
-    if not is_idle or _are_blocking(verdict, applied):
+    if not _is_idle(verdict, applied, now - delay):
         return Moved(_reset(course, State.QUIET, now))
+    return _idle(course, verdict, applied, now)
+
+
+def _idle(course: Course, verdict: Verdict, applied: Applied, now: int) -> Moved:
+    """The course of a node that is proved to be idle. A message that announced less than what would
+    be done now does not count: its recipients are told again, and have the whole grace."""
     if applied.action is Action.OBSERVE:
         return Moved(_reset(course, State.CANDIDATE, now))
     if course.told is None or course.told.rank < applied.action.rank:
@@ -89,6 +93,15 @@ def advance(
         return Moved(_in_state(told, State.NOTIFIED, now), Tell.IDLE)
     course = _in_state(course, State.NOTIFIED, now)
     return Moved(course, is_due=_is_due(course, verdict, applied, now))
+
+
+def _is_idle(verdict: Verdict, applied: Applied, until: int) -> bool:
+    """Whether the node was at rest for long enough, and nothing blocks its deletion. The host of a
+    crash loop is busy with the loop, so where the policy means crash loops it does not block."""
+    is_meant = verdict.waste is not None and verdict.waste in applied.rule.also
+    blockers = set(verdict.blockers) - ({Blocker.HOST_BUSY} if is_meant else set())
+    since = verdict.since if is_meant else verdict.proved_since
+    return not blockers and since is not None and until - since >= applied.rule.idle_after_seconds
 
 
 def due_at(course: Course, applied: Applied) -> int | None:
@@ -102,13 +115,6 @@ def _is_due(course: Course, verdict: Verdict, applied: Applied, now: int) -> boo
     at = due_at(course, applied)
     is_meant = verdict.waste is None or verdict.waste in applied.rule.also
     return at is not None and now >= at and is_meant
-
-
-def _are_blocking(verdict: Verdict, applied: Applied) -> bool:
-    """Whether something blocks the deletion. The host of a crash loop is busy with the loop."""
-    is_loop = verdict.waste is not None and verdict.waste in applied.rule.also
-    waived = {Blocker.HOST_BUSY} if is_loop else set()
-    return bool(set(verdict.blockers) - waived)
 
 
 def _frozen(course: Course, applied: Applied, now: int) -> Moved:

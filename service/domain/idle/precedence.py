@@ -41,7 +41,7 @@ HELD_BY: Mapping[Ender, frozenset[Holder]] = {
     Ender.ORPHAN: frozenset({Holder.KEEP}),
 }
 """What holds each back. The orphan collector has rails of its own (`service.domain.garbage`), and
-to adopt an orphan is to keep it. A budget's cap is a cap: its own grace is all that it waits for."""
+to adopt an orphan is to keep it. A cap is a cap: a budget waits for its own grace alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,12 +107,6 @@ class Verdict:
     waste: Waste | None = None
     lacking: tuple[str, ...] = ()
 
-    def is_proved(self, seconds: int, until: int) -> bool:
-        """Whether the node was at rest for so many seconds until then, with all that it takes."""
-        if self.level is not Level.QUIET or self.proved_since is None:
-            return False
-        return until - self.proved_since >= seconds
-
 
 @dataclass(frozen=True, slots=True)
 class _Proof:

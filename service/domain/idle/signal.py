@@ -6,6 +6,7 @@ and out of order, and some are lost; what no reading covers is not known, and ne
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -111,21 +112,28 @@ def read(before: Track | None, reading: Reading, oldest: int) -> Track:
     return replace(before, at_rest=tuple(after), broken_at=broken_at)
 
 
+_AT_REST: Mapping[Kind, float] = {
+    Kind.DUTY_CYCLE: REST_PERCENT,
+    Kind.TENSORCORE: REST_PERCENT,
+    Kind.ACTIVE_CHIPS: 0.0,
+    Kind.CPU: HOST_PERCENT,
+    Kind.REPORTED_CPU: HOST_PERCENT,
+    Kind.NETWORK: HOST_BYTES,
+    Kind.REPORTED_NETWORK: HOST_BYTES,
+}
+"""The highest value at which a signal is at rest."""
+
+
 def level_of(reading: Reading, *, was_quiet: bool) -> Level:
     """What one reading says. A device that is held tells nothing of its work: UNKNOWN."""
-    match reading.kind:
-        case Kind.DUTY_CYCLE | Kind.TENSORCORE:
-            is_quiet = reading.value <= (WORK_PERCENT if was_quiet else REST_PERCENT)
-        case Kind.TENSORCORE_IDLE:
-            is_quiet = reading.value >= reading.end - reading.start
-        case Kind.CPU | Kind.REPORTED_CPU:
-            is_quiet = reading.value <= HOST_PERCENT
-        case Kind.NETWORK | Kind.REPORTED_NETWORK:
-            is_quiet = reading.value <= HOST_BYTES
-        case Kind.ACTIVE_CHIPS:
-            is_quiet = reading.value == 0
-        case Kind.DEVICE:
-            return Level.UNKNOWN if reading.value else Level.QUIET
+    if reading.kind is Kind.DEVICE:
+        return Level.UNKNOWN if reading.value else Level.QUIET
+    if reading.kind is Kind.TENSORCORE_IDLE:
+        is_quiet = reading.value >= reading.end - reading.start
+    elif reading.kind in (Kind.DUTY_CYCLE, Kind.TENSORCORE) and was_quiet:
+        is_quiet = reading.value <= WORK_PERCENT
+    else:
+        is_quiet = reading.value <= _AT_REST[reading.kind]
     return Level.QUIET if is_quiet else Level.ACTIVE
 
 

@@ -1,5 +1,7 @@
 """Tests of what is known from readings."""
 
+from __future__ import annotations
+
 from hypothesis import given
 from hypothesis import strategies as st
 
