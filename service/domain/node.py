@@ -114,11 +114,13 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class IdlePolicy:
-    """When a node counts as idle, and what then: seconds of quiet, seconds of grace, the action."""
+    """When a node counts as idle, and what then: seconds of quiet, seconds of grace, the action.
+    `also` names what else counts as idle for the action; see `service.domain.idle.policy.Waste`."""
 
     after_seconds: int = 3_600
     grace_seconds: int = 900
     action: str = "notify"
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

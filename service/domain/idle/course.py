@@ -1,0 +1,149 @@
+"""The course of one node from work to its deletion for idleness. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from service.domain.clock import DAY, HOUR
+from service.domain.idle.policy import Action, Applied
+from service.domain.idle.proof import Blocker, Verdict
+from service.domain.idle.signal import Level
+
+BLIND_SECONDS = 2 * HOUR
+"""After so long without proof the owner is told what the node costs, and once a day from then on.
+"""
+
+
+class State(StrEnum):
+    """Where a node is on its course. UNKNOWN freezes the others: no time counts meanwhile."""
+
+    WARMING = "WARMING"
+    ACTIVE = "ACTIVE"
+    QUIET = "QUIET"
+    CANDIDATE = "CANDIDATE"
+    NOTIFIED = "NOTIFIED"
+    DELETING = "DELETING"
+    UNKNOWN = "UNKNOWN"
+
+
+class Tell(StrEnum):
+    """What the recipients are told."""
+
+    IDLE = "idle"
+    BLIND = "blind"
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How far one incarnation of a node has come. Instants are whole UTC seconds.
+
+    `since` is when the present state began. `told` is the action that the newest message announced,
+    at `notified_at`. While UNKNOWN, `frozen_at` is when that began; `frozen_seconds` are those that
+    were frozen since the notification, which the grace does not count.
+    """
+
+    node_id: str
+    incarnation: int
+    state: State
+    since: int
+    notified_at: int | None = None
+    told: Action | None = None
+    frozen_at: int | None = None
+    frozen_seconds: int = 0
+    blind_told_at: int | None = None
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The course after one look, what has to be told, and whether its time is over: `is_due` asks
+    the rails, and what they allow is stopped or deleted."""
+
+    course: Course
+    tell: Tell | None = None
+    is_due: bool = False
+
+
+def advance(
+    before: Course, verdict: Verdict, applied: Applied, now: int, delay: int, *, is_warm: bool
+) -> Moved:
+    """The course after one verdict. A node that is kept takes its course, and is never due: that is
+    for the caller to ask."""
+    if before.state is State.DELETING:
+        return Moved(before)
+    if verdict.level is Level.ACTIVE or not is_warm:
+        state = State.ACTIVE if verdict.level is Level.ACTIVE else State.WARMING
+        return Moved(_reset(before, state, now))
+    if verdict.level is Level.UNKNOWN:
+        return _frozen(before, applied, now)
+    course = _thawed(before, now)
+    if not _is_idle(verdict, applied, now - delay):
+        return Moved(_reset(course, State.QUIET, now))
+    return _idle(course, verdict, applied, now)
+
+
+def _idle(course: Course, verdict: Verdict, applied: Applied, now: int) -> Moved:
+    """The course of a node that is proved to be idle. A message that announced less than what would
+    be done now does not count: its recipients are told again, and have the whole grace."""
+    if applied.action is Action.OBSERVE:
+        return Moved(_reset(course, State.CANDIDATE, now))
+    if course.told is None or course.told.rank < applied.action.rank:
+        told = replace(course, notified_at=now, told=applied.action, frozen_seconds=0)
+        return Moved(_in_state(told, State.NOTIFIED, now), Tell.IDLE)
+    course = _in_state(course, State.NOTIFIED, now)
+    return Moved(course, is_due=_is_due(course, verdict, applied, now))
+
+
+def _is_idle(verdict: Verdict, applied: Applied, until: int) -> bool:
+    """Whether the node was at rest for long enough, and nothing blocks its deletion. The host of a
+    crash loop is busy with the loop, so where the policy means crash loops it does not block."""
+    is_meant = verdict.waste is not None and verdict.waste in applied.rule.also
+    blockers = set(verdict.blockers) - ({Blocker.HOST_BUSY} if is_meant else set())
+    since = verdict.since if is_meant else verdict.proved_since
+    return not blockers and since is not None and until - since >= applied.rule.idle_after_seconds
+
+
+def due_at(course: Course, applied: Applied) -> int | None:
+    """When the grace is over, if nothing freezes it any more; None where nothing will be done."""
+    if course.notified_at is None or applied.action.rank < Action.STOP.rank:
+        return None
+    return course.notified_at + applied.rule.grace_seconds + course.frozen_seconds
+
+
+def _is_due(course: Course, verdict: Verdict, applied: Applied, now: int) -> bool:
+    at = due_at(course, applied)
+    is_meant = verdict.waste is None or verdict.waste in applied.rule.also
+    return at is not None and now >= at and is_meant
+
+
+def _frozen(course: Course, applied: Applied, now: int) -> Moved:
+    frozen_at = course.frozen_at if course.frozen_at is not None else now
+    told_at = course.blind_told_at
+    is_long = now - frozen_at >= BLIND_SECONDS and (told_at is None or now - told_at >= DAY)
+    tells = is_long and applied.action.rank >= Action.NOTIFY.rank
+    course = replace(course, frozen_at=frozen_at, blind_told_at=now if tells else told_at)
+    return Moved(_in_state(course, State.UNKNOWN, now), Tell.BLIND if tells else None)
+
+
+def _thawed(course: Course, now: int) -> Course:
+    if course.frozen_at is None:
+        return course
+    frozen = now - course.frozen_at if course.notified_at is not None else 0
+    return replace(
+        course, frozen_at=None, frozen_seconds=course.frozen_seconds + frozen, blind_told_at=None
+    )
+
+
+def _reset(course: Course, state: State, now: int) -> Course:
+    return Course(
+        course.node_id,
+        course.incarnation,
+        state,
+        course.since if course.state is state else now,
+        version=course.version,
+    )
+
+
+def _in_state(course: Course, state: State, now: int) -> Course:
+    return course if course.state is state else replace(course, state=state, since=now)

@@ -1,0 +1,201 @@
+"""Idle policies: what is done with an idle node, after how long, and who says so. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from service.domain.errors import Rejected
+from service.domain.node import IdlePolicy, NodeSpec
+from service.domain.stopping import obstacles
+
+MAX_SECONDS = 30 * 86_400
+"""The longest that a policy may wait: signals are kept for so long."""
+
+
+class Action(StrEnum):
+    """What is done with an idle node. Each includes those before it."""
+
+    OBSERVE = "observe"
+    NOTIFY = "notify"
+    STOP = "stop"
+    DELETE = "delete"
+
+    @property
+    def rank(self) -> int:
+        """The place in the order observe, notify, stop, delete."""
+        return list(Action).index(self)
+
+    def limited_to(self, ceiling: Action) -> Action:
+        """The weaker of both."""
+        return min(self, ceiling, key=lambda action: action.rank)
+
+
+class Waste(StrEnum):
+    """A node that looks busy and does no work. It is idle, and deleted only where `also` says so
+    (reference/jobs.md J10)."""
+
+    CRASH_LOOP = "crash_loop"
+    NO_PROGRESS = "no_progress"
+
+
+class Format(StrEnum):
+    """The body that a webhook gets."""
+
+    STEWARD = "steward"
+    SLACK = "slack"
+
+
+@dataclass(frozen=True, slots=True)
+class Recipient:
+    """Who is told: a webhook with the secret that signs for it, or e-mail addresses."""
+
+    webhook: str = ""
+    secret: str = ""
+    format: Format = Format.STEWARD
+    emails: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """After how many seconds at rest what is done, with `grace_seconds` of notice."""
+
+    idle_after_seconds: int = 3_600
+    grace_seconds: int = 900
+    action: Action = Action.NOTIFY
+    also: frozenset[Waste] = frozenset()
+
+
+DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The rule of one scope: `default`, `project:<p>` or `team:<t>`. `version` is 0 before it was
+    ever written."""
+
+    scope: str
+    rule: Rule = Rule()
+    recipients: tuple[Recipient, ...] = ()
+    version: int = 0
+    updated_at: int = 0
+
+
+SHIPPED = Policy(DEFAULT)
+"""What holds where nobody has said anything: notify after an hour, delete nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The rule that holds for one node.
+
+    `source` is `node` or the scope that it comes from, `version` that of its row. `action` is what
+    is really done, `limits` say why it is less than the rule's own. `recipients` come from
+    `told_by`, which is empty where nobody is named.
+    """
+
+    rule: Rule
+    source: str
+    version: int
+    action: Action
+    limits: tuple[str, ...]
+    recipients: tuple[Recipient, ...]
+    told_by: str
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the node itself says it, rather than a team, a project or the default."""
+        return self.source == "node"
+
+
+def check_scope(scope: str) -> None:
+    """Raise Rejected for what names no scope."""
+    kind, colon, name = scope.partition(":")
+    is_named = kind in ("project", "team") and colon and name.strip() == name and name
+    if scope != DEFAULT and not is_named:
+        raise Rejected(
+            f"{scope[:80]!r} is not a scope; write default, project:<project> or team:<team>",
+            field="scope",
+        )
+
+
+def check_rule(rule: Rule, least: int, prefix: str = "") -> None:
+    """Raise Rejected for a rule that cannot hold or contradicts itself. `least` is how old signals
+    are before they count, in seconds: nobody can be idle for less."""
+    if rule.idle_after_seconds < least:
+        raise Rejected(
+            f"{rule.idle_after_seconds} s is shorter than signals take to arrive;"
+            f" the least is {least} s",
+            field=f"{prefix}after_seconds" if prefix else "idle_after_seconds",
+            least=least,
+        )
+    if rule.also and rule.action.rank < Action.STOP.rank:
+        raise Rejected(
+            f"also: {', '.join(sorted(rule.also))} says what else is stopped or deleted, and the"
+            f" action is {rule.action}; leave out also, or set action to stop or delete",
+            field=f"{prefix}also",
+        )
+
+
+def rule_of(own: IdlePolicy) -> Rule:
+    """What a node says of itself, as a rule."""
+    return Rule(
+        own.after_seconds,
+        own.grace_seconds,
+        Action(own.action),
+        frozenset(map(Waste, own.also)),
+    )
+
+
+def scopes_of(spec: NodeSpec, team: str) -> Sequence[str]:
+    """The scopes whose policies may hold for a node, the nearest first."""
+    return [*([f"team:{team}"] if team else []), f"project:{spec.project}", DEFAULT]
+
+
+def applied(spec: NodeSpec, team: str, policies: Mapping[str, Policy], ceiling: Action) -> Applied:
+    """The rule that holds for a node: its own, else its team's, its project's, the default.
+
+    Recipients are those of the policy that holds, else the nearest that names any: the one who is
+    told need not be the one who set the rule.
+    """
+    scopes = scopes_of(spec, team)
+    known = [policies[scope] for scope in scopes if scope in policies]
+    inherited = known[0] if known else SHIPPED
+    rule = inherited.rule if spec.idle is None else rule_of(spec.idle)
+    told = [policy for policy in known if policy.recipients]
+    action, limits = _limited(rule.action, spec, ceiling, is_own=spec.idle is not None)
+    return Applied(
+        rule=rule,
+        source=inherited.scope if spec.idle is None else "node",
+        version=inherited.version if spec.idle is None else 0,
+        action=action,
+        limits=limits,
+        recipients=told[0].recipients if told else (),
+        told_by=told[0].scope if told else "",
+    )
+
+
+def _limited(
+    wanted: Action, spec: NodeSpec, ceiling: Action, *, is_own: bool
+) -> tuple[Action, tuple[str, ...]]:
+    """What is really done, and why it is less. A stop that the cloud cannot do never becomes a
+    deletion."""
+    action, limits = wanted, []
+    if action is Action.STOP and not is_own and (why := obstacles(spec)):
+        action = Action.NOTIFY
+        limits.append(f"the cloud cannot stop this node: {'; '.join(why)}")
+    if ceiling.rank < action.rank:
+        limits.append(f"STEWARD_IDLE_MODE is {ceiling}")
+    return action.limited_to(ceiling), tuple(limits)
+
+
+def check_own(own: IdlePolicy, spec: NodeSpec, least: int) -> None:
+    """Raise Rejected for what a node may not say of itself."""
+    check_rule(rule_of(own), least, "idle.")
+    if own.action == Action.STOP and (why := obstacles(spec)):
+        raise Rejected(
+            f"the cloud cannot stop this node: {'; '.join(why)};"
+            " set the action to notify or delete",
+            field="idle.action",
+        )

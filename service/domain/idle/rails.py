@@ -1,0 +1,196 @@
+"""The rails: how much the daemon may end by itself, and when it must not. Pure.
+
+They hold for what the daemon begins; a person's apply or DELETE is not limited. All of them count
+over one project, whose lease one daemon holds at a time, and from rows, so a restart forgets none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from service.domain.clock import HOUR
+
+PER_TICK = 3
+TICK_PERCENT = 10
+PER_HOUR = 3
+HOUR_PERCENT = 25
+MASS_NODES = 5
+MASS_SECONDS = HOUR
+BREAKER_NODES = 5
+BREAKER_PERCENT = 30
+BREAKER_SECONDS = 600
+CLOSING_SECONDS = 900
+CLOSING_PERCENT = 90
+MISSING_NODES = 3
+CLOCK_SECONDS = 60
+
+
+class Rail(StrEnum):
+    """What holds a node back."""
+
+    PAUSE = "pause"
+    START = "start"
+    CLOCK = "clock"
+    INVENTORY = "inventory"
+    BREAKER = "breaker"
+    MASS = "mass"
+    TICK = "tick"
+    OWNER = "owner"
+    HOUR = "hour"
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A node whose time is over. `share` is whose place it takes: `owner:`, `team:` or `node:` and
+    a name; `hourly` is in nano-dollars, None where no price is known."""
+
+    node_id: str
+    share: str
+    hourly: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A node that a rail holds back: its place in the line from 1 on, and until when at least; None
+    where nobody can say."""
+
+    node_id: str
+    rail: Rail
+    place: int
+    until: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What goes now, and what waits."""
+
+    goes: tuple[str, ...]
+    waits: tuple[Waiting, ...]
+
+
+def share_of(node_id: str, owner: str, team: str) -> str:
+    """Whose place a node takes: its owner's, else its team's, else its own."""
+    if owner:
+        return f"owner:{owner}"
+    return f"team:{team}" if team else f"node:{node_id}"
+
+
+def paced(due: Sequence[Due], live: int, begun: Sequence[int], now: int, period: int) -> Allowed:
+    """Who goes in this tick, the dearest first. `begun` are the instants at which this daemon or
+    one before it began to end a node; `period` is how far ticks are apart.
+
+    A tick ends three nodes at most and a tenth of the fleet, one for each owner; an hour three, or
+    a quarter of the fleet.
+    """
+    line = sorted(due, key=lambda one: (-(one.hourly or 0), one.node_id))
+    recent = sorted(at for at in begun if now - HOUR < at <= now)
+    hour = max(PER_HOUR, live * HOUR_PERCENT // 100)
+    tick = min(PER_TICK, max(1, live * TICK_PERCENT // 100))
+    goes: list[str] = []
+    waits: list[Waiting] = []
+    shares: set[str] = set()
+    for one in line:
+        rail = None
+        if len(recent) + len(goes) >= hour:
+            rail = Rail.HOUR
+        elif len(goes) >= tick:
+            rail = Rail.TICK
+        elif one.share in shares:
+            rail = Rail.OWNER
+        if rail is None:
+            goes.append(one.node_id)
+            shares.add(one.share)
+            continue
+        place = len(waits) + 1
+        until = now + period
+        if rail is Rail.HOUR:
+            freed = recent[len(recent) + len(goes) - hour] if recent else now
+            until = freed + HOUR
+        waits.append(Waiting(one.node_id, rail, place, until))
+    return Allowed(tuple(goes), tuple(waits))
+
+
+def is_mass(candidates: int, live: int) -> bool:
+    """Whether more than half of the nodes, and more than five, are to go at once: that is more
+    likely an error than a fleet that nobody uses."""
+    return candidates > MASS_NODES and 2 * candidates > live
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What one look showed of one node: whether its level is known, and until when it was at work
+    the last time (a whole UTC second; None for never)."""
+
+    is_known: bool
+    active_until: int | None = None
+    is_quiet: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Breaker:
+    """The breaker of a project: `lost` are the instants at which nodes that were known became
+    unknown, `opened_at` since when it is open, and `fresh_since` since when nine in ten are known.
+    """
+
+    lost: tuple[tuple[str, int], ...] = ()
+    opened_at: int | None = None
+    reason: str = ""
+    fresh_since: int | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing may be ended."""
+        return self.opened_at is not None
+
+    @property
+    def closes_at(self) -> int | None:
+        """When it closes if all stays as it is; None while too many nodes are unknown."""
+        return None if self.fresh_since is None else self.fresh_since + CLOSING_SECONDS
+
+
+def looked(
+    breaker: Breaker, before: Mapping[str, Sight], after: Mapping[str, Sight], now: int
+) -> Breaker:
+    """The breaker after one look at all nodes of a project.
+
+    It opens when more than three in ten of the nodes that were known became unknown within ten
+    minutes, or went from work to rest at one instant: a fleet does neither, a monitoring outage
+    does. It closes after fifteen minutes in which nine in ten are known.
+    """
+    known = [node for node, sight in before.items() if sight.is_known and node in after]
+    lost = {node: at for node, at in breaker.lost if now - at < BREAKER_SECONDS and node in after}
+    for node in known:
+        if not after[node].is_known:
+            lost.setdefault(node, now)
+    lost = {node: at for node, at in lost.items() if not after[node].is_known}
+    breaker = replace(breaker, lost=tuple(sorted(lost.items())))
+    enough = sum(sight.is_known for sight in after.values()) + len(lost)
+    reason = ""
+    if enough >= BREAKER_NODES and 100 * len(lost) > BREAKER_PERCENT * enough:
+        reason = f"{len(lost)} of {enough} nodes became unknown within {BREAKER_SECONDS // 60} min"
+    fell = _fell_at_once(before, after)
+    if len(known) >= BREAKER_NODES and 100 * fell > BREAKER_PERCENT * len(known):
+        reason = f"{fell} of {len(known)} nodes came to rest at one instant"
+    if reason:
+        return replace(breaker, opened_at=breaker.opened_at or now, reason=reason, fresh_since=None)
+    if not breaker.is_open:
+        return breaker
+    fresh = 100 * sum(sight.is_known for sight in after.values()) >= CLOSING_PERCENT * len(after)
+    since = (breaker.fresh_since if breaker.fresh_since is not None else now) if fresh else None
+    if since is not None and now - since >= CLOSING_SECONDS:
+        return Breaker()
+    return replace(breaker, fresh_since=since)
+
+
+def _fell_at_once(before: Mapping[str, Sight], after: Mapping[str, Sight]) -> int:
+    """The largest number of nodes that went from work to rest at one instant of telemetry."""
+    ends: dict[int, int] = {}
+    for node, sight in after.items():
+        was = before.get(node)
+        if was is None or was.is_quiet or not was.is_known or not sight.is_quiet:
+            continue
+        if sight.active_until is not None:
+            ends[sight.active_until] = ends.get(sight.active_until, 0) + 1
+    return max(ends.values(), default=0)

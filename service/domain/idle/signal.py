@@ -1,0 +1,152 @@
+"""What tells whether a worker is at work: readings, and what is known from them. Pure.
+
+A reading is a value that held over a span of whole UTC seconds, [start, end). Readings come late
+and out of order, and some are lost; what no reading covers is not known, and never at rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+
+class Level(StrEnum):
+    """What a signal says. UNKNOWN always comes with a reason."""
+
+    ACTIVE = "ACTIVE"
+    QUIET = "QUIET"
+    UNKNOWN = "UNKNOWN"
+
+
+class Kind(StrEnum):
+    """A signal of one worker. The first six are series of Cloud Monitoring, the others come with
+    the report of the supervisor."""
+
+    DUTY_CYCLE = "duty_cycle"
+    TENSORCORE = "tensorcore_utilization"
+    TENSORCORE_IDLE = "tensorcore_idle_duration"
+    ACTIVE_CHIPS = "active_chips"
+    CPU = "cpu"
+    NETWORK = "network"
+    DEVICE = "device"
+    REPORTED_CPU = "reported_cpu"
+    REPORTED_NETWORK = "reported_network"
+
+
+MONITORED = (
+    Kind.DUTY_CYCLE,
+    Kind.TENSORCORE,
+    Kind.TENSORCORE_IDLE,
+    Kind.ACTIVE_CHIPS,
+    Kind.CPU,
+    Kind.NETWORK,
+)
+
+DEVICE_KINDS = (Kind.DUTY_CYCLE, Kind.TENSORCORE, Kind.TENSORCORE_IDLE, Kind.DEVICE)
+"""Each of these alone proves that a device is at rest. Active chips do not: what Google counts as
+active is not verified (reference/jobs.md, last section)."""
+
+CPU_KINDS = (Kind.CPU, Kind.REPORTED_CPU)
+NETWORK_KINDS = (Kind.NETWORK, Kind.REPORTED_NETWORK)
+
+REST_PERCENT, WORK_PERCENT = 2.0, 5.0
+"""A chip comes to rest at 2 % and goes to work above 5 %; between them it stays what it was."""
+
+HOST_PERCENT = 10.0
+"""Above it, the busiest core of a host is at work."""
+
+HOST_BYTES = 1_000_000.0
+"""Above so many bytes a second, the network of a host is at work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One value of one worker over [start, end). The value is in percent, bytes a second, chips, or
+    seconds since the last activity; of `device` 1 while a process holds it and 0 while nobody does.
+    """
+
+    worker: int
+    kind: Kind
+    start: int
+    end: int
+    value: float
+
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """What is known of one signal of one worker.
+
+    `at_rest` are the spans that readings show at rest, in order and apart, none before
+    `broken_at`: the end of the newest reading that was not at rest. `end` and `value` are the
+    newest reading's, `level` is what it says.
+    """
+
+    end: int
+    value: float
+    level: Level
+    at_rest: tuple[Span, ...] = ()
+    broken_at: int | None = None
+
+    def covered(self, start: int, end: int) -> int:
+        """Seconds of [start, end) that are known to be at rest."""
+        return sum(max(0, min(end, last) - max(start, first)) for first, last in self.at_rest)
+
+
+def read(before: Track | None, reading: Reading, oldest: int) -> Track:
+    """The track after one more reading. What was at rest before `oldest` is forgotten."""
+    was_quiet = before is not None and before.level is Level.QUIET
+    level = level_of(reading, was_quiet=was_quiet)
+    if before is None:
+        before = Track(reading.end, reading.value, level)
+    elif reading.end >= before.end:
+        before = replace(before, end=reading.end, value=reading.value, level=level)
+    if level is Level.QUIET:
+        start = max(reading.start, oldest, before.broken_at or 0)
+        return replace(before, at_rest=_joined(before.at_rest, (start, reading.end), oldest))
+    broken_at = max(reading.end, before.broken_at or 0)
+    after = [(max(first, broken_at), last) for first, last in before.at_rest if last > broken_at]
+    return replace(before, at_rest=tuple(after), broken_at=broken_at)
+
+
+_AT_REST: Mapping[Kind, float] = {
+    Kind.DUTY_CYCLE: REST_PERCENT,
+    Kind.TENSORCORE: REST_PERCENT,
+    Kind.ACTIVE_CHIPS: 0.0,
+    Kind.CPU: HOST_PERCENT,
+    Kind.REPORTED_CPU: HOST_PERCENT,
+    Kind.NETWORK: HOST_BYTES,
+    Kind.REPORTED_NETWORK: HOST_BYTES,
+}
+"""The highest value at which a signal is at rest."""
+
+
+def level_of(reading: Reading, *, was_quiet: bool) -> Level:
+    """What one reading says. A device that is held tells nothing of its work: UNKNOWN."""
+    if reading.kind is Kind.DEVICE:
+        return Level.UNKNOWN if reading.value else Level.QUIET
+    if reading.kind is Kind.TENSORCORE_IDLE:
+        is_quiet = reading.value >= reading.end - reading.start
+    elif reading.kind in (Kind.DUTY_CYCLE, Kind.TENSORCORE) and was_quiet:
+        is_quiet = reading.value <= WORK_PERCENT
+    else:
+        is_quiet = reading.value <= _AT_REST[reading.kind]
+    return Level.QUIET if is_quiet else Level.ACTIVE
+
+
+def _joined(spans: tuple[Span, ...], new: Span, oldest: int) -> tuple[Span, ...]:
+    """The spans with one more, joined where they touch."""
+    start, end = new
+    if start >= end:
+        return spans
+    apart = []
+    for first, last in spans:
+        if last < start or first > end:
+            if last > oldest:
+                apart.append((max(first, oldest), last))
+        else:
+            start, end = min(first, start), max(last, end)
+    return tuple(sorted([*apart, (start, end)]))

@@ -1,0 +1,147 @@
+"""Tests of the course of a node from work to its deletion."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from service.domain.idle.course import BLIND_SECONDS, Course, State, Tell, advance, due_at
+from service.domain.idle.policy import SHIPPED, Action, Applied, Rule, Waste
+from service.domain.idle.proof import Blocker, Verdict
+from service.domain.idle.signal import Level
+
+T, DELAY, AFTER, GRACE = 1_000_000, 240, 3_600, 900
+START = Course("n", 1, State.ACTIVE, T - 100)
+ACTIVE = Verdict(Level.ACTIVE, "works")
+UNKNOWN = Verdict(Level.UNKNOWN, "cpu of worker 0 has stopped")
+
+
+def quiet(since, **changes):
+    base = Verdict(Level.QUIET, "at rest", since=since, proved_since=since, coverage=100)
+    return replace(base, **changes)
+
+
+IDLE = quiet(T - DELAY - AFTER)
+
+
+def policy(action=Action.DELETE, also=()):
+    rule = Rule(AFTER, GRACE, action, frozenset(also))
+    return Applied(rule, "default", 1, action, (), SHIPPED.recipients, "")
+
+
+def move(course, verdict, at=T, applied=None, *, is_warm=True):
+    return advance(course, verdict, applied or policy(), at, DELAY, is_warm=is_warm)
+
+
+def notified(at=T, **changes):
+    return replace(move(START, quiet(at - DELAY - AFTER), at).course, **changes)
+
+
+def test_an_idle_node_is_told_of_first_and_due_after_its_grace():
+    first = move(START, IDLE)
+    assert (first.course.state, first.tell, first.is_due) == (State.NOTIFIED, Tell.IDLE, False)
+    early = move(first.course, IDLE, T + GRACE - 1)
+    assert (early.tell, early.is_due) == (None, False)
+    assert move(early.course, IDLE, T + GRACE).is_due
+    assert due_at(first.course, policy()) == T + GRACE
+
+
+@pytest.mark.parametrize(("short", "state"), [(0, State.NOTIFIED), (1, State.QUIET)])
+def test_a_node_has_to_be_idle_for_the_whole_time(short, state):
+    assert move(START, quiet(T - DELAY - AFTER + short)).course.state is state
+
+
+def test_work_and_warming_up_reset_the_course():
+    assert move(notified(), ACTIVE).course == Course("n", 1, State.ACTIVE, T)
+    assert move(START, IDLE, is_warm=False).course.state is State.WARMING
+    assert move(START, ACTIVE, is_warm=False).course.state is State.ACTIVE
+    again = move(move(notified(), ACTIVE, T + 5).course, quiet(T), T + GRACE)
+    assert (again.course.state, again.is_due) == (State.QUIET, False)
+
+
+def test_the_state_began_when_it_began():
+    first = move(START, quiet(T), T + 10).course
+    assert (first.state, first.since) == (State.QUIET, T + 10)
+    assert move(first, quiet(T), T + 70).course.since == T + 10
+
+
+def test_unknown_freezes_the_grace_and_resets_nothing():
+    frozen = move(notified(), UNKNOWN, T + 100)
+    assert (frozen.course.state, frozen.is_due) == (State.UNKNOWN, False)
+    assert not move(frozen.course, UNKNOWN, T + 10 * GRACE).is_due
+    back = move(frozen.course, IDLE, T + 600)
+    assert (back.course.state, back.tell) == (State.NOTIFIED, None)
+    assert due_at(back.course, policy()) == T + GRACE + 500
+    assert not move(back.course, IDLE, T + GRACE + 499).is_due
+    assert move(back.course, IDLE, T + GRACE + 500).is_due
+
+
+def test_unknown_never_becomes_idle_however_long_it_lasts():
+    course = notified()
+    for hours in range(1, 100):
+        moved = move(course, UNKNOWN, T + 3_600 * hours)
+        assert (moved.course.state, moved.is_due) == (State.UNKNOWN, False)
+        course = moved.course
+
+
+def test_the_owner_is_told_after_two_hours_without_sight_and_once_a_day_from_then_on():
+    course, told = START, []
+    for minute in range(0, 3 * 24 * 60, 10):
+        moved = move(course, UNKNOWN, T + 60 * minute)
+        course = moved.course
+        if moved.tell is Tell.BLIND:
+            told.append(60 * minute)
+    assert told == [BLIND_SECONDS, BLIND_SECONDS + 86_400, BLIND_SECONDS + 2 * 86_400]
+
+
+def test_observing_tells_nobody_and_ends_nothing():
+    moved = move(START, IDLE, applied=policy(Action.OBSERVE))
+    assert (moved.course.state, moved.tell) == (State.CANDIDATE, None)
+    assert not move(moved.course, IDLE, T + 10 * GRACE, policy(Action.OBSERVE)).is_due
+
+
+def test_notifying_ends_nothing():
+    moved = move(START, IDLE, applied=policy(Action.NOTIFY))
+    assert moved.tell is Tell.IDLE
+    later = move(moved.course, IDLE, T + 10 * GRACE, policy(Action.NOTIFY))
+    assert (later.tell, later.is_due) == (None, False)
+    assert due_at(later.course, policy(Action.NOTIFY)) is None
+
+
+def test_who_was_told_of_less_is_told_again_and_has_the_whole_grace():
+    told = move(START, IDLE, applied=policy(Action.NOTIFY)).course
+    moved = move(told, IDLE, T + 10 * GRACE)
+    assert (moved.tell, moved.is_due) == (Tell.IDLE, False)
+    assert move(moved.course, IDLE, T + 11 * GRACE).is_due
+
+
+@pytest.mark.parametrize("blocker", list(Blocker))
+def test_what_blocks_keeps_a_node_quiet(blocker):
+    assert move(notified(), replace(IDLE, blockers=(blocker,))).course.state is State.QUIET
+
+
+@pytest.mark.parametrize("waste", list(Waste))
+def test_waste_is_told_of_and_ended_only_where_the_policy_means_it(waste):
+    wasted = replace(IDLE, waste=waste)
+    told = move(START, wasted).course
+    assert told.state is State.NOTIFIED
+    assert not move(told, wasted, T + 10 * GRACE).is_due
+    assert move(told, wasted, T + GRACE, policy(also=[waste])).is_due
+    other = next(one for one in Waste if one is not waste)
+    assert not move(told, wasted, T + GRACE, policy(also=[other])).is_due
+
+
+def test_a_host_that_is_busy_with_a_crash_loop_does_not_block_where_the_policy_means_it():
+    looping = replace(IDLE, waste=Waste.CRASH_LOOP, proved_since=T, blockers=(Blocker.HOST_BUSY,))
+    assert move(START, looping, applied=policy(also=[Waste.CRASH_LOOP])).tell is Tell.IDLE
+    assert move(START, looping).course.state is State.QUIET
+    open_session = replace(looping, blockers=(Blocker.SESSION,))
+    kept = move(START, open_session, applied=policy(also=[Waste.CRASH_LOOP]))
+    assert kept.course.state is State.QUIET
+
+
+def test_what_is_being_deleted_stays_so():
+    going = replace(START, state=State.DELETING)
+    for verdict in (ACTIVE, UNKNOWN, IDLE):
+        assert move(going, verdict).course == going

@@ -1,0 +1,267 @@
+"""Tests of the rule of proof, case by case."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from service.domain.idle.policy import Waste
+from service.domain.idle.proof import (
+    Blocker,
+    Evidence,
+    Family,
+    Host,
+    JobActivity,
+    judge,
+)
+from service.domain.idle.signal import MONITORED, Kind, Level, Reading, Track, read
+
+NOW, DELAY, AFTER = 100_000, 240, 3_600
+UNTIL = NOW - DELAY
+LONG_AGO = NOW - 4 * AFTER
+REST = {
+    Kind.DUTY_CYCLE: 0.0,
+    Kind.TENSORCORE: 0.1,
+    Kind.TENSORCORE_IDLE: 1e6,
+    Kind.ACTIVE_CHIPS: 0.0,
+    Kind.CPU: 2.0,
+    Kind.NETWORK: 900.0,
+}
+WORK = {
+    Kind.DUTY_CYCLE: 60.0,
+    Kind.TENSORCORE: 20.0,
+    Kind.TENSORCORE_IDLE: 0.0,
+    Kind.ACTIVE_CHIPS: 4.0,
+    Kind.CPU: 80.0,
+    Kind.NETWORK: 5e6,
+    Kind.DEVICE: 1.0,
+}
+PRESENT = dict.fromkeys(MONITORED, Family.PRESENT)
+
+
+def track(kind, *spans, value=None):
+    """A track with a reading for each span, at rest unless a value is given with it."""
+    found = None
+    for start, end, *given in spans:
+        level = given[0] if given else REST.get(kind, 0.0)
+        found = read(found, Reading(0, kind, start, end, level), 0)
+    return found
+
+
+def at_rest(workers=1, kinds=tuple(REST), **changes):
+    """A node that was at rest for four times as long as it takes, seen by all metrics."""
+    tracks = {(w, kind): track(kind, (LONG_AGO, NOW)) for w in range(workers) for kind in kinds}
+    tracks.update(changes.pop("tracks", {}))
+    missing = changes.pop("without", ())
+    tracks = {key: found for key, found in tracks.items() if key not in missing}
+    return replace(Evidence(workers, LONG_AGO, tracks, PRESENT), **changes)
+
+
+def verdict(evidence):
+    return judge(evidence, AFTER, NOW, DELAY)
+
+
+def is_idle(evidence):
+    found = verdict(evidence)
+    since = found.proved_since
+    return since is not None and UNTIL - since >= AFTER and not found.blockers
+
+
+def reported(worker=0, since=LONG_AGO, until=NOW):
+    kinds = (Kind.DEVICE, Kind.REPORTED_CPU, Kind.REPORTED_NETWORK)
+    return {(worker, kind): track(kind, (since, until)) for kind in kinds}
+
+
+def test_a_node_at_rest_by_every_metric_is_idle():
+    found = verdict(at_rest(workers=4))
+    assert (found.level, found.coverage, found.blockers) == (Level.QUIET, 100, ())
+    assert is_idle(at_rest(workers=4))
+
+
+def test_without_any_reading_nothing_is_known():
+    nothing = Evidence(1, LONG_AGO, {}, PRESENT)
+    assert verdict(nothing).level is Level.UNKNOWN
+    assert verdict(Evidence(0, LONG_AGO, {}, PRESENT)).level is Level.UNKNOWN
+    assert not is_idle(nothing)
+
+
+@pytest.mark.parametrize(
+    "kind", [k for k in WORK if k not in (Kind.CPU, Kind.NETWORK, Kind.DEVICE)]
+)
+@pytest.mark.parametrize("worker", [0, 3])
+def test_one_worker_at_work_is_a_node_at_work(kind, worker):
+    busy = track(kind, (LONG_AGO, NOW - 60), (NOW - 60, NOW, WORK[kind]))
+    found = verdict(at_rest(workers=4, tracks={(worker, kind): busy}))
+    assert found.level is Level.ACTIVE
+    assert f"worker {worker}" in found.reason
+
+
+def test_work_counts_at_once_and_rest_only_when_the_newest_seconds_are_over():
+    then = track(Kind.DUTY_CYCLE, (LONG_AGO, UNTIL, 0.0), (UNTIL, UNTIL + 60, 50.0))
+    assert verdict(at_rest(tracks={(0, Kind.DUTY_CYCLE): then})).level is Level.ACTIVE
+    ended = UNTIL - AFTER
+    for at, expected in ((ended, True), (ended + 1, False)):
+        one = track(Kind.DUTY_CYCLE, (at - 60, at, 50.0), (at, NOW, 0.0))
+        assert is_idle(at_rest(tracks={(0, Kind.DUTY_CYCLE): one})) is expected
+
+
+def test_nothing_is_idle_before_it_was_warm():
+    assert is_idle(at_rest(counts_from=UNTIL - AFTER))
+    assert not is_idle(at_rest(counts_from=UNTIL - AFTER + 1))
+
+
+@pytest.mark.parametrize("kind", list(REST))
+def test_a_metric_that_had_data_for_this_node_and_stopped_is_unknown(kind):
+    stopped = track(kind, (LONG_AGO, UNTIL - 301))
+    found = verdict(at_rest(workers=2, tracks={(1, kind): stopped}))
+    assert found.level is Level.UNKNOWN
+    assert found.lacking[0] == f"{kind} of worker 1 has stopped"
+    fine = track(kind, (LONG_AGO, UNTIL - 300))
+    assert is_idle(at_rest(workers=2, tracks={(1, kind): fine}))
+
+
+@pytest.mark.parametrize("kind", list(REST))
+def test_a_metric_that_cannot_be_read_is_unknown(kind):
+    found = verdict(at_rest(families={**PRESENT, kind: Family.FAILED}))
+    assert found.level is Level.UNKNOWN
+    assert "cannot be read" in found.lacking[0]
+
+
+@pytest.mark.parametrize("kind", [Kind.DUTY_CYCLE, Kind.TENSORCORE, Kind.TENSORCORE_IDLE])
+def test_a_metric_that_a_project_does_not_have_counts_neither_way(kind):
+    without = at_rest(families={**PRESENT, kind: Family.ABSENT}, without=[(0, kind)])
+    assert is_idle(without)
+
+
+def test_one_device_metric_proves_rest_and_none_does_not():
+    device = (Kind.DUTY_CYCLE, Kind.TENSORCORE, Kind.TENSORCORE_IDLE)
+    for kind in device:
+        others = [(0, other) for other in device if other != kind]
+        families = {**PRESENT, **{other: Family.ABSENT for _, other in others}}
+        assert is_idle(at_rest(without=others, families=families))
+    none = {**PRESENT, **dict.fromkeys(device, Family.ABSENT)}
+    found = verdict(at_rest(without=[(0, kind) for kind in device], families=none))
+    assert found.level is Level.UNKNOWN
+    assert found.lacking[0].startswith("device of worker 0")
+
+
+def test_active_chips_alone_prove_no_rest():
+    kinds = (Kind.ACTIVE_CHIPS, Kind.CPU, Kind.NETWORK)
+    device = (Kind.DUTY_CYCLE, Kind.TENSORCORE, Kind.TENSORCORE_IDLE)
+    families = {**PRESENT, **dict.fromkeys(device, Family.ABSENT)}
+    assert verdict(at_rest(kinds=kinds, families=families)).level is Level.UNKNOWN
+
+
+def test_an_accelerator_that_never_started_is_at_rest_while_its_host_is_seen():
+    never = at_rest(kinds=(Kind.CPU, Kind.NETWORK))
+    assert is_idle(never)
+    assert verdict(replace(never, tracks={})).level is Level.UNKNOWN
+    absent = replace(never, families={**PRESENT, Kind.DUTY_CYCLE: Family.ABSENT})
+    assert verdict(absent).level is Level.UNKNOWN
+
+
+@pytest.mark.parametrize("kind", [Kind.CPU, Kind.NETWORK])
+def test_the_host_has_to_be_seen_as_well(kind):
+    found = verdict(at_rest(without=[(0, kind)]))
+    assert found.level is Level.UNKNOWN
+    assert found.lacking[0].startswith(f"{kind} of worker 0")
+
+
+def test_a_missing_worker_is_unknown():
+    without = at_rest(workers=4, without=[(2, kind) for kind in REST])
+    assert verdict(without).level is Level.UNKNOWN
+    assert "worker 2" in verdict(without).lacking[0]
+
+
+@pytest.mark.parametrize("kind", [Kind.CPU, Kind.NETWORK])
+def test_nine_tenths_of_the_time_have_to_be_covered(kind):
+    def with_gap(seconds):
+        start = UNTIL - AFTER
+        spans = ((LONG_AGO, start + 600), (start + 600 + seconds, NOW))
+        return at_rest(tracks={(0, kind): track(kind, *spans)})
+
+    assert is_idle(with_gap(360))
+    assert verdict(with_gap(396 + 1)).level is Level.UNKNOWN
+
+
+@pytest.mark.parametrize("kind", [Kind.CPU, Kind.NETWORK])
+def test_a_busy_host_blocks_and_does_not_reset_the_time_at_rest(kind):
+    busy = track(kind, (LONG_AGO, NOW - 60), (NOW - 60, NOW, WORK[kind]))
+    found = verdict(at_rest(tracks={(0, kind): busy}))
+    assert (found.level, found.since) == (Level.QUIET, LONG_AGO)
+    assert found.blockers == (Blocker.HOST_BUSY,)
+    assert found.proved_since == NOW
+
+
+def test_after_a_busy_host_the_whole_time_has_to_pass():
+    for at, expected in ((UNTIL - AFTER, True), (UNTIL - AFTER + 1, False)):
+        busy = track(Kind.CPU, (LONG_AGO, at - 60), (at - 60, at, 80.0), (at, NOW))
+        assert is_idle(at_rest(tracks={(0, Kind.CPU): busy})) is expected
+
+
+def test_an_open_session_blocks():
+    found = verdict(at_rest(hosts={0: Host(NOW, sessions=1)}))
+    assert (found.level, found.blockers) == (Level.QUIET, (Blocker.SESSION,))
+
+
+def test_a_heartbeat_is_activity_until_it_expires():
+    assert verdict(at_rest(heartbeat_until=NOW + 600)).level is Level.ACTIVE
+    assert is_idle(at_rest(heartbeat_until=UNTIL - AFTER))
+    assert not is_idle(at_rest(heartbeat_until=UNTIL - AFTER + 1))
+
+
+def test_a_job_is_activity_while_it_prepares_or_makes_progress():
+    preparing = JobActivity("j", is_preparing=True, progress_at=LONG_AGO)
+    assert verdict(at_rest(job=preparing)).level is Level.ACTIVE
+    moving = JobActivity("j", is_preparing=False, progress_at=NOW - 100)
+    assert verdict(at_rest(job=moving)).level is Level.ACTIVE
+
+
+def test_a_job_without_progress_and_a_crash_loop_are_waste():
+    stuck = JobActivity("j", is_preparing=False, progress_at=UNTIL - AFTER)
+    assert verdict(at_rest(job=stuck)).waste is Waste.NO_PROGRESS
+    assert is_idle(at_rest(job=stuck))
+    assert verdict(at_rest(job=replace(stuck, failures=3))).waste is Waste.CRASH_LOOP
+    loop = Host(NOW, restarts=3, containers=1)
+    assert verdict(at_rest(hosts={0: loop})).waste is Waste.CRASH_LOOP
+    holds = Host(NOW, holder="process 7 (python) holds /dev/vfio/0", containers=1)
+    assert verdict(at_rest(hosts={0: holds})).waste is Waste.NO_PROGRESS
+    assert verdict(at_rest(hosts={0: replace(holds, containers=0)})).waste is None
+
+
+def test_the_report_of_the_supervisor_is_enough_without_monitoring():
+    absent = dict.fromkeys(MONITORED, Family.ABSENT)
+    tracks = {key: found for worker in (0, 1) for key, found in reported(worker).items()}
+    alone = Evidence(2, LONG_AGO, tracks, absent, asked_at=NOW)
+    assert is_idle(alone)
+    one = Evidence(2, LONG_AGO, reported(0), absent, asked_at=NOW)
+    assert verdict(one).level is Level.UNKNOWN
+
+
+def test_a_device_that_is_held_is_told_by_another_metric_or_not_at_all():
+    absent = dict.fromkeys(MONITORED, Family.ABSENT)
+    held = track(Kind.DEVICE, (LONG_AGO, NOW - 900), (NOW - 900, NOW, 1.0))
+    hosts = {0: Host(NOW, holder="process 7 (jupyter) holds /dev/vfio/0")}
+    alone = Evidence(1, LONG_AGO, {**reported(), (0, Kind.DEVICE): held}, absent, hosts, NOW)
+    found = verdict(alone)
+    assert found.level is Level.UNKNOWN
+    assert "process 7 (jupyter) holds /dev/vfio/0" in found.lacking[0]
+    assert is_idle(at_rest(tracks={(0, Kind.DEVICE): held}, hosts=hosts, asked_at=NOW))
+
+
+def test_a_report_that_has_stopped_counts_once_it_was_asked_for():
+    old = reported(until=UNTIL - 301)
+    assert verdict(at_rest(tracks=old, asked_at=NOW)).level is Level.UNKNOWN
+    assert is_idle(at_rest(tracks=old, asked_at=UNTIL - 301))
+    assert is_idle(at_rest(tracks=old))
+
+
+def test_a_stale_reading_is_none():
+    old = {(0, kind): track(kind, (LONG_AGO, UNTIL - 2_000)) for kind in REST}
+    day = judge(at_rest(tracks=old, counts_from=NOW - 10 * 86_400), 86_400, NOW, DELAY)
+    assert day.level is Level.UNKNOWN
+
+
+def test_a_track_is_what_the_builder_of_these_tests_makes():
+    assert track(Kind.CPU, (0, 60)) == Track(60, 2.0, Level.QUIET, ((0, 60),))

@@ -1,0 +1,167 @@
+"""Tests of how much may be ended, and when nothing may."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.domain.idle.rails import (
+    Breaker,
+    Due,
+    Rail,
+    Sight,
+    is_mass,
+    looked,
+    paced,
+    share_of,
+)
+
+NOW, PERIOD = 1_000_000, 60
+
+
+def due(*hourly, shares=None):
+    return [
+        Due(f"n{number}", (shares or {}).get(number, f"node:n{number}"), price)
+        for number, price in enumerate(hourly)
+    ]
+
+
+def test_the_dearest_go_first_and_three_at_once_at_most():
+    found = paced(due(5, 9, None, 7, 8), 100, [], NOW, PERIOD)
+    assert found.goes == ("n1", "n4", "n3")
+    assert [(one.node_id, one.rail, one.place, one.until) for one in found.waits] == [
+        ("n0", Rail.TICK, 1, NOW + PERIOD),
+        ("n2", Rail.TICK, 2, NOW + PERIOD),
+    ]
+
+
+@pytest.mark.parametrize(("live", "goes"), [(1, 1), (10, 1), (19, 1), (20, 2), (30, 3), (900, 3)])
+def test_a_tick_ends_a_tenth_of_the_fleet_at_most_and_one_at_least(live, goes):
+    assert len(paced(due(*range(10)), live, [], NOW, PERIOD).goes) == goes
+
+
+def test_one_for_each_owner():
+    shares = {0: "owner:ada", 1: "owner:ada", 2: "owner:grace"}
+    found = paced(due(3, 2, 1, shares=shares), 100, [], NOW, PERIOD)
+    assert found.goes == ("n0", "n2")
+    assert [(one.node_id, one.rail) for one in found.waits] == [("n1", Rail.OWNER)]
+
+
+def test_a_share_is_the_owners_else_the_teams_else_the_nodes():
+    assert share_of("n", "ada", "vision") == "owner:ada"
+    assert share_of("n", "", "vision") == "team:vision"
+    assert share_of("n", "", "") == "node:n"
+    assert share_of("m", "", "") != share_of("n", "", "")
+
+
+def test_an_hour_ends_three_or_a_quarter_of_the_fleet():
+    begun = [NOW - 3_000, NOW - 2_000, NOW - 1_000]
+    found = paced(due(1), 11, begun, NOW, PERIOD)
+    assert found.goes == ()
+    assert (found.waits[0].rail, found.waits[0].until) == (Rail.HOUR, NOW + 600)
+    assert paced(due(1), 16, begun, NOW, PERIOD).goes == ("n0",)
+    assert paced(due(1), 11, begun, NOW + 600, PERIOD).goes == ("n0",)
+
+
+@given(
+    st.lists(st.tuples(st.none() | st.integers(0, 9), st.integers(0, 4)), max_size=30),
+    st.integers(1, 200),
+    st.lists(st.integers(NOW - 8_000, NOW), max_size=60),
+)
+def test_no_rail_is_ever_passed_and_everybody_has_a_place(drawn, live, begun):
+    nodes = [Due(f"n{n}", f"owner:{who}", price) for n, (price, who) in enumerate(drawn)]
+    found = paced(nodes, live, begun, NOW, PERIOD)
+    recent = [at for at in begun if NOW - 3_600 < at <= NOW]
+    assert len(found.goes) <= min(3, max(1, live // 10))
+    assert len(found.goes) + len(recent) <= max(3, live // 4) or not found.goes
+    by_id = {one.node_id: one for one in nodes}
+    assert len({by_id[one].share for one in found.goes}) == len(found.goes)
+    assert sorted([*found.goes, *(one.node_id for one in found.waits)]) == sorted(by_id)
+    assert [one.place for one in found.waits] == list(range(1, len(found.waits) + 1))
+    assert all(one.until is None or one.until > NOW for one in found.waits)
+    if nodes and len(recent) < max(3, live // 4):
+        assert found.goes, "the pace never holds everybody for ever"
+
+
+@pytest.mark.parametrize(
+    ("candidates", "live", "expected"),
+    [(5, 5, False), (6, 12, False), (6, 11, True), (6, 100, False), (60, 100, True)],
+)
+def test_more_than_half_and_more_than_five_are_a_mass(candidates, live, expected):
+    assert is_mass(candidates, live) is expected
+
+
+KNOWN, LOST = Sight(is_known=True), Sight(is_known=False)
+
+
+def fleet(*sights):
+    return {f"n{number}": sight for number, sight in enumerate(sights)}
+
+
+def test_the_breaker_opens_when_three_in_ten_become_unknown():
+    before = fleet(*[KNOWN] * 10)
+    assert not looked(Breaker(), before, fleet(*[LOST] * 3, *[KNOWN] * 7), NOW).is_open
+    opened = looked(Breaker(), before, fleet(*[LOST] * 4, *[KNOWN] * 6), NOW)
+    assert (opened.is_open, opened.opened_at) == (True, NOW)
+    assert "4 of 10" in opened.reason
+
+
+def test_the_breaker_counts_ten_minutes_together():
+    breaker, sights = Breaker(), [KNOWN] * 10
+    for number in range(4):
+        before = fleet(*sights)
+        sights[number] = LOST
+        breaker = looked(breaker, before, fleet(*sights), NOW + 190 * number)
+    assert breaker.is_open
+    breaker, sights = Breaker(), [KNOWN] * 10
+    for number in range(4):
+        before = fleet(*sights)
+        sights[number] = LOST
+        breaker = looked(breaker, before, fleet(*sights), NOW + 350 * number)
+    assert not breaker.is_open, "two of eight within ten minutes"
+
+
+def test_nodes_that_are_known_again_do_not_count():
+    breaker = looked(Breaker(), fleet(*[KNOWN] * 10), fleet(*[LOST] * 3, *[KNOWN] * 7), NOW)
+    breaker = looked(breaker, fleet(*[LOST] * 3, *[KNOWN] * 7), fleet(*[KNOWN] * 10), NOW + 60)
+    after = fleet(*[KNOWN] * 7, *[LOST] * 3)
+    assert not looked(breaker, fleet(*[KNOWN] * 10), after, NOW + 120).is_open
+
+
+def test_a_small_fleet_has_no_breaker():
+    assert not looked(Breaker(), fleet(*[KNOWN] * 4), fleet(*[LOST] * 4), NOW).is_open
+    assert looked(Breaker(), fleet(*[KNOWN] * 5), fleet(*[LOST] * 5), NOW).is_open
+
+
+def test_a_fleet_that_comes_to_rest_at_one_instant_opens_the_breaker():
+    def fell(at):
+        return Sight(is_known=True, active_until=at, is_quiet=True)
+
+    busy = fleet(*[Sight(is_known=True, active_until=NOW)] * 10)
+    at_once = fleet(*[fell(NOW)] * 4, *[KNOWN] * 6)
+    assert looked(Breaker(), busy, at_once, NOW + 60).is_open
+    apart = fleet(*[fell(NOW - number) for number in range(10)])
+    assert not looked(Breaker(), busy, apart, NOW + 60).is_open
+
+
+def test_the_breaker_closes_after_fifteen_minutes_in_which_nine_in_ten_are_known():
+    before = fleet(*[KNOWN] * 10)
+    breaker = looked(Breaker(), before, fleet(*[LOST] * 4, *[KNOWN] * 6), NOW)
+    assert breaker.closes_at is None
+    most = fleet(LOST, *[KNOWN] * 9)
+    for minute in range(1, 16):
+        breaker = looked(breaker, most, most, NOW + 60 * minute)
+        assert breaker.is_open
+    assert breaker.closes_at == NOW + 60 + 900
+    assert not looked(breaker, most, most, NOW + 60 + 900).is_open
+
+
+def test_the_breaker_stays_open_while_too_few_are_known():
+    breaker = looked(Breaker(), fleet(*[KNOWN] * 10), fleet(*[LOST] * 4, *[KNOWN] * 6), NOW)
+    most, few = fleet(LOST, *[KNOWN] * 9), fleet(*[LOST] * 2, *[KNOWN] * 8)
+    breaker = looked(breaker, most, most, NOW + 1_000)
+    breaker = looked(breaker, few, few, NOW + 1_800)
+    assert breaker.is_open
+    breaker = looked(breaker, most, most, NOW + 1_901)
+    assert breaker.is_open, "the fifteen minutes began again"

@@ -1,0 +1,104 @@
+"""Tests of what is known from readings."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.domain.idle.signal import Kind, Level, Reading, Track, level_of, read
+
+
+def duty(start, end, value):
+    return Reading(0, Kind.DUTY_CYCLE, start, end, value)
+
+
+def follow(*readings, oldest=0):
+    track = None
+    for reading in readings:
+        track = read(track, reading, oldest)
+    return track
+
+
+def test_a_chip_comes_to_rest_at_two_percent_and_goes_to_work_above_five():
+    levels = [
+        follow(*(duty(60 * n, 60 * n + 60, value) for n, value in enumerate(values))).level
+        for values in ([2.0], [2.1], [5.0], [1.0, 5.0], [1.0, 5.1], [9.0, 3.0], [9.0, 1.0, 3.0])
+    ]
+    quiet, active = Level.QUIET, Level.ACTIVE
+    assert levels == [quiet, active, active, quiet, active, active, quiet]
+
+
+def test_what_each_signal_says():
+    cases = [
+        (Kind.TENSORCORE, 2.0, Level.QUIET),
+        (Kind.TENSORCORE, 2.5, Level.ACTIVE),
+        (Kind.TENSORCORE_IDLE, 60, Level.QUIET),
+        (Kind.TENSORCORE_IDLE, 59, Level.ACTIVE),
+        (Kind.ACTIVE_CHIPS, 0, Level.QUIET),
+        (Kind.ACTIVE_CHIPS, 1, Level.ACTIVE),
+        (Kind.CPU, 10, Level.QUIET),
+        (Kind.CPU, 10.1, Level.ACTIVE),
+        (Kind.REPORTED_CPU, 11, Level.ACTIVE),
+        (Kind.NETWORK, 1_000_000, Level.QUIET),
+        (Kind.NETWORK, 1_000_001, Level.ACTIVE),
+        (Kind.REPORTED_NETWORK, 5, Level.QUIET),
+        (Kind.DEVICE, 0, Level.QUIET),
+        (Kind.DEVICE, 1, Level.UNKNOWN),
+    ]
+    for kind, value, level in cases:
+        assert level_of(Reading(0, kind, 0, 60, value), was_quiet=False) is level, (kind, value)
+
+
+def test_what_no_reading_covers_is_not_known_to_be_at_rest():
+    track = follow(duty(0, 60, 0), duty(120, 180, 0))
+    assert track.at_rest == ((0, 60), (120, 180))
+    assert (track.covered(0, 180), track.covered(30, 150), track.covered(60, 120)) == (120, 60, 0)
+
+
+def test_work_ends_what_was_known_at_rest_before_it():
+    track = follow(duty(0, 60, 0), duty(60, 120, 50), duty(120, 180, 0))
+    assert (track.at_rest, track.broken_at) == (((120, 180),), 120)
+    assert track.level is Level.QUIET
+
+
+def test_a_late_reading_fills_its_gap_or_ends_the_rest_before_it():
+    gap = [duty(0, 60, 0), duty(120, 180, 0)]
+    filled = follow(*gap, duty(60, 120, 1))
+    assert (filled.at_rest, filled.end, filled.value) == (((0, 180),), 180, 0)
+    broken = follow(*gap, duty(60, 120, 80))
+    assert (broken.at_rest, broken.broken_at) == (((120, 180),), 120)
+    assert (broken.end, broken.value, broken.level) == (180, 0, Level.QUIET)
+
+
+def test_a_device_that_was_held_for_a_moment_was_not_at_rest_before():
+    free, held = (Reading(0, Kind.DEVICE, 0, 300, 0), Reading(0, Kind.DEVICE, 300, 310, 1))
+    track = follow(free, held, Reading(0, Kind.DEVICE, 310, 400, 0))
+    assert track.at_rest == ((310, 400),)
+
+
+def test_what_was_long_ago_is_forgotten():
+    track = follow(duty(0, 60, 0), duty(60, 120, 0), duty(300, 360, 0), oldest=90)
+    assert track.at_rest == ((90, 120), (300, 360))
+
+
+minutes = st.lists(
+    st.tuples(st.integers(0, 40), st.sampled_from([0.0, 1.5, 30.0])), unique_by=lambda one: one[0]
+)
+
+
+@given(minutes, st.randoms(use_true_random=False))
+def test_the_order_in_which_readings_arrive_changes_nothing_but_what_came_last(pairs, random):
+    readings = [duty(60 * minute, 60 * minute + 60, value) for minute, value in pairs]
+    shuffled = random.sample(readings, len(readings))
+    assert follow(*sorted(readings, key=lambda one: one.start)) == follow(*shuffled)
+
+
+@given(minutes)
+def test_rest_is_what_readings_cover_since_the_last_work(pairs):
+    readings = [duty(60 * minute, 60 * minute + 60, value) for minute, value in pairs]
+    track = follow(*readings) or Track(0, 0, Level.QUIET)
+    worked = max((minute for minute, value in pairs if value > 5), default=-1)
+    expected = sum(60 for minute, _ in pairs if minute > worked)
+    assert track.covered(0, 60 * 41) == expected
+    assert track.broken_at == (60 * (worked + 1) if worked >= 0 else None)
+    assert sorted(track.at_rest) == list(track.at_rest)
