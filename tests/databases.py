@@ -76,6 +76,6 @@ def fresh_database(kind: str, folder: Path) -> Iterator[str]:
         yield f"sqlite:///{path}"
         return
     base, name = _postgres(), f"steward_{os.getpid()}_{next(_numbers)}"
-    _ask(base, f'CREATE DATABASE "{name}" TEMPLATE "{_TEMPLATE}"')
+    _ask(base, f'CREATE DATABASE "{name}" TEMPLATE "{_TEMPLATE}" STRATEGY FILE_COPY')
     yield base.format(name=name)
     _ask(base, f'DROP DATABASE "{name}" WITH (FORCE)')
