@@ -84,9 +84,18 @@ def test_an_accelerator_that_never_started_has_no_duty_cycle(cloud):
     assert read(cloud, Kind.CPU)
 
 
-def test_a_metric_that_the_project_never_had_is_no_error(cloud):
-    cloud.ready()
-    assert read(cloud, Kind.ACTIVE_CHIPS) == []
+def test_the_chips_at_work_are_told_by_their_instance(cloud):
+    name = cloud.ready()
+    busy(cloud, name, duty_cycle=70)
+    cloud.wait(300)
+    record = cloud.world.nodes[name]
+    found = read(cloud, Kind.ACTIVE_CHIPS, 180)
+    assert {(one.instance_id, one.value) for one in found} == {(str(instance_id(record, 0)), 4)}
+
+
+def test_a_metric_that_does_not_exist_is_no_error(client):
+    client.list_time_series.side_effect = exceptions.NotFound("Cannot find metric(s)")
+    assert GoogleTelemetry(client, ONCE).samples("lab", Kind.NETWORK, 0, 60) == []
 
 
 @pytest.fixture
