@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from service.domain.budgets import Budget
 from service.domain.evidence import Termination
+from service.domain.idle.signal import Kind
 from service.domain.jobs.image import ImageFacts
 from service.domain.jobs.log import LogCursor, LogLine, LogPage
 from service.domain.node import Architecture, CloudNode, NodeSpec, Place
@@ -34,7 +35,9 @@ __all__ = [
     "PriceFeed",
     "Queue",
     "Registry",
+    "Sample",
     "Sighting",
+    "Telemetry",
     "TpuCloud",
     "WorkerLogs",
 ]
@@ -236,6 +239,34 @@ class WorkerLogs(Protocol):
 
         One call that is not tried again and ends within seconds: a page waits for it. Raises
         RateLimited as `read` does, and CloudError.
+        """
+        ...
+
+
+class Sample(NamedTuple):
+    """One value of one worker over [start, end), whole UTC seconds: in percent, bytes a second,
+    chips, or seconds since the last activity, the most of all its chips or cores.
+
+    Some metrics name the worker by Google's id of the node and its number there, others by the id
+    of its instance; the names that a metric does not have are empty.
+    """
+
+    node_uid: str
+    worker: int
+    instance_id: str
+    start: int
+    end: int
+    value: float
+
+
+class Telemetry(Protocol):
+    """What the cloud measures of the workers of a project."""
+
+    def samples(self, project: str, kind: Kind, since: int, until: int) -> Sequence[Sample]:
+        """Everything that is known by now of one signal in (since, until], minute by minute; points
+        come up to some minutes late, in any order. Empty where there is no such metric.
+
+        One page that fails fails the whole. It may take a minute, so nobody holds a transaction.
         """
         ...
 

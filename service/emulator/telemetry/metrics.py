@@ -8,12 +8,15 @@ from functools import cache
 from itertools import chain
 
 PREFIX = "tpu.googleapis.com/"
+COMPUTE = "compute.googleapis.com/"
 GCE_WORKER = "tpu.googleapis.com/GceTpuWorker"
 TPU_WORKER = "tpu_worker"
+GCE_INSTANCE = "gce_instance"
 # Nothing in the labels of a GceTpuWorker says which node it belongs to.
 RESOURCES = {
     GCE_WORKER: ("resource_container", "location", "worker_id"),
     TPU_WORKER: ("project_id", "zone", "node_id", "worker_id"),
+    GCE_INSTANCE: ("project_id", "zone", "instance_id"),
 }
 INTERRUPTION = ("instance_name", "interruption_type", "interruption_reason")
 
@@ -29,10 +32,11 @@ class Metric:
     labels: tuple[str, ...]
     resource: str
     title: str
+    prefix: str = PREFIX
 
     @property
     def type(self) -> str:
-        return PREFIX + self.path
+        return self.prefix + self.path
 
     @property
     def known_labels(self) -> frozenset[str]:
@@ -51,6 +55,12 @@ def _chip(path: str, value: str, unit: str, title: str) -> Metric:
 
 def _host(path: str, kind: str, value: str, unit: str, title: str) -> Metric:
     return Metric(path, kind, value, unit, (), TPU_WORKER, title)
+
+
+def _instance(path: str, title: str) -> Metric:
+    """One of the newer metrics of Compute Engine, which need no agent. Seen in a real project; what
+    Google counts as active is not documented (reference/jobs.md J9)."""
+    return Metric(path, "GAUGE", "INT64", "1", (), GCE_INSTANCE, title, COMPUTE)
 
 
 METRICS = (
@@ -83,6 +93,9 @@ METRICS = (
         TPU_WORKER,
         "TensorCore idle duration",
     ),
+    _instance("instance/tpu/scheduled_chips", "Scheduled TPU chips"),
+    _instance("instance/tpu/active_chips", "Active TPU chips"),
+    _instance("instance/tpu/utilized_chips", "Utilized TPU chips"),
 )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from service.emulator.activity import Course, Run
+from service.emulator.activity import Course, Run, chips_per_worker
 from service.emulator.nodes import NodeRecord
 
 PERIOD = 60
@@ -148,6 +148,22 @@ def _idle(spot: Spot) -> Sample:
     return sample
 
 
+def _scheduled(spot: Spot) -> Sample:
+    chips = chips_per_worker(spot.record)
+    return lambda _: chips
+
+
+def _chips_above_zero(key: str) -> Callable[[Spot], Sample]:
+    """Count the chips of a worker that were at work."""
+
+    def start(spot: Spot) -> Sample:
+        chips = range(chips_per_worker(spot.record))
+        courses = [replace(spot, part=chip).course(key) for chip in chips]
+        return lambda at: sum((one.mean(at - PERIOD, at) or 0) > 0 for one in courses)
+
+    return start
+
+
 def _host_noise(spot: Spot, what: str, at: float) -> float:
     return Spot(spot.record, spot.run, spot.worker).noise(what, at)
 
@@ -159,6 +175,9 @@ SAMPLERS: dict[str, Callable[[Spot], Sample]] = {
     "accelerator/memory_used": _hbm_used,
     "accelerator/tensorcore_utilization": _of_duty("tensorcore", TENSORCORE_SHARE),
     "cpu/utilization": _cpu,
+    "instance/tpu/active_chips": _chips_above_zero("duty_cycle"),
+    "instance/tpu/scheduled_chips": _scheduled,
+    "instance/tpu/utilized_chips": _chips_above_zero("tensorcore"),
     "instance/uptime_total": _uptime,
     "memory/usage": _memory,
     "network/received_bytes_count": _bytes("received"),

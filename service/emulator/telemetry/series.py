@@ -12,7 +12,13 @@ from typing import NamedTuple
 
 from service.emulator.activity import Interruption, chips_per_worker
 from service.emulator.nodes import NodeRecord, instance_id
-from service.emulator.telemetry.metrics import GCE_WORKER, INTERRUPTION, Metric, is_silent
+from service.emulator.telemetry.metrics import (
+    GCE_INSTANCE,
+    GCE_WORKER,
+    INTERRUPTION,
+    Metric,
+    is_silent,
+)
 from service.emulator.telemetry.samples import PERIOD, Spot, sampler
 from service.emulator.telemetry.settings import Telemetry
 from service.emulator.wire import Node
@@ -76,7 +82,7 @@ def _measured(metric: Metric, record: NodeRecord) -> bool:
     legacy = record.message.api_version == Node.ApiVersion.V1
     if metric.path in LEGACY_ONLY:
         return bool(legacy)
-    return not (legacy and metric.resource == GCE_WORKER)
+    return not (legacy and metric.resource in {GCE_WORKER, GCE_INSTANCE})
 
 
 def _of_node(world: World, record: NodeRecord, metric: Metric) -> Iterator[Series]:
@@ -98,6 +104,9 @@ def _resource(record: NodeRecord, worker: int, metric: Metric) -> Labels:
             "location": place.zone,
             "worker_id": str(instance_id(record, worker)),
         }
+    if metric.resource == GCE_INSTANCE:
+        instance = str(instance_id(record, worker))
+        return {"project_id": place.project, "zone": place.zone, "instance_id": instance}
     return {
         "project_id": place.project,
         "zone": place.zone,

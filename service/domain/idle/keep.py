@@ -1,0 +1,77 @@
+"""To keep a node: no idleness, no time to live and no end of a job deletes it until then. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from service.domain.clock import DAY, parse_rfc3339, rfc3339
+from service.domain.errors import Rejected
+
+LONGEST_SECONDS = 30 * DAY
+LABEL = "keep-until"
+"""A label by which a node is kept where nobody can ask this service, as in `2026-12-01`."""
+
+MAX_REASON = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Until when a node is kept, and why. `until` is None where a date cannot be read: that
+    protects the node, and alarms."""
+
+    until: int | None
+    reason: str
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether nobody knows until when."""
+        return self.until is None
+
+    def holds(self, now: int) -> bool:
+        """Whether it protects the node now."""
+        return self.until is None or now < self.until
+
+
+def keep_of(
+    now: int,
+    reason: str,
+    *,
+    until: int | None = None,
+    for_seconds: int | None = None,
+    ends_at: int | None = None,
+) -> Keep:
+    """A keep until an instant or for some time. Raises Rejected without a reason, for more than 30
+    days, for the past, and beyond `ends_at`, at which Google itself ends the node."""
+    if (until is None) == (for_seconds is None):
+        raise Rejected("give exactly one of until and for_seconds", field="until")
+    at = now + for_seconds if for_seconds is not None else until
+    assert at is not None
+    field = "for_seconds" if until is None else "until"
+    if not reason.strip():
+        raise Rejected("say why the node is kept", field="reason")
+    if at <= now:
+        raise Rejected(f"{rfc3339(at)} is over; give an instant to come", field=field)
+    if at > now + LONGEST_SECONDS:
+        latest = rfc3339(now + LONGEST_SECONDS)
+        raise Rejected(f"a node is kept for 30 days at most, until {latest}", field=field)
+    if ends_at is not None and at > ends_at:
+        raise Rejected(
+            f"Google ends this node at {rfc3339(ends_at)}, and nobody can put that off",
+            field=field,
+            ends_at=rfc3339(ends_at),
+        )
+    return Keep(at, reason.strip()[:MAX_REASON])
+
+
+def keep_by_label(labels: Mapping[str, str]) -> Keep | None:
+    """The keep that a label asks for; None without one. Labels of Google have no colons and no
+    capitals, so a date is enough: the node is kept until that day begins in UTC."""
+    text = labels.get(LABEL)
+    if text is None:
+        return None
+    reason = f"label {LABEL}={text}"
+    try:
+        return Keep(parse_rfc3339(text if "t" in text.lower() else f"{text}T00:00:00Z"), reason)
+    except (ValueError, OverflowError):
+        return Keep(None, reason)

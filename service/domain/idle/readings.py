@@ -1,0 +1,85 @@
+"""Which node and worker a measurement is about, and what is known from many of them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from service.domain.clock import DAY
+from service.domain.idle.proof import Family
+from service.domain.idle.signal import Kind, Reading, Track, read
+
+ABSENT_SECONDS = DAY
+"""A metric without any series for so long is one that the project does not have."""
+
+
+class Measured(Protocol):
+    """A value of one worker; see `service.cloud.ports.Sample`."""
+
+    @property
+    def node_uid(self) -> str: ...
+    @property
+    def worker(self) -> int: ...
+    @property
+    def instance_id(self) -> str: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def value(self) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """How the cloud calls the workers of our nodes. `parts` has the node and the number of its
+    first worker by Google's id of the node or slice, `instances` the node and the worker by the id
+    of its instance, as its supervisor reports it."""
+
+    parts: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    instances: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+
+    def find(self, sample: Measured) -> tuple[str, int] | None:
+        """The node and the number of its worker; None for a machine that is not ours."""
+        if sample.instance_id:
+            return self.instances.get(sample.instance_id)
+        part = self.parts.get(sample.node_uid)
+        return None if part is None else (part[0], part[1] + sample.worker)
+
+
+Tracks = Mapping[tuple[int, Kind], Track]
+
+
+def with_samples(
+    tracks: Mapping[str, Tracks],
+    workers: Workers,
+    kind: Kind,
+    samples: Iterable[Measured],
+    oldest: int,
+) -> dict[str, Tracks]:
+    """The tracks of all nodes with newer measurements, by node; what was at rest before `oldest` is
+    forgotten. The order of the samples does not matter."""
+    found = dict(tracks)
+    ours = [(place, sample) for sample in samples if (place := workers.find(sample)) is not None]
+    changed: dict[str, dict[tuple[int, Kind], Track]] = {}
+    for (node_id, worker), sample in sorted(ours, key=lambda one: one[1].end):
+        mine = changed.setdefault(node_id, dict(tracks.get(node_id, {})))
+        reading = Reading(worker, kind, sample.start, sample.end, sample.value)
+        mine[worker, kind] = read(mine.get((worker, kind)), reading, oldest)
+    found.update(changed)
+    return found
+
+
+def family_of(seen_at: int | None, read_at: int | None, now: int, patience: int) -> Family:
+    """What a project has of one metric: `seen_at` is the end of the newest series of any node,
+    `read_at` when a read succeeded last (None for never), `patience` how long that may be ago."""
+    if read_at is None or now - read_at > patience:
+        return Family.FAILED
+    is_there = seen_at is not None and now - seen_at < ABSENT_SECONDS
+    return Family.PRESENT if is_there else Family.ABSENT
+
+
+def newest(samples: Sequence[Measured]) -> int | None:
+    """The end of the newest one; None for none."""
+    return max((sample.end for sample in samples), default=None)

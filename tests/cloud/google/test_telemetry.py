@@ -1,0 +1,136 @@
+"""What the workers of a project did, read through Google's own client."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import create_autospec
+
+import pytest
+from google.api_core import exceptions
+from google.cloud.monitoring_v3 import ListTimeSeriesResponse
+from google.cloud.monitoring_v3.services.metric_service import MetricServiceClient
+
+from service.cloud.google.retries import ONCE
+from service.cloud.google.telemetry import GoogleTelemetry, monitoring_client
+from service.domain.errors import CloudUnavailable, NotAllowed
+from service.domain.idle.signal import MONITORED, Kind
+from service.emulator.nodes import instance_id
+from service.emulator.surfaces.channel import LocalChannel
+from tests.emulator.factories import Cloud, configured
+from tests.emulator.series import ON_TIME, busy
+
+
+@pytest.fixture
+def cloud() -> Cloud:
+    """A cloud whose points can be seen at once."""
+    return configured(telemetry=ON_TIME)
+
+
+def read(cloud: Cloud, kind: Kind, seconds: int = 600) -> list[Any]:
+    now = int(cloud.now)
+    client = monitoring_client(LocalChannel(cloud.world))
+    found = GoogleTelemetry(client, ONCE).samples("lab", kind, now - seconds, now)
+    return sorted(found, key=lambda one: (one.node_uid, one.instance_id, one.worker, one.end))
+
+
+def test_the_busiest_core_of_each_worker_is_told_minute_by_minute(cloud):
+    name = cloud.ready(accelerator_type="v4-32")
+    busy(cloud, name, cpu=250)
+    cloud.wait(600)
+    found = read(cloud, Kind.CPU)
+    record = cloud.world.nodes[name]
+    assert {one.node_uid for one in found} == {str(record.message.id)}
+    assert sorted({one.worker for one in found}) == list(range(record.accelerator.hosts))
+    assert {one.end - one.start for one in found} == {60}
+    assert max(one.value for one in found) == 100
+    assert len(found) >= 9 * record.accelerator.hosts
+
+
+def test_the_busiest_chip_is_told_by_its_instance(cloud):
+    name = cloud.ready()
+    busy(cloud, name, duty_cycle=70)
+    cloud.wait(600)
+    found = read(cloud, Kind.DUTY_CYCLE)
+    record = cloud.world.nodes[name]
+    assert {one.instance_id for one in found} == {str(instance_id(record, 0))}
+    assert {one.node_uid for one in found} == {""}
+    assert found[-1].value == 70
+
+
+def test_the_core_that_worked_last_counts_as_idle_for_the_shortest(cloud):
+    name = cloud.ready()
+    cloud.wait(300)
+    busy(cloud, name, tensorcore=20)
+    cloud.wait(120)
+    busy(cloud, name, tensorcore=0)
+    cloud.wait(300)
+    values = [one.value for one in read(cloud, Kind.TENSORCORE_IDLE)]
+    assert min(values) == 0
+    assert 200 <= values[-1] <= 300
+
+
+def test_the_network_is_told_in_bytes_a_second_for_both_ways(cloud):
+    name = cloud.ready()
+    busy(cloud, name, received=5e6, sent=1e3)
+    cloud.wait(600)
+    values = {round(one.value) for one in read(cloud, Kind.NETWORK, 240)}
+    assert values == {5_000_000, 1_000}
+
+
+def test_an_accelerator_that_never_started_has_no_duty_cycle(cloud):
+    cloud.ready()
+    cloud.wait(600)
+    assert read(cloud, Kind.DUTY_CYCLE) == []
+    assert read(cloud, Kind.CPU)
+
+
+def test_the_chips_at_work_are_told_by_their_instance(cloud):
+    name = cloud.ready()
+    busy(cloud, name, duty_cycle=70)
+    cloud.wait(300)
+    record = cloud.world.nodes[name]
+    found = read(cloud, Kind.ACTIVE_CHIPS, 180)
+    assert {(one.instance_id, one.value) for one in found} == {(str(instance_id(record, 0)), 4)}
+
+
+def test_a_metric_that_does_not_exist_is_no_error(client):
+    client.list_time_series.side_effect = exceptions.NotFound("Cannot find metric(s)")
+    assert GoogleTelemetry(client, ONCE).samples("lab", Kind.NETWORK, 0, 60) == []
+
+
+@pytest.fixture
+def client() -> Any:
+    return create_autospec(MetricServiceClient, instance=True, spec_set=True)
+
+
+@pytest.mark.parametrize("kind", MONITORED)
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (exceptions.ServiceUnavailable("no"), CloudUnavailable),
+        (exceptions.PermissionDenied("no"), NotAllowed),
+    ],
+)
+def test_a_read_that_fails_is_never_an_empty_answer(client, kind, error, expected):
+    client.list_time_series.side_effect = error
+    with pytest.raises(expected):
+        GoogleTelemetry(client, ONCE).samples("lab", kind, 0, 60)
+
+
+def test_a_series_that_names_no_worker_is_left_out(client):
+    series: list[dict[str, Any]] = [
+        {"resource": {"type": "tpu_worker", "labels": labels}, "points": [point(7)]}
+        for labels in (
+            {"zone": "z", "node_id": "1", "worker_id": "0"},
+            {"zone": "z", "node_id": "1", "worker_id": "x"},
+            {"zone": "z", "node_id": "1"},
+        )
+    ]
+    page = ListTimeSeriesResponse(time_series=series)
+    client.list_time_series.return_value.pages = [page]
+    (found,) = GoogleTelemetry(client, ONCE).samples("lab", Kind.CPU, 0, 60)
+    assert (found.node_uid, found.worker, found.start, found.end, found.value) == ("1", 0, 0, 60, 7)
+
+
+def point(value: float) -> dict[str, Any]:
+    return {"interval": {"end_time": {"seconds": 60}}, "value": {"double_value": value}}

@@ -1,0 +1,39 @@
+"""Tests of links that keep or delete a node."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from service.domain.idle.links import Link, Refusal, Verb, hash_of, refusal
+
+NOW = 1_000
+LINK = Link(hash_of("secret"), Verb.DELETE, "n", 2, notified_at=900, expires_at=2_000)
+AS_IT_WAS = {"incarnation": 2, "notified_at": 900, "ended": False, "now": NOW}
+
+
+def test_a_link_works_once():
+    assert refusal(LINK, **AS_IT_WAS) is None
+    assert refusal(replace(LINK, used_at=950), **AS_IT_WAS) is Refusal.USED
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"now": 2_000}, Refusal.EXPIRED),
+        ({"incarnation": 3}, Refusal.ANOTHER),
+        ({"notified_at": None}, Refusal.SINCE_BUSY),
+        ({"notified_at": 950}, Refusal.SINCE_BUSY),
+        ({"ended": True}, Refusal.ENDED),
+        ({"ended": True, "incarnation": 3, "now": 5_000}, Refusal.EXPIRED),
+    ],
+)
+def test_a_link_is_about_one_verdict_on_one_incarnation(changed, why):
+    assert refusal(LINK, **{**AS_IT_WAS, **changed}) is why
+
+
+def test_only_the_hash_of_a_token_is_kept():
+    assert "secret" not in LINK.token_hash
+    assert hash_of("secret") == LINK.token_hash != hash_of("Secret")
+    assert len(hash_of("\ud800")) == 64

@@ -1,0 +1,82 @@
+"""Tests of which node a measurement is about, and of what is known from many."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.cloud.ports import Sample
+from service.domain.idle.proof import Family
+from service.domain.idle.readings import Workers, family_of, newest, with_samples
+from service.domain.idle.signal import Kind
+
+NOW = 1_000_000
+WORKERS = Workers(
+    parts={"100": ("n", 0), "101": ("n", 4), "200": ("m", 0)},
+    instances={"i-7": ("m", 3)},
+)
+
+
+def by_node(uid, worker=0, end=60, value=0.0):
+    return Sample(uid, worker, "", end - 60, end, value)
+
+
+def test_the_workers_of_later_slices_follow_those_of_the_first():
+    assert WORKERS.find(by_node("100", 3)) == ("n", 3)
+    assert WORKERS.find(by_node("101", 3)) == ("n", 7)
+    assert WORKERS.find(Sample("", 0, "i-7", 0, 60, 1.0)) == ("m", 3)
+
+
+def test_machines_of_others_are_left_out():
+    assert WORKERS.find(by_node("999")) is None
+    assert WORKERS.find(Sample("", 0, "i-8", 0, 60, 1.0)) is None
+    assert with_samples({}, WORKERS, Kind.CPU, [by_node("999")], 0) == {}
+
+
+def test_a_measurement_changes_the_track_of_its_worker_alone():
+    before = with_samples({}, WORKERS, Kind.CPU, [by_node("100"), by_node("200")], 0)
+    after = with_samples(before, WORKERS, Kind.CPU, [by_node("101", 1, 120, 50.0)], 0)
+    assert set(after["n"]) == {(0, Kind.CPU), (5, Kind.CPU)}
+    assert after["n"][5, Kind.CPU].broken_at == 120
+    assert after["m"] == before["m"]
+    assert set(before["n"]) == {(0, Kind.CPU)}, "what was known before stays as it was"
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 1), st.integers(1, 30), st.sampled_from([0.0, 80.0])),
+        unique_by=lambda one: one[:2],
+    ),
+    st.randoms(use_true_random=False),
+)
+def test_the_order_of_the_samples_does_not_matter(drawn, random):
+    samples = [by_node("100", worker, 60 * minute, value) for worker, minute, value in drawn]
+    shuffled = random.sample(samples, len(samples))
+    known = with_samples({}, WORKERS, Kind.CPU, samples, 0)
+    assert with_samples({}, WORKERS, Kind.CPU, shuffled, 0) == known
+    halves = with_samples({}, WORKERS, Kind.CPU, shuffled[::2], 0)
+    halves = with_samples(halves, WORKERS, Kind.CPU, shuffled[1::2], 0)
+    assert halves == known
+
+
+@pytest.mark.parametrize(
+    ("seen_at", "read_at", "expected"),
+    [
+        (NOW - 100, NOW - 60, Family.PRESENT),
+        (NOW - 86_399, NOW, Family.PRESENT),
+        (NOW - 86_400, NOW, Family.ABSENT),
+        (None, NOW, Family.ABSENT),
+        (None, NOW - 180, Family.ABSENT),
+        (None, NOW - 181, Family.FAILED),
+        (NOW - 200, NOW - 181, Family.FAILED),
+        (None, None, Family.FAILED),
+    ],
+)
+def test_a_metric_is_absent_only_by_a_read_that_succeeded(seen_at, read_at, expected):
+    assert family_of(seen_at, read_at, NOW, 180) is expected
+
+
+def test_the_newest_sample():
+    assert newest([by_node("100", end=60), by_node("100", end=180), by_node("1", end=120)]) == 180
+    assert newest([]) is None
