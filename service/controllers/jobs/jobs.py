@@ -53,7 +53,7 @@ from service.store.unit import Unit, Units
 
 log = structlog.get_logger()
 
-BATCH = 100
+BATCH = 60
 """Jobs taken up in one tick, the longest waiting first: so many that a tick stays short."""
 
 GONE_SECONDS = 300
