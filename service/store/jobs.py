@@ -33,6 +33,12 @@ from service.store.tables import job_attempts, jobs
 
 _JOB = [jobs.c[one.name] for one in fields(Job)]
 _ATTEMPT = [job_attempts.c[one.name] for one in fields(Attempt)]
+_DUE = (
+    select(jobs.c.id)
+    .where(jobs.c.next_try_at <= bindparam("now"), jobs.c.project == bindparam("project"))
+    .order_by(jobs.c.next_try_at, jobs.c.id)
+    .limit(bindparam("most"))
+)
 _BY_ID = select(*_JOB).where(jobs.c.id == bindparam("id"))
 _LATEST = (
     select(*_ATTEMPT)
@@ -121,13 +127,8 @@ class Jobs:
 
     def due(self, project: str, now: int, limit: int) -> Sequence[str]:
         """Ids of jobs with something to do by now, the longest waiting first."""
-        statement = (
-            select(jobs.c.id)
-            .where(jobs.c.next_try_at <= now, jobs.c.project == project)
-            .order_by(jobs.c.next_try_at, jobs.c.id)
-            .limit(limit)
-        )
-        return self._connection.execute(statement).scalars().all()
+        wanted = {"now": now, "project": project, "most": limit}
+        return self._connection.execute(_DUE, wanted).scalars().all()
 
     def wake(self, job_id: str, now: int) -> None:
         """Have the controller look at a job at once. It is a new version: a look that is under way,

@@ -8,6 +8,7 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Connection,
+    Executable,
     Float,
     bindparam,
     case,
@@ -46,6 +47,41 @@ _HELD = (
 )
 
 
+def _taking(dialect: str) -> Executable:
+    """Takes or renews a lease; answers its epoch, and nothing while someone else holds it."""
+    mine, looked_at = leases.c.holder == bindparam("taker"), bindparam("looked", type_=BigInteger)
+    insert = sqlite_insert if dialect == "sqlite" else postgresql_insert
+    until = _NOW[dialect] + bindparam("ttl", type_=BigInteger)
+    return (
+        insert(leases)
+        .values(
+            project=bindparam("of"),
+            holder=bindparam("taker"),
+            epoch=literal_column("1"),
+            expires_at=until,
+            looked_at=looked_at,
+        )
+        .on_conflict_do_update(
+            index_elements=["project"],
+            set_={
+                "holder": bindparam("taker"),
+                "epoch": case((mine, leases.c.epoch), else_=leases.c.epoch + 1),
+                "expires_at": until,
+                "looked_at": case(
+                    (leases.c.looked_at < looked_at, looked_at), else_=leases.c.looked_at
+                ),
+            },
+            where=or_(mine, leases.c.expires_at < _NOW[dialect]),
+        )
+        .returning(leases.c.epoch)
+    )
+
+
+_TAKE = {dialect: _taking(dialect) for dialect in _NOW}
+_CLOCK = {dialect: select(precisely) for dialect, precisely in _PRECISELY.items()}
+_LOOKED_AT = select(leases.c.looked_at).where(leases.c.project == bindparam("project"))
+
+
 class Leases:
     """Take, renew, check and release leases."""
 
@@ -59,32 +95,9 @@ class Leases:
         `looked_at` is when the holder last saw the whole project: it outlives the holder, so that
         the next one knows since when nothing was seen.
         """
-        mine = leases.c.holder == holder
-        insert = sqlite_insert if self._connection.dialect.name == "sqlite" else postgresql_insert
-        statement = (
-            insert(leases)
-            .values(
-                project=project,
-                holder=holder,
-                epoch=1,
-                expires_at=self._now + ttl,
-                looked_at=looked_at,
-            )
-            .on_conflict_do_update(
-                index_elements=["project"],
-                set_={
-                    "holder": holder,
-                    "epoch": case((mine, leases.c.epoch), else_=leases.c.epoch + 1),
-                    "expires_at": self._now + ttl,
-                    "looked_at": case(
-                        (leases.c.looked_at < looked_at, looked_at), else_=leases.c.looked_at
-                    ),
-                },
-                where=or_(mine, leases.c.expires_at < self._now),
-            )
-            .returning(leases.c.epoch)
-        )
-        epoch = self._connection.execute(statement).scalar_one_or_none()
+        statement = _TAKE[self._connection.dialect.name]
+        wanted = {"of": project, "taker": holder, "ttl": ttl, "looked": looked_at}
+        epoch = self._connection.execute(statement, wanted).scalar_one_or_none()
         return None if epoch is None else Lease(project, holder, epoch)
 
     def check(self, lease: Lease) -> None:
@@ -95,14 +108,12 @@ class Leases:
 
     def now(self) -> float:
         """What the database's clock says, in UTC seconds and parts of one."""
-        return self._connection.execute(
-            select(_PRECISELY[self._connection.dialect.name])
-        ).scalar_one()
+        return self._connection.execute(_CLOCK[self._connection.dialect.name]).scalar_one()
 
     def looked_at(self, project: str) -> int:
         """When the whole of the project was last looked at; 0 when never."""
-        statement = select(leases.c.looked_at).where(leases.c.project == project)
-        return self._connection.execute(statement).scalar_one_or_none() or 0
+        found = self._connection.execute(_LOOKED_AT, {"project": project})
+        return found.scalar_one_or_none() or 0
 
     def sight(self, project: str) -> tuple[int, str]:
         """(when the whole of the project was last looked at, who holds it); (0, "") when nobody."""

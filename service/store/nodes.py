@@ -34,6 +34,15 @@ from service.store.rows import dumps, loads
 from service.store.tables import node_labels, nodes
 
 _COLUMNS = [nodes.c[field.name] for field in fields(Node)]
+_SAVE = update(nodes).where(
+    nodes.c.id == bindparam("was_id"), nodes.c.version == bindparam("was_version")
+)
+_DUE = (
+    select(nodes.c.id)
+    .where(nodes.c.next_try_at <= bindparam("now"), nodes.c.project == bindparam("project"))
+    .order_by(nodes.c.next_try_at)
+    .limit(bindparam("most"))
+)
 _BY_ID = select(*_COLUMNS).where(nodes.c.id == bindparam("id"))
 _OPEN = (
     select(
@@ -115,12 +124,8 @@ class Nodes:
         is news then. Raises StaleVersion when someone else wrote it since it was read.
         """
         after = replace(node, version=node.version + 1)
-        statement = (
-            update(nodes)
-            .where(nodes.c.id == node.id, nodes.c.version == node.version)
-            .values(**self._row(after), digest=b"")
-        )
-        if self._connection.execute(statement).rowcount != 1:
+        row = {**self._row(after), "digest": b"", "was_id": node.id, "was_version": node.version}
+        if self._connection.execute(_SAVE, row).rowcount != 1:
             raise StaleVersion(f"node {node.id} was changed by someone else just now")
         return after
 
@@ -167,13 +172,8 @@ class Nodes:
 
     def due(self, project: str, now: int, limit: int) -> Sequence[str]:
         """Ids of nodes with something to do by now, the longest waiting first."""
-        statement = (
-            select(nodes.c.id)
-            .where(nodes.c.next_try_at <= now, nodes.c.project == project)
-            .order_by(nodes.c.next_try_at)
-            .limit(limit)
-        )
-        return self._connection.execute(statement).scalars().all()
+        wanted = {"now": now, "project": project, "most": limit}
+        return self._connection.execute(_DUE, wanted).scalars().all()
 
     def remember(self, digests: Mapping[str, bytes]) -> None:
         """Keep what the cloud showed of each node, so that the same need not be read again."""

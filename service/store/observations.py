@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, bindparam, insert, select
 
 from service.store.tables import observations
+
+_OF_NODE = (
+    select(observations)
+    .where(observations.c.node_id == bindparam("node"))
+    .order_by(observations.c.id)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +41,5 @@ class Observations:
 
     def of(self, node_id: str) -> Sequence[Observation]:
         """The facts about a node, in the order in which they were seen."""
-        statement = (
-            select(observations)
-            .where(observations.c.node_id == node_id)
-            .order_by(observations.c.id)
-        )
-        return [Observation(*row[1:]) for row in self._connection.execute(statement)]
+        rows = self._connection.execute(_OF_NODE, {"node": node_id})
+        return [Observation(*row[1:]) for row in rows]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, RowMapping, Select, delete, insert, select, update
+from sqlalchemy import Connection, RowMapping, Select, bindparam, delete, insert, select, update
 
 from service.domain.errors import NotFound, StaleVersion
 from service.domain.garbage import Attempt
@@ -43,6 +43,18 @@ _OPEN = select(nodes.c.id, nodes.c.zone, nodes.c.cloud_id, nodes.c.spec).where(_
 _ALL = select(orphans)
 _IS_PRESENT = (orphans.c.gone_at.is_(None), orphans.c.wanted != ADOPTED)
 _PRESENT = _ALL.where(*_IS_PRESENT)
+_KNOWN = _ALL.where(orphans.c.project == bindparam("project"))
+_CERTAIN = _PRESENT.where(orphans.c.project == bindparam("project"), orphans.c.certain).order_by(
+    orphans.c.since, orphans.c.id
+)
+_DUE = (
+    _KNOWN.where(orphans.c.next_try_at <= bindparam("now"), orphans.c.gone_at.is_(None))
+    .order_by(orphans.c.next_try_at, orphans.c.id)
+    .limit(bindparam("most"))
+)
+_SAVE = update(orphans).where(
+    orphans.c.id == bindparam("was_id"), orphans.c.version == bindparam("was_version")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +102,8 @@ class Orphans:
         Raises StaleVersion when someone else wrote it since it was read.
         """
         after = replace(orphan, version=orphan.version + 1)
-        statement = update(orphans).where(*_same(orphan)).values(**_row(after))
-        if self._connection.execute(statement).rowcount != 1:
+        row = {**_row(after), "was_id": orphan.id, "was_version": orphan.version}
+        if self._connection.execute(_SAVE, row).rowcount != 1:
             raise StaleVersion(f"orphan {orphan.id} was changed by someone else just now")
         return after
 
@@ -116,7 +128,7 @@ class Orphans:
 
     def known(self, project: str) -> Sequence[Orphan]:
         """All that are remembered of a project, also those that are gone."""
-        return self._read(_ALL.where(orphans.c.project == project))
+        return self._read(_KNOWN, {"project": project})
 
     def present(self, projects: Sequence[str]) -> Sequence[Orphan]:
         """All that are there and were not adopted."""
@@ -137,18 +149,11 @@ class Orphans:
 
     def certain(self, project: str) -> Sequence[Orphan]:
         """Those that go by themselves, the longest known first."""
-        statement = _PRESENT.where(orphans.c.project == project, orphans.c.certain)
-        return self._read(statement.order_by(orphans.c.since, orphans.c.id))
+        return self._read(_CERTAIN, {"project": project})
 
     def due(self, project: str, now: int, limit: int) -> Sequence[Orphan]:
         """Those to be asked for by name by now, the longest waiting first."""
-        statement = (
-            _ALL.where(orphans.c.project == project, orphans.c.next_try_at <= now)
-            .where(orphans.c.gone_at.is_(None))
-            .order_by(orphans.c.next_try_at, orphans.c.id)
-            .limit(limit)
-        )
-        return self._read(statement)
+        return self._read(_DUE, {"project": project, "now": now, "most": limit})
 
     def live(self, project: str) -> set[tuple[str, str]]:
         """The zone and the cloud id at which each live record of a project is now."""
@@ -171,8 +176,11 @@ class Orphans:
                 found.append(Attempt(row.id, row.zone, row.cloud_id, slices, present=True))
         return found
 
-    def _read(self, statement: Select[Any]) -> Sequence[Orphan]:
-        return [_read(row) for row in self._connection.execute(statement).mappings()]
+    def _read(
+        self, statement: Select[Any], wanted: Mapping[str, Any] | None = None
+    ) -> Sequence[Orphan]:
+        found = self._connection.execute(statement, wanted or {})
+        return [_read(row) for row in found.mappings()]
 
 
 def _same(orphan: Orphan) -> tuple[Any, Any]:

@@ -21,6 +21,11 @@ sight is taken for free and tried again, once."""
 
 _COLUMNS = [placements.c[field.name] for field in fields(Placement)]
 _OUTCOME = [field.name for field in fields(Placement)].index("outcome")
+_OF_NODE = (
+    select(*_COLUMNS)
+    .where(placements.c.node_id == bindparam("node"))
+    .order_by(placements.c.attempt)
+)
 _RECENT = (
     select(*_COLUMNS)
     .where(placements.c.project == bindparam("project"), placements.c.model == bindparam("model"))
@@ -85,10 +90,7 @@ class Placements:
 
     def of(self, node_id: str) -> tuple[Placement, ...]:
         """The attempts of a node, first to last."""
-        statement = (
-            select(*_COLUMNS).where(placements.c.node_id == node_id).order_by(placements.c.attempt)
-        )
-        return tuple(map(_read, self._connection.execute(statement)))
+        return tuple(map(_read, self._connection.execute(_OF_NODE, {"node": node_id})))
 
     def take_turns(self, project: str) -> None:
         """Let nobody else choose a place for this project before this transaction is over, so that

@@ -4,15 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, insert, literal_column, or_, select, update
+from sqlalchemy import (
+    Connection,
+    Select,
+    bindparam,
+    false,
+    func,
+    insert,
+    literal_column,
+    or_,
+    select,
+    update,
+)
 
 from service.domain.metering import WHOLE, Evidence, Usage
 from service.domain.pricing import RESERVED, Sku
 from service.domain.purchase import pool_of
 from service.domain.window import Window
 from service.store.tables import usage
+
+
+@cache
+def _ended_in_doubt(windows: int) -> Select[Any]:
+    """Intervals that ended within any of so many windows, by the looks alone."""
+    columns = usage.c
+    within = (
+        (columns.end_at >= bindparam(f"start_{number}"))
+        & (columns.end_at < bindparam(f"end_{number}"))
+        for number in range(windows)
+    )
+    return select(usage).where(
+        columns.project == bindparam("project"),
+        or_(false(), *within),
+        columns.end_lo < columns.end_at,
+        columns.end_evidence == Evidence.OBSERVED,
+        columns.start_evidence != Evidence.UNSEEN,
+    )
+
 
 _OF_NODE = select(usage).where(usage.c.node_id == bindparam("node")).order_by(usage.c.start_at)
 _RUNNING = (
@@ -178,17 +209,11 @@ class Usages:
     def ended_in_doubt(self, project: str, windows: Sequence[Window]) -> Sequence[Usage]:
         """Intervals that ended within these, of which two looks are all that is known of the end.
         What a look found out about at last, and nobody saw, is not among them."""
-        columns = usage.c
-        statement = select(usage).where(
-            columns.project == project,
-            or_(
-                *((columns.end_at >= one.start) & (columns.end_at < one.end) for one in windows),
-            ),
-            columns.end_lo < columns.end_at,
-            columns.end_evidence == Evidence.OBSERVED,
-            columns.start_evidence != Evidence.UNSEEN,
-        )
-        return [_read(row) for row in self._connection.execute(statement)]
+        wanted: dict[str, object] = {"project": project}
+        for number, one in enumerate(windows):
+            wanted |= {f"start_{number}": one.start, f"end_{number}": one.end}
+        found = self._connection.execute(_ended_in_doubt(len(windows)), wanted)
+        return [_read(row) for row in found]
 
     def overlapping(self, start: int, end: int) -> Iterator[Usage]:
         """Every interval that has seconds in [start, end)."""

@@ -101,7 +101,7 @@ def test_everything_starts_works_heals_and_stops(dev, tmp_path):
     first = dev.children()
 
     again = program("dev", folder=tmp_path, **dev.settings)
-    assert "TPU Steward runs already at" in again.communicate(timeout=60)[1]
+    assert "TPU Steward runs already at" in again.communicate(timeout=20)[1]
     assert again.returncode == 1
 
     os.kill(first[1], signal.SIGKILL)
@@ -122,7 +122,7 @@ def test_everything_starts_works_heals_and_stops(dev, tmp_path):
 
     pids = dev.children()
     dev.process.send_signal(signal.SIGTERM)
-    assert dev.process.wait(timeout=30) == 0
+    assert dev.process.wait(timeout=10) == 0
     assert gone(pids)
 
 
@@ -152,4 +152,4 @@ def test_no_child_outlives_its_parent(dev):
     dev.hears("Ctrl-C stops everything", dev.said)
     pids = dev.children()
     dev.process.kill()
-    until(lambda: gone(pids), seconds=30)
+    until(lambda: gone(pids), seconds=10)
