@@ -114,7 +114,8 @@ _AS_TYPED = (
 
 
 def body_of(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of `jobs submit` as the body of a request: what nobody said is left out.
+    """The options of `jobs submit` as the body of a request. Options that were not given are left
+    out.
 
     Raises typer.BadParameter for options that contradict each other, or for no image.
     """

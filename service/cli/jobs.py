@@ -241,7 +241,7 @@ def _end(job: View) -> None:
 
 
 def _lost(seconds: int | None) -> str:
-    """How long an attempt ran in vain; of a program that reports nothing it is not known."""
+    """Seconds of lost work in words; "not known" for a program that reports no progress."""
     return "not known (the program reported no steps)" if seconds is None else span(seconds)
 
 
@@ -292,10 +292,10 @@ def _facts(job: View) -> None:
             ("Command", " ".join([*job["command"], *job["args"]])),
             ("Node", job["node_name"]),
             ("Attempts", str(job["attempts"])),
-            ("Waited", f"{span(job['waited_seconds'])}, for which nothing is charged"),
+            ("Waited", f"{span(job['waited_seconds'])}, not charged"),
             ("Cost", money(job["cost"]) + (" so far" if job["cost_estimated"] else "")),
             ("Unpriced", span(job["unpriced_seconds"]) if job["unpriced_seconds"] else ""),
-            ("Logs", f"about {money(job['logs_cost_estimate'])} besides, for Cloud Logging"),
+            ("Logs", f"about {money(job['logs_cost_estimate'])} extra for Cloud Logging"),
             ("Owner", job["owner"]),
             ("Team", job["team"]),
         ]

@@ -266,7 +266,7 @@ class Telemetry(Protocol):
         """Everything that is known by now of one signal in (since, until], minute by minute; points
         come up to some minutes late, in any order. Empty where there is no such metric.
 
-        One page that fails fails the whole. It may take a minute, so nobody holds a transaction.
+        Raises CloudError when any page fails. The call may take a minute: hold no transaction.
         """
         ...
 

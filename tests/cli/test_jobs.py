@@ -189,8 +189,8 @@ def test_a_job_is_shown_with_its_exit_codes_and_its_cost(api, codes, shown):
     found = {line[:12].strip(): line[12:].strip() for line in done.stdout.splitlines()}
     assert (found["Exit codes"], found["Cost"]) == (shown, "$1.25 so far")
     assert (found["Unpriced"], found["Command"]) == ("1m30s", "python train.py")
-    assert found["Waited"] == "1m35s, for which nothing is charged"
-    assert found["Logs"] == "about $0.020 besides, for Cloud Logging"
+    assert found["Waited"] == "1m35s, not charged"
+    assert found["Logs"] == "about $0.020 extra for Cloud Logging"
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ class _Reader:
             self.dropped += excess
         is_news = bool(read.lines) or read.is_over or (bool(read.trouble) and not self.trouble)
         self.notes, self.trouble, self.is_over = read.notes, read.trouble, read.is_over
-        if is_news:  # else nobody would ever wait for as long as a beat
+        if is_news:  # without news, followers wait for the next beat
             self.wake()
 
     def wake(self) -> None:
@@ -116,7 +116,7 @@ class LogFollowers:
 
 
 async def _events(reader: _Reader, worker: int | None) -> AsyncIterator[bytes]:
-    position, told = 0, ""
+    position, noted = 0, ""
     while True:
         changed = reader.changed
         if position < reader.dropped:
@@ -126,9 +126,9 @@ async def _events(reader: _Reader, worker: int | None) -> AsyncIterator[bytes]:
         position += len(waiting)
         for event in _shown(waiting, worker):
             yield event
-        if reader.trouble and not told:
+        if reader.trouble and not noted:
             yield _event(note_of(reader.trouble))
-        told = reader.trouble
+        noted = reader.trouble
         if reader.is_over and position == reader.dropped + len(reader.lines):
             return
         try:

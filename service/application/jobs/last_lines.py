@@ -45,7 +45,7 @@ class LogEnd:
 
 @dataclass(slots=True)
 class _Kept:
-    """What is known of one job, and when to read again. Whoever holds the lock reads."""
+    """What is known of one job, and when to read again. The holder of the lock reads."""
 
     end: LogEnd = LogEnd()
     again_at: int = 0

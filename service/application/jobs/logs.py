@@ -90,7 +90,7 @@ class JobLogService:
                 put_off = LogRead((), cursor, more=True, is_over=False, failed=failed)
                 return replace(put_off, retry_after=retry_after)
             is_permanent, reason = isinstance(error, _PERMANENT), str(error)
-        except Exception as error:  # a reader that died would leave its followers waiting for ever
+        except Exception as error:  # without a reader, its followers would wait for ever
             log.exception("logs.read_failed", job_id=job_id)
             is_permanent, reason = False, f"unexpected error ({type(error).__name__})"
         now = self._clock()
