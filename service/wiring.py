@@ -33,7 +33,7 @@ from service.application.services import Services
 from service.application.shares import BudgetShares
 from service.application.statements import StatementService
 from service.cloud.mail import MailMessenger, relay_of
-from service.cloud.pace import Pace, ReadPace
+from service.cloud.pace import Pace, ReadPace, ReportPace
 from service.cloud.pinned import dial
 from service.cloud.ports import History, Messenger, PriceFeed, Registry, TpuCloud, WorkerLogs
 from service.cloud.registry import OciRegistry
@@ -173,6 +173,7 @@ def google(settings: Settings) -> TpuCloud:
         pace,
         flex=flex if has_rest else None,
         legacy=LegacyTpus(legacy_client(channel)),
+        report_pace=ReportPace(time.monotonic),
     )
 
 

@@ -112,3 +112,46 @@ class ReadPace:
             if len(every) >= most
         ]
         return max(spent) + MINUTE if spent else None
+
+
+class ReportPace:
+    """Lets `most` reads of the guest attributes of one machine through in any minute.
+
+    Google answers ten queries a minute for each machine, reading and writing together
+    (reference/jobs.md J2); its supervisor takes fewer than five of them. Memory of a process: after
+    a change of daemons one minute may see more.
+    """
+
+    def __init__(self, clock: Seconds, most: int = 4) -> None:
+        self._clock = clock
+        self._most = most
+        self._lock = threading.Lock()
+        self._reads: dict[str, deque[float]] = {}
+
+    def take(self, path: str) -> None:
+        """Count one read of the node with that resource name; RateLimited, with `retry_after` in
+        seconds, when none may be sent now."""
+        with self._lock:
+            now = self._clock()
+            self._forget(now)
+            reads = self._reads.setdefault(path, deque())
+            if len(reads) >= self._most:
+                raise RateLimited(
+                    f"{path} was read {self._most} times within a minute, and Google limits that",
+                    retry_after=max(1, math.ceil(reads[0] + MINUTE - now)),
+                )
+            reads.append(now)
+
+    def __len__(self) -> int:
+        """How many machines were read within the last minute."""
+        with self._lock:
+            self._forget(self._clock())
+            return len(self._reads)
+
+    def _forget(self, now: float) -> None:
+        """Drop what is over, and machines that nobody reads any more."""
+        for path, reads in list(self._reads.items()):
+            while reads and reads[0] <= now - MINUTE:
+                reads.popleft()
+            if not reads:
+                del self._reads[path]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
-from service.cloud.pace import LogReader, Pace, ReadPace
+from service.cloud.pace import LogReader, Pace, ReadPace, ReportPace
 from service.domain.errors import RateLimited
 
 
@@ -180,3 +181,41 @@ def test_threads_together_get_no_more_reads():
     pace = ReadPace(Hands())
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(lambda _: reads(pace, LogReader.JOBS), range(8))) == 30
+
+
+def test_a_machine_is_read_four_times_in_any_minute_and_no_more():
+    hands = Hands()
+    pace = ReportPace(hands)
+    taken = []
+    for _ in range(240 * 4):
+        with suppress(RateLimited):
+            pace.take("nodes/one")
+            taken.append(hands.seconds)
+        with suppress(RateLimited):
+            pace.take("nodes/two")
+        hands.seconds += 0.25
+    assert max(sum(0 <= at - first < 60 for at in taken) for first in taken) == 4
+    assert len(taken) == 4 * 4
+
+
+def test_reads_that_are_a_moment_early_wait_for_the_minute_to_be_over():
+    """Ticks that come every 14.99 s would read five times within a minute."""
+    hands = Hands()
+    pace = ReportPace(hands)
+    for _ in range(4):
+        pace.take("nodes/one")
+        hands.seconds += 14.99
+    with pytest.raises(RateLimited) as refused:
+        pace.take("nodes/one")
+    assert refused.value.facts["retry_after"] == 1
+    hands.seconds += 1
+    pace.take("nodes/one")
+
+
+def test_machines_that_nobody_reads_any_more_are_forgotten():
+    hands = Hands()
+    pace = ReportPace(hands)
+    for number in range(1_000):
+        pace.take(f"nodes/{number}")
+        hands.seconds += 1
+    assert len(pace) < 60

@@ -24,11 +24,13 @@ class Patience:
     """The allowances of the kinds of call; of a list, each page has its own.
 
     `offers` is for what a zone has, which is asked for on the way to a create: that does without it
-    where it is not to be had, so nobody waits for it to be tried again.
+    where it is not to be had, so nobody waits for it to be tried again. `reports` is for the guest
+    attributes of a machine: each try counts against Google's limit, and the next look is a try.
     """
 
     read: Allowance
     listing: Allowance
+    reports: Allowance
     offers: Allowance
     write: Allowance
     create: Allowance
@@ -58,6 +60,7 @@ def _retried(seconds: float) -> Allowance:
 PATIENT = Patience(
     read=_retried(30),
     listing=_retried(60),
+    reports=Allowance(10),
     offers=Allowance(10),
     write=Allowance(30),
     create=Allowance(60),
@@ -67,6 +70,7 @@ PATIENT = Patience(
 ONCE = Patience(
     read=Allowance(30),
     listing=Allowance(60),
+    reports=Allowance(10),
     offers=Allowance(10),
     write=Allowance(30),
     create=Allowance(60),

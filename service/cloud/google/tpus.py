@@ -15,7 +15,7 @@ from service.cloud.google.errors import translated
 from service.cloud.google.flex import FlexStart
 from service.cloud.google.legacy import LegacyTpus
 from service.cloud.google.retries import PATIENT, Patience
-from service.cloud.pace import Pace
+from service.cloud.pace import Pace, ReportPace
 from service.cloud.ports import Inventory, Operation, Order, Queue
 from service.domain.errors import (
     AlreadyExists,
@@ -39,12 +39,14 @@ class GoogleTpus:
         patience: Patience = PATIENT,
         flex: FlexStart | None = None,
         legacy: LegacyTpus | None = None,
+        report_pace: ReportPace | None = None,
     ) -> None:
         self._client = client
         self._pace = pace
         self._patience = patience
         self._flex = flex
         self._legacy = legacy
+        self._report_pace = report_pace
 
     def inventory(self, project: str) -> Inventory:
         """All nodes of a project over all zones. One page that fails fails the whole."""
@@ -155,11 +157,14 @@ class GoogleTpus:
     def guest_attributes(self, place: Place, namespace: str) -> Sequence[Mapping[str, str]]:
         """What each worker, in order, has written under `namespace`; empty where nothing was.
 
-        Google refuses the request as invalid as long as no worker has written anything.
+        Google refuses the request as invalid as long as no worker has written anything. RateLimited
+        before anything is sent when this machine was read too often.
         """
         request = tpu_v2.GetGuestAttributesRequest(name=place.path, query_path=f"{namespace}/")
+        if self._report_pace is not None:
+            self._report_pace.take(place.path)
         try:
-            found = ask(self._client.get_guest_attributes, request, self._patience.read)
+            found = ask(self._client.get_guest_attributes, request, self._patience.reports)
         except InvalidRequest as error:
             if "GuestAttributes" in str(error) and "not found" in str(error):
                 return []

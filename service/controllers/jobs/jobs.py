@@ -322,11 +322,7 @@ class JobsController:
         """Look at the workers, decide, write; then have the metadata hold the newest task."""
         job, now, before = found.job, self._clock(), attempt
         if attempt.placement and node.state == NodeState.READY and is_read_due(attempt, now):
-            reports, answered = self._mailbox.reports(node, now)
-            attempt = replace(accepted(attempt, reports, found.reached), read_at=now)
-            if answered:
-                attempt = replace(attempt, answered_at=now)
-            attempt = replace(attempt, echoed=has_echoed(job, attempt, node))
+            attempt = self._read(found, attempt, node, now)
         facts = self._facts(attempt, node, job.project)
         decision = decide(job, attempt, node, facts, now)
         changed = applied(job, attempt, node, decision, now)
@@ -341,6 +337,17 @@ class JobsController:
         saved = self._save(changed, before, node, lease)
         if saved.follow is None and is_delivery_due(saved.attempt, node, now):
             self._deliver(saved, node, lease)
+
+    def _read(self, found: _Found, attempt: Attempt, node: Node, now: int) -> Attempt:
+        """The attempt with what its workers report; the same where they cannot be read so soon."""
+        read = self._mailbox.reports(node, now)
+        if read is None:
+            return attempt
+        reports, answered = read
+        attempt = replace(accepted(attempt, reports, found.reached), read_at=now)
+        if answered:
+            attempt = replace(attempt, answered_at=now)
+        return replace(attempt, echoed=has_echoed(found.job, attempt, node))
 
     def _facts(self, attempt: Attempt, node: Node, project: str) -> Facts:
         since = attempt.ready_at or attempt.claimed_at

@@ -11,7 +11,7 @@ from dataclasses import replace
 import structlog
 
 from service.cloud.ports import TpuCloud
-from service.domain.errors import CloudError, CloudNotFound, InvalidRequest
+from service.domain.errors import CloudError, CloudNotFound, InvalidRequest, RateLimited
 from service.domain.jobs.job import Attempt, Job
 from service.domain.jobs.report import Report, parse
 from service.domain.jobs.task import KEY, NAMESPACE, REPORT, hosts_of_slice, task_of
@@ -29,16 +29,21 @@ class Mailbox:
     def __init__(self, cloud: TpuCloud) -> None:
         self._cloud = cloud
 
-    def reports(self, node: Node, now: int) -> tuple[Mapping[int, Report], bool]:
+    def reports(self, node: Node, now: int) -> tuple[Mapping[int, Report], bool] | None:
         """The report of each worker that has written one, by its number over all slices, and
-        whether the cloud answered for every slice: without an answer nobody is silent."""
+        whether the cloud answered for every slice: without an answer nobody is silent.
+
+        None where every read would be one too many for now; ask again soon.
+        """
         found: dict[int, Report] = {}
-        answered = True
+        answered, too_many = True, True
         for number, slice_number in self._slices(node):
             try:
                 written = self._cloud.guest_attributes(place_of(node, slice_number), NAMESPACE)
+                too_many = False
             except CloudError as error:
                 log.info("jobs.no_reports", node_id=node.id, reason=str(error))
+                too_many &= isinstance(error, RateLimited)
                 answered = False
                 continue
             first = number * hosts_of_slice(node)
@@ -46,7 +51,7 @@ class Mailbox:
                 report = parse(values.get(REPORT, ""), now)
                 if report is not None:
                     found[first + worker] = report
-        return found, answered
+        return None if too_many else (found, answered)
 
     def deliver(self, job: Job, attempt: Attempt, node: Node) -> Delivery:
         """Have the metadata of every slice hold the newest task; answers whether it does, or why

@@ -24,7 +24,7 @@ from service.application.nodes import NodeService
 from service.cloud.google.channel import tpu_client
 from service.cloud.google.retries import ONCE
 from service.cloud.google.tpus import GoogleTpus
-from service.cloud.pace import Pace
+from service.cloud.pace import Pace, ReportPace
 from service.controllers.inventory import InventoryController
 from service.controllers.jobs.jobs import JobsController
 from service.controllers.lifecycle import LifecycleController
@@ -146,7 +146,12 @@ class House:
             held = unit.leases.take(PROJECT, f"daemon-{self.deaths}", 36_000)
         assert held is not None
         self.lease = held
-        real = GoogleTpus(tpu_client(LocalChannel(self.world)), Pace(lambda: self.agenda.now), ONCE)
+        real = GoogleTpus(
+            tpu_client(LocalChannel(self.world)),
+            Pace(lambda: self.agenda.now),
+            ONCE,
+            report_pace=ReportPace(lambda: self.agenda.now),
+        )
         cloud: Any = SeamedCloud(real, self.crossings, self.engine)  # type: ignore[arg-type]
         seamed: Any = self.engine, self.crossings, self.truth.committed
         units = SeamedUnits(*seamed)

@@ -15,6 +15,7 @@ from service.domain.errors import (
     ImageNotFound,
     InvalidRequest,
     NotAllowed,
+    RateLimited,
     RuntimeMismatch,
     StaleVersion,
 )
@@ -807,6 +808,17 @@ def test_a_cloud_that_gives_no_answer_for_hours_ends_no_job(lab):
     worker.run()
     lab.ticks(90)
     assert lab.state(job) == "RUNNING"
+
+
+def test_a_read_that_was_one_too_many_is_made_at_the_next_look(lab):
+    job, (worker,) = lab.begun()
+    lab.ticks(15)
+    worker.report("PULLING")
+    before = lab.attempt(job).read_at
+    lab.cloud.fail("guest_attributes", RateLimited("read too often", retry_after=1))
+    lab.ticks(25)
+    assert lab.attempt(job).read_at - before == 20, "a tick later, and not a turn"
+    assert lab.state(job) == "PULLING"
 
 
 def test_a_host_that_starts_again_is_lost_hardware(lab):
