@@ -6,6 +6,7 @@ pull complains about, `refuse-devices` refuses `--device`, `down` is a daemon th
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -43,13 +44,22 @@ def write(path, state):
 
 def state_of(folder):
     state = json.loads((folder / "state").read_text())
-    shim = Path(f"/proc/{state['Shim']}/stat")
-    is_alive = shim.exists() and shim.read_text().rpartition(")")[2].split()[0] != "Z"
-    if state["Running"] and (not is_alive or state["Boot"] != boot()):
+    if state["Running"] and (not has_shim(folder) or state["Boot"] != boot()):
         state = json.loads((folder / "state").read_text())
         if state["Running"]:
-            state.update(Running=False, Status="exited", ExitCode=137)
+            gone = {"Running": False, "Status": "exited", "ExitCode": 137, "Error": "shim is gone"}
+            state.update(gone)
     return state
+
+
+def has_shim(folder):
+    """Whether the process that waits for the end of the container lives: it holds a lock."""
+    with (folder / "lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def boot():
@@ -81,22 +91,21 @@ def run(args):
     folder.mkdir(parents=True)
     words = [*options.get("--entrypoint", []), *command] or ["true"]
     env["ACCESS"] = "privileged" if "--privileged" in flags else "device"
-    state = {"Running": True, "Status": "running", "ExitCode": 0, "OOMKilled": False, "Shim": 0}
-    shim = subprocess.Popen(
-        [sys.executable, "-S", "-E", __file__, "shim", str(folder), json.dumps([words, env])],
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )  # fmt: skip
-    write(folder / "state", {**state, "Shim": shim.pid, "Boot": boot(), "Error": ""})
-    (folder / "go").touch()
+    state = {"Running": True, "Status": "running", "ExitCode": 0, "OOMKilled": False}
+    write(folder / "state", {**state, "Boot": boot(), "Error": ""})
+    with (folder / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the shim has the same file open, and so the lock
+        subprocess.Popen(
+            [sys.executable, "-S", "-E", __file__, "shim", str(folder), json.dumps([words, env])],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            start_new_session=True, pass_fds=[lock.fileno()],
+        )  # fmt: skip
     sys.stdout.write(f"{name}\n")
     return 0
 
 
 def shim(args):
     folder, (words, env) = Path(args[0]), json.loads(args[1])
-    while not (folder / "go").exists():
-        time.sleep(0.005)
     pipe = subprocess.PIPE
     process = subprocess.Popen(words, env=env, stdout=pipe, stderr=pipe, start_new_session=True)
     (folder / "pid").write_text(str(process.pid))

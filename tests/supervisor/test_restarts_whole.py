@@ -147,7 +147,8 @@ def test_docker_may_be_away_for_a_while(worker):
     worker.wait_until(lambda: len(worker.google.reports) > seen)
     assert worker.google.reports[-1][1]["state"] == "RUNNING"
     (worker.docker / "down").unlink()
-    assert worker.wait_state("EXITED")["exit_code"] == 2
+    report = worker.wait_state("EXITED")
+    assert (report["reason"], report["exit_code"], report["detail"]) == ("COMPLETED", 2, "")
     assert Counter(worker.lines()) == {"a": 1, "b": 1}
 
 
