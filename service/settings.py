@@ -37,7 +37,16 @@ class Settings(BaseSettings):
     """The Cloud Billing account that pays, `012345-6789AB-CDEF01`: what bills are exported for."""
     bill_megabytes: Annotated[int, Field(ge=1, le=1_000_000)] = 2_000
     """What a billing export that is held against the ledger may have at most."""
-    idle_mode: Literal["observe", "notify", "delete"] = "observe"
+    idle_mode: Literal["observe", "notify", "stop", "delete"] = "observe"
+    """The most that is done with idle nodes; a policy may say less."""
+    idle_warmup_seconds: Annotated[int, Field(ge=0, le=86_400)] = 1_800
+    """From READY: so long a node that has not worked yet is not idle."""
+    idle_telemetry_seconds: Annotated[int, Field(ge=0, le=3_600)] = 240
+    """The newest seconds of signals that are ignored, as points of them are still to come."""
+    idle_start_seconds: Annotated[int, Field(ge=0, le=86_400)] = 900
+    """So long after a daemon began to watch a project, it ends nothing for idleness."""
+    public_url: Annotated[str, Field(pattern=r"^(https?://[^\s/?#@]+(/[^\s?#]*)?)?$")] = ""
+    """Where people reach the API: the start of links in messages."""
     smtp_url: SecretStr | None = None
     """The mail server that budgets are told of through: `smtp+starttls://user:password@host:587`."""
     smtp_from: Annotated[str, Field(pattern=r"^[^\s@<>,;]+@[^\s@<>,;]+$")] = "steward@localhost"

@@ -274,6 +274,8 @@ class Node:
     their order; empty unless it is made of several. `alarmed_at` is when a human was told that it
     does not come to what was asked. `missed_at` is since when the lists have lacked something of
     it, and `misses` how many of them did, as far as that matters; None and 0 while they show it.
+    `kept_until` and `kept_because` are what its owner said last of keeping it (None: nothing; see
+    `service.domain.idle.keep`), and `ends_after_keep` is why it goes once nobody keeps it any more.
     """
 
     id: str
@@ -313,6 +315,9 @@ class Node:
     slices_seen: tuple[Slice, ...] = ()
     missed_at: int | None = None
     misses: int = 0
+    kept_until: int | None = None
+    kept_because: str = ""
+    ends_after_keep: str = ""
     version: int = 0
 
     @property

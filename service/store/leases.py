@@ -47,6 +47,10 @@ _HELD = (
 )
 
 
+GAP_SECONDS = 60
+"""A project whose lease nobody held for longer counts as held from now on only."""
+
+
 def _taking(dialect: str) -> Executable:
     """Takes or renews a lease; answers its epoch, and nothing while someone else holds it."""
     mine, looked_at = leases.c.holder == bindparam("taker"), bindparam("looked", type_=BigInteger)
@@ -60,6 +64,7 @@ def _taking(dialect: str) -> Executable:
             epoch=literal_column("1"),
             expires_at=until,
             looked_at=looked_at,
+            held_since=_NOW[dialect],
         )
         .on_conflict_do_update(
             index_elements=["project"],
@@ -67,6 +72,10 @@ def _taking(dialect: str) -> Executable:
                 "holder": bindparam("taker"),
                 "epoch": case((mine, leases.c.epoch), else_=leases.c.epoch + 1),
                 "expires_at": until,
+                "held_since": case(
+                    (leases.c.expires_at < _NOW[dialect] - GAP_SECONDS, _NOW[dialect]),
+                    else_=leases.c.held_since,
+                ),
                 "looked_at": case(
                     (leases.c.looked_at < looked_at, looked_at), else_=leases.c.looked_at
                 ),
@@ -115,6 +124,12 @@ class Leases:
         found = self._connection.execute(_LOOKED_AT, {"project": project})
         return found.scalar_one_or_none() or 0
 
+    def held_since(self, project: str) -> int:
+        """Since when somebody has held the lease, whoever it was, with no gap of more than a
+        minute; by the database's clock, 0 when nobody ever has."""
+        statement = select(leases.c.held_since).where(leases.c.project == project)
+        return self._connection.execute(statement).scalar_one_or_none() or 0
+
     def sight(self, project: str) -> tuple[int, str]:
         """(when the whole of the project was last looked at, who holds it); (0, "") when nobody."""
         statement = select(
@@ -153,5 +168,5 @@ class Leases:
         self._connection.execute(
             update(leases)
             .where(leases.c.project == lease.project, leases.c.holder == lease.holder)
-            .values(expires_at=0)
+            .values(expires_at=self._now - 1)
         )

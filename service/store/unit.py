@@ -14,6 +14,7 @@ from service.store.bills import Bills
 from service.store.budgets import Budgets
 from service.store.capacity import Capacity
 from service.store.charges import Charges
+from service.store.cleanups import Cleanups
 from service.store.costs import Costs
 from service.store.engine import reading
 from service.store.events import Events
@@ -21,15 +22,18 @@ from service.store.fleet import Fleet
 from service.store.forecasts import Forecasts
 from service.store.holds import Holds
 from service.store.idempotency import IdempotencyKeys
+from service.store.idle import IdleCourses, IdleRollups
 from service.store.jobs import Jobs
 from service.store.leases import Leases
 from service.store.ledger import Ledger
+from service.store.links import Heartbeats, Links
 from service.store.listing import Listing
 from service.store.nodes import Nodes
 from service.store.notifications import Alerts, Notifications
 from service.store.observations import Observations
 from service.store.orphans import Orphans
 from service.store.placements import Placements
+from service.store.policies import IdlePolicies
 from service.store.prices import Prices
 from service.store.quotas import Quotas
 from service.store.reservations import Reservations
@@ -42,7 +46,7 @@ from service.store.witnesses import Witnesses
 class Unit:
     """What can be read and written within one transaction."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection) -> None:  # noqa: PLR0915 - a list of repositories
         self.placements = Placements(connection)
         self.capacity = Capacity(connection)
         self.attributions = Attributions(connection)
@@ -71,6 +75,12 @@ class Unit:
         self.holds = Holds(connection)
         self.alerts = Alerts(connection)
         self.notifications = Notifications(connection)
+        self.idle_policies = IdlePolicies(connection)
+        self.idle_courses = IdleCourses(connection)
+        self.idle_rollups = IdleRollups(connection)
+        self.cleanups = Cleanups(connection)
+        self.links = Links(connection)
+        self.heartbeats = Heartbeats(connection)
 
 
 class Units:

@@ -6,10 +6,12 @@ import threading
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import update
 
 from service.domain.clock import precise_clock
 from service.domain.errors import LeaseLost
 from service.domain.lease import Lease
+from service.store.tables import leases
 from tests.hands import NOON
 
 OVER = -10
@@ -35,6 +37,27 @@ def test_a_holder_that_renews_keeps_its_epoch(units):
 def test_the_epoch_grows_with_every_change_of_hands(units):
     epochs = [take(units, holder, OVER).epoch for holder in ("one", "two", "one", "one", "two")]
     assert epochs == [1, 2, 3, 3, 4]
+
+
+def test_a_change_of_hands_is_no_gap_and_a_minute_without_a_holder_is_one(units, engine):
+    def held_since():
+        with units.reading() as unit:
+            return unit.leases.held_since("lab") - int(precise_clock())
+
+    assert held_since() < -1_000, "nobody ever held it"
+    released = take(units, "one")
+    first = held_since()
+    assert first in (-1, 0)
+    with units() as unit:
+        unit.leases.release(released)
+    with engine.begin() as connection:
+        connection.execute(update(leases).values(held_since=1_000))
+    take(units, "two", -59)
+    take(units, "two", -59)
+    assert held_since() < -1_000, "nobody held it for less than a minute"
+    take(units, "two", -62)
+    take(units, "three")
+    assert held_since() in (-1, 0)
 
 
 def test_projects_spread_over_holders(units):

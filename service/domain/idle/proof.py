@@ -65,6 +65,16 @@ class Host:
 
 
 @dataclass(frozen=True, slots=True)
+class Signals:
+    """What was measured and reported of one incarnation of a node: the tracks by worker and kind,
+    the newest report of each worker, and when the reports were asked for."""
+
+    tracks: Mapping[tuple[int, Kind], Track] = field(default_factory=dict)
+    hosts: Mapping[int, Host] = field(default_factory=dict)
+    asked_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """All that is known of the activity of one incarnation of a node.
 

@@ -73,6 +73,9 @@ nodes = Table(
     Column("payer_team", Text, nullable=False, server_default=text("''")),
     Column("payer_labels", Text, nullable=False, server_default=text("'{}'")),
     Column("payer_job", Text, nullable=False, server_default=text("''")),
+    Column("kept_until", BigInteger),
+    Column("kept_because", Text, nullable=False, server_default=text("''")),
+    Column("ends_after_keep", Text, nullable=False, server_default=text("''")),
     Column("view", Text, nullable=False),
     Column("view_format", Integer, nullable=False),
     Index(None, "next_try_at", sqlite_where=text("next_try_at IS NOT NULL")),
@@ -176,6 +179,7 @@ leases = Table(
     Column("expires_at", BigInteger, nullable=False),
     Column("looked_at", BigInteger, nullable=False),
     Column("heard_epoch", BigInteger, nullable=False, server_default=text("0")),
+    Column("held_since", BigInteger, nullable=False, server_default=text("0")),
 )
 
 orphans = Table(

@@ -1,0 +1,116 @@
+"""How the cleanup of one project stands: the pause, the rails that hold, and what Monitoring has.
+Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from service.domain.errors import Conflict, Rejected
+from service.domain.idle.course import Course
+from service.domain.idle.policy import Action
+from service.domain.idle.proof import Signals, Verdict
+from service.domain.idle.rails import Breaker, Rail, Waiting
+from service.domain.idle.signal import Kind
+
+MAX_REASON = 500
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyRead:
+    """What was read of one metric of a project: the end of its newest series, when a read succeeded
+    last (whole UTC seconds, None for never), why the newest one failed, and for how many of our
+    nodes there are series."""
+
+    seen_at: int | None = None
+    read_at: int | None = None
+    error: str = ""
+    nodes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A rail that holds: why, since when, and until when if that is known."""
+
+    rail: Rail
+    reason: str
+    since: int
+    until: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cleanup:
+    """The row of one project. `pauses` counts pauses and resumptions: a plan names it."""
+
+    project: str
+    ticked_at: int = 0
+    paused_at: int | None = None
+    paused_by: str = ""
+    pause_reason: str = ""
+    pauses: int = 0
+    breaker: Breaker = field(default_factory=Breaker)
+    families: Mapping[Kind, FamilyRead] = field(default_factory=dict)
+    mass_since: int | None = None
+    holds: tuple[Held, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
+    version: int = 0
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether somebody has said that nothing is to be ended."""
+        return self.paused_at is not None
+
+    def paused(self, now: int, actor: str, reason: str) -> Cleanup:
+        """The row once nothing is to be ended any more. Raises Rejected without a reason."""
+        if not reason.strip():
+            raise Rejected("say why nothing is to be ended", field="reason")
+        return replace(
+            self,
+            paused_at=self.paused_at if self.paused_at is not None else now,
+            paused_by=actor,
+            pause_reason=reason.strip()[:MAX_REASON],
+            pauses=self.pauses + 1,
+        )
+
+    def resumed(self) -> Cleanup:
+        """The row once things may be ended again. Raises Conflict where nothing is paused."""
+        if not self.is_paused:
+            raise Conflict(f"the cleanup of project {self.project} is not paused")
+        return replace(self, paused_at=None, paused_by="", pause_reason="", pauses=self.pauses + 1)
+
+    def closed_breaker(self) -> Cleanup:
+        """The row with the breaker closed by hand. Raises Conflict where it is not open."""
+        if not self.breaker.is_open:
+            raise Conflict(f"the breaker of project {self.project} is not open")
+        return replace(self, breaker=Breaker())
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A node on its course: what is known of it, what that proved at `judged_at`, and when it
+    would be stopped or deleted; None where it would not."""
+
+    course: Course
+    project: str
+    signals: Signals = field(default_factory=Signals)
+    verdict: Verdict | None = None
+    judged_at: int = 0
+    due_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What a daemon or a person began to end: who, when, why, and the evidence for it. `hourly` is
+    in nano-dollars, None where no price was known."""
+
+    project: str
+    at: int
+    node_id: str
+    incarnation: int
+    name: str
+    action: Action
+    actor: str
+    reason: str
+    hourly: int | None = None
+    plan_id: str = ""
+    evidence: Mapping[str, object] = field(default_factory=dict)

@@ -1,0 +1,90 @@
+"""Heartbeats: a program or a person says that a node is at work, until some instant. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from service.domain.clock import DAY, HOUR, rfc3339
+from service.domain.errors import Rejected
+
+DEFAULT_SECONDS = 900
+LONGEST_SECONDS = DAY
+"""A node that is to stay for longer is kept, which wants a reason."""
+
+AHEAD_SECONDS = 60
+"""A clock may be so far ahead of ours."""
+
+LEAST_SECONDS = 10
+"""What comes sooner after the one before and says no more is answered, and not written: a flood of
+heartbeats costs nothing."""
+
+TOKEN_SECONDS = 30 * DAY
+MAX_NOTE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """The newest heartbeat of an incarnation of a node: when it came, and until when it holds."""
+
+    node_id: str
+    incarnation: int
+    at: int
+    until: int
+    note: str = ""
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatToken:
+    """A token that is good for heartbeats of one incarnation of one node, and for nothing else."""
+
+    token_hash: str
+    node_id: str
+    incarnation: int
+    created_at: int
+    expires_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """A heartbeat as it is sent: when, by the sender's clock (None: now), and for how many seconds
+    it holds."""
+
+    at: int | None = None
+    seconds: int = DEFAULT_SECONDS
+    note: str = ""
+
+
+def heard(
+    before: Heartbeat | None, beat: Beat, node_id: str, incarnation: int, now: int
+) -> Heartbeat:
+    """The newest heartbeat of a node after one more; the same as before where it says nothing new.
+
+    Raises Rejected for one from the future, and for one that would hold for less than a second or
+    more than a day.
+    """
+    sent_at = now if beat.at is None else beat.at
+    seconds = beat.seconds
+    if sent_at > now + AHEAD_SECONDS:
+        raise Rejected(
+            f"the heartbeat was sent at {rfc3339(sent_at)}, and now is {rfc3339(now)};"
+            " set the clock of the machine that sends it",
+            field="at",
+        )
+    if not 0 < seconds <= LONGEST_SECONDS:
+        raise Rejected(
+            f"a heartbeat holds for 1 to {LONGEST_SECONDS // HOUR} hours; to have a node stay for"
+            " longer, keep it",
+            field="expires_seconds",
+        )
+    until = min(sent_at, now) + seconds
+    after = Heartbeat(node_id, incarnation, now, until, beat.note.strip()[:MAX_NOTE])
+    if before is None:
+        return after
+    if before.incarnation != incarnation:
+        return replace(after, version=before.version)
+    is_news = until > before.until and now - before.at >= LEAST_SECONDS
+    is_longer = until > before.until + LEAST_SECONDS
+    if not is_news and not is_longer:
+        return before
+    return replace(after, until=max(until, before.until), version=before.version)

@@ -1,0 +1,145 @@
+"""The cleanup of each project: its row, the plans that were shown, and what was ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from service.domain.clock import DAY
+from service.domain.errors import Conflict, StaleVersion
+from service.domain.idle.cleanup import Cleanup, Ended, FamilyRead, Held
+from service.domain.idle.plan import Plan
+from service.domain.idle.policy import Action
+from service.domain.idle.rails import Breaker, Waiting
+from service.domain.idle.signal import Kind
+from service.store.rows import dumps, loads
+from service.store.tables import cleanup_history, cleanup_plans, cleanups
+
+_KEPT_SECONDS = 2 * DAY
+"""How long a plan may be applied, if it did not become stale long before."""
+
+_DOCUMENTS: dict[str, Any] = {
+    "breaker": Breaker,
+    "families": dict[Kind, FamilyRead],
+    "holds": tuple[Held, ...],
+    "waiting": tuple[Waiting, ...],
+}
+_ENDED = [cleanup_history.c[one.name] for one in fields(Ended)]
+
+
+class Cleanups:
+    """Everything about what may be ended in a project."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def get(self, project: str) -> Cleanup:
+        """The row of a project; an empty one, of version 0, before its first tick."""
+        statement = select(*cleanups.c).where(cleanups.c.project == project)
+        row = self._connection.execute(statement).mappings().one_or_none()
+        if row is None:
+            return Cleanup(project)
+        documents = {name: loads(row[name], kind) for name, kind in _DOCUMENTS.items()}
+        return Cleanup(**{**row, **documents})
+
+    def save(self, cleanup: Cleanup) -> Cleanup:
+        """Write a row over the version that was read; answers it with its new version. Raises
+        StaleVersion when someone else wrote it since."""
+        after = replace(cleanup, version=cleanup.version + 1)
+        row = {one.name: getattr(after, one.name) for one in fields(Cleanup)}
+        row |= {name: dumps(row[name]) for name in _DOCUMENTS}
+        if cleanup.version == 0:
+            try:
+                with self._connection.begin_nested():
+                    self._connection.execute(insert(cleanups), row)
+            except IntegrityError as error:
+                raise _stale(cleanup.project) from error
+            return after
+        changed = (
+            update(cleanups)
+            .where(cleanups.c.project == cleanup.project, cleanups.c.version == cleanup.version)
+            .values(**row)
+        )
+        if self._connection.execute(changed).rowcount != 1:
+            raise _stale(cleanup.project)
+        return after
+
+    def show(self, plan: Plan, made_by: str) -> None:
+        """Keep a plan that was shown to somebody, and forget old ones. The same plan made again is
+        the same plan."""
+        self._connection.execute(
+            delete(cleanup_plans).where(
+                (cleanup_plans.c.as_of < plan.as_of - _KEPT_SECONDS)
+                | (cleanup_plans.c.id == plan.id)
+            )
+        )
+        row = {"id": plan.id, "project": plan.project, "as_of": plan.as_of, "plan": dumps(plan)}
+        self._connection.execute(insert(cleanup_plans), {**row, "made_by": made_by})
+
+    def plan(self, plan_id: str) -> Plan | None:
+        """A plan that was shown lately; None for an id that nobody was shown."""
+        statement = select(cleanup_plans.c.plan).where(cleanup_plans.c.id == plan_id)
+        text = self._connection.execute(statement).scalar_one_or_none()
+        return None if text is None else loads(text, Plan)
+
+    def end(self, ended: Ended) -> None:
+        """Write down what is ended. Raises Conflict where this incarnation was deleted before."""
+        row = {one.name: getattr(ended, one.name) for one in fields(Ended)}
+        row["evidence"] = dumps(ended.evidence)
+        try:
+            with self._connection.begin_nested():
+                self._connection.execute(insert(cleanup_history), row)
+        except IntegrityError as error:
+            raise Conflict(f"node {ended.name} is being deleted already") from error
+
+    def begun(self, project: str, actor: str, since: int) -> Sequence[int]:
+        """When the daemon began to end nodes of a project, from `since` on, in order."""
+        statement = (
+            select(cleanup_history.c.at)
+            .where(cleanup_history.c.project == project, cleanup_history.c.actor == actor)
+            .where(cleanup_history.c.at >= since)
+            .order_by(cleanup_history.c.at)
+        )
+        return self._connection.execute(statement).scalars().all()
+
+    def history(
+        self, projects: Sequence[str], before: int, limit: int
+    ) -> Sequence[tuple[int, Ended]]:
+        """What was ended in projects, numbered below `before` (0: all), the newest first."""
+        statement = (
+            select(cleanup_history.c.id, *_ENDED)
+            .where(cleanup_history.c.project.in_(projects))
+            .order_by(cleanup_history.c.id.desc())
+            .limit(limit)
+        )
+        if before:
+            statement = statement.where(cleanup_history.c.id < before)
+        rows = self._connection.execute(statement).mappings()
+        return [(row["id"], _ended(row)) for row in rows]
+
+    def of_node(self, node_id: str) -> Sequence[Ended]:
+        """How a node was ended for idleness, the newest first."""
+        statement = (
+            select(*_ENDED)
+            .where(cleanup_history.c.node_id == node_id)
+            .order_by(cleanup_history.c.id.desc())
+        )
+        return [_ended(row) for row in self._connection.execute(statement).mappings()]
+
+
+def _stale(project: str) -> StaleVersion:
+    return StaleVersion(f"the cleanup of project {project} was changed by someone else just now")
+
+
+def _ended(row: RowMapping) -> Ended:
+    return Ended(
+        **{
+            **{one.name: row[one.name] for one in fields(Ended)},
+            "action": Action(row["action"]),
+            "evidence": loads(row["evidence"], dict[str, object]),
+        }
+    )

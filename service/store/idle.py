@@ -1,0 +1,193 @@
+"""The courses of nodes, with the signals that decide them, and the rollups of those signals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, bindparam, delete, insert, select, update
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+from sqlalchemy.exc import IntegrityError
+
+from service.domain.clock import DAY, HOUR
+from service.domain.errors import StaleVersion
+from service.domain.idle.cleanup import Watched
+from service.domain.idle.course import Course, State
+from service.domain.idle.policy import Action
+from service.domain.idle.proof import Host, Signals, Verdict
+from service.domain.idle.rollup import Hour
+from service.domain.idle.signal import Kind, Track
+from service.store.rows import dumps, loads
+from service.store.tables import idle_courses, idle_rollups, nodes
+
+VALUES_SECONDS = 30 * DAY
+"""How long the values of signals are kept; the levels, by which cost is divided, stay longer."""
+
+ROLLUP_SECONDS = 400 * DAY
+
+_COURSE = [one.name for one in fields(Course)]
+_SAVE = (
+    update(idle_courses)
+    .where(idle_courses.c.node_id == bindparam("of"), idle_courses.c.version == bindparam("over"))
+    .values({one.name: bindparam(one.name) for one in idle_courses.c if one.name != "node_id"})
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """`Signals` as a document: JSON has no pairs for keys."""
+
+    tracks: dict[str, Track]
+    hosts: dict[int, Host]
+    asked_at: int | None = None
+
+
+class IdleCourses:
+    """Where each node is on its course; one row for each, guarded by its version."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def of_project(self, project: str) -> Mapping[str, Watched]:
+        """The courses of all live nodes of a project, by node."""
+        live = select(nodes.c.id).where(nodes.c.project == project, nodes.c.ended_at.is_(None))
+        statement = select(*idle_courses.c).where(idle_courses.c.node_id.in_(live))
+        rows = self._connection.execute(statement).mappings()
+        return {row["node_id"]: _read(row) for row in rows}
+
+    def get(self, node_id: str) -> Watched | None:
+        """The course of a node, also after its end; None for one that was never looked at."""
+        statement = select(*idle_courses.c).where(idle_courses.c.node_id == node_id)
+        row = self._connection.execute(statement).mappings().one_or_none()
+        return None if row is None else _read(row)
+
+    def save(self, watched: Iterable[Watched]) -> Sequence[Watched]:
+        """Write courses over the versions that were read, 0 for new ones; answers them with their
+        new versions. Raises StaleVersion when someone else wrote any of them since."""
+        before = list(watched)
+        after = [
+            replace(one, course=replace(one.course, version=one.course.version + 1))
+            for one in before
+        ]
+        new = [_row(one) for one in after if one.course.version == 1]
+        old = [
+            {**_row(one), "of": one.course.node_id, "over": one.course.version - 1}
+            for one in after
+            if one.course.version > 1
+        ]
+        try:
+            if new:
+                self._connection.execute(insert(idle_courses), new)
+        except IntegrityError as error:
+            raise _stale() from error
+        if old and self._connection.execute(_SAVE, old).rowcount != len(old):
+            raise _stale()
+        return after
+
+
+def _stale() -> StaleVersion:
+    return StaleVersion("the course of a node was changed by someone else just now")
+
+
+def _row(one: Watched) -> dict[str, Any]:
+    course, signals = one.course, one.signals
+    tracks = {f"{worker}:{kind}": track for (worker, kind), track in signals.tracks.items()}
+    stored = _Stored(tracks, dict(signals.hosts), signals.asked_at)
+    return {
+        **{name: getattr(course, name) for name in _COURSE},
+        "project": one.project,
+        "verdict": "" if one.verdict is None else dumps(one.verdict),
+        "judged_at": one.judged_at,
+        "due_at": one.due_at,
+        "signals": dumps(stored),
+    }
+
+
+def _read(row: RowMapping) -> Watched:
+    course = {name: row[name] for name in _COURSE}
+    told = course["told"]
+    stored = loads(row["signals"], _Stored)
+    return Watched(
+        Course(
+            **{
+                **course,
+                "state": State(course["state"]),
+                "told": None if told is None else Action(told),
+            }
+        ),
+        row["project"],
+        Signals(
+            {_place(key): track for key, track in stored.tracks.items()},
+            stored.hosts,
+            stored.asked_at,
+        ),
+        loads(row["verdict"], Verdict) if row["verdict"] else None,
+        row["judged_at"],
+        row["due_at"],
+    )
+
+
+def _place(key: str) -> tuple[int, Kind]:
+    worker, _, kind = key.partition(":")
+    return int(worker), Kind(kind)
+
+
+class IdleRollups:
+    """What each node did in each five minutes; one row for an hour."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def of(self, ids: Iterable[str], start: int, end: int) -> Mapping[str, Sequence[Hour]]:
+        """The hours of nodes that overlap [start, end), in order."""
+        wanted, found = list(ids), dict[str, list[Hour]]()
+        for first in range(0, len(wanted), 500):
+            statement = (
+                select(*idle_rollups.c)
+                .where(idle_rollups.c.node_id.in_(wanted[first : first + 500]))
+                .where(idle_rollups.c.hour > start - HOUR, idle_rollups.c.hour < end)
+                .order_by(idle_rollups.c.hour, idle_rollups.c.incarnation)
+            )
+            for row in self._connection.execute(statement):
+                values = loads(row.values, dict[Kind, list[float | None]])
+                hour = Hour(row.node_id, row.incarnation, row.hour, row.levels, values)
+                found.setdefault(row.node_id, []).append(hour)
+        return found
+
+    def save(self, hours: Iterable[Hour]) -> None:
+        """Write hours, over what was known of them before."""
+        rows = [
+            {
+                "node_id": one.node_id,
+                "incarnation": one.incarnation,
+                "hour": one.start,
+                "levels": one.levels,
+                "values": dumps(one.values),
+            }
+            for one in hours
+        ]
+        if not rows:
+            return
+        is_sqlite = self._connection.dialect.name == "sqlite"
+        writing = (sqlite_insert if is_sqlite else postgresql_insert)(idle_rollups)
+        newer = {"levels": writing.excluded.levels, "values": writing.excluded["values"]}
+        self._connection.execute(
+            writing.on_conflict_do_update(
+                index_elements=["node_id", "incarnation", "hour"], set_=newer
+            ),
+            rows,
+        )
+
+    def thin(self, now: int) -> None:
+        """Forget values after 30 days, and everything after 400."""
+        old = idle_rollups.c.hour < now - VALUES_SECONDS
+        self._connection.execute(
+            update(idle_rollups)
+            .where(old, idle_rollups.c["values"] != "{}")
+            .values({"values": "{}"})
+        )
+        self._connection.execute(
+            delete(idle_rollups).where(idle_rollups.c.hour < now - ROLLUP_SECONDS)
+        )

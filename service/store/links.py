@@ -1,0 +1,106 @@
+"""What whoever holds a secret may do: links in messages, and heartbeats. Only hashes are stored."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from service.domain.errors import StaleVersion
+from service.domain.idle.heartbeat import Heartbeat, HeartbeatToken
+from service.domain.idle.links import Link, Verb
+from service.store.tables import cleanup_links, heartbeat_tokens, heartbeats
+
+MOST_TOKENS = 20
+"""Heartbeat tokens of one node; the oldest go first."""
+
+
+class Links:
+    """Links that keep or delete a node, by the hash of their token."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, link: Link, now: int) -> None:
+        """Write a new link, and forget those that expired."""
+        self._connection.execute(delete(cleanup_links).where(cleanup_links.c.expires_at < now))
+        self._connection.execute(insert(cleanup_links), _row(link))
+
+    def find(self, token_hash: str) -> Link | None:
+        """The link of that hash; None for a token that was never given or has expired long ago."""
+        statement = select(*cleanup_links.c).where(cleanup_links.c.token_hash == token_hash)
+        row = self._connection.execute(statement).mappings().one_or_none()
+        return None if row is None else Link(**{**row, "verb": Verb(row["verb"])})
+
+    def use(self, link: Link, now: int) -> Link:
+        """Use a link up. Raises StaleVersion when someone else has used it since it was read."""
+        after = replace(link, used_at=now, version=link.version + 1)
+        changed = (
+            update(cleanup_links)
+            .where(cleanup_links.c.token_hash == link.token_hash)
+            .where(cleanup_links.c.version == link.version)
+            .values(used_at=now, version=after.version)
+        )
+        if self._connection.execute(changed).rowcount != 1:
+            raise StaleVersion("this link was used by someone else just now")
+        return after
+
+
+class Heartbeats:
+    """The newest heartbeat of each node, and the tokens that may send one."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def get(self, node_id: str) -> Heartbeat | None:
+        """The newest heartbeat of a node; None where there never was one."""
+        statement = select(*heartbeats.c).where(heartbeats.c.node_id == node_id)
+        row = self._connection.execute(statement).mappings().one_or_none()
+        return None if row is None else Heartbeat(**row)
+
+    def save(self, beat: Heartbeat) -> Heartbeat:
+        """Write a heartbeat over the version that was read, 0 for the first one; answers it with
+        its new version. Raises StaleVersion when another came since."""
+        after = replace(beat, version=beat.version + 1)
+        if beat.version == 0:
+            try:
+                with self._connection.begin_nested():
+                    self._connection.execute(insert(heartbeats), _row(after))
+            except IntegrityError as error:
+                raise StaleVersion("another heartbeat came just now") from error
+            return after
+        changed = (
+            update(heartbeats)
+            .where(heartbeats.c.node_id == beat.node_id, heartbeats.c.version == beat.version)
+            .values(**_row(after))
+        )
+        if self._connection.execute(changed).rowcount != 1:
+            raise StaleVersion("another heartbeat came just now")
+        return after
+
+    def add_token(self, token: HeartbeatToken) -> None:
+        """Write a new token; the oldest of the node beyond twenty are good for nothing any more."""
+        self._connection.execute(insert(heartbeat_tokens), _row(token))
+        newest = (
+            select(heartbeat_tokens.c.token_hash)
+            .where(heartbeat_tokens.c.node_id == token.node_id)
+            .order_by(heartbeat_tokens.c.created_at.desc(), heartbeat_tokens.c.token_hash)
+            .limit(MOST_TOKENS)
+        )
+        self._connection.execute(
+            delete(heartbeat_tokens)
+            .where(heartbeat_tokens.c.node_id == token.node_id)
+            .where(heartbeat_tokens.c.token_hash.not_in(newest))
+        )
+
+    def token(self, token_hash: str) -> HeartbeatToken | None:
+        """The token of that hash; None for one that was never given, or is good no more."""
+        statement = select(*heartbeat_tokens.c).where(heartbeat_tokens.c.token_hash == token_hash)
+        row = self._connection.execute(statement).mappings().one_or_none()
+        return None if row is None else HeartbeatToken(**row)
+
+
+def _row(one: Link | Heartbeat | HeartbeatToken) -> dict[str, Any]:
+    return {field.name: getattr(one, field.name) for field in fields(one)}

@@ -1,0 +1,98 @@
+"""Idle policies: one row for each scope that somebody has said something for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sqlalchemy import Connection, RowMapping, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from service.domain.errors import NotFound, StaleVersion
+from service.domain.idle.policy import Policy, Recipient, Rule
+from service.store.rows import dumps, loads
+from service.store.tables import idle_policies
+
+_COLUMNS = (
+    idle_policies.c.scope,
+    idle_policies.c.rule,
+    idle_policies.c.recipients,
+    idle_policies.c.version,
+    idle_policies.c.updated_at,
+)
+_NONE = ""
+"""The rule of a scope that inherits again. Its row stays, so that no version ever means two
+policies: a plan names the version that it was made by."""
+
+
+class IdlePolicies:
+    """What is done with idle nodes, by scope."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def all(self) -> Mapping[str, Policy]:
+        """Every policy by its scope."""
+        statement = select(*_COLUMNS).where(idle_policies.c.rule != _NONE)
+        rows = self._connection.execute(statement.order_by(idle_policies.c.scope)).mappings()
+        return {row["scope"]: _read(row) for row in rows}
+
+    def get(self, scope: str) -> Policy:
+        """The policy of a scope; raises NotFound where nobody has written one."""
+        statement = select(*_COLUMNS).where(idle_policies.c.scope == scope)
+        row = self._connection.execute(statement).mappings().one_or_none()
+        if row is None or row["rule"] == _NONE:
+            raise NotFound(f"there is no idle policy for {scope[:80]!r}")
+        return _read(row)
+
+    def version(self, scope: str) -> int:
+        """The version over which a policy is written; 0 before there ever was one."""
+        statement = select(idle_policies.c.version).where(idle_policies.c.scope == scope)
+        return self._connection.execute(statement).scalar_one_or_none() or 0
+
+    def save(self, policy: Policy) -> Policy:
+        """Write a policy over the version that was read; answers it with its new version. Raises
+        StaleVersion when someone else wrote it since."""
+        after = replace(policy, version=policy.version + 1)
+        self._write(after, dumps(policy.rule))
+        return after
+
+    def delete(self, policy: Policy, now: int) -> None:
+        """Have the scope inherit again. Raises StaleVersion when someone else wrote it since."""
+        gone = replace(policy, recipients=(), version=policy.version + 1, updated_at=now)
+        self._write(gone, _NONE)
+
+    def _write(self, after: Policy, rule: str) -> None:
+        row = {
+            "rule": rule,
+            "recipients": dumps(after.recipients),
+            "updated_at": after.updated_at,
+            "version": after.version,
+        }
+        if after.version == 1:
+            try:
+                with self._connection.begin_nested():
+                    self._connection.execute(insert(idle_policies), {"scope": after.scope, **row})
+            except IntegrityError as error:
+                raise _stale(after.scope) from error
+            return
+        changed = (
+            update(idle_policies)
+            .where(idle_policies.c.scope == after.scope)
+            .where(idle_policies.c.version == after.version - 1)
+            .values(**row)
+        )
+        if self._connection.execute(changed).rowcount != 1:
+            raise _stale(after.scope)
+
+
+def _stale(scope: str) -> StaleVersion:
+    return StaleVersion(f"the idle policy of {scope} was changed by someone else just now")
+
+
+def _read(row: RowMapping) -> Policy:
+    documents = {
+        "rule": loads(row["rule"], Rule),
+        "recipients": loads(row["recipients"], tuple[Recipient, ...]),
+    }
+    return Policy(**{**row, **documents})

@@ -1,0 +1,29 @@
+"""The row of a project: its pause and its breaker."""
+
+from __future__ import annotations
+
+import pytest
+
+from service.domain.errors import Conflict, Rejected
+from service.domain.idle.cleanup import Cleanup
+from service.domain.idle.rails import Breaker
+
+NOW = 1_000_000
+
+
+def test_a_pause_wants_a_reason_and_counts():
+    row = Cleanup("lab").paused(NOW, "ada", " a demo ")
+    assert (row.paused_at, row.paused_by, row.pause_reason, row.pauses) == (NOW, "ada", "a demo", 1)
+    assert row.paused(NOW + 9, "bob", "two").paused_at == NOW, "since the first of them"
+    assert (row.resumed().is_paused, row.resumed().pauses) == (False, 2)
+    with pytest.raises(Rejected):
+        Cleanup("lab").paused(NOW, "ada", " ")
+    with pytest.raises(Conflict):
+        Cleanup("lab").resumed()
+
+
+def test_a_breaker_is_closed_by_hand_where_it_is_open():
+    row = Cleanup("lab", breaker=Breaker(opened_at=NOW, reason="why"))
+    assert row.closed_breaker().breaker == Breaker()
+    with pytest.raises(Conflict):
+        Cleanup("lab").closed_breaker()

@@ -1,0 +1,244 @@
+"""Idle nodes in the database: read as they were written, and never written over unseen."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from service.domain.clock import DAY, HOUR
+from service.domain.errors import Conflict, NotFound, StaleVersion
+from service.domain.idle.cleanup import Cleanup, Ended, FamilyRead, Held, Watched
+from service.domain.idle.course import Course, State
+from service.domain.idle.heartbeat import Heartbeat, HeartbeatToken
+from service.domain.idle.links import Link, Verb
+from service.domain.idle.plan import Basis, Entry, Plan
+from service.domain.idle.policy import Action, Format, Policy, Recipient, Rule, Waste
+from service.domain.idle.proof import Blocker, Host, Signals, Verdict
+from service.domain.idle.rails import Breaker, Rail, Waiting
+from service.domain.idle.rollup import Hour
+from service.domain.idle.signal import Kind, Level, Track
+from tests import factories
+from tests.hands import NOON
+
+RULE = Rule(7_200, 60, Action.DELETE, frozenset({Waste.CRASH_LOOP, Waste.NO_PROGRESS}))
+TOLD = (
+    Recipient(webhook="https://hooks.example.com/x", secret="s" * 16, format=Format.SLACK),
+    Recipient(emails=("ada@example.com",)),
+)
+
+
+@pytest.fixture
+def node(units):
+    made = factories.node()
+    with units() as unit:
+        unit.nodes.add(made)
+    return made
+
+
+def watched(node, **changes):
+    signals = Signals(
+        {(0, Kind.CPU): Track(NOON, 1.5, Level.QUIET, ((NOON - 60, NOON),), NOON - 90)},
+        {0: Host(NOON, "python 7", sessions=1)},
+        NOON,
+    )
+    verdict = Verdict(Level.QUIET, "at rest", since=NOON, blockers=(Blocker.SESSION,), lacking=())
+    course = Course(node.id, 1, State.NOTIFIED, NOON, NOON, Action.STOP, None, 7)
+    return replace(Watched(course, "lab", signals, verdict, NOON, NOON + 900), **changes)
+
+
+def test_a_policy_is_read_as_it_was_written(units):
+    with units() as unit:
+        saved = unit.idle_policies.save(Policy("team:nlp", RULE, TOLD, updated_at=NOON))
+        assert saved.version == 1
+        assert unit.idle_policies.get("team:nlp") == saved
+        assert unit.idle_policies.all() == {"team:nlp": saved}
+        with pytest.raises(NotFound):
+            unit.idle_policies.get("team:cv")
+
+
+def test_a_policy_is_not_written_over_unseen(units):
+    with units() as unit:
+        first = unit.idle_policies.save(Policy("default", RULE))
+        unit.idle_policies.save(replace(first, rule=Rule()))
+    for stale in (first, Policy("default", RULE)):
+        with pytest.raises(StaleVersion), units() as unit:
+            unit.idle_policies.save(stale)
+    with pytest.raises(StaleVersion), units() as unit:
+        unit.idle_policies.delete(first, NOON)
+
+
+def test_a_version_of_a_policy_never_means_two_policies(units):
+    with units() as unit:
+        first = unit.idle_policies.save(Policy("default", RULE, TOLD))
+        unit.idle_policies.delete(first, NOON)
+        assert unit.idle_policies.all() == {}
+        with pytest.raises(NotFound):
+            unit.idle_policies.get("default")
+        again = Policy("default", Rule(), version=unit.idle_policies.version("default"))
+        assert unit.idle_policies.save(again).version == 3
+
+
+def test_a_course_is_read_as_it_was_written(units, node):
+    wanted = watched(node)
+    with units() as unit:
+        (saved,) = unit.idle_courses.save([wanted])
+        assert saved == replace(wanted, course=replace(wanted.course, version=1))
+        assert unit.idle_courses.get(node.id) == saved
+        assert unit.idle_courses.of_project(node.spec.project) == {node.id: saved}
+        later = replace(saved, verdict=None, due_at=None, signals=Signals())
+        (again,) = unit.idle_courses.save([later])
+        assert unit.idle_courses.get(node.id) == again
+        assert unit.idle_courses.get("nobody") is None
+
+
+def test_the_course_of_a_node_that_ended_can_still_be_read(units, node):
+    with units() as unit:
+        unit.idle_courses.save([watched(node)])
+        unit.nodes.save(replace(node, ended_at=NOON))
+        assert unit.idle_courses.of_project(node.spec.project) == {}
+        assert unit.idle_courses.get(node.id) is not None
+
+
+def test_one_stale_course_of_many_writes_none(units):
+    nodes = [factories.node(name=f"n{number}") for number in range(3)]
+    with units() as unit:
+        for one in nodes:
+            unit.nodes.add(one)
+        saved = list(unit.idle_courses.save(watched(one) for one in nodes))
+        unit.idle_courses.save(saved[:1])
+    with pytest.raises(StaleVersion), units() as unit:
+        unit.idle_courses.save(saved)
+    with units.reading() as unit:
+        found = unit.idle_courses.of_project(nodes[0].spec.project)
+        assert [found[one.id].course.version for one in nodes] == [2, 1, 1]
+    with pytest.raises(StaleVersion), units() as unit:
+        unit.idle_courses.save([watched(nodes[1])])
+
+
+def test_hours_are_joined_with_what_was_known_and_thinned_by_age(units, node):
+    hour = NOON - NOON % HOUR
+    first = Hour(node.id, 1, hour, "I" * 12, {Kind.CPU: [1.0] * 11 + [None]})
+    old = Hour(node.id, 1, hour - 31 * DAY, "B" * 12, {Kind.CPU: [9.0] * 12})
+    oldest = Hour(node.id, 1, hour - 401 * DAY, "B" * 12)
+    with units() as unit:
+        unit.idle_rollups.save([first, old, oldest])
+        unit.idle_rollups.save([replace(first, levels="B" * 12)])
+        unit.idle_rollups.save([])
+        unit.idle_rollups.thin(NOON)
+        found = unit.idle_rollups.of([node.id], 0, NOON + HOUR)
+        assert found == {node.id: [replace(old, values={}), replace(first, levels="B" * 12)]}
+        assert unit.idle_rollups.of([node.id], hour + HOUR, NOON + DAY) == {}
+
+
+def test_the_cleanup_of_a_project_is_read_as_it_was_written(units):
+    wanted = Cleanup(
+        "lab",
+        NOON,
+        breaker=Breaker((("n", NOON),), NOON, "why", NOON),
+        families={Kind.CPU: FamilyRead(NOON, NOON, "", 3)},
+        holds=(Held(Rail.MASS, "why", NOON),),
+        waiting=(Waiting("n", Rail.HOUR, 1, NOON),),
+    ).paused(NOON, "ada", "a demo")
+    with units() as unit:
+        assert unit.cleanups.get("lab") == Cleanup("lab")
+        saved = unit.cleanups.save(wanted)
+        assert saved.version == 1
+        assert unit.cleanups.get("lab") == saved
+        unit.cleanups.save(saved.resumed())
+    for stale in (saved, wanted):
+        with pytest.raises(StaleVersion), units() as unit:
+            unit.cleanups.save(stale)
+
+
+def test_a_plan_is_found_by_its_id_until_it_is_old(units):
+    basis = Basis(1, 1, 1, "default", 0, "QUIET")
+    plan = Plan("lab", NOON, (Entry("n", "n", Action.STOP, "idle", NOON, 5, basis),))
+    with units() as unit:
+        unit.cleanups.show(plan, "ada")
+        unit.cleanups.show(replace(plan, as_of=NOON + 60), "bob")
+        assert unit.cleanups.plan(plan.id) == replace(plan, as_of=NOON + 60)
+        unit.cleanups.show(replace(plan, entries=(), as_of=NOON + 3 * DAY), "ada")
+        assert unit.cleanups.plan(plan.id) is None
+
+
+def ended(node, **changes):
+    made = Ended("lab", NOON, node.id, 1, node.name, Action.DELETE, "the cleanup daemon", "idle", 7)
+    return replace(made, **changes)
+
+
+def test_an_incarnation_is_deleted_once(units, node):
+    with units() as unit:
+        unit.cleanups.end(ended(node, action=Action.STOP))
+        unit.cleanups.end(ended(node, action=Action.STOP, at=NOON + 60))
+        unit.cleanups.end(ended(node, evidence={"signals": [1, None]}))
+        with pytest.raises(Conflict):
+            unit.cleanups.end(ended(node, actor="ada"))
+        unit.cleanups.end(ended(node, incarnation=2, actor="ada"))
+        assert unit.cleanups.begun("lab", "the cleanup daemon", NOON + 1) == [NOON + 60]
+        assert unit.cleanups.of_node(node.id)[1].evidence == {"signals": [1, None]}
+        numbered = unit.cleanups.history(["lab"], 0, 2)
+        assert [one.incarnation for _, one in numbered] == [2, 1]
+        assert len(unit.cleanups.history(["lab"], numbered[-1][0], 9)) == 2
+        assert unit.cleanups.history(["other"], 0, 9) == []
+
+
+def test_two_who_delete_the_same_incarnation_at_once_are_one(units, node):
+    def end(actor):
+        try:
+            with units() as unit:
+                unit.cleanups.end(ended(node, actor=actor))
+        except Conflict:
+            return 0
+        return 1
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(end, ["a", "b", "c", "d"])) == 1
+
+
+def test_a_link_is_used_once(units, node):
+    link = Link("h" * 64, Verb.KEEP, node.id, 1, NOON, NOON + DAY)
+    with units() as unit:
+        unit.links.add(link, NOON)
+        assert unit.links.find(link.token_hash) == link
+        assert unit.links.find("other") is None
+
+    def use(_):
+        try:
+            with units() as unit:
+                unit.links.use(link, NOON)
+        except StaleVersion:
+            return 0
+        return 1
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(use, range(4))) == 1
+    with units() as unit:
+        assert unit.links.find(link.token_hash) == replace(link, used_at=NOON, version=1)
+        unit.links.add(replace(link, token_hash="other"), NOON + 2 * DAY)
+        assert unit.links.find(link.token_hash) is None
+
+
+def test_the_newest_heartbeat_counts_and_is_not_written_over_unseen(units, node):
+    beat = Heartbeat(node.id, 1, NOON, NOON + 900, "step 7")
+    with units() as unit:
+        assert unit.heartbeats.get(node.id) is None
+        saved = unit.heartbeats.save(beat)
+        assert unit.heartbeats.get(node.id) == saved
+        unit.heartbeats.save(saved)
+    for stale in (beat, saved):
+        with pytest.raises(StaleVersion), units() as unit:
+            unit.heartbeats.save(stale)
+
+
+def test_a_node_has_twenty_heartbeat_tokens_at_most(units, node):
+    tokens = [
+        HeartbeatToken(f"{number:064}", node.id, 1, NOON + number, NOON + DAY)
+        for number in range(22)
+    ]
+    with units() as unit:
+        for token in tokens:
+            unit.heartbeats.add_token(token)
+        known = [unit.heartbeats.token(token.token_hash) for token in tokens]
+    assert known == [None, None, *tokens[2:]]
