@@ -41,7 +41,8 @@ class _Stored:
 
     tracks: dict[str, Track]
     hosts: dict[int, Host]
-    asked_at: int | None = None
+    asked_at: int | None
+    instances: dict[int, str]
 
 
 class IdleCourses:
@@ -94,7 +95,7 @@ def _stale() -> StaleVersion:
 def _row(one: Watched) -> dict[str, Any]:
     course, signals = one.course, one.signals
     tracks = {f"{worker}:{kind}": track for (worker, kind), track in signals.tracks.items()}
-    stored = _Stored(tracks, dict(signals.hosts), signals.asked_at)
+    stored = _Stored(tracks, dict(signals.hosts), signals.asked_at, dict(signals.instances))
     return {
         **{name: getattr(course, name) for name in _COURSE},
         "project": one.project,
@@ -122,6 +123,7 @@ def _read(row: RowMapping) -> Watched:
             {_place(key): track for key, track in stored.tracks.items()},
             stored.hosts,
             stored.asked_at,
+            stored.instances,
         ),
         loads(row["verdict"], Verdict) if row["verdict"] else None,
         row["judged_at"],

@@ -42,6 +42,7 @@ def watched(node, **changes):
         {(0, Kind.CPU): Track(NOON, 1.5, Level.QUIET, ((NOON - 60, NOON),), NOON - 90)},
         {0: Host(NOON, "python 7", sessions=1)},
         NOON,
+        {0: "987"},
     )
     verdict = Verdict(Level.QUIET, "at rest", since=NOON, blockers=(Blocker.SESSION,), lacking=())
     course = Course(node.id, 1, State.NOTIFIED, NOON, NOON, Action.STOP, None, 7)

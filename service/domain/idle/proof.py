@@ -67,11 +67,13 @@ class Host:
 @dataclass(frozen=True, slots=True)
 class Signals:
     """What was measured and reported of one incarnation of a node: the tracks by worker and kind,
-    the newest report of each worker, and when the reports were asked for."""
+    the newest report of each worker, when the reports were asked for, and the ids of the instances
+    of the workers: some metrics know a worker by nothing else."""
 
     tracks: Mapping[tuple[int, Kind], Track] = field(default_factory=dict)
     hosts: Mapping[int, Host] = field(default_factory=dict)
     asked_at: int | None = None
+    instances: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,8 @@ class Evidence:
     """All that is known of the activity of one incarnation of a node.
 
     `counts_from` is READY and the warm-up; before it nothing is idle. `hosts` are the newest
-    reports by worker, of this boot only; `asked_at` is when they were asked for.
+    reports by worker, of this boot only; `asked_at` is when they were asked for. `named` are the
+    workers whose instance id is known. `queued_job` is the id of a job that waits for this node.
     """
 
     workers: int
@@ -88,8 +91,10 @@ class Evidence:
     families: Mapping[Kind, Family]
     hosts: Mapping[int, Host] = field(default_factory=dict)
     asked_at: int | None = None
+    named: frozenset[int] = frozenset()
     heartbeat_until: int = 0
     job: JobActivity | None = None
+    queued_job: str = ""
 
 
 class Blocker(StrEnum):
@@ -97,6 +102,7 @@ class Blocker(StrEnum):
 
     HOST_BUSY = "host_busy"
     SESSION = "session"
+    QUEUED_JOB = "queued_job"
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,9 +228,11 @@ def _trouble(evidence: Evidence, worker: int, kind: Kind, until: int) -> str:
 
 def _never_started(evidence: Evidence, worker: int) -> bool:
     """Whether the metrics show a worker whose accelerator never ran: no duty cycle, though other
-    workers of the project have one (reference/cloud-tpu-api.md section 5)."""
+    workers of the project have one (reference/cloud-tpu-api.md section 5). Duty cycles go by the
+    ids of instances: of a worker whose id is not known, none can be found."""
     is_measured = evidence.families.get(Kind.DUTY_CYCLE) is Family.PRESENT
-    return is_measured and (worker, Kind.DUTY_CYCLE) not in evidence.tracks
+    is_named = worker in evidence.named
+    return is_measured and is_named and (worker, Kind.DUTY_CYCLE) not in evidence.tracks
 
 
 def _holder(evidence: Evidence, worker: int, name: str) -> str:
@@ -237,6 +245,8 @@ def _blockers(evidence: Evidence, busy_until: int, until: int) -> Iterator[Block
         yield Blocker.HOST_BUSY
     if any(host.sessions for host in evidence.hosts.values()):
         yield Blocker.SESSION
+    if evidence.queued_job:
+        yield Blocker.QUEUED_JOB
 
 
 def _waste(evidence: Evidence) -> Waste | None:

@@ -55,7 +55,8 @@ def at_rest(workers=1, kinds=tuple(REST), **changes):
     tracks.update(changes.pop("tracks", {}))
     missing = changes.pop("without", ())
     tracks = {key: found for key, found in tracks.items() if key not in missing}
-    return replace(Evidence(workers, LONG_AGO, tracks, PRESENT), **changes)
+    named = frozenset(range(workers))
+    return replace(Evidence(workers, LONG_AGO, tracks, PRESENT, named=named), **changes)
 
 
 def verdict(evidence):
@@ -159,6 +160,14 @@ def test_an_accelerator_that_never_started_is_at_rest_while_its_host_is_seen():
     assert verdict(replace(never, tracks={})).level is Level.UNKNOWN
     absent = replace(never, families={**PRESENT, Kind.DUTY_CYCLE: Family.ABSENT})
     assert verdict(absent).level is Level.UNKNOWN
+
+
+def test_a_duty_cycle_that_cannot_be_found_proves_nothing():
+    """It goes by the id of the instance, which the supervisor reports."""
+    never = at_rest(kinds=(Kind.CPU, Kind.NETWORK), named=frozenset())
+    assert verdict(never).level is Level.UNKNOWN
+    of_four = at_rest(4, kinds=(Kind.CPU, Kind.NETWORK), named=frozenset({0, 1, 3}))
+    assert "worker 2" in verdict(of_four).lacking[0]
 
 
 @pytest.mark.parametrize("kind", [Kind.CPU, Kind.NETWORK])

@@ -1,0 +1,155 @@
+"""One look at one node: what is known of it, what that proves, and how far it has come. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from service.domain.idle.cleanup import Watched
+from service.domain.idle.course import Course, Moved, State, advance, due_at
+from service.domain.idle.keep import Keep
+from service.domain.idle.policy import Applied
+from service.domain.idle.precedence import Holder
+from service.domain.idle.proof import Evidence, Family, JobActivity, Signals, Verdict, judge
+from service.domain.idle.signal import Kind, Level
+from service.domain.node import Node
+
+UNTOLD = "nobody could be told: name recipients in the policy"
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """The settings that are times, in seconds."""
+
+    warmup: int = 1_800
+    telemetry: int = 240
+    start: int = 900
+    period: int = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A READY node as a look finds it. `hourly` is in nano-dollars, None where no price is known;
+    `can_tell` whether anybody can be told of it."""
+
+    node: Node
+    applied: Applied
+    watched: Watched | None = None
+    signals: Signals = field(default_factory=Signals)
+    keep: Keep | None = None
+    heartbeat_until: int = 0
+    job: JobActivity | None = None
+    queued_job: str = ""
+    hourly: int | None = None
+    can_tell: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Assessed:
+    """A node after a look: its course with the verdict, what is to be told, whether its time is
+    over, and what holds its end back all the same."""
+
+    subject: Subject
+    watched: Watched
+    verdict: Verdict
+    moved: Moved
+    held_by: tuple[Holder, ...] = ()
+    is_told: bool = True
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it would be stopped or deleted now, if no rail held it."""
+        return self.moved.is_due and not self.held_by and self.is_told
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it is proved to be idle, for as long as its policy asks."""
+        return self.moved.course.state in (State.CANDIDATE, State.NOTIFIED)
+
+
+def counts_from(node: Node, times: Times) -> int:
+    """When idleness begins to count: the warm-up after it became READY, the last time it did."""
+    ready_since = max(node.state_since, node.up_since or 0)
+    return ready_since + times.warmup
+
+
+def signals_of(node: Node, watched: Watched | None) -> Signals:
+    """What was measured of this incarnation; of an earlier one nothing counts."""
+    if watched is None or watched.course.incarnation != node.attempt:
+        return Signals()
+    return watched.signals
+
+
+def evidence_of(subject: Subject, families: Mapping[Kind, Family], times: Times) -> Evidence:
+    """All that is known of the activity of a node."""
+    node, signals = subject.node, subject.signals
+    return Evidence(
+        workers=node.spec.hosts,
+        counts_from=counts_from(node, times),
+        tracks=signals.tracks,
+        families=families,
+        hosts=signals.hosts,
+        asked_at=signals.asked_at,
+        named=frozenset(signals.instances),
+        heartbeat_until=subject.heartbeat_until,
+        job=subject.job,
+        queued_job=subject.queued_job,
+    )
+
+
+def assess(subject: Subject, families: Mapping[Kind, Family], now: int, times: Times) -> Assessed:
+    """The node after a look at `now`."""
+    node, rule = subject.node, subject.applied.rule
+    verdict = judge(
+        evidence_of(subject, families, times), rule.idle_after_seconds, now, times.telemetry
+    )
+    moved = advance(
+        _course_of(subject, now),
+        verdict,
+        subject.applied,
+        now,
+        times.telemetry,
+        is_warm=now >= counts_from(node, times),
+    )
+    watched = Watched(
+        course=moved.course,
+        project=node.spec.project,
+        signals=subject.signals,
+        verdict=verdict,
+        judged_at=now,
+        due_at=due_at(moved.course, subject.applied),
+    )
+    is_told = subject.applied.is_own or subject.can_tell
+    return Assessed(
+        subject, watched, verdict, moved, tuple(_holders(subject, verdict, now)), is_told
+    )
+
+
+def _course_of(subject: Subject, now: int) -> Course:
+    """The course so far; a new one for an incarnation that was not looked at yet."""
+    node, watched = subject.node, subject.watched
+    if watched is not None and watched.course.incarnation == node.attempt:
+        return watched.course
+    version = 0 if watched is None else watched.course.version
+    return Course(node.id, node.attempt, State.WARMING, now, version=version)
+
+
+def _holders(subject: Subject, verdict: Verdict, now: int) -> list[Holder]:
+    """What keeps an idle node from its end; see `service.domain.idle.precedence`."""
+    is_wasteful = verdict.waste is not None and verdict.waste in subject.applied.rule.also
+    holds = {
+        Holder.KEEP: subject.keep is not None and subject.keep.holds(now),
+        Holder.UNKNOWN: verdict.level is not Level.QUIET,
+        Holder.BUSY_JOB: subject.job is not None and not is_wasteful,
+    }
+    return [holder for holder, does_hold in holds.items() if does_hold]
+
+
+def begun(assessed: Assessed, now: int, *, is_deletion: bool) -> Watched:
+    """The course once its end was asked for. A node that is stopped begins anew when it is started
+    again."""
+    state = State.DELETING if is_deletion else State.WARMING
+    course = assessed.watched.course
+    fresh = Course(course.node_id, course.incarnation, state, now, version=course.version)
+    kept = replace(course, state=state, since=now) if is_deletion else fresh
+    return replace(assessed.watched, course=kept, due_at=None)

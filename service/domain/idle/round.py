@@ -1,0 +1,162 @@
+"""One round over a project: the rails that hold, who is ended now, and who waits. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from service.domain.absence import Census
+from service.domain.idle.assess import Assessed, Times
+from service.domain.idle.cleanup import Cleanup, Held, Watched
+from service.domain.idle.policy import Action
+from service.domain.idle.proof import Verdict
+from service.domain.idle.rails import (
+    CLOCK_SECONDS,
+    MASS_SECONDS,
+    MISSING_NODES,
+    Due,
+    Rail,
+    Sight,
+    Waiting,
+    is_mass,
+    looked,
+    paced,
+    share_of,
+)
+from service.domain.idle.signal import DEVICE_KINDS, Level
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a round knows of its project besides the nodes. `held_since` is since when daemons have
+    held its lease without a gap, `drift` by how many seconds the agreed clock left the monotonic
+    one since the round before, `begun` when the daemon began to end nodes lately."""
+
+    now: int
+    held_since: int
+    live: int
+    census: Census
+    drift: float = 0.0
+    begun: Sequence[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What a round decides: the new row of the project, and the nodes whose end begins now, the
+    dearest first. What waits, and why, is in the row."""
+
+    cleanup: Cleanup
+    goes: tuple[Assessed, ...]
+
+
+def decide(
+    before: Cleanup,
+    nodes: Sequence[Assessed],
+    earlier: Mapping[str, Watched],
+    facts: Facts,
+    times: Times,
+) -> Round:
+    """Who is ended now. `earlier` are the courses as the round before left them."""
+    now = facts.now
+    breaker = looked(
+        before.breaker,
+        {node_id: sight_of(one.verdict) for node_id, one in earlier.items() if one.verdict},
+        {one.watched.course.node_id: sight_of(one.verdict, one.watched) for one in nodes},
+        now,
+    )
+    cleanup = replace(before, breaker=breaker, mass_since=_mass_since(before, nodes, facts))
+    holds = tuple(_holds(cleanup, facts, times))
+    cleanup = replace(cleanup, ticked_at=now, holds=holds)
+    due = [one for one in nodes if one.is_due]
+    line = [_due(one) for one in due]
+    if holds:
+        waits = _held_line(line, holds)
+        return Round(replace(cleanup, waiting=waits), ())
+    allowed = paced(line, facts.live, facts.begun, now, times.period)
+    by_node = {one.subject.node.id: one for one in due}
+    goes = tuple(by_node[node_id] for node_id in allowed.goes)
+    return Round(replace(cleanup, waiting=allowed.waits), goes)
+
+
+def sight_of(verdict: Verdict | None, watched: Watched | None = None) -> Sight:
+    """What a verdict showed of a node, for the breaker."""
+    if verdict is None:
+        return Sight(is_known=False)
+    ends = (
+        []
+        if watched is None
+        else [
+            track.broken_at
+            for (_, kind), track in watched.signals.tracks.items()
+            if kind in DEVICE_KINDS and track.broken_at is not None
+        ]
+    )
+    is_quiet = verdict.level is Level.QUIET
+    return Sight(verdict.level is not Level.UNKNOWN, max(ends, default=None), is_quiet)
+
+
+def _due(one: Assessed) -> Due:
+    node = one.subject.node
+    return Due(node.id, share_of(node.id, node.owner, node.team), one.subject.hourly)
+
+
+def _mass_since(before: Cleanup, nodes: Sequence[Assessed], facts: Facts) -> int | None:
+    """Since when more than half of the nodes are candidates, with every signal fresh; None where
+    they are not. A signal that is lost begins the hour anew."""
+    candidates = sum(
+        one.is_idle and one.subject.applied.action.rank >= Action.STOP.rank for one in nodes
+    )
+    if not is_mass(candidates, facts.live):
+        return None
+    is_fresh = all(one.verdict.level is not Level.UNKNOWN for one in nodes)
+    return before.mass_since if is_fresh and before.mass_since is not None else facts.now
+
+
+def _holds(cleanup: Cleanup, facts: Facts, times: Times) -> Sequence[Held]:
+    """Every rail that holds now, with since when: as long as it holds, that stays."""
+    now, found = facts.now, []
+    known = {one.rail: one for one in cleanup.holds}
+
+    def hold(rail: Rail, reason: str, since: int | None = None, until: int | None = None) -> None:
+        first = known[rail].since if rail in known else now
+        found.append(Held(rail, reason, since if since is not None else first, until))
+
+    if cleanup.paused_at is not None:
+        hold(Rail.PAUSE, f"{cleanup.paused_by}: {cleanup.pause_reason}", cleanup.paused_at)
+    started_until = facts.held_since + times.start
+    if now < started_until:
+        hold(Rail.START, "a daemon has just begun to watch", facts.held_since, started_until)
+    _hold_for_clock(known.get(Rail.CLOCK), facts, times, found)
+    missing = facts.census.missing
+    if facts.census.too_many and missing >= MISSING_NODES:
+        reason = f"{missing} of {facts.census.wanted} nodes are missing, and nobody deleted them"
+        hold(Rail.INVENTORY, reason)
+    if cleanup.breaker.is_open:
+        breaker = cleanup.breaker
+        hold(Rail.BREAKER, breaker.reason, breaker.opened_at, breaker.closes_at)
+    since = cleanup.mass_since
+    if since is not None and now < since + MASS_SECONDS:
+        reason = "more than half of the nodes are idle at once; look at the plan, and apply it"
+        hold(Rail.MASS, reason, since, since + MASS_SECONDS)
+    return found
+
+
+def _hold_for_clock(before: Held | None, facts: Facts, times: Times, found: list[Held]) -> None:
+    """A clock that jumped says nothing of how long a node was at rest: nothing is ended until the
+    time for a start has gone by since."""
+    if abs(facts.drift) > CLOCK_SECONDS:
+        reason = f"the clock jumped by {round(facts.drift)} s"
+        found.append(Held(Rail.CLOCK, reason, facts.now, facts.now + times.start))
+    elif before is not None and before.until is not None and facts.now < before.until:
+        found.append(before)
+
+
+def _held_line(line: Sequence[Due], holds: Sequence[Held]) -> tuple[Waiting, ...]:
+    """All that is due waits for the rail that holds longest, the dearest first."""
+    unknown = [one for one in holds if one.until is None]
+    last = unknown[0] if unknown else max(holds, key=lambda one: one.until or 0)
+    ordered = sorted(line, key=lambda one: (-(one.hourly or 0), one.node_id))
+    return tuple(
+        Waiting(one.node_id, last.rail, place, last.until)
+        for place, one in enumerate(ordered, start=1)
+    )
