@@ -11,10 +11,11 @@ from sqlalchemy.exc import IntegrityError
 
 from service.domain.clock import DAY
 from service.domain.errors import Conflict, StaleVersion
-from service.domain.idle.cleanup import Cleanup, Ended, FamilyRead, Held
+from service.domain.idle.cleanup import Cleanup, Ended, Held
 from service.domain.idle.plan import Plan
 from service.domain.idle.policy import Action
 from service.domain.idle.rails import Breaker, Waiting
+from service.domain.idle.readings import FamilyRead
 from service.domain.idle.signal import Kind
 from service.store.rows import dumps, loads
 from service.store.tables import cleanup_history, cleanup_plans, cleanups

@@ -195,6 +195,30 @@ class Jobs:
         row = self._connection.execute(statement).mappings().one_or_none()
         return None if row is None else _attempt(row)
 
+    def claims(self, project: str) -> Mapping[str, tuple[Job, Attempt]]:
+        """The jobs that hold nodes of a project, with the attempts that do, by node."""
+        held = select(*_ATTEMPT).where(
+            job_attempts.c.project == project, job_attempts.c.released_at.is_(None)
+        )
+        attempts = list(map(_attempt, self._connection.execute(held).mappings()))
+        found = {}
+        for first in range(0, len(attempts), 500):
+            wanted = [one.job_id for one in attempts[first : first + 500]]
+            statement = select(*_JOB).where(jobs.c.id.in_(wanted))
+            for row in self._connection.execute(statement).mappings():
+                found[row["id"]] = _job(row)
+        return {one.node_id: (found[one.job_id], one) for one in attempts}
+
+    def waiting(self, project: str) -> Mapping[str, str]:
+        """The oldest job that waits for or runs on each node that a caller has named, by node."""
+        statement = (
+            select(jobs.c.node_id, func.min(jobs.c.id))
+            .where(jobs.c.project == project, jobs.c.ended_at.is_(None))
+            .where(jobs.c.own_node.is_(False), jobs.c.node_id != "")
+            .group_by(jobs.c.node_id)
+        )
+        return dict(self._connection.execute(statement).all())
+
     def last_generation(self, node_id: str) -> int:
         """The highest generation of a task that a node was given; 0 before the first."""
         newest = select(func.max(job_attempts.c.generation)).where(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -59,6 +60,12 @@ class Heartbeats:
         statement = select(*heartbeats.c).where(heartbeats.c.node_id == node_id)
         row = self._connection.execute(statement).mappings().one_or_none()
         return None if row is None else Heartbeat(**row)
+
+    def holding(self, now: int) -> Mapping[str, Heartbeat]:
+        """The heartbeats that hold at `now`, by node."""
+        statement = select(*heartbeats.c).where(heartbeats.c.until > now)
+        rows = self._connection.execute(statement).mappings()
+        return {row["node_id"]: Heartbeat(**row) for row in rows}
 
     def save(self, beat: Heartbeat) -> Heartbeat:
         """Write a heartbeat over the version that was read, 0 for the first one; answers it with

@@ -24,7 +24,7 @@ from service.domain.absence import Census
 from service.domain.attribution import Attribution, first_of
 from service.domain.errors import Conflict, NotFound, StaleVersion
 from service.domain.metering import WHOLE, Usage
-from service.domain.node import Asked, Endpoint, Node, NodeSpec, Slice
+from service.domain.node import Asked, Endpoint, Node, NodeSpec, NodeState, Slice
 from service.domain.nodeview import FORMAT, view_of
 from service.domain.pricing import RESERVED
 from service.store.attributions import Attributions
@@ -44,6 +44,12 @@ _DUE = (
     .limit(bindparam("most"))
 )
 _BY_ID = select(*_COLUMNS).where(nodes.c.id == bindparam("id"))
+_READY = (
+    select(*_COLUMNS)
+    .where(nodes.c.project == bindparam("project"), nodes.c.ended_at.is_(None))
+    .where(nodes.c.state == NodeState.READY, nodes.c.asked == Asked.PRESENT)
+    .order_by(nodes.c.id)
+)
 _OPEN = (
     select(
         nodes.c.id,
@@ -152,6 +158,11 @@ class Nodes:
             for row in self._connection.execute(statement).mappings():
                 found[row["id"]] = _read(row)
         return found
+
+    def ready_in(self, project: str) -> Sequence[Node]:
+        """The nodes of a project that are READY, and that nobody wants to end or stop."""
+        rows = self._connection.execute(_READY, {"project": project}).mappings()
+        return [_read(row) for row in rows]
 
     def reserved(self) -> Sequence[Node]:
         """The live nodes on reserved capacity."""

@@ -184,6 +184,11 @@ class Usages:
         statement = select(usage).where(usage.c.end_at.is_(None))
         return [_read(row) for row in self._connection.execute(statement)]
 
+    def open_in(self, project: str) -> Sequence[Usage]:
+        """Every interval of a project that is still running."""
+        statement = select(usage).where(usage.c.end_at.is_(None), usage.c.project == project)
+        return [_read(row) for row in self._connection.execute(statement)]
+
     def ran_since(self, instant: int) -> Iterator[Usage]:
         """Every interval that is running, or ended no sooner than that."""
         for over in (usage.c.end_at.is_(None), usage.c.end_at >= instant):  # one index for each

@@ -9,7 +9,7 @@ import pytest
 
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import Conflict, NotFound, StaleVersion
-from service.domain.idle.cleanup import Cleanup, Ended, FamilyRead, Held, Watched
+from service.domain.idle.cleanup import Cleanup, Ended, Held, Watched
 from service.domain.idle.course import Course, State
 from service.domain.idle.heartbeat import Heartbeat, HeartbeatToken
 from service.domain.idle.links import Link, Verb
@@ -17,6 +17,7 @@ from service.domain.idle.plan import Basis, Entry, Plan
 from service.domain.idle.policy import Action, Format, Policy, Recipient, Rule, Waste
 from service.domain.idle.proof import Blocker, Host, Signals, Verdict
 from service.domain.idle.rails import Breaker, Rail, Waiting
+from service.domain.idle.readings import FamilyRead
 from service.domain.idle.rollup import Hour
 from service.domain.idle.signal import Kind, Level, Track
 from tests import factories

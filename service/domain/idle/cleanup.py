@@ -11,21 +11,13 @@ from service.domain.idle.course import Course
 from service.domain.idle.policy import Action
 from service.domain.idle.proof import Signals, Verdict
 from service.domain.idle.rails import Breaker, Rail, Waiting
+from service.domain.idle.readings import FamilyRead
 from service.domain.idle.signal import Kind
 
+DAEMON = "the cleanup daemon"
+"""Who ends what no person has asked to end."""
+
 MAX_REASON = 500
-
-
-@dataclass(frozen=True, slots=True)
-class FamilyRead:
-    """What was read of one metric of a project: the end of its newest series, when a read succeeded
-    last (whole UTC seconds, None for never), why the newest one failed, and for how many of our
-    nodes there are series."""
-
-    seen_at: int | None = None
-    read_at: int | None = None
-    error: str = ""
-    nodes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,18 @@ class Workers:
         return None if part is None else (part[0], part[1] + sample.worker)
 
 
+@dataclass(frozen=True, slots=True)
+class FamilyRead:
+    """What was read of one metric of a project: the end of its newest series, when a read succeeded
+    last (whole UTC seconds, None for never), why the newest one failed, and for how many of our
+    nodes there are series."""
+
+    seen_at: int | None = None
+    read_at: int | None = None
+    error: str = ""
+    nodes: int = 0
+
+
 Tracks = Mapping[tuple[int, Kind], Track]
 
 
@@ -71,12 +83,12 @@ def with_samples(
     return found
 
 
-def family_of(seen_at: int | None, read_at: int | None, now: int, patience: int) -> Family:
-    """What a project has of one metric: `seen_at` is the end of the newest series of any node,
-    `read_at` when a read succeeded last (None for never), `patience` how long that may be ago."""
-    if read_at is None or now - read_at > patience:
+def family_of(read: FamilyRead, now: int, patience: int) -> Family:
+    """What a project has of one metric. FAILED where the newest read failed, or none succeeded for
+    longer than `patience`: to know that a metric is absent takes a read that succeeds."""
+    if read.error or read.read_at is None or now - read.read_at > patience:
         return Family.FAILED
-    is_there = seen_at is not None and now - seen_at < ABSENT_SECONDS
+    is_there = read.seen_at is not None and now - read.seen_at < ABSENT_SECONDS
     return Family.PRESENT if is_there else Family.ABSENT
 
 

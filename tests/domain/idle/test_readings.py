@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from service.cloud.ports import Sample
 from service.domain.idle.proof import Family
-from service.domain.idle.readings import Workers, family_of, newest, with_samples
+from service.domain.idle.readings import FamilyRead, Workers, family_of, newest, with_samples
 from service.domain.idle.signal import Kind
 
 NOW = 1_000_000
@@ -74,7 +74,8 @@ def test_the_order_of_the_samples_does_not_matter(drawn, random):
     ],
 )
 def test_a_metric_is_absent_only_by_a_read_that_succeeded(seen_at, read_at, expected):
-    assert family_of(seen_at, read_at, NOW, 180) is expected
+    assert family_of(FamilyRead(seen_at, read_at), NOW, 180) is expected
+    assert family_of(FamilyRead(seen_at, read_at, "no answer"), NOW, 180) is Family.FAILED
 
 
 def test_the_newest_sample():

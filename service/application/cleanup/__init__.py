@@ -1,0 +1,1 @@
+"""The cleanup of idle nodes: policies, plans, and what callers say about nodes."""

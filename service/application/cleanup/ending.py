@@ -1,0 +1,122 @@
+"""Begins the end of an idle node: one transaction, in which everything that was decided from is
+still as it was. The daemon and people go the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+
+from service.domain.clock import rfc3339
+from service.domain.errors import Conflict, StaleVersion
+from service.domain.event import Event
+from service.domain.idle.assess import Assessed, begun
+from service.domain.idle.cleanup import Cleanup, Ended
+from service.domain.idle.policy import Action, scopes_of
+from service.domain.node import Asked, Node
+from service.store.unit import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class EndOrder:
+    """What is to be ended, by whom and why. `cleanup` is the row of the project that it was decided
+    from: a pause or a rail since then makes it stale."""
+
+    assessed: Assessed
+    action: Action
+    actor: str
+    reason: str
+    cleanup: Cleanup
+    plan_id: str = ""
+
+
+def begin_end(unit: Unit, order: EndOrder, now: int) -> Node:
+    """Ask for the stop or the deletion of a node, with the evidence in the history and in its
+    course. Raises StaleVersion where the node, its course, its policy or the cleanup of the project
+    changed since, Conflict where a job has claimed the node or somebody ends it already."""
+    subject = order.assessed.subject
+    node = unit.nodes.get(subject.node.id)
+    _check(unit, order, node)
+    is_deletion = order.action is Action.DELETE
+    unit.cleanups.end(
+        Ended(
+            project=node.spec.project,
+            at=now,
+            node_id=node.id,
+            incarnation=node.attempt,
+            name=node.name,
+            action=order.action,
+            actor=order.actor,
+            reason=order.reason,
+            hourly=subject.hourly,
+            plan_id=order.plan_id,
+            evidence=evidence_of(order.assessed),
+        )
+    )
+    unit.idle_courses.save([begun(order.assessed, now, is_deletion=is_deletion)])
+    verb = "deletion" if is_deletion else "stop"
+    message = f"{verb} asked for: {order.reason}"
+    unit.events.add(Event(node.id, now, "asked", message, order.actor))
+    return unit.nodes.save(
+        replace(
+            node,
+            asked=Asked.ABSENT if is_deletion else Asked.STOPPED,
+            delete_requested_at=now if is_deletion else None,
+            delete_reason=order.reason if is_deletion else node.delete_reason,
+            alarmed_at=None,
+            tries=0,
+            next_try_at=now,
+        )
+    )
+
+
+def _check(unit: Unit, order: EndOrder, node: Node) -> None:
+    """Raise StaleVersion or Conflict unless everything is as it was decided from."""
+    subject = order.assessed.subject
+    if node.version != subject.node.version:
+        raise StaleVersion(f"node {node.name} was changed by someone else just now")
+    if unit.cleanups.get(node.spec.project).version != order.cleanup.version:
+        raise StaleVersion(f"the cleanup of project {node.spec.project} was changed just now")
+    if not subject.applied.is_own:
+        scopes = scopes_of(node.spec, node.team)
+        policies = unit.idle_policies.all()
+        source = next((policies[one] for one in scopes if one in policies), None)
+        if (0 if source is None else source.version) != subject.applied.version:
+            raise StaleVersion("the idle policy of the node was changed just now")
+    claim = unit.jobs.claimed(node.id)
+    if claim is not None and (subject.job is None or subject.job.job_id != claim.job_id):
+        raise Conflict(f"job {claim.job_id} has just begun on node {node.name}")
+
+
+def evidence_of(assessed: Assessed) -> Mapping[str, object]:
+    """What a node is ended for, as a document: the verdict, every signal of every worker, and the
+    policy. Times are RFC 3339 in UTC."""
+    verdict, applied = assessed.verdict, assessed.subject.applied
+    signals = assessed.watched.signals
+    return {
+        "verdict": {
+            **asdict(verdict),
+            "blockers": list(verdict.blockers),
+            "lacking": list(verdict.lacking),
+            "since": None if verdict.since is None else rfc3339(verdict.since),
+            "proved_since": None if verdict.proved_since is None else rfc3339(verdict.proved_since),
+        },
+        "policy": {
+            "source": applied.source,
+            "version": applied.version,
+            "idle_after_seconds": applied.rule.idle_after_seconds,
+            "grace_seconds": applied.rule.grace_seconds,
+            "action": applied.rule.action,
+        },
+        "signals": [
+            {
+                "worker": worker,
+                "signal": kind,
+                "level": track.level,
+                "value": track.value,
+                "at": rfc3339(track.end),
+                "last_active_at": None if track.broken_at is None else rfc3339(track.broken_at),
+            }
+            for (worker, kind), track in sorted(signals.tracks.items())
+        ],
+        "judged_at": rfc3339(assessed.watched.judged_at),
+    }

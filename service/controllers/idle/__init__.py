@@ -1,0 +1,1 @@
+"""Idle nodes: what was measured, what it proves, and who is stopped or deleted for it."""

@@ -1,0 +1,41 @@
+"""How the cloud calls the workers of our nodes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from service.domain.idle.assess import Subject
+from service.domain.idle.readings import Workers
+from service.domain.idle.signal import CPU_KINDS, DEVICE_KINDS, MONITORED, NETWORK_KINDS
+from service.domain.slices import numbers, part
+
+
+def workers_of(subjects: Iterable[Subject]) -> Workers:
+    """The workers of nodes by the ids under which metrics know them."""
+    parts: dict[str, tuple[str, int]] = {}
+    instances: dict[str, tuple[str, int]] = {}
+    for subject in subjects:
+        node = subject.node
+        hosts = node.spec.hosts // node.spec.slices
+        for index, number in enumerate(numbers(node)):
+            uid = part(node, number).cloud_uid
+            if uid:
+                parts[uid] = (node.id, index * hosts)
+        for worker, instance in subject.signals.instances.items():
+            instances[instance] = (node.id, worker)
+    return Workers(parts, instances)
+
+
+def is_covered(subject: Subject, since: int) -> bool:
+    """Whether Monitoring has shown the device, CPU and network of every worker since then, so that
+    no report of a supervisor has to be read."""
+    tracks = subject.signals.tracks
+    return all(
+        any(
+            (track := tracks.get((worker, kind))) is not None and track.end >= since
+            for kind in kinds
+            if kind in MONITORED
+        )
+        for worker in range(subject.node.spec.hosts)
+        for kinds in (DEVICE_KINDS, CPU_KINDS, NETWORK_KINDS)
+    )

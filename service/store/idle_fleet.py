@@ -1,0 +1,99 @@
+"""The READY nodes of a project with everything that has a say in whether they are idle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from service.domain.absence import Census
+from service.domain.clock import HOUR
+from service.domain.estimate import hourly
+from service.domain.idle.assess import Subject, signals_of
+from service.domain.idle.cleanup import DAEMON, Cleanup, Watched
+from service.domain.idle.heartbeat import Heartbeat
+from service.domain.idle.keep import keep_by_label
+from service.domain.idle.policy import Action, Policy, applied
+from service.domain.idle.progress import activity_of
+from service.domain.jobs.job import Attempt, Job
+from service.domain.node import Node
+from service.domain.pricing import PriceBook
+from service.store.pricebook import PriceShelf
+from service.store.unit import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """The READY nodes of a project with everything that has a say in their end, as one reading unit
+    found them."""
+
+    cleanup: Cleanup
+    subjects: tuple[Subject, ...]
+    courses: Mapping[str, Watched]
+    census: Census
+    held_since: int
+    begun: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What is read once for all nodes of a project."""
+
+    policies: Mapping[str, Policy]
+    courses: Mapping[str, Watched]
+    claims: Mapping[str, tuple[Job, Attempt]]
+    waiting: Mapping[str, str]
+    beats: Mapping[str, Heartbeat]
+    rates: Mapping[str, int | None]
+    ceiling: Action
+    now: int
+
+
+def read_fleet(unit: Unit, project: str, prices: PriceShelf, ceiling: Action, now: int) -> Fleet:
+    """Everything that a round over a project decides from, but for what is measured."""
+    courses = unit.idle_courses.of_project(project)
+    around = _Around(
+        unit.idle_policies.all(),
+        courses,
+        unit.jobs.claims(project),
+        unit.jobs.waiting(project),
+        unit.heartbeats.holding(now),
+        _rates(unit, project, prices.book(unit), now),
+        ceiling,
+        now,
+    )
+    return Fleet(
+        cleanup=unit.cleanups.get(project),
+        subjects=tuple(_subject(node, around) for node in unit.nodes.ready_in(project)),
+        courses=courses,
+        census=unit.nodes.census(project),
+        held_since=unit.leases.held_since(project),
+        begun=tuple(unit.cleanups.begun(project, DAEMON, now - HOUR)),
+    )
+
+
+def _rates(unit: Unit, project: str, book: PriceBook, now: int) -> Mapping[str, int | None]:
+    """Nano-dollars an hour of each node that is billed; None where a price is not known."""
+    rates: dict[str, int | None] = {}
+    for usage in unit.usage.open_in(project):
+        rate, before = hourly(usage.chips, book.at(usage.sku, now)), rates.get(usage.node_id, 0)
+        rates[usage.node_id] = None if rate is None or before is None else before + rate
+    return rates
+
+
+def _subject(node: Node, around: _Around) -> Subject:
+    watched, claim = around.courses.get(node.id), around.claims.get(node.id)
+    beat = around.beats.get(node.id)
+    holds = applied(node.spec, node.team, around.policies, around.ceiling)
+    waiting = around.waiting.get(node.id, "")
+    return Subject(
+        node=node,
+        applied=holds,
+        watched=watched,
+        signals=signals_of(node, watched),
+        keep=keep_by_label(node.labels),
+        heartbeat_until=beat.until if beat is not None and beat.incarnation == node.attempt else 0,
+        job=None if claim is None else activity_of(*claim, around.now),
+        queued_job="" if claim is not None and waiting == claim[0].id else waiting,
+        hourly=around.rates.get(node.id),
+        can_tell=bool(holds.recipients),
+    )

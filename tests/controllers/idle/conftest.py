@@ -1,0 +1,167 @@
+"""A project whose nodes are measured minute by minute, as a test says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, update
+
+from service.application.cleanup.daemon import DaemonActs
+from service.cloud.ports import Sample
+from service.controllers.idle.idle import IdleController, IdleManners
+from service.controllers.idle.telemetry import TelemetryReader, at_once
+from service.domain.errors import CloudUnavailable
+from service.domain.idle.assess import Times
+from service.domain.idle.cleanup import Watched
+from service.domain.idle.policy import Action
+from service.domain.idle.signal import Kind
+from service.domain.lease import Lease
+from service.domain.node import IdlePolicy, Node, NodeState
+from service.store.pricebook import PriceShelf
+from service.store.tables import leases
+from service.store.unit import Units
+from tests import factories
+from tests.hands import NOON, HandClock
+
+TIMES = Times(warmup=600, telemetry=240, start=900, period=60)
+DELETES = IdlePolicy(after_seconds=1_800, grace_seconds=300, action="delete")
+REST = {
+    Kind.DUTY_CYCLE: 0.0,
+    Kind.TENSORCORE: 0.0,
+    Kind.TENSORCORE_IDLE: 1e6,
+    Kind.ACTIVE_CHIPS: 0.0,
+    Kind.CPU: 2.0,
+    Kind.NETWORK: 100.0,
+}
+WORK = {**REST, Kind.DUTY_CYCLE: 80.0, Kind.TENSORCORE: 40.0, Kind.TENSORCORE_IDLE: 0.0}
+BY_NODE = (Kind.TENSORCORE_IDLE, Kind.CPU, Kind.NETWORK)
+
+
+@dataclass
+class FakeTelemetry:
+    """Keeps samples, and answers those that have arrived by now."""
+
+    clock: HandClock
+    late: int = 0
+    points: dict[Kind, list[Sample]] = field(default_factory=dict)
+    broken: set[Kind] = field(default_factory=set)
+    reads: list[tuple[Kind, int, int]] = field(default_factory=list)
+
+    def samples(self, _project: str, kind: Kind, since: int, until: int) -> Sequence[Sample]:
+        self.reads.append((kind, since, until))
+        if kind in self.broken:
+            raise CloudUnavailable("no answer")
+        arrived = self.clock() - self.late
+        return [
+            one
+            for one in self.points.get(kind, [])
+            if since < one.end <= until and one.end <= arrived
+        ]
+
+
+class IdleLab:
+    """Nodes, what they do, and a daemon that looks at them every minute."""
+
+    def __init__(self, units: Units, clock: HandClock, ceiling: Action = Action.DELETE) -> None:
+        self.units, self.clock, self.ceiling = units, clock, ceiling
+        self.telemetry = FakeTelemetry(clock)
+        self.doing: dict[str, dict[Kind, float] | None] = {}
+        self.controller: IdleController
+        self.lease: Lease
+        self.prices = PriceShelf()
+        self.start_daemon("one")
+
+    def start_daemon(self, holder: str) -> None:
+        """A daemon begins with nothing in its memory."""
+        self.controller = IdleController(
+            self.units,
+            self.prices,
+            self.clock,
+            TelemetryReader(self.telemetry, self.clock, 300, at_once),
+            DaemonActs(),
+            IdleManners(TIMES, self.ceiling, lambda: float(self.clock())),
+        )
+        with self.units() as unit:
+            held = unit.leases.take("lab", holder, 36_000)
+            if held is None:
+                unit.leases.release(self.lease)
+                held = unit.leases.take("lab", holder, 36_000)
+            assert held is not None
+            self.lease = held
+
+    def add(self, doing: dict[Kind, float] | None = None, **changes: Any) -> Node:
+        """A node that is READY since now, and does that (REST, WORK, None for no measurements)."""
+        number = len(self.doing)
+        ready = {
+            "project": "lab",
+            "attempt": 1,
+            "state": NodeState.READY,
+            "state_since": self.clock(),
+            "up_since": self.clock(),
+            "ready_at": self.clock(),
+            "sent_at": self.clock() - 60,
+            "cloud_id": f"n-{number}",
+            "cloud_uid": str(7_000 + number),
+            "name": f"n-{number}",
+            "owner": f"owner-{number}",
+            "idle": DELETES,
+            "next_try_at": None,
+        }
+        node = factories.node(**{**ready, **changes})
+        with self.units() as unit:
+            unit.nodes.add(node)
+        self.doing[node.id] = doing
+        return node
+
+    def minute(self, count: int = 1) -> None:
+        """Let minutes pass, each with its measurements and a look of the daemon."""
+        for _ in range(count):
+            start = self.clock()
+            self.clock.pass_(60)
+            for number, (node_id, doing) in enumerate(self.doing.items()):
+                hosts = self.node(node_id).spec.hosts
+                for kind, value in (doing or {}).items():
+                    for worker in range(hosts):
+                        self.measure(kind, number, worker, start, value)
+            self.controller.tick(self.lease)
+
+    def measure(self, kind: Kind, number: int, worker: int, start: int, value: float) -> None:
+        """A point over a minute: some metrics know a worker by its node, others by its instance."""
+        uid, instance = (str(7_000 + number), "") if kind in BY_NODE else ("", f"{number}-{worker}")
+        known = self.telemetry.points.setdefault(kind, [])
+        known.append(Sample(uid, worker, instance, start, start + 60, value))
+
+    def node(self, node: Node | str) -> Node:
+        """The node as it is stored now."""
+        node_id = node if isinstance(node, str) else node.id
+        with self.units.reading() as unit:
+            return unit.nodes.get(node_id)
+
+    def course(self, node: Node) -> Watched:
+        """Its course as it is stored now."""
+        with self.units.reading() as unit:
+            found = unit.idle_courses.get(node.id)
+        assert found is not None
+        return found
+
+    def ended(self) -> list[str]:
+        """The names of nodes that were stopped or deleted, the first one first."""
+        with self.units.reading() as unit:
+            return [one.name for _, one in reversed(unit.cleanups.history(["lab"], 0, 100))]
+
+    def change(self, node: Node, **changes: Any) -> Node:
+        """Change a stored node."""
+        with self.units() as unit:
+            return unit.nodes.save(replace(unit.nodes.get(node.id), **changes))
+
+
+@pytest.fixture
+def lab(units: Units, engine: Engine, clock: HandClock) -> IdleLab:
+    """A laboratory on an empty database; the daemon began to watch long ago."""
+    made = IdleLab(units, clock)
+    with engine.begin() as connection:
+        connection.execute(update(leases).values(held_since=NOON - 7_200))
+    return made

@@ -1,0 +1,285 @@
+"""The daemon and idle nodes: what is idle goes with its evidence, and nothing else does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import update
+
+from service.application.cleanup.daemon import DaemonActs
+from service.domain.errors import StaleVersion
+from service.domain.idle.heartbeat import Heartbeat
+from service.domain.idle.policy import Action, Policy, Recipient, Rule
+from service.domain.idle.rails import Rail
+from service.domain.idle.signal import Kind
+from service.domain.node import IdlePolicy, NodeState
+from service.store.tables import leases
+from tests.controllers.idle.conftest import REST, TIMES, WORK, IdleLab
+from tests.hands import NOON
+
+IDLE_MINUTES = (TIMES.warmup + 1_800 + TIMES.telemetry) // 60
+GRACE_MINUTES = 5
+ENOUGH = IDLE_MINUTES + GRACE_MINUTES + 2
+
+
+def test_an_idle_node_goes_after_its_notice_and_a_busy_one_stays(lab):
+    idle, busy = lab.add(REST), lab.add(WORK)
+    lab.minute(IDLE_MINUTES - 1)
+    assert lab.course(idle).course.state == "QUIET"
+    lab.minute(2)
+    assert lab.course(idle).course.state == "NOTIFIED"
+    assert lab.node(idle).asked == "present"
+    lab.minute(GRACE_MINUTES)
+    assert lab.node(idle).asked == "absent"
+    assert lab.node(idle).delete_reason.startswith("it is idle since 2026-11-05T12:10:00Z")
+    assert lab.course(idle).course.state == "DELETING"
+    assert lab.node(busy).asked == "present"
+    assert lab.course(busy).course.state == "ACTIVE"
+    assert lab.ended() == [idle.name]
+
+
+def test_the_evidence_is_kept_after_the_end(lab):
+    idle = lab.add(REST)
+    lab.minute(ENOUGH)
+    lab.change(idle, ended_at=lab.clock(), state=NodeState.DELETED)
+    with lab.units.reading() as unit:
+        (ended,) = unit.cleanups.of_node(idle.id)
+        events = [event.message for _, event in unit.events.of(idle.id, 0, 100)]
+    evidence = ended.evidence
+    assert evidence["verdict"]["level"] == "QUIET"
+    assert evidence["policy"]["source"] == "node"
+    levels = {(one["signal"], one["level"]) for one in evidence["signals"]}
+    assert ("tensorcore_idle_duration", "QUIET") in levels
+    assert ended.action is Action.DELETE
+    assert any("deleted at" in message for message in events), "it was told before"
+    assert lab.course(idle).verdict.level == "QUIET"
+
+
+@pytest.mark.parametrize("lost", [Kind.CPU, Kind.NETWORK, Kind.TENSORCORE_IDLE])
+def test_a_signal_that_stops_freezes_the_course(lab, lost):
+    idle = lab.add(REST)
+    lab.minute(20)
+    lab.doing[idle.id] = {kind: value for kind, value in REST.items() if kind is not lost}
+    lab.minute(ENOUGH)
+    assert lab.node(idle).asked == "present"
+    assert lab.course(idle).course.state == "UNKNOWN"
+    assert lost in lab.course(idle).verdict.reason
+
+
+def test_a_metric_that_cannot_be_read_freezes_the_course(lab):
+    idle = lab.add(REST)
+    lab.minute(IDLE_MINUTES)
+    lab.telemetry.broken.add(Kind.DUTY_CYCLE)
+    lab.minute(ENOUGH)
+    assert lab.node(idle).asked == "present"
+    assert lab.course(idle).course.state == "UNKNOWN"
+    lab.telemetry.broken.clear()
+    lab.minute(ENOUGH)
+    assert lab.node(idle).asked == "absent"
+
+
+def test_a_node_of_which_nothing_is_measured_stays(lab):
+    dark, idle = lab.add(None), lab.add(REST)
+    lab.minute(ENOUGH)
+    assert lab.ended() == [idle.name]
+    assert lab.course(dark).course.state == "UNKNOWN"
+
+
+def test_work_in_the_newest_minute_saves_a_node_that_is_due(lab):
+    idle = lab.add(REST)
+    lab.minute(IDLE_MINUTES + GRACE_MINUTES - 1)
+    assert lab.course(idle).course.state == "NOTIFIED"
+    lab.doing[idle.id] = WORK
+    lab.minute(3)
+    assert lab.node(idle).asked == "present"
+    assert lab.course(idle).course.state == "ACTIVE"
+
+
+def test_the_notice_is_not_cut_short_by_another_daemon(lab):
+    idle = lab.add(REST)
+    lab.minute(IDLE_MINUTES + 1)
+    assert lab.course(idle).course.state == "NOTIFIED"
+    lab.start_daemon("two")
+    lab.minute(GRACE_MINUTES - 2)
+    assert lab.node(idle).asked == "present"
+    lab.minute(2)
+    assert lab.node(idle).asked == "absent"
+
+
+def test_nothing_of_an_earlier_incarnation_counts(lab):
+    idle = lab.add(REST)
+    lab.minute(IDLE_MINUTES)
+    lab.change(idle, attempt=2, state_since=lab.clock(), up_since=lab.clock())
+    lab.minute(GRACE_MINUTES + 4)
+    assert lab.course(idle).course.state == "WARMING"
+    assert lab.course(idle).course.incarnation == 2
+    lab.minute(ENOUGH - GRACE_MINUTES)
+    assert lab.node(idle).asked == "absent"
+
+
+def test_a_heartbeat_holds_for_its_own_incarnation_only(lab):
+    held, other = lab.add(REST), lab.add(REST)
+    with lab.units() as unit:
+        unit.heartbeats.save(Heartbeat(held.id, 1, NOON, NOON + 86_400))
+        unit.heartbeats.save(Heartbeat(other.id, 7, NOON, NOON + 86_400))
+    lab.minute(ENOUGH)
+    assert lab.ended() == [other.name]
+    assert lab.course(held).verdict.reason == "a heartbeat says so"
+
+
+def test_a_label_keeps_a_node_and_one_that_cannot_be_read_does_as_well(lab):
+    kept = lab.add(REST, labels={"keep-until": "2026-11-20"})
+    protected = lab.add(REST, labels={"keep-until": "soon"})
+    over = lab.add(REST, labels={"keep-until": "2026-11-05"})
+    lab.minute(ENOUGH)
+    assert lab.ended() == [over.name]
+    for one in (kept, protected):
+        assert lab.course(one).course.state == "NOTIFIED", "it takes its course"
+
+
+def test_the_mode_of_the_installation_is_a_ceiling(units, engine, clock):
+    lab = IdleLab(units, clock, Action.NOTIFY)
+    with engine.begin() as connection:
+        connection.execute(update(leases).values(held_since=NOON - 7_200))
+    idle = lab.add(REST)
+    lab.minute(ENOUGH + 60)
+    assert lab.node(idle).asked == "present"
+    assert lab.course(idle).course.state == "NOTIFIED"
+
+
+def test_an_inherited_policy_deletes_nothing_that_nobody_was_told_of(lab):
+    idle = lab.add(REST, idle=None)
+    rule = Rule(1_800, 300, Action.DELETE)
+    with lab.units() as unit:
+        policy = unit.idle_policies.save(Policy("project:lab", rule))
+    lab.minute(ENOUGH + 10)
+    assert lab.node(idle).asked == "present"
+    with lab.units.reading() as unit:
+        said = [event.message for _, event in unit.events.of(idle.id, 0, 100)]
+    assert any("nobody can be told" in message for message in said)
+    with lab.units() as unit:
+        told = replace(policy, recipients=(Recipient(emails=("ada@example.com",)),))
+        unit.idle_policies.save(told)
+    lab.minute(2)
+    assert lab.node(idle).asked == "absent"
+
+
+def test_a_node_is_stopped_where_the_policy_says_so_and_may_be_stopped_again(lab):
+    stops = IdlePolicy(after_seconds=1_800, grace_seconds=300, action="stop")
+    idle = lab.add(REST, idle=stops)
+    lab.minute(ENOUGH)
+    assert lab.node(idle).asked == "stopped"
+    lab.change(idle, asked="present", state_since=lab.clock())
+    lab.minute(GRACE_MINUTES)
+    assert lab.node(idle).asked == "present"
+    lab.minute(ENOUGH)
+    assert lab.node(idle).asked == "stopped"
+    assert lab.ended() == [idle.name, idle.name]
+
+
+def test_a_daemon_that_has_just_begun_ends_nothing(lab, engine):
+    idle = lab.add(REST)
+    lab.minute(IDLE_MINUTES + GRACE_MINUTES - 1)
+    with engine.begin() as connection:
+        connection.execute(update(leases).values(held_since=lab.clock()))
+    lab.minute(TIMES.start // 60 - 1)
+    assert lab.node(idle).asked == "present"
+    with lab.units.reading() as unit:
+        (held,) = unit.cleanups.get("lab").holds
+        (waiting,) = unit.cleanups.get("lab").waiting
+    assert (held.rail, waiting.rail, waiting.node_id) == (Rail.START, Rail.START, idle.id)
+    assert waiting.until == held.until
+    lab.minute(2)
+    assert lab.node(idle).asked == "absent"
+
+
+def test_a_pause_holds_everything_until_it_is_over(lab):
+    idle = lab.add(REST)
+    lab.minute(2)
+    with lab.units() as unit:
+        unit.cleanups.save(unit.cleanups.get("lab").paused(lab.clock(), "ada", "a demo"))
+    lab.minute(ENOUGH + 10)
+    assert lab.node(idle).asked == "present"
+    with lab.units() as unit:
+        unit.cleanups.save(unit.cleanups.get("lab").resumed())
+    lab.minute(1)
+    assert lab.node(idle).asked == "absent"
+
+
+def test_what_was_decided_before_a_pause_is_not_done_after_it(lab):
+    idle = lab.add(REST)
+    decided = []
+    acts = DaemonActs()
+    lab.controller._acts.end = lambda _unit, *order: decided.append(order)
+    lab.minute(ENOUGH)
+    with lab.units() as unit:
+        unit.cleanups.save(unit.cleanups.get("lab").paused(lab.clock(), "ada", "stop it"))
+    with pytest.raises(StaleVersion), lab.units() as unit:
+        acts.end(unit, *decided[-1])
+    assert lab.node(idle).asked == "present"
+
+
+def test_three_at_most_go_in_a_tick_and_a_tenth_and_one_of_an_owner(lab):
+    same = [lab.add(REST, owner="ada") for _ in range(2)]
+    busy = [lab.add(WORK) for _ in range(18)]
+    lab.minute(IDLE_MINUTES + GRACE_MINUTES)
+    assert len(lab.ended()) == 1
+    lab.minute(1)
+    assert sorted(lab.ended()) == sorted(one.name for one in same)
+    assert all(lab.node(one).asked == "present" for one in busy)
+
+
+def test_when_most_nodes_are_idle_at_once_none_goes_for_an_hour(lab):
+    nodes = [lab.add(REST) for _ in range(8)]
+    lab.minute(ENOUGH)
+    assert lab.ended() == []
+    with lab.units.reading() as unit:
+        rails = [held.rail for held in unit.cleanups.get("lab").holds]
+        assert len(unit.cleanups.get("lab").waiting) == 8
+    assert rails == [Rail.MASS]
+    lab.minute(IDLE_MINUTES + 60 - ENOUGH - 1)
+    assert lab.ended() == []
+    lab.minute(3)
+    assert 0 < len(lab.ended()) <= 3, "and then at its pace"
+    assert len(nodes) == 8
+
+
+def test_when_monitoring_goes_dark_the_breaker_opens_and_closes_by_itself(lab):
+    nodes = [lab.add(REST) for _ in range(5)]
+    busy = [lab.add(WORK) for _ in range(5)]
+    lab.minute(20)
+    lab.telemetry.broken.update(Kind)
+    lab.minute(12)
+    with lab.units.reading() as unit:
+        assert Rail.BREAKER in [held.rail for held in unit.cleanups.get("lab").holds]
+    lab.telemetry.broken.clear()
+    lab.minute(14)
+    assert lab.ended() == []
+    lab.minute(ENOUGH)
+    assert lab.ended()
+    assert set(lab.ended()) <= {one.name for one in nodes}
+    assert len(busy) == 5
+
+
+def test_rollups_tell_what_each_node_did(lab):
+    idle, busy = lab.add(REST), lab.add(WORK)
+    lab.minute(40)
+    with lab.units.reading() as unit:
+        found = unit.idle_rollups.of([idle.id, busy.id], NOON, NOON + 3_600)
+    (of_idle,), (of_busy,) = found[idle.id], found[busy.id]
+    assert of_idle.levels == "I" * 7 + "." * 5
+    assert of_busy.levels == "B" * 8 + "." * 4
+    assert of_idle.values[Kind.CPU][0] == 2.0
+
+
+def test_a_daemon_without_the_lease_writes_nothing(lab):
+    idle = lab.add(REST)
+    lab.minute(2)
+    before = lab.course(idle)
+    old = lab.lease
+    lab.start_daemon("two")
+    lab.lease = old
+    with pytest.raises(Exception, match="another daemon"):
+        lab.minute(1)
+    assert lab.course(idle) == before

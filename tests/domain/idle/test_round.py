@@ -1,0 +1,160 @@
+"""One round: what each rail holds, since when and until when, and who waits in which place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from service.domain.absence import Census
+from service.domain.idle.assess import Assessed, Subject, Times
+from service.domain.idle.cleanup import Cleanup, Watched
+from service.domain.idle.course import Course, Moved, State
+from service.domain.idle.policy import Action, Applied, Rule
+from service.domain.idle.precedence import Holder
+from service.domain.idle.proof import Verdict
+from service.domain.idle.rails import Breaker, Rail
+from service.domain.idle.round import Facts, decide
+from service.domain.idle.signal import Level
+from tests import factories
+
+NOW = 1_000_000
+TIMES = Times(warmup=600, telemetry=240, start=900, period=60)
+APPLIED = Applied(Rule(action=Action.DELETE), "node", 0, Action.DELETE, (), (), "")
+QUIET = Verdict(Level.QUIET, "every device is at rest", since=NOW - 9_000)
+FACTS = Facts(NOW, NOW - 10_000, 10, Census(10, 0))
+
+
+def node(number, *, is_due=True, verdict=QUIET, hourly=1_000, **changes):
+    made = factories.node(id=f"n{number}", owner=f"o{number}", attempt=1)
+    course = Course(made.id, 1, State.NOTIFIED, NOW - 900)
+    watched = Watched(course, "lab", verdict=verdict)
+    subject = Subject(made, APPLIED, hourly=hourly)
+    one = Assessed(subject, watched, verdict, Moved(course, is_due=is_due))
+    return replace(one, **changes)
+
+
+def busy(count, start=100):
+    moved = Moved(Course("b", 1, State.ACTIVE, NOW))
+    work = Verdict(Level.ACTIVE, "at work")
+    return [node(start + one, verdict=work, moved=moved, is_due=False) for one in range(count)]
+
+
+def round_of(nodes, before=None, **facts):
+    given = replace(FACTS, live=len(nodes), **facts)
+    return decide(before or Cleanup("lab"), nodes, {}, given, TIMES)
+
+
+def names(found):
+    return [one.subject.node.id for one in found.goes]
+
+
+def rails(found):
+    return [held.rail for held in found.cleanup.holds]
+
+
+def test_what_is_due_goes_the_dearest_first():
+    found = round_of([node(1), node(2, hourly=9_000), *busy(18)])
+    assert names(found) == ["n2", "n1"]
+    assert found.cleanup.holds == found.cleanup.waiting == ()
+    assert found.cleanup.ticked_at == NOW
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"held_by": (Holder.KEEP,)},
+        {"is_told": False},
+        {"moved": Moved(Course("x", 1, State.QUIET, 0))},
+    ],
+)
+def test_what_is_held_back_does_not_go(changes):
+    assert names(round_of([node(1, **changes), *busy(9)])) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "facts", "rail", "until"),
+    [
+        (Cleanup("lab").paused(NOW - 5, "ada", "why"), {}, Rail.PAUSE, None),
+        (None, {"held_since": NOW - 899}, Rail.START, NOW + 1),
+        (None, {"drift": 61.0}, Rail.CLOCK, NOW + 900),
+        (None, {"drift": -61.0}, Rail.CLOCK, NOW + 900),
+        (None, {"census": Census(9, 3)}, Rail.INVENTORY, None),
+        (
+            Cleanup("lab", breaker=Breaker(opened_at=NOW - 60, reason="why", fresh_since=NOW - 60)),
+            {},
+            Rail.BREAKER,
+            NOW + 840,
+        ),
+    ],
+)
+def test_a_rail_holds_everything_and_says_until_when(before, facts, rail, until):
+    found = round_of([node(1), *busy(9)], before, **facts)
+    assert names(found) == []
+    assert rails(found) == [rail]
+    (waiting,) = found.cleanup.waiting
+    assert (waiting.node_id, waiting.rail, waiting.place) == ("n1", rail, 1)
+    assert waiting.until == until == found.cleanup.holds[0].until
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"held_since": NOW - 900},
+        {"drift": 60.0},
+        {"census": Census(9, 2)},
+        {"census": Census(100, 10)},
+    ],
+)
+def test_what_is_just_in_order_holds_nothing(facts):
+    assert names(round_of([node(1), *busy(9)], **facts)) == ["n1"]
+
+
+def test_more_than_half_and_more_than_five_at_once_wait_for_an_hour():
+    six = [node(number) for number in range(6)]
+    assert rails(round_of([*six[:5]])) == [], "five are few"
+    assert rails(round_of([*six, *busy(6)])) == [], "half is not more than half"
+    first = round_of([*six, *busy(5)])
+    assert rails(first) == [Rail.MASS]
+    assert first.cleanup.mass_since == NOW
+    later = round_of([*six, *busy(5)], first.cleanup, now=NOW + 3_599)
+    assert rails(later) == [Rail.MASS]
+    assert later.cleanup.holds[0].since == NOW
+    over = round_of([*six, *busy(5)], first.cleanup, now=NOW + 3_600)
+    assert names(over) == ["n0"], "at its pace: a tenth of eleven"
+
+
+def test_the_hour_begins_anew_when_a_signal_is_lost_and_ends_when_fewer_are_idle():
+    six = [node(number) for number in range(6)]
+    first = round_of(six).cleanup
+    blind = node(
+        7, verdict=Verdict(Level.UNKNOWN, "?"), is_due=False, moved=Moved(six[0].moved.course)
+    )
+    assert round_of([*six, blind], first, now=NOW + 60).cleanup.mass_since == NOW + 60
+    assert round_of([*six[:5]], first, now=NOW + 60).cleanup.mass_since is None
+
+
+def test_a_jump_of_the_clock_holds_until_the_time_of_a_start_is_over():
+    first = round_of([node(1), *busy(9)], drift=100.0).cleanup
+    assert rails(round_of([node(1), *busy(9)], first, now=NOW + 899)) == [Rail.CLOCK]
+    assert rails(round_of([node(1), *busy(9)], first, now=NOW + 900)) == []
+
+
+def test_what_waits_for_a_rail_stands_in_line_the_dearest_first():
+    nodes = [node(1, hourly=None), node(2, hourly=5), node(3, hourly=9), *busy(20)]
+    found = round_of(nodes, Cleanup("lab").paused(NOW, "ada", "why"))
+    assert [one.node_id for one in found.cleanup.waiting] == ["n3", "n2", "n1"]
+    assert [one.place for one in found.cleanup.waiting] == [1, 2, 3]
+
+
+def test_when_nodes_go_dark_together_the_breaker_opens():
+    before = {
+        f"n{one}": Watched(Course(f"n{one}", 1, State.QUIET, 0), "lab", verdict=QUIET)
+        for one in range(10)
+    }
+    dark = Verdict(Level.UNKNOWN, "?")
+    looks = [node(one, verdict=dark if one < 4 else QUIET) for one in range(10)]
+    found = decide(Cleanup("lab"), looks, before, FACTS, TIMES)
+    assert Rail.BREAKER in rails(found)
+    few = [node(one, verdict=dark if one < 3 else QUIET, is_due=False) for one in range(10)]
+    assert Rail.BREAKER not in rails(decide(Cleanup("lab"), few, before, FACTS, TIMES))
