@@ -15,7 +15,7 @@ from service.domain.idle.keep import keep_by_label
 from service.domain.idle.policy import Action, Policy, applied
 from service.domain.idle.progress import activity_of
 from service.domain.jobs.job import Attempt, Job
-from service.domain.node import Node
+from service.domain.node import Asked, Node, NodeState
 from service.domain.pricing import PriceBook
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit
@@ -51,7 +51,38 @@ class _Around:
 def read_fleet(unit: Unit, project: str, prices: PriceShelf, ceiling: Action, now: int) -> Fleet:
     """Everything that a round over a project decides from, but for what is measured."""
     courses = unit.idle_courses.of_project(project)
-    around = _Around(
+    around = _around(unit, project, courses, prices, ceiling, now)
+    return Fleet(
+        cleanup=unit.cleanups.get(project),
+        subjects=tuple(_subject(node, around) for node in unit.nodes.ready_in(project)),
+        courses=courses,
+        census=unit.nodes.census(project),
+        held_since=unit.leases.held_since(project),
+        begun=tuple(unit.cleanups.begun(project, DAEMON, now - HOUR)),
+    )
+
+
+def read_subject(
+    unit: Unit, node: Node, prices: PriceShelf, ceiling: Action, now: int
+) -> Subject | None:
+    """What a round over the project of a node knows of this node; None unless it is READY and is
+    to stay."""
+    if node.state != NodeState.READY or node.asked is not Asked.PRESENT:
+        return None
+    watched = unit.idle_courses.get(node.id)
+    courses = {} if watched is None else {node.id: watched}
+    return _subject(node, _around(unit, node.spec.project, courses, prices, ceiling, now))
+
+
+def _around(
+    unit: Unit,
+    project: str,
+    courses: Mapping[str, Watched],
+    prices: PriceShelf,
+    ceiling: Action,
+    now: int,
+) -> _Around:
+    return _Around(
         unit.idle_policies.all(),
         courses,
         unit.jobs.claims(project),
@@ -60,14 +91,6 @@ def read_fleet(unit: Unit, project: str, prices: PriceShelf, ceiling: Action, no
         _rates(unit, project, prices.book(unit), now),
         ceiling,
         now,
-    )
-    return Fleet(
-        cleanup=unit.cleanups.get(project),
-        subjects=tuple(_subject(node, around) for node in unit.nodes.ready_in(project)),
-        courses=courses,
-        census=unit.nodes.census(project),
-        held_since=unit.leases.held_since(project),
-        begun=tuple(unit.cleanups.begun(project, DAEMON, now - HOUR)),
     )
 
 

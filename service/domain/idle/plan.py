@@ -18,12 +18,13 @@ from service.domain.idle.rails import Rail
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What was known of one node: the versions of its row, its course and its policy, and what the
-    evidence proves, in words that do not change with the time of day."""
+    """What was known of one node: the version of its row, since when its course is in its state,
+    the version of its policy, and what the evidence proves, in words that do not change with the
+    time of day."""
 
     node_version: int
     incarnation: int
-    course_version: int
+    course_since: int
     policy: str
     policy_version: int
     verdict: str
@@ -31,14 +32,15 @@ class Basis:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A node that would be stopped or deleted: why, from when on (a whole UTC second), and what it
-    costs an hour in nano-dollars; None where no price is known."""
+    """A node that is stopped or deleted when the plan is applied: why, when the daemon would do it
+    by itself (a whole UTC second, None for never), and what it costs an hour in nano-dollars; None
+    where no price is known."""
 
     node_id: str
     name: str
     action: Action
     reason: str
-    due_at: int
+    due_at: int | None
     hourly: int | None
     basis: Basis
 
@@ -116,7 +118,7 @@ def _by_node(entries: Sequence[Entry]) -> Mapping[str, Entry]:
 _CALLED = {
     "node_version": "the node",
     "incarnation": "its incarnation",
-    "course_version": "its course",
+    "course_since": "its course",
     "policy": "its policy",
     "policy_version": "its policy",
     "verdict": "the verdict",

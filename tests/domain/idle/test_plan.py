@@ -46,7 +46,7 @@ CHANGES = [
         for basis, what in (
             (replace(BASIS, node_version=4), "the node"),
             (replace(BASIS, incarnation=2), "its incarnation"),
-            (replace(BASIS, course_version=8), "its course"),
+            (replace(BASIS, course_since=8), "its course"),
             (replace(BASIS, policy="default", policy_version=1), "its policy"),
             (replace(BASIS, verdict="host busy"), "the verdict"),
         )

@@ -1,0 +1,248 @@
+"""The cleanup as people see and steer it: how it stands, the plan, apply, pause and resume."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from service.application.cleanup.daemon import reason_of
+from service.application.cleanup.ending import EndOrder, begin_end
+from service.domain.clock import Clock
+from service.domain.errors import Conflict, NotFound, Rejected, StaleVersion
+from service.domain.idle.assess import Assessed, Subject, Times
+from service.domain.idle.cleanup import Cleanup, Ended, Watched
+from service.domain.idle.course import Moved
+from service.domain.idle.plan import Basis, Entry, Plan, check_fresh
+from service.domain.idle.policy import Action
+from service.domain.node import Node
+from service.store.idle_fleet import Fleet, read_fleet, read_subject
+from service.store.pricebook import PriceShelf
+from service.store.unit import Unit, Units
+
+ATTEMPTS = 5
+"""How often a pause is written over when the daemon wrote the same row first."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdleMode:
+    """The settings of the cleanup: the most that is done, and the times."""
+
+    ceiling: Action = Action.OBSERVE
+    times: Times = field(default_factory=Times)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How the cleanup of a project stands, and under which settings; `is_watched` is False while no
+    daemon looks at it."""
+
+    cleanup: Cleanup
+    mode: IdleMode
+    is_watched: bool
+
+    @property
+    def next_tick_at(self) -> int | None:
+        """When the daemon looks next; None while nobody looks."""
+        return self.cleanup.ticked_at + self.mode.times.period if self.is_watched else None
+
+
+@dataclass(frozen=True, slots=True)
+class IdleNode:
+    """What is known of the idleness of a node; `ended` is how it ended for that, the newest first.
+    `subject` is None unless it is READY, `watched` where it was never looked at."""
+
+    node: Node
+    watched: Watched | None
+    subject: Subject | None
+    cleanup: Cleanup
+    ended: Sequence[Ended]
+
+
+class CleanupService:
+    """Each method is one unit of work, and none calls the cloud."""
+
+    def __init__(
+        self,
+        units: Units,
+        prices: PriceShelf,
+        clock: Clock,
+        projects: Sequence[str],
+        mode: IdleMode,
+    ) -> None:
+        self._units = units
+        self._prices = prices
+        self._clock = clock
+        self._projects = projects
+        self._mode = mode
+
+    def standings(self) -> Sequence[Standing]:
+        """How the cleanup of every project stands."""
+        now = self._clock()
+        with self._units.reading() as unit:
+            rows = [unit.cleanups.get(project) for project in self._projects]
+        longest = 3 * self._mode.times.period
+        return [
+            Standing(row, self._mode, bool(row.ticked_at) and now - row.ticked_at <= longest)
+            for row in rows
+        ]
+
+    def plan(self, project: str, actor: str) -> Plan:
+        """What would be stopped or deleted if it was applied now: every node that is proved to be
+        idle and whose policy says so, whatever the mode. Raises NotFound for a project that is not
+        looked after, Rejected for none where there are several."""
+        project = self._project(project)
+        with self._units() as unit:
+            plan, _ = self._plan(unit, project)
+            unit.cleanups.show(plan, actor)
+        return plan
+
+    def apply(self, plan_id: str, actor: str) -> Plan:
+        """Begin everything that a plan says, at once; answers the plan. A person is not held up by
+        rails, grace or mode. Raises Conflict where the plan is stale or nobody was shown it."""
+        try:
+            with self._units() as unit:
+                before = unit.cleanups.plan(plan_id)
+                if before is None:
+                    raise Conflict(
+                        f"no plan has the id {plan_id[:64]!r}; ask for a plan, look at it, and"
+                        " apply it within two days"
+                    )
+                now, looks = self._plan(unit, before.project)
+                check_fresh(plan_id, before, now)
+                cleanup = unit.cleanups.get(before.project)
+                for entry in now.entries:
+                    one = looks[entry.node_id]
+                    order = EndOrder(one, entry.action, actor, entry.reason, cleanup, plan_id)
+                    begin_end(unit, order, self._clock())
+        except StaleVersion as error:
+            raise Conflict(f"the plan is stale: {error}; ask for a new plan") from error
+        return now
+
+    def pause(self, project: str, actor: str, reason: str) -> Sequence[Cleanup]:
+        """Have the daemon end nothing for idleness or time to live, until it is resumed; in every
+        project where none is named. Raises Rejected without a reason."""
+        now = self._clock()
+        return self._each(project, lambda row: row.paused(now, actor, reason))
+
+    def resume(self, project: str) -> Sequence[Cleanup]:
+        """Have the daemon go on. Raises Conflict where nothing is paused."""
+        named = [self._project(project)] if project else self._projects
+        with self._units.reading() as unit:
+            paused = [one for one in named if unit.cleanups.get(one).is_paused]
+        if not paused:
+            raise Conflict("nothing is paused")
+        return [self._changed(one, Cleanup.resumed) for one in paused]
+
+    def close_breaker(self, project: str) -> Cleanup:
+        """Close the breaker of a project by hand. Raises Conflict where it is not open."""
+        return self._changed(self._project(project), Cleanup.closed_breaker)
+
+    def history(self, before: int, limit: int) -> Sequence[tuple[int, Ended]]:
+        """What was ended for idleness, numbered below `before` (0: all), the newest first."""
+        with self._units.reading() as unit:
+            return unit.cleanups.history(self._projects, before, limit)
+
+    def node(self, node_id: str) -> IdleNode:
+        """What is known of the idleness of a node, also after its end; raises NotFound."""
+        with self._units.reading() as unit:
+            node = unit.nodes.get(node_id)
+            subject = read_subject(unit, node, self._prices, self._mode.ceiling, self._clock())
+            cleanup = unit.cleanups.get(node.spec.project)
+            watched = unit.idle_courses.get(node_id)
+            return IdleNode(node, watched, subject, cleanup, unit.cleanups.of_node(node_id))
+
+    def fleet(self) -> Sequence[Fleet]:
+        """The READY nodes of every project, with what is known of each."""
+        with self._units.reading() as unit:
+            return [self._fleet(unit, project, self._mode.ceiling) for project in self._projects]
+
+    def _fleet(self, unit: Unit, project: str, ceiling: Action) -> Fleet:
+        return read_fleet(unit, project, self._prices, ceiling, self._clock())
+
+    def _plan(self, unit: Unit, project: str) -> tuple[Plan, dict[str, Assessed]]:
+        """The plan of a project as it is now, and the nodes in it as they were looked at last."""
+        now = self._clock()
+        fleet = self._fleet(unit, project, Action.DELETE)
+        oldest = now - 2 * self._mode.times.period - 60
+        looks = {
+            one.node.id: look
+            for one in fleet.subjects
+            if (look := _look(one, oldest)) is not None and not _is_protected(one, now)
+        }
+        plan = Plan(
+            project,
+            now,
+            tuple(_entry(look, self._mode.ceiling) for look in looks.values()),
+            tuple(held.rail for held in fleet.cleanup.holds),
+            fleet.cleanup.pauses,
+        )
+        return plan, looks
+
+    def _each(self, project: str, change: Callable[[Cleanup], Cleanup]) -> Sequence[Cleanup]:
+        named = [self._project(project)] if project else self._projects
+        return [self._changed(one, change) for one in named]
+
+    def _changed(self, project: str, change: Callable[[Cleanup], Cleanup]) -> Cleanup:
+        """Change the row of a project in one unit of work; again when the daemon was first."""
+        for _ in range(ATTEMPTS):
+            try:
+                with self._units() as unit:
+                    return unit.cleanups.save(change(unit.cleanups.get(project)))
+            except StaleVersion:
+                continue
+        raise Conflict(f"the cleanup of project {project} is being changed; try once more")
+
+    def _project(self, project: str) -> str:
+        if not project and len(self._projects) == 1:
+            return self._projects[0]
+        if not project:
+            raise Rejected(
+                f"name a project: one of {', '.join(self._projects) or 'none is set'}",
+                field="project",
+            )
+        if project not in self._projects:
+            raise NotFound(f"no project {project[:80]!r} is looked after here")
+        return project
+
+
+def _look(subject: Subject, oldest: int) -> Assessed | None:
+    """The last look at a node, where that was lately, and proved it to be idle for long enough."""
+    watched = subject.watched
+    if watched is None or watched.verdict is None or watched.judged_at < oldest:
+        return None
+    if watched.course.incarnation != subject.node.attempt:
+        return None
+    found = Assessed(subject, watched, watched.verdict, Moved(watched.course))
+    is_meant = subject.applied.action.rank >= Action.STOP.rank
+    waste = watched.verdict.waste
+    is_meant = is_meant and (waste is None or waste in subject.applied.rule.also)
+    return found if found.is_idle and is_meant else None
+
+
+def _is_protected(subject: Subject, now: int) -> bool:
+    """Whether a node is kept, or a job or a heartbeat has come since it was looked at."""
+    is_kept = subject.keep is not None and subject.keep.holds(now)
+    verdict = subject.watched.verdict if subject.watched is not None else None
+    is_busy = subject.job is not None and (verdict is None or verdict.waste is None)
+    return is_kept or is_busy or subject.heartbeat_until > now
+
+
+def _entry(look: Assessed, ceiling: Action) -> Entry:
+    node, verdict, applied = look.subject.node, look.verdict, look.subject.applied
+    does_it = applied.action.limited_to(ceiling).rank >= Action.STOP.rank
+    return Entry(
+        node_id=node.id,
+        name=node.name,
+        action=applied.action,
+        reason=reason_of(verdict),
+        due_at=look.watched.due_at if does_it else None,
+        hourly=look.subject.hourly,
+        basis=Basis(
+            node_version=node.version,
+            incarnation=node.attempt,
+            course_since=look.watched.course.since,
+            policy=applied.source,
+            policy_version=applied.version,
+            verdict=f"{verdict.level} {verdict.waste or ''} since {verdict.since}",
+        ),
+    )

@@ -1,0 +1,216 @@
+"""Plan and apply: exactly what was shown is done, once, or nothing."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from sqlalchemy import update
+
+from service.application.cleanup.cleanup import CleanupService, IdleMode
+from service.domain.errors import Conflict, NotFound, Rejected
+from service.domain.idle.heartbeat import Heartbeat
+from service.domain.idle.policy import Action, Policy, Recipient, Rule
+from service.domain.idle.rails import Breaker
+from service.store.tables import leases
+from tests.controllers.idle.conftest import DELETES, REST, TIMES, WORK, IdleLab
+from tests.hands import NOON
+
+IDLE_MINUTES = (TIMES.warmup + 1_800 + TIMES.telemetry) // 60
+
+
+@pytest.fixture
+def lab(units, engine, clock):
+    """Nodes that are looked at, and nothing is ended by itself."""
+    made = IdleLab(units, clock, Action.OBSERVE)
+    with engine.begin() as connection:
+        connection.execute(update(leases).values(held_since=NOON - 7_200))
+    return made
+
+
+@pytest.fixture
+def service(lab):
+    """What people may ask."""
+    mode = IdleMode(Action.OBSERVE, TIMES)
+    return CleanupService(lab.units, lab.prices, lab.clock, ["lab"], mode)
+
+
+def test_a_plan_says_what_would_go_and_why_and_apply_does_just_that(lab, service):
+    idle, busy = lab.add(REST), lab.add(WORK)
+    kept = lab.add(REST, labels={"keep-until": "2026-12-01"})
+    lab.minute(IDLE_MINUTES + 1)
+    plan = service.plan("", "ada")
+    (entry,) = plan.entries
+    assert (entry.name, entry.action, entry.due_at) == (idle.name, Action.DELETE, None)
+    assert "idle since 2026-11-05T12:10:00Z" in entry.reason
+    assert lab.node(idle).asked == "present", "a plan changes nothing"
+    assert service.apply(plan.id, "ada").id == plan.id
+    assert lab.node(idle).asked == "absent"
+    for one in (busy, kept):
+        assert lab.node(one).asked == "present"
+    ((_, ended),) = service.history(0, 10)
+    assert (ended.actor, ended.plan_id) == ("ada", plan.id)
+
+
+def test_a_plan_is_the_same_as_long_as_nothing_changes(lab, service):
+    lab.add(REST)
+    lab.minute(IDLE_MINUTES + 1)
+    first = service.plan("lab", "ada")
+    lab.minute(3)
+    assert service.plan("lab", "bob").id == first.id
+    assert service.apply(first.id, "ada")
+
+
+def touch_node(lab, node):
+    lab.change(node, health="HEALTHY")
+
+
+def work_again(lab, node):
+    lab.doing[node.id] = WORK
+    lab.minute(1)
+
+
+def pause(lab, _node):
+    with lab.units() as unit:
+        unit.cleanups.save(unit.cleanups.get("lab").paused(lab.clock(), "ada", "why"))
+
+
+def go_dark(lab, node):
+    lab.doing[node.id] = None
+    lab.minute(15)
+
+
+def open_breaker(lab, _node):
+    from dataclasses import replace  # noqa: PLC0415
+
+    with lab.units() as unit:
+        row = unit.cleanups.get("lab")
+        unit.cleanups.save(replace(row, breaker=Breaker(opened_at=lab.clock(), reason="why")))
+    lab.minute(1)
+
+
+def beat(lab, node):
+    with lab.units() as unit:
+        unit.heartbeats.save(Heartbeat(node.id, 1, lab.clock(), lab.clock() + 900))
+
+
+def keep(lab, node):
+    lab.change(node, labels={"keep-until": "2026-12-01"})
+
+
+def one_more(lab, _node):
+    lab.add(REST)
+    lab.minute(IDLE_MINUTES + 1)
+
+
+def be_made_again(lab, node):
+    lab.change(node, attempt=2)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [touch_node, work_again, pause, go_dark, open_breaker, beat, keep, one_more, be_made_again],
+)
+def test_a_plan_is_stale_when_anything_changed_and_then_nothing_goes(lab, service, change):
+    node = lab.add(REST)
+    lab.minute(IDLE_MINUTES + 1)
+    plan = service.plan("lab", "ada")
+    change(lab, node)
+    with pytest.raises(Conflict, match="stale"):
+        service.apply(plan.id, "ada")
+    assert lab.ended() == []
+    assert lab.node(node).asked == "present"
+
+
+def test_a_change_of_the_policy_makes_a_plan_stale(lab, service):
+    node = lab.add(REST, idle=None)
+    told = (Recipient(emails=("ada@example.com",)),)
+    with lab.units() as unit:
+        policy = Policy("default", Rule(1_800, 300, Action.DELETE), told)
+        unit.idle_policies.save(policy)
+    lab.minute(IDLE_MINUTES + 1)
+    plan = service.plan("lab", "ada")
+    assert len(plan.entries) == 1
+    with lab.units() as unit:
+        row = unit.idle_policies.get("default")
+        unit.idle_policies.save(row)
+    with pytest.raises(Conflict, match="policy"):
+        service.apply(plan.id, "ada")
+    assert lab.node(node).asked == "present"
+
+
+def test_a_forged_plan_does_nothing(lab, service):
+    lab.add(REST)
+    lab.minute(IDLE_MINUTES + 1)
+    for forged in ("", "0" * 32, "x" * 10_000):
+        with pytest.raises(Conflict):
+            service.apply(forged, "mallory")
+    assert lab.ended() == []
+
+
+def test_what_nobody_looked_at_lately_is_in_no_plan(lab, service):
+    lab.add(REST)
+    lab.minute(IDLE_MINUTES + 1)
+    assert len(service.plan("lab", "ada").entries) == 1
+    lab.clock.pass_(600)
+    assert service.plan("lab", "ada").entries == ()
+
+
+def test_a_policy_that_only_notifies_is_in_no_plan(lab, service):
+    node = lab.add(REST, idle=None)
+    lab.minute(120)
+    assert lab.course(node).course.state == "CANDIDATE"
+    assert service.plan("lab", "ada").entries == ()
+
+
+def test_two_who_apply_at_once_delete_each_node_once(lab, service):
+    nodes = [lab.add(REST, idle=DELETES) for _ in range(6)]
+    lab.minute(IDLE_MINUTES + 1)
+    plan = service.plan("lab", "ada")
+    assert len(plan.entries) == 6
+
+    def apply(actor):
+        try:
+            service.apply(plan.id, actor)
+        except Conflict:
+            return ""
+        return actor
+
+    with ThreadPoolExecutor(4) as pool:
+        winners = [who for who in pool.map(apply, ["ada", "bob", "eve", "joe"]) if who]
+    assert len(winners) == 1
+    ended = service.history(0, 100)
+    assert sorted(one.name for _, one in ended) == sorted(one.name for one in nodes)
+    assert {one.actor for _, one in ended} == set(winners)
+
+
+def test_pause_wants_a_reason_and_resume_a_pause(lab, service):
+    with pytest.raises(Rejected):
+        service.pause("", "ada", "  ")
+    with pytest.raises(Conflict):
+        service.resume("")
+    with pytest.raises(NotFound):
+        service.pause("other", "ada", "why")
+    (row,) = service.pause("", "ada", "a demo")
+    assert row.is_paused
+    (standing,) = service.standings()
+    assert (standing.cleanup.pause_reason, standing.next_tick_at) == ("a demo", None)
+    (row,) = service.resume("lab")
+    assert not row.is_paused
+    lab.minute(1)
+    assert service.standings()[0].next_tick_at == lab.clock() + TIMES.period
+
+
+def test_the_idleness_of_a_node_is_shown_after_its_end_as_well(lab, service):
+    node = lab.add(REST)
+    lab.minute(IDLE_MINUTES + 1)
+    shown = service.node(node.id)
+    assert shown.subject is not None
+    assert shown.watched.verdict.level == "QUIET"
+    assert shown.ended == []
+    service.apply(service.plan("", "ada").id, "ada")
+    shown = service.node(node.id)
+    assert shown.subject is None
+    assert shown.ended[0].evidence["verdict"]["level"] == "QUIET"
+    with pytest.raises(NotFound):
+        service.node("nobody")
