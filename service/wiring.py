@@ -14,6 +14,8 @@ from sqlalchemy import Engine
 from service.api.app import create_app
 from service.application.budgets import BudgetService, Reach
 from service.application.capacity import CapacityService
+from service.application.cleanup.cleanup import CleanupService, IdleMode
+from service.application.cleanup.daemon import DaemonActs
 from service.application.costs import CostService
 from service.application.estimates import EstimateService
 from service.application.explanations import ExplanationService
@@ -35,7 +37,15 @@ from service.application.statements import StatementService
 from service.cloud.mail import MailMessenger, relay_of
 from service.cloud.pace import Pace, ReadPace, ReportPace
 from service.cloud.pinned import dial
-from service.cloud.ports import History, Messenger, PriceFeed, Registry, TpuCloud, WorkerLogs
+from service.cloud.ports import (
+    History,
+    Messenger,
+    PriceFeed,
+    Registry,
+    Telemetry,
+    TpuCloud,
+    WorkerLogs,
+)
 from service.cloud.registry import OciRegistry
 from service.cloud.webhook import WebhookMessenger
 from service.controllers.base import Controller
@@ -44,6 +54,8 @@ from service.controllers.delivery import DeliveryController
 from service.controllers.evidence import EvidenceController
 from service.controllers.forecasts import ForecastsController
 from service.controllers.garbage import GarbageController
+from service.controllers.idle.idle import IdleController, IdleManners
+from service.controllers.idle.telemetry import TelemetryReader
 from service.controllers.inventory import InventoryController
 from service.controllers.jobs.jobs import JobsController
 from service.controllers.lifecycle import LifecycleController
@@ -58,6 +70,8 @@ from service.domain.budgets import Budget
 from service.domain.clock import HOUR, Clock, wall_clock
 from service.domain.errors import Rejected
 from service.domain.focus import Account
+from service.domain.idle.assess import Times
+from service.domain.idle.policy import Action
 from service.domain.jobs.log import LogCursor, LogLine, LogPage
 from service.domain.notification import Channel
 from service.domain.window import Window
@@ -107,6 +121,7 @@ def services(base: Foundation) -> Services:
         prices=PriceService(*shared),
         budgets=budgets(base),
         capacity=CapacityService(base.units, base.clock),
+        cleanup=CleanupService(*shared, projects, idle_mode(base.settings)),
         quotas=QuotaService(base.units, base.clock, projects),
         reconciliations=ReconciliationService(
             base.units, base.clock, projects, base.settings.bill_megabytes * MEGABYTE
@@ -115,6 +130,28 @@ def services(base: Foundation) -> Services:
         orphans=OrphanService(*shared, projects),
         health=HealthService(*shared, projects),
     )
+
+
+def idle_mode(settings: Settings) -> IdleMode:
+    """The most that is done with idle nodes, and the times."""
+    return IdleMode(
+        Action(settings.idle_mode),
+        Times(
+            settings.idle_warmup_seconds,
+            settings.idle_telemetry_seconds,
+            settings.idle_start_seconds,
+            settings.idle_seconds,
+        ),
+    )
+
+
+def idle(base: Foundation) -> IdleController:
+    """The controller of idle nodes, which reads Cloud Monitoring or the emulator's."""
+    mode = idle_mode(base.settings)
+    overlap = mode.times.telemetry + mode.times.period
+    reader = TelemetryReader(telemetry(base.settings), base.clock, overlap)
+    manners = IdleManners(mode.times, mode.ceiling)
+    return IdleController(base.units, base.prices, base.clock, reader, DaemonActs(), manners)
 
 
 def budgets(base: Foundation) -> BudgetService:
@@ -201,6 +238,18 @@ def history(settings: Settings, pace: ReadPace) -> History:
     return GoogleHistory(logging_client(connect(settings.emulator, LOGGING_HOST)), pace=pace)
 
 
+def telemetry(settings: Settings) -> Telemetry:
+    """Google's Cloud Monitoring, or the emulator's."""
+    from service.cloud.google.channel import connect  # noqa: PLC0415 - the API needs none of it
+    from service.cloud.google.telemetry import (  # noqa: PLC0415
+        MONITORING_HOST,
+        GoogleTelemetry,
+        monitoring_client,
+    )
+
+    return GoogleTelemetry(monitoring_client(connect(settings.emulator, MONITORING_HOST)))
+
+
 def worker_logs(settings: Settings, pace: ReadPace) -> WorkerLogs:
     """The output of jobs in Google's log, or in the emulator's."""
     from service.cloud.google.channel import connect  # noqa: PLC0415 - the API needs none of it
@@ -272,6 +321,7 @@ def controllers(base: Foundation, cloud: TpuCloud) -> dict[int, Sequence[Control
         (settings.metering_seconds, MeteringController(base.units, base.prices, base.clock)),
         (settings.metering_seconds, BudgetController(*books, budgets(base))),
         (settings.lifecycle_seconds, delivery),
+        (settings.idle_seconds, idle(base)),
         (settings.metering_seconds, ForecastsController(base.units, forecaster, base.clock)),
     ):
         periods.setdefault(period, []).append(controller)

@@ -36,6 +36,7 @@ from service.api import (
     statements,
 )
 from service.api.auth import Auth
+from service.api.cleanup import cleanup
 from service.api.guard import Guard
 from service.api.jobs import jobs
 from service.api.jobs import logs as job_logs
@@ -96,6 +97,7 @@ def create_app(services: Services, admin_token: str | None, *, at_once: int = 16
         reconciliations,
         runtimes,
         health,
+        cleanup,
     ):
         app.include_router(one.router)
     plain = app.openapi

@@ -10,6 +10,7 @@ from fastapi import Depends, Header, Request
 from service.api.jobs.follow import LogFollowers
 from service.application.budgets import BudgetService
 from service.application.capacity import CapacityService
+from service.application.cleanup.cleanup import CleanupService
 from service.application.costs import CostService
 from service.application.estimates import EstimateService
 from service.application.explanations import ExplanationService
@@ -84,6 +85,10 @@ async def _budgets(request: Request) -> BudgetService:
     return services_of(request).budgets
 
 
+async def _cleanup(request: Request) -> CleanupService:
+    return services_of(request).cleanup
+
+
 async def _capacity(request: Request) -> CapacityService:
     return services_of(request).capacity
 
@@ -143,6 +148,7 @@ ForecastsDep = Annotated[ForecastService, Depends(_forecasts)]
 PricesDep = Annotated[PriceService, Depends(_prices)]
 BudgetsDep = Annotated[BudgetService, Depends(_budgets)]
 CapacityDep = Annotated[CapacityService, Depends(_capacity)]
+CleanupDep = Annotated[CleanupService, Depends(_cleanup)]
 QuotasDep = Annotated[QuotaService, Depends(_quotas)]
 ReconciliationsDep = Annotated[ReconciliationService, Depends(_reconciliations)]
 ReservationsDep = Annotated[ReservationService, Depends(_reservations)]

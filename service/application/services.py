@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from service.application.budgets import BudgetService
 from service.application.capacity import CapacityService
+from service.application.cleanup.cleanup import CleanupService
 from service.application.costs import CostService
 from service.application.estimates import EstimateService
 from service.application.explanations import ExplanationService
@@ -39,6 +40,7 @@ class Services:
     prices: PriceService
     budgets: BudgetService
     capacity: CapacityService
+    cleanup: CleanupService
     quotas: QuotaService
     reconciliations: ReconciliationService
     reservations: ReservationService

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from service.api.app import create_app
 from service.application.budgets import BudgetService
 from service.application.capacity import CapacityService
+from service.application.cleanup.cleanup import CleanupService, IdleMode
 from service.application.costs import CostService
 from service.application.estimates import EstimateService
 from service.application.explanations import ExplanationService
@@ -99,6 +100,7 @@ class Lab:
             prices=PriceService(*shared),
             budgets=BudgetService(*shared, CostService(*shared)),
             capacity=CapacityService(units, clock),
+            cleanup=CleanupService(*shared, projects, IdleMode()),
             quotas=QuotaService(units, clock, projects),
             reconciliations=ReconciliationService(units, clock, projects),
             reservations=ReservationService(*shared, projects),

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import structlog
+
+from service.application.cleanup.coverage import ProjectCoverage, coverage_of
 from service.application.cleanup.daemon import reason_of
 from service.application.cleanup.ending import EndOrder, begin_end
 from service.domain.clock import Clock
@@ -19,6 +22,9 @@ from service.store.idle_fleet import Fleet, read_fleet, read_subject
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
+log = structlog.get_logger()
+
+MOST_HISTORY = 10_000
 ATTEMPTS = 5
 """How often a pause is written over when the daemon wrote the same row first."""
 
@@ -73,16 +79,16 @@ class CleanupService:
         self._prices = prices
         self._clock = clock
         self._projects = projects
-        self._mode = mode
+        self.mode = mode
 
     def standings(self) -> Sequence[Standing]:
         """How the cleanup of every project stands."""
         now = self._clock()
         with self._units.reading() as unit:
             rows = [unit.cleanups.get(project) for project in self._projects]
-        longest = 3 * self._mode.times.period
+        longest = 3 * self.mode.times.period
         return [
-            Standing(row, self._mode, bool(row.ticked_at) and now - row.ticked_at <= longest)
+            Standing(row, self.mode, bool(row.ticked_at) and now - row.ticked_at <= longest)
             for row in rows
         ]
 
@@ -133,28 +139,39 @@ class CleanupService:
             raise Conflict("nothing is paused")
         return [self._changed(one, Cleanup.resumed) for one in paused]
 
-    def close_breaker(self, project: str) -> Cleanup:
-        """Close the breaker of a project by hand. Raises Conflict where it is not open."""
-        return self._changed(self._project(project), Cleanup.closed_breaker)
+    def close_breaker(self, project: str, actor: str, reason: str) -> Cleanup:
+        """Close the breaker of a project by hand. Raises Conflict where it is not open, Rejected
+        without a reason."""
+        if not reason.strip():
+            raise Rejected("say why the breaker is closed", field="reason")
+        row = self._changed(self._project(project), Cleanup.closed_breaker)
+        log.warning("cleanup.breaker_closed", project=row.project, actor=actor, reason=reason)
+        return row
 
-    def history(self, before: int, limit: int) -> Sequence[tuple[int, Ended]]:
-        """What was ended for idleness, numbered below `before` (0: all), the newest first."""
+    def coverage(self) -> Sequence[ProjectCoverage]:
+        """What can be seen of the nodes of every project."""
+        now, times = self._clock(), self.mode.times
         with self._units.reading() as unit:
-            return unit.cleanups.history(self._projects, before, limit)
+            fleets = [self._fleet(unit, one, self.mode.ceiling) for one in self._projects]
+        return [coverage_of(fleet, now, times) for fleet in fleets]
+
+    def history(self) -> Sequence[Ended]:
+        """What was ended for idleness, the newest first; at most ten thousand."""
+        with self._units.reading() as unit:
+            return [one for _, one in unit.cleanups.history(self._projects, 0, MOST_HISTORY)]
+
+    def now(self) -> int:
+        """The present instant."""
+        return self._clock()
 
     def node(self, node_id: str) -> IdleNode:
         """What is known of the idleness of a node, also after its end; raises NotFound."""
         with self._units.reading() as unit:
             node = unit.nodes.get(node_id)
-            subject = read_subject(unit, node, self._prices, self._mode.ceiling, self._clock())
+            subject = read_subject(unit, node, self._prices, self.mode.ceiling, self._clock())
             cleanup = unit.cleanups.get(node.spec.project)
             watched = unit.idle_courses.get(node_id)
             return IdleNode(node, watched, subject, cleanup, unit.cleanups.of_node(node_id))
-
-    def fleet(self) -> Sequence[Fleet]:
-        """The READY nodes of every project, with what is known of each."""
-        with self._units.reading() as unit:
-            return [self._fleet(unit, project, self._mode.ceiling) for project in self._projects]
 
     def _fleet(self, unit: Unit, project: str, ceiling: Action) -> Fleet:
         return read_fleet(unit, project, self._prices, ceiling, self._clock())
@@ -163,7 +180,7 @@ class CleanupService:
         """The plan of a project as it is now, and the nodes in it as they were looked at last."""
         now = self._clock()
         fleet = self._fleet(unit, project, Action.DELETE)
-        oldest = now - 2 * self._mode.times.period - 60
+        oldest = now - 2 * self.mode.times.period - 60
         looks = {
             one.node.id: look
             for one in fleet.subjects
@@ -172,7 +189,7 @@ class CleanupService:
         plan = Plan(
             project,
             now,
-            tuple(_entry(look, self._mode.ceiling) for look in looks.values()),
+            tuple(_entry(look, self.mode.ceiling) for look in looks.values()),
             tuple(held.rail for held in fleet.cleanup.holds),
             fleet.cleanup.pauses,
         )

@@ -16,7 +16,14 @@ from service.domain.idle.assess import Assessed, Subject, Times, assess
 from service.domain.idle.cleanup import Cleanup
 from service.domain.idle.policy import Action
 from service.domain.idle.proof import Family
-from service.domain.idle.readings import FamilyRead, Tracks, family_of, newest, with_samples
+from service.domain.idle.readings import (
+    FamilyRead,
+    Tracks,
+    family_of,
+    newest,
+    patience_of,
+    with_samples,
+)
 from service.domain.idle.rollup import Hour, with_readings, with_rest, with_work
 from service.domain.idle.round import Facts, decide
 from service.domain.idle.signal import MONITORED, Kind, Level, Reading
@@ -225,9 +232,8 @@ def _measure(fleet: Fleet, read: Sequence[FamilySamples], now: int, times: Times
 
 
 def _families(known: Mapping[Kind, FamilyRead], now: int, times: Times) -> Mapping[Kind, Family]:
-    """What the project has of each metric. A read counts for as long as points are late, and for
-    three ticks more."""
-    patience = times.telemetry + 3 * times.period
+    """What the project has of each metric."""
+    patience = patience_of(times.telemetry, times.period)
     return {kind: family_of(known.get(kind, FamilyRead()), now, patience) for kind in MONITORED}
 
 

@@ -121,7 +121,7 @@ def assess(subject: Subject, families: Mapping[Kind, Family], now: int, times: T
     )
     is_told = subject.applied.is_own or subject.can_tell
     return Assessed(
-        subject, watched, verdict, moved, tuple(_holders(subject, verdict, now)), is_told
+        subject, watched, verdict, moved, tuple(holders(subject, verdict, now)), is_told
     )
 
 
@@ -134,7 +134,7 @@ def _course_of(subject: Subject, now: int) -> Course:
     return Course(node.id, node.attempt, State.WARMING, now, version=version)
 
 
-def _holders(subject: Subject, verdict: Verdict, now: int) -> list[Holder]:
+def holders(subject: Subject, verdict: Verdict, now: int) -> list[Holder]:
     """What keeps an idle node from its end; see `service.domain.idle.precedence`."""
     is_wasteful = verdict.waste is not None and verdict.waste in subject.applied.rule.also
     holds = {

@@ -92,6 +92,11 @@ def family_of(read: FamilyRead, now: int, patience: int) -> Family:
     return Family.PRESENT if is_there else Family.ABSENT
 
 
+def patience_of(telemetry: int, period: int) -> int:
+    """For how many seconds a read counts: as long as points are late, and three ticks more."""
+    return telemetry + 3 * period
+
+
 def newest(samples: Sequence[Measured]) -> int | None:
     """The end of the newest one; None for none."""
     return max((sample.end for sample in samples), default=None)

@@ -1,0 +1,1 @@
+"""The cleanup of idle nodes over HTTP."""

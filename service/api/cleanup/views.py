@@ -1,0 +1,369 @@
+"""The cleanup as callers are answered it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field
+
+from service.api.schemas import Page, Time, Usd, View
+from service.application.cleanup.cleanup import IdleNode, Standing
+from service.application.cleanup.coverage import FamilyCoverage, ProjectCoverage
+from service.domain.clock import rfc3339
+from service.domain.idle.assess import holders
+from service.domain.idle.cleanup import Cleanup, Ended, Held
+from service.domain.idle.plan import Entry, Plan
+from service.domain.idle.policy import Action
+from service.domain.idle.precedence import Holder
+from service.domain.idle.proof import Blocker, Verdict
+from service.domain.idle.rails import Rail, Waiting
+from service.domain.idle.signal import Kind, Level, Track
+from service.domain.money import usd
+
+_EXAMPLE = "every device is at rest"
+
+
+class HeldView(View):
+    """A rail that holds: until it is over, the daemon ends nothing."""
+
+    rail: Rail
+    reason: str = Field(examples=["more than half of the nodes are idle at once"])
+    since: Time
+    until: Time | None = Field(description="Null where nobody can say.")
+
+    @classmethod
+    def of(cls, held: Held) -> HeldView:
+        """The view of a rail."""
+        return cls(
+            rail=held.rail,
+            reason=held.reason,
+            since=rfc3339(held.since),
+            until=moment(held.until),
+        )
+
+
+class WaitingView(View):
+    """A node whose time is over, and that waits for a rail or for its turn."""
+
+    node_id: str
+    rail: Rail = Field(description="`tick`, `hour` and `owner` are the pace: it waits its turn.")
+    place: int = Field(description="From 1 on; the dearest first.", examples=[1])
+    until: Time | None
+
+    @classmethod
+    def of(cls, waiting: Waiting) -> WaitingView:
+        """The view of a place in the line."""
+        return cls(
+            node_id=waiting.node_id,
+            rail=waiting.rail,
+            place=waiting.place,
+            until=moment(waiting.until),
+        )
+
+
+class ProjectView(View):
+    """How the cleanup of one project stands."""
+
+    project: str = Field(examples=["lab"])
+    ticked_at: Time | None = Field(description="When a daemon looked last; null for never.")
+    next_tick_at: Time | None = Field(description="Null while no daemon looks.")
+    paused_at: Time | None
+    paused_by: str
+    pause_reason: str
+    breaker_open_since: Time | None
+    breaker_reason: str
+    rails: tuple[HeldView, ...] = Field(description="Those that hold now.")
+    waiting: tuple[WaitingView, ...]
+
+    @classmethod
+    def of(cls, row: Cleanup, next_tick_at: int | None = None) -> ProjectView:
+        """The view of the row of a project."""
+        return cls(
+            project=row.project,
+            ticked_at=moment(row.ticked_at or None),
+            next_tick_at=moment(next_tick_at),
+            paused_at=moment(row.paused_at),
+            paused_by=row.paused_by,
+            pause_reason=row.pause_reason,
+            breaker_open_since=moment(row.breaker.opened_at),
+            breaker_reason=row.breaker.reason,
+            rails=tuple(map(HeldView.of, row.holds)),
+            waiting=tuple(map(WaitingView.of, row.waiting)),
+        )
+
+
+class CleanupView(View):
+    """What the daemon may do, and how it stands with each project."""
+
+    mode: Action = Field(description="The most that is done; a policy may say less.")
+    idle_seconds: int = Field(description="Between two looks.", examples=[60])
+    warmup_seconds: int = Field(description="From READY; before it no node is idle.")
+    telemetry_seconds: int = Field(description="The newest seconds of signals, which are ignored.")
+    start_seconds: int = Field(description="After a start the daemon ends nothing for so long.")
+    projects: tuple[ProjectView, ...]
+
+    @classmethod
+    def of(cls, standings: tuple[Standing, ...], mode: Any) -> CleanupView:
+        """The view of the whole."""
+        return cls(
+            mode=mode.ceiling,
+            idle_seconds=mode.times.period,
+            warmup_seconds=mode.times.warmup,
+            telemetry_seconds=mode.times.telemetry,
+            start_seconds=mode.times.start,
+            projects=tuple(ProjectView.of(one.cleanup, one.next_tick_at) for one in standings),
+        )
+
+
+class EntryView(View):
+    """A node that is stopped or deleted when the plan is applied."""
+
+    node_id: str
+    name: str = Field(examples=["trainer"])
+    action: Action
+    reason: str = Field(examples=["it is idle since 2026-11-01T12:00:00Z"])
+    due_at: Time | None = Field(
+        description="When the daemon does it by itself, if no rail holds it; null where it will"
+        " not, by its mode or because nobody was told yet."
+    )
+    hourly_cost: Usd | None = Field(description="What it saves an hour; null: no known price.")
+
+    @classmethod
+    def of(cls, entry: Entry) -> EntryView:
+        """The view of an entry."""
+        return cls(
+            node_id=entry.node_id,
+            name=entry.name,
+            action=entry.action,
+            reason=entry.reason,
+            due_at=moment(entry.due_at),
+            hourly_cost=None if entry.hourly is None else usd(entry.hourly),
+        )
+
+
+class PlanView(View):
+    """Exactly what would be ended: `apply` does this, or refuses it as stale."""
+
+    plan_id: str = Field(examples=["5f2b7c0d9e8a4b1c5f2b7c0d9e8a4b1c"])
+    project: str = Field(examples=["lab"])
+    as_of: Time
+    saves_hourly: Usd = Field(description="An hour, as far as prices are known.")
+    held_by: tuple[Rail, ...] = Field(description="Rails that hold the daemon, not a person.")
+    entries: tuple[EntryView, ...]
+
+    @classmethod
+    def of(cls, plan: Plan) -> PlanView:
+        """The view of a plan, the dearest node first."""
+        ordered = sorted(plan.entries, key=lambda one: (-(one.hourly or 0), one.node_id))
+        return cls(
+            plan_id=plan.id,
+            project=plan.project,
+            as_of=rfc3339(plan.as_of),
+            saves_hourly=usd(plan.saves_hourly),
+            held_by=plan.held_by,
+            entries=tuple(map(EntryView.of, ordered)),
+        )
+
+
+class EndedView(View):
+    """A node that was stopped or deleted for idleness, by whom and by what evidence."""
+
+    at: Time
+    project: str = Field(examples=["lab"])
+    node_id: str
+    incarnation: int = Field(description="Which of its placements it was.", examples=[1])
+    name: str = Field(examples=["trainer"])
+    action: Action
+    actor: str = Field(examples=["the cleanup daemon"])
+    reason: str
+    hourly_cost: Usd | None
+    plan_id: str = Field(description="Empty where the daemon did it by itself.")
+    evidence: dict[str, Any] = Field(description="The verdict, the policy and every signal.")
+
+    @classmethod
+    def of(cls, ended: Ended) -> EndedView:
+        """The view of an end."""
+        return cls(
+            at=rfc3339(ended.at),
+            project=ended.project,
+            node_id=ended.node_id,
+            incarnation=ended.incarnation,
+            name=ended.name,
+            action=ended.action,
+            actor=ended.actor,
+            reason=ended.reason,
+            hourly_cost=None if ended.hourly is None else usd(ended.hourly),
+            plan_id=ended.plan_id,
+            evidence=dict(ended.evidence),
+        )
+
+
+class HistoryPage(Page):
+    """A page of what was ended, the newest first."""
+
+    history: tuple[EndedView, ...]
+
+
+class FamilyView(View):
+    """A metric of Cloud Monitoring in a project."""
+
+    signal: Kind
+    state: str = Field(description="present, absent or failed.", examples=["present"])
+    newest_at: Time | None = Field(description="The end of the newest series of any node.")
+    read_at: Time | None = Field(description="When a read succeeded last.")
+    error: str = Field(description="Why the newest read failed, else empty.", examples=[""])
+    nodes: int = Field(description="Nodes of ours with series in the newest read.", examples=[3])
+
+    @classmethod
+    def of(cls, one: FamilyCoverage) -> FamilyView:
+        """The view of a metric."""
+        return cls(
+            signal=one.kind,
+            state=one.family,
+            newest_at=moment(one.read.seen_at),
+            read_at=moment(one.read.read_at),
+            error=one.read.error,
+            nodes=one.read.nodes,
+        )
+
+
+class CoverageView(View):
+    """What can be seen of the nodes of a project."""
+
+    project: str = Field(examples=["lab"])
+    nodes: int = Field(description="READY nodes.", examples=[12])
+    known: int = Field(description="Of these, at work or at rest by proof.", examples=[11])
+    unknown: int = Field(examples=[1])
+    never_deleted: int = Field(
+        description="Nodes without a supervisor and without metrics: they are never deleted for"
+        " idleness.",
+        examples=[0],
+    )
+    never_deleted_hourly_cost: Usd = Field(description="What those cost an hour, where known.")
+    families: tuple[FamilyView, ...]
+
+    @classmethod
+    def of(cls, one: ProjectCoverage) -> CoverageView:
+        """The view of the coverage of a project."""
+        return cls(
+            project=one.project,
+            nodes=one.nodes,
+            known=one.known,
+            unknown=one.nodes - one.known,
+            never_deleted=one.unseen,
+            never_deleted_hourly_cost=usd(one.unseen_hourly),
+            families=tuple(map(FamilyView.of, one.families)),
+        )
+
+
+class CoverageReport(View):
+    """What can be seen of the nodes of every project."""
+
+    projects: tuple[CoverageView, ...]
+
+
+class SignalView(View):
+    """What is known of one signal of one worker."""
+
+    worker: int = Field(examples=[0])
+    signal: Kind
+    level: Level
+    value: float = Field(description="Percent, bytes a second, chips or seconds.", examples=[0.0])
+    at: Time = Field(description="The end of the newest reading.")
+    age_seconds: int = Field(examples=[90])
+    last_active_at: Time | None = Field(description="When it was last not at rest.")
+
+    @classmethod
+    def of(cls, place: tuple[int, Kind], track: Track, now: int) -> SignalView:
+        """The view of a track."""
+        return cls(
+            worker=place[0],
+            signal=place[1],
+            level=track.level,
+            value=track.value,
+            at=rfc3339(track.end),
+            age_seconds=max(0, now - track.end),
+            last_active_at=moment(track.broken_at),
+        )
+
+
+class VerdictView(View):
+    """What the signals prove."""
+
+    level: Level
+    reason: str = Field(examples=[_EXAMPLE])
+    since: Time | None = Field(description="When the devices came to rest.")
+    coverage_percent: int = Field(examples=[98])
+    blockers: tuple[Blocker, ...]
+    waste: str = Field(description="crash_loop or no_progress, else empty.", examples=[""])
+    lacking: tuple[str, ...] = Field(description="What is missing for a proof.")
+
+    @classmethod
+    def of(cls, verdict: Verdict) -> VerdictView:
+        """The view of a verdict."""
+        return cls(
+            level=verdict.level,
+            reason=verdict.reason,
+            since=moment(verdict.since),
+            coverage_percent=verdict.coverage,
+            blockers=verdict.blockers,
+            waste=verdict.waste or "",
+            lacking=verdict.lacking,
+        )
+
+
+class IdleView(View):
+    """How far a node has come on its course to an end for idleness, and by which evidence."""
+
+    node_id: str
+    state: str = Field(
+        description="WARMING, ACTIVE, QUIET, CANDIDATE, NOTIFIED, DELETING or UNKNOWN; empty for a"
+        " node that was never looked at.",
+        examples=["QUIET"],
+    )
+    since: Time | None
+    judged_at: Time | None
+    notified_at: Time | None
+    due_at: Time | None = Field(
+        description="When its grace is over; null where nothing is done by itself."
+    )
+    action: Action | None = Field(description="What is done then; null for one that is not READY.")
+    policy: str = Field(description="Which policy says so: node, or its scope.", examples=["node"])
+    limits: tuple[str, ...] = Field(description="Why less is done than the policy says.")
+    held_by: tuple[Holder, ...] = Field(description="What keeps it from its end.")
+    waiting: WaitingView | None = Field(description="The rail that it waits for.")
+    verdict: VerdictView | None
+    signals: tuple[SignalView, ...]
+    ended: tuple[EndedView, ...] = Field(description="How it was ended for idleness.")
+
+    @classmethod
+    def of(cls, found: IdleNode, now: int) -> IdleView:
+        """The view of what is known of a node."""
+        watched, subject = found.watched, found.subject
+        course = None if watched is None else watched.course
+        verdict = None if watched is None else watched.verdict
+        place = next((one for one in found.cleanup.waiting if one.node_id == found.node.id), None)
+        held = () if subject is None or verdict is None else holders(subject, verdict, now)
+        tracks: Mapping[tuple[int, Kind], Track] = {} if watched is None else watched.signals.tracks
+        return cls(
+            node_id=found.node.id,
+            state="" if course is None else course.state,
+            since=None if course is None else rfc3339(course.since),
+            judged_at=None if watched is None else moment(watched.judged_at or None),
+            notified_at=None if course is None else moment(course.notified_at),
+            due_at=None if watched is None else moment(watched.due_at),
+            action=None if subject is None else subject.applied.action,
+            policy="" if subject is None else subject.applied.source,
+            limits=() if subject is None else subject.applied.limits,
+            held_by=tuple(held),
+            waiting=None if place is None else WaitingView.of(place),
+            verdict=None if verdict is None else VerdictView.of(verdict),
+            signals=tuple(SignalView.of(at, one, now) for at, one in sorted(tracks.items())),
+            ended=tuple(map(EndedView.of, found.ended)),
+        )
+
+
+def moment(seconds: int | None) -> str | None:
+    """An instant in words; None for none."""
+    return None if seconds is None else rfc3339(seconds)

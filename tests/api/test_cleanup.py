@@ -1,0 +1,121 @@
+"""The cleanup over HTTP: what is shown, what is refused, and what a plan does."""
+
+from __future__ import annotations
+
+import pytest
+
+from service.application.cleanup.cleanup import CleanupService, IdleMode
+from service.domain.clock import parse_rfc3339
+from service.domain.idle.policy import Action
+from tests.controllers.idle.conftest import REST, TIMES, WORK, IdleLab
+
+MINUTES = (TIMES.warmup + 1_800 + TIMES.telemetry) // 60 + 1
+
+
+@pytest.fixture
+def lab(units, clock, services):
+    """Nodes that a daemon looks at, behind the API."""
+    made = IdleLab(units, clock, Action.OBSERVE)
+    mode = IdleMode(Action.OBSERVE, TIMES)
+    object.__setattr__(
+        services, "cleanup", CleanupService(units, made.prices, clock, ["lab"], mode)
+    )
+    return made
+
+
+def test_a_project_that_nobody_looks_at_says_so(client):
+    answer = client.get("/v1/cleanup").json()
+    assert answer["mode"] == "observe"
+    assert answer["idle_seconds"] == 60
+    (project,) = answer["projects"]
+    assert (project["ticked_at"], project["next_tick_at"], project["rails"]) == (None, None, [])
+
+
+def test_how_an_idle_node_stands_is_shown_with_its_signals(client, lab):
+    idle, busy = lab.add(REST), lab.add(WORK)
+    lab.minute(MINUTES)
+    shown = client.get(f"/v1/nodes/{idle.id}/idle").json()
+    assert (shown["state"], shown["policy"], shown["action"]) == ("CANDIDATE", "node", "observe")
+    assert shown["limits"] == ["STEWARD_IDLE_MODE is observe"]
+    assert shown["verdict"]["level"] == "QUIET"
+    assert shown["verdict"]["coverage_percent"] == 100
+    assert {one["signal"] for one in shown["signals"]} == {
+        "tensorcore_idle_duration",
+        "cpu",
+        "network",
+    }
+    assert all(one["level"] == "QUIET" for one in shown["signals"])
+    shown = client.get(f"/v1/nodes/{busy.id}/idle").json()
+    assert (shown["state"], shown["due_at"]) == ("ACTIVE", None)
+    assert "at work" in shown["verdict"]["reason"]
+    assert client.get("/v1/nodes/nobody/idle").status_code == 404
+
+
+def test_a_plan_is_shown_applied_once_and_found_in_the_history(client, lab):
+    idle = lab.add(REST)
+    lab.minute(MINUTES)
+    plan = client.post("/v1/cleanup:plan", json={}).json()
+    (entry,) = plan["entries"]
+    assert (entry["node_id"], entry["action"], entry["due_at"]) == (idle.id, "delete", None)
+    applied = client.post("/v1/cleanup:apply", json={"plan_id": plan["plan_id"]})
+    assert applied.status_code == 200
+    assert applied.json()["entries"] == plan["entries"]
+    again = client.post("/v1/cleanup:apply", json={"plan_id": plan["plan_id"]})
+    assert again.status_code == 409
+    assert again.json()["changed"] == [f"node {idle.name} would stay"]
+    assert client.get(f"/v1/nodes/{idle.id}").json()["asked"] == "absent"
+    (ended,) = client.get("/v1/cleanup/history").json()["history"]
+    assert (ended["actor"], ended["plan_id"]) == ("caller", plan["plan_id"])
+    shown = client.get(f"/v1/nodes/{idle.id}/idle").json()
+    assert shown["state"] == "DELETING"
+    assert shown["ended"][0]["evidence"]["verdict"]["level"] == "QUIET"
+
+
+@pytest.mark.parametrize("plan_id", ["", "x", "0" * 31, "G" * 32, "0" * 33, "../../etc"])
+def test_what_is_no_plan_id_is_refused(client, lab, plan_id):
+    assert client.post("/v1/cleanup:apply", json={"plan_id": plan_id}).status_code == 422
+    assert lab.ended() == []
+
+
+def test_a_forged_plan_id_is_a_conflict_that_says_what_to_do(client, lab):
+    answer = client.post("/v1/cleanup:apply", json={"plan_id": "0" * 32})
+    assert answer.status_code == 409
+    assert "ask for a plan" in answer.json()["detail"]
+
+
+def test_a_pause_is_shown_with_its_reason_and_ends_when_it_is_resumed(client, lab):
+    assert client.post("/v1/cleanup:pause", json={"reason": " "}).status_code == 422
+    assert client.post("/v1/cleanup:resume", json={}).status_code == 409
+    answer = client.post("/v1/cleanup:pause", json={"reason": "a demo"})
+    assert answer.json()["projects"][0]["pause_reason"] == "a demo"
+    lab.minute(1)
+    (project,) = client.get("/v1/cleanup").json()["projects"]
+    assert [one["rail"] for one in project["rails"]] == ["pause", "start"]
+    next_tick = parse_rfc3339(project["next_tick_at"])
+    assert next_tick == lab.clock() + TIMES.period
+    assert client.post("/v1/cleanup:resume", json={}).json()["projects"][0]["paused_at"] is None
+    assert client.post("/v1/cleanup:pause", json={"project": "x", "reason": "y"}).status_code == 404
+
+
+def test_a_breaker_is_closed_by_hand_with_a_reason_only_where_it_is_open(client, lab):
+    closing = {"project": "lab", "breaker": True}
+    assert client.post("/v1/cleanup:resume", json=closing).status_code == 422
+    answer = client.post("/v1/cleanup:resume", json={**closing, "reason": "metrics are back"})
+    assert answer.status_code == 409
+
+
+def test_the_coverage_names_each_metric_and_what_nobody_sees(client, lab):
+    lab.add(REST)
+    lab.add(None)
+    lab.minute(20)
+    (project,) = client.get("/v1/cleanup/coverage").json()["projects"]
+    assert (project["nodes"], project["known"], project["unknown"]) == (2, 1, 1)
+    assert project["never_deleted"] == 1
+    by_signal = {one["signal"]: one for one in project["families"]}
+    assert by_signal["cpu"]["state"] == "present"
+    assert by_signal["cpu"]["nodes"] == 1
+    lab.telemetry.broken.update(by_signal)
+    lab.minute(1)
+    (project,) = client.get("/v1/cleanup/coverage").json()["projects"]
+    assert {one["state"] for one in project["families"]} == {"failed"}
+    assert project["families"][0]["error"] == "no answer"
