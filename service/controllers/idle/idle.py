@@ -210,20 +210,15 @@ def _measure(fleet: Fleet, read: Sequence[FamilySamples], now: int, times: Times
         if found.error:
             families[found.kind] = replace(before, error=found.error)
             continue
-        latest = newest(found.samples)
-        ours = {place[0] for sample in found.samples if (place := workers.find(sample)) is not None}
+        measured = with_samples(tracks, workers, found.kind, found.samples, oldest)
         families[found.kind] = FamilyRead(
-            seen_at=max(filter(None, (before.seen_at, latest)), default=None),
+            seen_at=max(filter(None, (before.seen_at, newest(found.samples))), default=None),
             read_at=found.until,
-            nodes=len(ours),
+            nodes=measured.nodes,
         )
-        tracks = with_samples(tracks, workers, found.kind, found.samples, oldest)
-        for sample in found.samples:
-            place = workers.find(sample)
-            if place is not None:
-                node_id, worker = place
-                reading = Reading(worker, found.kind, sample.start, sample.end, sample.value)
-                readings.setdefault(node_id, []).append(reading)
+        tracks.update(measured.tracks)
+        for node_id, new in measured.readings.items():
+            readings.setdefault(node_id, []).extend(new)
     subjects = [
         replace(one, signals=replace(one.signals, tracks=tracks[one.node.id]))
         for one in fleet.subjects
@@ -248,10 +243,12 @@ def _hours(
     points of it may be late."""
     node, tracks = one.subject.node, one.watched.signals.tracks
     stored = {hour.start: hour for hour in known if hour.incarnation == node.attempt}
-    present = now - now % HOUR
+    present, new = now - now % HOUR, readings.get(node.id, ())
     for start in (present - HOUR, present):
+        if start + HOUR < now - 2 * times.telemetry and all(one.end <= start for one in new):
+            continue  # that hour is over, and no point of it is late any more
         before = stored.get(start, Hour(node.id, node.attempt, start))
-        after = with_readings(before, readings.get(node.id, ()))
+        after = with_readings(before, new)
         if one.verdict.level is Level.ACTIVE:
             after = with_work(after, now - times.period, now)
         after = with_rest(after, tracks, node.spec.hosts, now - times.telemetry)

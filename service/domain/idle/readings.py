@@ -63,24 +63,49 @@ class FamilyRead:
 Tracks = Mapping[tuple[int, Kind], Track]
 
 
+@dataclass(frozen=True, slots=True)
+class Measurements:
+    """What samples of one metric brought: the tracks of the nodes that changed, the readings that
+    were not known yet, and how many of our nodes the metric has series for."""
+
+    tracks: Mapping[str, Tracks]
+    readings: Mapping[str, Sequence[Reading]]
+    nodes: int
+
+
 def with_samples(
     tracks: Mapping[str, Tracks],
     workers: Workers,
     kind: Kind,
     samples: Iterable[Measured],
     oldest: int,
-) -> dict[str, Tracks]:
-    """The tracks of all nodes with newer measurements, by node; what was at rest before `oldest` is
-    forgotten. The order of the samples does not matter."""
-    found = dict(tracks)
-    ours = [(place, sample) for sample in samples if (place := workers.find(sample)) is not None]
+) -> Measurements:
+    """The newer tracks of nodes after measurements; what was at rest before `oldest` is forgotten.
+    The order of the samples does not matter, and what is known already changes nothing."""
     changed: dict[str, dict[tuple[int, Kind], Track]] = {}
-    for (node_id, worker), sample in sorted(ours, key=lambda one: one[1].end):
-        mine = changed.setdefault(node_id, dict(tracks.get(node_id, {})))
+    readings: dict[str, list[Reading]] = {}
+    seen: set[str] = set()
+    for sample in sorted(samples, key=_by_end):
+        place = workers.find(sample)
+        if place is None:
+            continue
+        node_id, worker = place
+        seen.add(node_id)
+        key = (worker, kind)
+        mine = changed.get(node_id)
+        before = (mine or tracks.get(node_id, {})).get(key)
         reading = Reading(worker, kind, sample.start, sample.end, sample.value)
-        mine[worker, kind] = read(mine.get((worker, kind)), reading, oldest)
-    found.update(changed)
-    return found
+        if before is not None and before.holds(reading):
+            continue
+        if mine is None:
+            mine = changed[node_id] = dict(tracks.get(node_id, {}))
+        mine[key] = read(before, reading, oldest)
+        readings.setdefault(node_id, []).append(reading)
+    return Measurements(changed, readings, len(seen))
+
+
+def _by_end(sample: Measured) -> int:
+    return sample.end
 
 
 def family_of(read: FamilyRead, now: int, patience: int) -> Family:

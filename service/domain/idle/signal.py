@@ -91,6 +91,13 @@ class Track:
     at_rest: tuple[Span, ...] = ()
     broken_at: int | None = None
 
+    def holds(self, reading: Reading) -> bool:
+        """Whether a reading says nothing that is not known: at rest, and within a span at rest
+        before the newest reading."""
+        if reading.end >= self.end or reading.value > _AT_REST.get(reading.kind, -1.0):
+            return False
+        return any(first <= reading.start and reading.end <= last for first, last in self.at_rest)
+
     def covered(self, start: int, end: int) -> int:
         """Seconds of [start, end) that are known to be at rest."""
         return sum(max(0, min(end, last) - max(start, first)) for first, last in self.at_rest)

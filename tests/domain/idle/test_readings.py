@@ -31,16 +31,28 @@ def test_the_workers_of_later_slices_follow_those_of_the_first():
 def test_machines_of_others_are_left_out():
     assert WORKERS.find(by_node("999")) is None
     assert WORKERS.find(Sample("", 0, "i-8", 0, 60, 1.0)) is None
-    assert with_samples({}, WORKERS, Kind.CPU, [by_node("999")], 0) == {}
+    found = with_samples({}, WORKERS, Kind.CPU, [by_node("999")], 0)
+    assert (found.tracks, found.readings, found.nodes) == ({}, {}, 0)
 
 
 def test_a_measurement_changes_the_track_of_its_worker_alone():
-    before = with_samples({}, WORKERS, Kind.CPU, [by_node("100"), by_node("200")], 0)
-    after = with_samples(before, WORKERS, Kind.CPU, [by_node("101", 1, 120, 50.0)], 0)
+    first = with_samples({}, WORKERS, Kind.CPU, [by_node("100"), by_node("200")], 0)
+    assert first.nodes == 2
+    before = first.tracks
+    after = with_samples(before, WORKERS, Kind.CPU, [by_node("101", 1, 120, 50.0)], 0).tracks
+    assert set(after) == {"n"}
     assert set(after["n"]) == {(0, Kind.CPU), (5, Kind.CPU)}
     assert after["n"][5, Kind.CPU].broken_at == 120
-    assert after["m"] == before["m"]
     assert set(before["n"]) == {(0, Kind.CPU)}, "what was known before stays as it was"
+
+
+def test_what_is_known_already_is_not_read_again():
+    rest = [by_node("100", end=60), by_node("100", end=120), by_node("100", end=180)]
+    before = with_samples({}, WORKERS, Kind.CPU, rest, 0).tracks
+    again = with_samples(before, WORKERS, Kind.CPU, rest[:2], 0)
+    assert (again.tracks, again.readings, again.nodes) == ({}, {}, 1)
+    corrected = with_samples(before, WORKERS, Kind.CPU, [by_node("100", end=120, value=90.0)], 0)
+    assert corrected.tracks["n"][0, Kind.CPU].broken_at == 120
 
 
 @given(
@@ -53,10 +65,10 @@ def test_a_measurement_changes_the_track_of_its_worker_alone():
 def test_the_order_of_the_samples_does_not_matter(drawn, random):
     samples = [by_node("100", worker, 60 * minute, value) for worker, minute, value in drawn]
     shuffled = random.sample(samples, len(samples))
-    known = with_samples({}, WORKERS, Kind.CPU, samples, 0)
-    assert with_samples({}, WORKERS, Kind.CPU, shuffled, 0) == known
-    halves = with_samples({}, WORKERS, Kind.CPU, shuffled[::2], 0)
-    halves = with_samples(halves, WORKERS, Kind.CPU, shuffled[1::2], 0)
+    known = with_samples({}, WORKERS, Kind.CPU, samples, 0).tracks
+    assert with_samples({}, WORKERS, Kind.CPU, shuffled, 0).tracks == known
+    halves = dict(with_samples({}, WORKERS, Kind.CPU, shuffled[::2], 0).tracks)
+    halves.update(with_samples(halves, WORKERS, Kind.CPU, shuffled[1::2], 0).tracks)
     assert halves == known
 
 
