@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 from service.cli import (
     budgets,
     catalog,
+    cleanup,
     costs,
     daemon,
     dev,
@@ -100,6 +101,7 @@ app.add_typer(nodes.app, name="nodes")
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(costs.app, name="costs")
 app.add_typer(orphans.app, name="orphans")
+app.add_typer(cleanup.app, name="cleanup")
 app.add_typer(runtimes.app, name="runtimes")
 app.add_typer(prices.app, name="prices")
 app.add_typer(budgets.app, name="budgets")

@@ -11,6 +11,7 @@ from service.cli import nodeview, options, order
 from service.cli.client import Answer, Client, connected
 from service.cli.connection import show_connection
 from service.cli.failure import Failure
+from service.cli.idle import idle
 from service.cli.naming import find_node
 from service.cli.render import as_json, echo
 from service.cli.waiting import Goal, Patience
@@ -19,6 +20,7 @@ from service.domain.node import ENDED
 
 app = typer.Typer(help="The TPUs that were asked for.", no_args_is_help=True, rich_markup_mode=None)
 app.command()(order.create)
+app.command()(idle)
 
 Some = list[str] | None
 
