@@ -1,0 +1,258 @@
+"""The cleanup on the command line: what goes, why, and what to type next."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from service.cli import cleanup, idle
+from tests.cli.given import ID, node, steward
+from tests.hands import NOON
+
+PLAN = "5f2b7c0d9e8a4b1c5f2b7c0d9e8a4b1c"
+
+
+@pytest.fixture(autouse=True)
+def _noon(monkeypatch):
+    monkeypatch.setattr(cleanup, "wall_clock", lambda: NOON)
+    monkeypatch.setattr(idle, "wall_clock", lambda: NOON)
+    monkeypatch.setattr(idle, "PAUSE", 0.0)
+
+
+def entry(**changes):
+    return {
+        "node_id": ID,
+        "name": "trainer",
+        "action": "delete",
+        "reason": "it is idle since 2026-11-05T10:00:00Z",
+        "due_at": "2026-11-05T12:05:00Z",
+        "hourly_cost": "9.600000000",
+        **changes,
+    }
+
+
+def plan(*entries, **changes):
+    return {
+        "plan_id": PLAN,
+        "project": "lab",
+        "as_of": "2026-11-05T12:00:00Z",
+        "saves_hourly": "9.600000000",
+        "held_by": [],
+        "entries": list(entries),
+        **changes,
+    }
+
+
+def project(**changes):
+    return {
+        "project": "lab",
+        "ticked_at": "2026-11-05T11:59:30Z",
+        "next_tick_at": "2026-11-05T12:00:30Z",
+        "paused_at": None,
+        "paused_by": "",
+        "pause_reason": "",
+        "breaker_open_since": None,
+        "breaker_reason": "",
+        "rails": [],
+        "waiting": [],
+        **changes,
+    }
+
+
+def test_the_plan_says_what_goes_why_and_how_to_apply_it(api):
+    api.when("POST", "/v1/cleanup:plan", plan(entry(), held_by=["mass"]))
+    lines = steward("cleanup", "plan").stdout.splitlines()
+    assert lines[1].split() == ["trainer", "delete", "in", "5m00s", "$9.60"]
+    assert "trainer: it is idle since 2026-11-05T10:00:00Z" in lines
+    assert "1 node, $9.60 an hour" in lines
+    assert "the daemon waits for: mass; a person need not" in lines
+    assert lines[-1] == f"do it now: tpu-steward cleanup apply {PLAN}"
+    assert api.calls[0].body == {}
+
+
+@pytest.mark.parametrize(("due_at", "said"), [(None, "never"), ("2026-11-05T11:00:00Z", "now")])
+def test_the_plan_says_when_the_daemon_does_it_by_itself(api, due_at, said):
+    api.when("POST", "/v1/cleanup:plan", plan(entry(due_at=due_at)))
+    assert said in steward("cleanup", "plan", "--project", "lab").stdout.splitlines()[1]
+    assert api.calls[0].body == {"project": "lab"}
+
+
+def test_an_empty_plan_names_no_command(api):
+    api.when("POST", "/v1/cleanup:plan", plan())
+    assert steward("cleanup", "plan").stdout == "nothing in project lab is proved to be idle\n"
+
+
+def test_apply_says_what_was_asked_for(api):
+    api.when("POST", "/v1/cleanup:apply", plan(entry()))
+    said = steward("cleanup", "apply", PLAN).stdout
+    assert said == "trainer: delete asked for\nthat saves $9.60 an hour\n"
+    assert api.calls[0].body == {"plan_id": PLAN}
+
+
+def test_a_pause_wants_a_reason(api):
+    assert steward("cleanup", "pause").exit_code == 2
+    paused = project(paused_at="2026-11-05T12:00:00Z", pause_reason="a demo")
+    api.when("POST", "/v1/cleanup:pause", {"projects": [paused]})
+    assert (
+        "paused in project lab: a demo" in steward("cleanup", "pause", "--reason", "a demo").stdout
+    )
+    assert api.calls[0].body == {"reason": "a demo"}
+
+
+def test_resume_ends_a_pause_and_closes_the_breaker_where_that_is_said(api):
+    api.when("POST", "/v1/cleanup:resume", {"projects": [project()]})
+    assert steward("cleanup", "resume").stdout == "the daemon goes on in project lab\n"
+    steward("cleanup", "resume", "--breaker", "--reason", "it is fine", "--project", "lab")
+    assert [call.body for call in api.calls] == [
+        {},
+        {"project": "lab", "breaker": True, "reason": "it is fine"},
+    ]
+
+
+def test_the_status_says_what_holds_and_who_waits(api):
+    rail = {
+        "rail": "mass",
+        "reason": "most nodes are idle",
+        "since": "2026-11-05T11:30:00Z",
+        "until": "2026-11-05T12:30:00Z",
+    }
+    waiting = {"node_id": ID, "rail": "mass", "place": 1, "until": None}
+    held = project(rails=[rail], waiting=[waiting], ticked_at=None)
+    api.when("GET", "/v1/cleanup", {"mode": "observe", "projects": [held]})
+    lines = steward("cleanup", "status").stdout.splitlines()
+    assert lines[0] == "mode observe: nodes are judged, and nothing else is done"
+    assert "looked at  never" in lines
+    assert (
+        "held by mass since 2026-11-05 11:30:00, until 2026-11-05 12:30:00: most nodes are idle"
+        in lines
+    )
+    assert lines[-1].split() == ["1", ID, "mass", "-"]
+
+
+def test_the_coverage_names_what_nobody_sees(api):
+    family = {
+        "signal": "cpu",
+        "state": "failed",
+        "newest_at": "2026-11-05T11:00:00Z",
+        "read_at": None,
+        "error": "no answer",
+        "nodes": 0,
+    }
+    found = {
+        "project": "lab",
+        "nodes": 2,
+        "known": 1,
+        "unknown": 1,
+        "never_deleted": 1,
+        "never_deleted_hourly_cost": "9.600000000",
+        "families": [family],
+    }
+    api.when("GET", "/v1/cleanup/coverage", {"projects": [found]})
+    lines = steward("cleanup", "coverage").stdout.splitlines()
+    assert lines[0] == "project lab: 2 READY nodes, 1 unknown"
+    assert lines[2].split() == ["cpu", "failed", "0", "1h00m", "no", "answer"]
+    assert lines[3].startswith("1 node without supervisor and metrics")
+    assert lines[3].endswith("$9.60 an hour")
+
+
+def test_the_history_is_a_table_and_says_where_the_evidence_is(api):
+    ended = {
+        "at": "2026-11-05T11:00:00Z",
+        "name": "trainer",
+        "action": "delete",
+        "hourly_cost": None,
+        "actor": "ada",
+    }
+    api.when("GET", "/v1/cleanup/history", {"history": [ended], "next_page_token": ""})
+    lines = steward("cleanup", "history").stdout.splitlines()
+    assert lines[1].split("  ")[0] == "2026-11-05 11:00:00"
+    assert "unpriced" in lines[1]
+    assert lines[-1] == "the evidence: tpu-steward nodes idle NAME"
+    api.when("GET", "/v1/cleanup/history", {"history": [], "next_page_token": ""})
+    assert steward("cleanup", "history").stdout == "nothing was ended for idleness yet\n"
+
+
+def shown(**changes):
+    return {
+        "node_id": ID,
+        "state": "NOTIFIED",
+        "since": "2026-11-05T11:58:00Z",
+        "judged_at": "2026-11-05T12:00:00Z",
+        "notified_at": "2026-11-05T11:58:00Z",
+        "due_at": "2026-11-05T12:04:10Z",
+        "action": "delete",
+        "policy": "team:vision",
+        "limits": [],
+        "held_by": [],
+        "waiting": None,
+        "verdict": {
+            "level": "QUIET",
+            "reason": "every device is at rest",
+            "since": "2026-11-05T11:00:00Z",
+            "coverage_percent": 98,
+            "blockers": [],
+            "waste": "",
+            "lacking": [],
+        },
+        "signals": [
+            {
+                "worker": 0,
+                "signal": "cpu",
+                "level": "QUIET",
+                "value": 2.5,
+                "at": "2026-11-05T11:59:00Z",
+                "age_seconds": 60,
+                "last_active_at": None,
+            }
+        ],
+        "ended": [],
+        **changes,
+    }
+
+
+ENDED = {
+    "at": "2026-11-05T12:00:00Z",
+    "action": "delete",
+    "actor": "the cleanup daemon",
+    "reason": "it is idle",
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "NOTIFIED: deleted in 4m10s"),
+        ({"action": "stop"}, "NOTIFIED: stopped in 4m10s"),
+        ({"held_by": ["keep"]}, "NOTIFIED: held back by keep"),
+        ({"due_at": "2026-11-05T11:59:00Z"}, "NOTIFIED: deleted now"),
+        (
+            {"due_at": "2026-11-05T11:59:00Z", "waiting": {"rail": "mass"}},
+            "NOTIFIED: waits for the rail mass",
+        ),
+        ({"due_at": None, "state": "QUIET"}, "QUIET: every device is at rest"),
+        ({"ended": [ENDED]}, "NOTIFIED: delete asked for by the cleanup daemon"),
+    ],
+)
+def test_a_node_says_what_happens_to_it_next(api, changes, said):
+    api.when("GET", "/v1/nodes", {"nodes": [node()], "next_page_token": ""})
+    api.when("GET", f"/v1/nodes/{ID}/idle", shown(**changes))
+    lines = steward("nodes", "idle", ID).stdout.splitlines()
+    assert lines[0].split("  ", 1)[1].strip() == said
+    assert any(line.split() == ["0", "cpu", "QUIET", "2.5", "1m00s", "-"] for line in lines)
+
+
+def test_watching_looks_again_until_the_node_goes(api):
+    path = f"/v1/nodes/{ID}/idle"
+    soon = shown(due_at="2026-11-05T12:00:05Z")
+    api.when("GET", path, shown(), soon, shown(state="DELETING", ended=[ENDED]))
+    lines = steward("nodes", "idle", ID, "--watch").stdout.splitlines()
+    assert lines[-2:] == [
+        "12:00:00 NOTIFIED: deleted in 5s",
+        "12:00:00 DELETING: delete asked for by the cleanup daemon",
+    ]
+
+
+def test_the_whole_answer_is_there_as_json(api):
+    api.when("GET", f"/v1/nodes/{ID}/idle", shown())
+    assert json.loads(steward("nodes", "idle", ID, "--json").stdout)["state"] == "NOTIFIED"
