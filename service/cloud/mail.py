@@ -11,10 +11,11 @@ from email.message import EmailMessage
 from email.utils import format_datetime
 from urllib.parse import unquote, urlsplit
 
-from service.domain.budgets import Budget
 from service.domain.clock import rfc3339
 from service.domain.errors import CloudUnavailable, InvalidRequest, Rejected
-from service.domain.notification import Notification, text_of
+from service.domain.idle.policy import Recipient
+from service.domain.letters import text_of
+from service.domain.notification import Notification
 
 TIMEOUT_SECONDS = 10.0
 _PORTS = {"smtp": 25, "smtp+starttls": 587, "smtps": 465}
@@ -49,24 +50,24 @@ def relay_of(url: str) -> Relay:
 
 
 class MailMessenger:
-    """One message to all addresses of a budget; its id makes a second sending recognisable."""
+    """One message to all addresses of a recipient; its id makes a second sending recognisable."""
 
     def __init__(self, relay: Relay, sender: str, timeout: float = TIMEOUT_SECONDS) -> None:
         self._relay = relay
         self._sender = sender
         self._timeout = timeout
 
-    def send(self, one: Notification, budget: Budget, now: int) -> str | None:
+    def send(self, one: Notification, to: Recipient, now: int) -> str | None:
         """Hand it to the relay. An address that it refuses keeps no other from its message, and is
         answered with the reason."""
-        if not budget.emails:
-            raise InvalidRequest("the budget has no address that can be written to")
-        message = self._message(one, budget, now)
+        if not to.emails:
+            raise InvalidRequest("the recipient has no address that can be written to")
+        message = self._message(one, to, now)
         try:
             with self._connected() as server:
                 if self._relay.user:
                     server.login(self._relay.user, self._relay.password)
-                refused = server.send_message(message, self._sender, budget.emails)
+                refused = server.send_message(message, self._sender, to.emails)
         except (OSError, smtplib.SMTPException) as error:
             raise CloudUnavailable(
                 f"the mail server {self._relay.host} does not take it: {type(error).__name__}"
@@ -83,11 +84,11 @@ class MailMessenger:
         ]
         return f"the mail server {self._relay.host} refuses {', '.join(said)}"
 
-    def _message(self, one: Notification, budget: Budget, now: int) -> EmailMessage:
+    def _message(self, one: Notification, to: Recipient, now: int) -> EmailMessage:
         message = EmailMessage()
         try:
             message["From"] = self._sender
-            message["To"] = ", ".join(budget.emails)
+            message["To"] = ", ".join(to.emails)
             message["Subject"] = one.subject
             # When it was written, so that a second sending is the same message (RFC 5322, 3.6.1).
             message["Date"] = format_datetime(datetime.fromtimestamp(one.created_at, UTC))

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from service.domain.budgets import Budget
 from service.domain.evidence import Termination
+from service.domain.idle.policy import Recipient
 from service.domain.idle.signal import Kind
 from service.domain.jobs.image import ImageFacts
 from service.domain.jobs.log import LogCursor, LogLine, LogPage
@@ -287,8 +287,8 @@ class Registry(Protocol):
 class Messenger(Protocol):
     """Takes messages to people outside."""
 
-    def send(self, one: Notification, budget: Budget, now: int) -> str | None:
-        """Send a message to those whom the budget names, and wait for no longer than some seconds.
+    def send(self, one: Notification, to: Recipient, now: int) -> str | None:
+        """Send a message to a recipient, and wait for no longer than some seconds.
 
         Answers whom it did not reach where it reached others; it is not tried again for them, who
         would get it twice. Raises InvalidRequest when it can never arrive, another CloudError when

@@ -7,8 +7,9 @@ import http.client
 from urllib.parse import SplitResult, urlsplit
 
 from service.cloud.pinned import NotPublic, dial, target_of
-from service.domain.budgets import Budget
 from service.domain.errors import CloudUnavailable, InvalidRequest
+from service.domain.idle.policy import Format, Recipient
+from service.domain.letters import slack_of
 from service.domain.notification import Notification, sign
 
 TIMEOUT_SECONDS = 10.0
@@ -23,20 +24,28 @@ class WebhookMessenger:
         self._allow_private = allow_private
         self._timeout = timeout
 
-    def send(self, one: Notification, budget: Budget, now: int) -> None:
-        """POST the message. Only an answer of 2xx counts as received; a redirect does not."""
-        parts = urlsplit(budget.webhook)
-        if parts.scheme not in ("http", "https") or not parts.hostname or not budget.secret:
-            raise InvalidRequest("the budget has no webhook that can be sent to")
-        body = one.body.encode()
+    def send(self, one: Notification, to: Recipient, now: int) -> None:
+        """POST the message. Only an answer of 2xx counts as received; a redirect does not.
+
+        A message is signed wherever the recipient has a secret. Slack does not look at signatures,
+        as its address is the secret, so a webhook of that format needs none.
+        """
+        parts = urlsplit(to.webhook)
+        needs_secret = to.format is not Format.SLACK
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InvalidRequest("the recipient has no webhook that can be sent to")
+        if needs_secret and not to.secret:
+            raise InvalidRequest("the webhook has no secret that signs what is sent to it")
+        body = (slack_of(one.body) if to.format is Format.SLACK else one.body).encode()
         headers = {
             "Host": parts.netloc,
             "Content-Type": "application/json",
             "User-Agent": "tpu-steward",
             "X-Steward-Delivery": one.id,
             "X-Steward-Timestamp": str(now),
-            "X-Steward-Signature": sign(budget.secret, now, body),
         }
+        if to.secret:
+            headers["X-Steward-Signature"] = sign(to.secret, now, body)
         try:
             status = self._post(parts, body, headers)
         except (OSError, http.client.HTTPException, UnicodeError) as error:

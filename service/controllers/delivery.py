@@ -8,9 +8,9 @@ from dataclasses import replace
 import structlog
 
 from service.cloud.ports import Messenger
-from service.domain.budgets import Budget
 from service.domain.clock import Clock
 from service.domain.errors import CloudError, InvalidRequest, NotFound
+from service.domain.idle.policy import Recipient
 from service.domain.lease import Lease
 from service.domain.notification import Channel, Notification, retry_at
 from service.store.unit import Units
@@ -43,6 +43,8 @@ class DeliveryController:
                 taken = unit.notifications.claim(one, self._clock() + CLAIM_SECONDS)
             if taken is not None:
                 after = self._sent(taken)
+                if after.next_try_at is None:
+                    after = after.settled()
                 with self._units(lease) as unit:
                     unit.notifications.save(after)
 
@@ -72,11 +74,15 @@ class DeliveryController:
         messenger = self._messengers.get(one.channel)
         if messenger is None:
             raise CloudError(f"no {one.channel} can be sent: STEWARD_SMTP_URL is not set")
-        return messenger.send(one, self._budget(one), self._clock())
+        return messenger.send(one, self._recipient(one), self._clock())
 
-    def _budget(self, one: Notification) -> Budget:
+    def _recipient(self, one: Notification) -> Recipient:
+        """Who is told: a budget names its recipients itself, as of now."""
+        if one.recipient is not None:
+            return one.recipient
         try:
             with self._units.reading() as unit:
-                return unit.budgets.get(one.budget_id)
+                budget = unit.budgets.get(one.about_id)
         except NotFound as error:
             raise InvalidRequest(str(error)) from None
+        return Recipient(budget.webhook, budget.secret, emails=budget.emails)

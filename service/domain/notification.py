@@ -1,4 +1,4 @@
-"""Messages to people outside: what they say, how they are signed, and when they are tried again."""
+"""Messages to people outside: how they are signed, to whom they go, and when to try again."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import hmac
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from urllib.parse import urlsplit
 
 from service.domain.addresses import is_public, spelled
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import Rejected
-from service.domain.money import dollars, parse_usd
+from service.domain.idle.policy import Recipient
 
 GIVE_UP_SECONDS = DAY
 """How long a message is tried for."""
@@ -33,13 +33,25 @@ class Channel(StrEnum):
     MAIL = "mail"
 
 
+class About(StrEnum):
+    """What a message is about."""
+
+    BUDGET = "budget"
+    NODE = "node"
+    PROJECT = "project"
+
+
 @dataclass(frozen=True, slots=True)
 class Notification:
     """One message by one channel. It is due at `next_try_at`; None when it was sent or given up.
-    The id stays the same however often it is sent, so that a receiver can tell."""
+    The id stays the same however often it is sent, so that a receiver can tell.
+
+    `about_id` is the id of a budget or node, or the name of a project. `recipient` is None for a
+    budget: the recipients that the budget names at the time of sending are told.
+    """
 
     id: str
-    budget_id: str
+    about_id: str
     channel: Channel
     subject: str
     body: str
@@ -48,33 +60,21 @@ class Notification:
     tries: int = 0
     sent_at: int | None = None
     last_error: str = ""
+    about_kind: About = About.BUDGET
+    recipient: Recipient | None = None
+
+    def settled(self) -> Notification:
+        """The message once it is never sent again: without the links that it held, as whoever
+        reads the database must not be able to use them."""
+        facts = json.loads(self.body)
+        if not isinstance(facts, dict) or not facts.get("links"):
+            return self
+        return replace(self, body=body_of({**facts, "links": {}}))
 
 
 def body_of(facts: Mapping[str, object]) -> str:
     """The JSON that a webhook is sent."""
     return json.dumps(facts, separators=(",", ":"), sort_keys=True)
-
-
-def text_of(body: str) -> str:
-    """The same for people."""
-    facts = json.loads(body)
-    budget = facts["budget"]
-    lines = [
-        f"{facts['message']}.",
-        "",
-        f"Budget:   {budget['name']} ({budget['scope']})",
-        f"Period:   {budget['period']}, {budget['starts_at']} to {budget['ends_at']}",
-        f"Amount:   {_dollars(budget['amount'])}",
-        f"Spent:    {_dollars(facts['spent'])}",
-        f"Held:     {'not known' if facts['held'] is None else _dollars(facts['held'])}",
-    ]
-    if facts["deletes_at"] is not None:
-        lines += ["", f"Nodes of this budget are deleted at {facts['deletes_at']}."]
-    return "\n".join([*lines, "", f"Message {facts['id']}, {facts['at']}", ""])
-
-
-def _dollars(usd: str) -> str:
-    return dollars(parse_usd(usd))
 
 
 def sign(secret: str, timestamp: int, body: bytes) -> str:

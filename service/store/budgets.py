@@ -12,6 +12,7 @@ from service.domain.budgets import Budget, OnExceeded, Period, Scope, Threshold
 from service.domain.clock import DAY
 from service.domain.errors import Conflict, NotFound, Rejected, StaleVersion
 from service.domain.idempotency import Key
+from service.domain.notification import About
 from service.store.idempotency import ANOTHER_BODY
 from service.store.rows import dumps, loads
 from service.store.tables import alerts, budgets, notifications, refusals
@@ -66,7 +67,12 @@ class Budgets:
 
     def remove(self, budget: Budget) -> None:
         """Take it away, with all that was kept for it; what was not sent yet stays unsent."""
-        for table in (notifications, alerts, refusals):
+        of_budget = (
+            notifications.c.about_kind == About.BUDGET,
+            notifications.c.about_id == budget.id,
+        )
+        self._connection.execute(delete(notifications).where(*of_budget))
+        for table in (alerts, refusals):
             self._connection.execute(delete(table).where(table.c.budget_id == budget.id))
         self._connection.execute(delete(budgets).where(budgets.c.id == budget.id))
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
+from typing import Any
 
-from sqlalchemy import Connection, RowMapping, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, delete, insert, select, update
 
 from service.domain.alerts import Alert
 from service.domain.clock import DAY
-from service.domain.notification import Channel, Notification
+from service.domain.idle.policy import Recipient
+from service.domain.notification import About, Channel, Notification
+from service.store.rows import dumps, loads
 from service.store.tables import alerts, notifications
 
 _KEPT_SECONDS = 90 * DAY
@@ -55,9 +58,9 @@ class Notifications:
         """Have it be sent."""
         old = notifications.c.created_at < one.created_at - _KEPT_SECONDS
         done = notifications.c.next_try_at.is_(None)
-        of_budget = notifications.c.budget_id == one.budget_id
-        self._connection.execute(delete(notifications).where(of_budget, old, done))
-        self._connection.execute(insert(notifications).values(**asdict(one)))
+        about = _about(one.about_kind, one.about_id)
+        self._connection.execute(delete(notifications).where(*about, old, done))
+        self._connection.execute(insert(notifications).values(**_row(one)))
 
     def due(self, now: int, limit: int) -> Sequence[Notification]:
         """What is to be sent by now, the longest waiting first."""
@@ -80,29 +83,45 @@ class Notifications:
     def save(self, one: Notification) -> None:
         """Write what became of it."""
         self._connection.execute(
-            update(notifications).where(notifications.c.id == one.id).values(**asdict(one))
+            update(notifications).where(notifications.c.id == one.id).values(**_row(one))
         )
 
-    def any_untried(self, budget_id: str, at: int) -> bool:
-        """Whether a message that was written of a budget at an instant was never tried."""
+    def any_untried(self, about_id: str, at: int, kind: About = About.BUDGET) -> bool:
+        """Whether a message about a budget, node or project that was written at an instant was
+        never tried."""
         statement = select(notifications.c.id).where(
-            notifications.c.budget_id == budget_id,
+            *_about(kind, about_id),
             notifications.c.created_at == at,
             notifications.c.tries == 0,
             notifications.c.next_try_at.is_not(None),
         )
         return self._connection.execute(statement.limit(1)).first() is not None
 
-    def of(self, budget_id: str, limit: int) -> Sequence[Notification]:
-        """What was told of a budget last, the latest first."""
+    def of(self, about_id: str, limit: int, kind: About = About.BUDGET) -> Sequence[Notification]:
+        """The newest messages about a budget, node or project, the latest first."""
         statement = (
             select(*_COLUMNS)
-            .where(notifications.c.budget_id == budget_id)
+            .where(*_about(kind, about_id))
             .order_by(notifications.c.created_at.desc(), notifications.c.id.desc())
             .limit(limit)
         )
         return list(map(_read, self._connection.execute(statement).mappings()))
 
 
+def _about(kind: About, about_id: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    return notifications.c.about_kind == kind, notifications.c.about_id == about_id
+
+
+def _row(one: Notification) -> dict[str, Any]:
+    row = {field.name: getattr(one, field.name) for field in fields(one)}
+    return row | {"recipient": "" if one.recipient is None else dumps(one.recipient)}
+
+
 def _read(row: RowMapping) -> Notification:
-    return Notification(**{**row, "channel": Channel(row["channel"])})
+    told = row["recipient"]
+    typed = {
+        "channel": Channel(row["channel"]),
+        "about_kind": About(row["about_kind"]),
+        "recipient": loads(told, Recipient) if told else None,
+    }
+    return Notification(**{**row, **typed})

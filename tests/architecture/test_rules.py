@@ -48,6 +48,8 @@ MONEY = [
     "domain/budgets.py",
     "domain/holds.py",
     "domain/alerts.py",
+    "domain/letters.py",
+    "domain/idle/messages.py",
     "application/budgets.py",
     "application/holds.py",
     "controllers/budgets.py",

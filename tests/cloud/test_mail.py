@@ -11,6 +11,8 @@ import pytest
 
 from service.cloud.mail import MailMessenger, Relay, relay_of
 from service.domain.errors import CloudUnavailable, InvalidRequest, Rejected
+from service.domain.idle.messages import notifications_of, ttl_message
+from service.domain.idle.policy import Recipient
 from service.domain.notification import Channel, Notification
 from tests import factories
 from tests.hands import NOON
@@ -89,8 +91,8 @@ def send(office, message=MESSAGE, **changes):
     fields = {"emails": ("ada@example.com", "bob@example.com")} | changes
     port = office if isinstance(office, int) else office.server_address[1]
     relay = Relay("smtp", "127.0.0.1", port)
-    budget = factories.budget(**fields)
-    return MailMessenger(relay, "steward@example.com", 2.0).send(message, budget, NOON + 60)
+    to = Recipient(**fields)
+    return MailMessenger(relay, "steward@example.com", 2.0).send(message, to, NOON + 60)
 
 
 def test_a_message_reaches_every_address(office):
@@ -146,8 +148,8 @@ def test_without_an_address_there_is_nothing_to_send(office):
 
 def test_who_has_a_name_says_it(office):
     relay = Relay("smtp", "127.0.0.1", office.server_address[1], "us", "word")
-    budget = factories.budget(emails=("ada@example.com",))
-    MailMessenger(relay, "steward@example.com", 2.0).send(MESSAGE, budget, NOON)
+    to = Recipient(emails=("ada@example.com",))
+    MailMessenger(relay, "steward@example.com", 2.0).send(MESSAGE, to, NOON)
     assert any(line.startswith("AUTH PLAIN") for line in office.commands)
     assert len(office.mails) == 1
 
@@ -169,3 +171,17 @@ def test_what_is_no_server_is_refused_without_its_password(url):
     with pytest.raises(Rejected) as caught:
         relay_of(url)
     assert "geheim" not in str(caught.value)
+
+
+def test_a_hostile_name_of_a_node_neither_breaks_the_mail_nor_adds_a_header(office):
+    node = factories.node(name="x\r\nBcc: all@example.com\r\n\r\n.\r\nQUIT", owner="\ud800")
+    message = ttl_message(node, NOON, NOON - 60, NOON + 60, None)
+    to = Recipient(emails=("ada@example.com",))
+    (one,) = notifications_of(message, [to], NOON, lambda: "m-1")
+    assert send(office, one, emails=to.emails) is None
+    ((recipients, raw),) = office.mails
+    mail = message_from_bytes(raw, policy=policy.default)
+    assert recipients == ["ada@example.com"]
+    assert mail["Bcc"] is None
+    assert mail["Subject"].startswith("[TPU Steward] x Bcc: all@example.com . QUIT is to be")
+    assert "Owner:    " in mail.get_content()

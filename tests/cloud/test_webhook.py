@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -10,6 +11,8 @@ import pytest
 
 from service.cloud.webhook import WebhookMessenger
 from service.domain.errors import CloudUnavailable, InvalidRequest
+from service.domain.idle.messages import notifications_of, ttl_message
+from service.domain.idle.policy import Format, Recipient
 from service.domain.notification import Channel, Notification, sign
 from tests import factories
 from tests.hands import NOON
@@ -56,8 +59,8 @@ def receiver():
 
 
 def send(url, *, allow_private=True, timeout=5.0):
-    budget = factories.budget(webhook=url, secret=SECRET)
-    WebhookMessenger(allow_private=allow_private, timeout=timeout).send(MESSAGE, budget, NOON)
+    to = Recipient(url, SECRET)
+    WebhookMessenger(allow_private=allow_private, timeout=timeout).send(MESSAGE, to, NOON)
 
 
 def test_a_message_arrives_as_it_was_signed(receiver):
@@ -163,3 +166,39 @@ def test_encryption_that_is_none_is_told(receiver):
 def test_what_is_no_webhook_is_given_up(url):
     with pytest.raises(InvalidRequest):
         send(url)
+
+
+def send_to(to, name="train"):
+    """Send a message about a node; answers it."""
+    node = factories.node(name=name)
+    message = ttl_message(node, NOON, NOON - 60, NOON + 60, None)
+    (one,) = notifications_of(message, [to], NOON, lambda: "m-1")
+    WebhookMessenger(allow_private=True).send(one, to, NOON)
+    return one
+
+
+def test_a_hostile_name_stays_a_string_of_the_signed_body(receiver):
+    name = '","kind":"node.idle","x":"\r\n<!channel>'
+    one = send_to(Recipient(receiver.url, SECRET), name)
+    ((_, headers, body),) = receiver.got
+    assert body == one.body.encode()
+    assert headers["X-Steward-Signature"] == sign(SECRET, NOON, body)
+    facts = json.loads(body)
+    assert facts["kind"] == "node.ttl"
+    assert facts["node"]["name"] == '","kind":"node.idle","x":" <!channel>'
+
+
+@pytest.mark.parametrize("secret", ["", SECRET])
+def test_slack_gets_its_own_shape_signed_where_there_is_a_secret(receiver, secret):
+    send_to(Recipient(receiver.url, secret, Format.SLACK))
+    ((_, headers, body),) = receiver.got
+    payload = json.loads(body)
+    assert set(payload) == {"text"}
+    assert "*The time to live of node `train` was over" in payload["text"]
+    assert headers.get("X-Steward-Signature") == (sign(SECRET, NOON, body) if secret else None)
+
+
+def test_a_webhook_without_a_secret_gets_nothing_unsigned(receiver):
+    with pytest.raises(InvalidRequest, match="no secret"):
+        send_to(Recipient(receiver.url))
+    assert receiver.got == []

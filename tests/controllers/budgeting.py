@@ -16,6 +16,7 @@ from service.controllers.metering import MeteringController
 from service.controllers.posting import post
 from service.domain.budgets import Budget, OnExceeded
 from service.domain.holds import OVERRUN_SECONDS, Room
+from service.domain.idle.policy import Recipient
 from service.domain.node import Node, NodeState
 from service.domain.notification import Channel, Notification
 from service.store.pricebook import PriceShelf
@@ -118,11 +119,11 @@ class Post:
         self.errors: list[Exception] = []
         self.partly: str | None = None
 
-    def send(self, one: Notification, budget: Budget, now: int) -> str | None:
+    def send(self, one: Notification, to: Recipient, now: int) -> str | None:
         """Take it, unless there is an error to raise."""
         if self.errors:
             raise self.errors.pop(0)
-        self.sent.append((one.id, budget.name, now))
+        self.sent.append((one.id, to.webhook, now))
         return self.partly
 
 

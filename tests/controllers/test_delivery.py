@@ -8,7 +8,8 @@ from service.controllers.delivery import DeliveryController
 from service.domain.budgets import OnExceeded
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import CloudUnavailable, InvalidRequest
-from service.domain.notification import Channel
+from service.domain.idle.policy import Recipient
+from service.domain.notification import About, Channel, Notification, body_of
 from tests.controllers.budgeting import HOOK
 
 
@@ -30,7 +31,7 @@ def test_what_arrives_is_sent_once(purse, waiting, post):
     for _ in range(3):
         delivery.tick(purse.lease)
     one = latest(purse, waiting)
-    assert post.sent == [(one.id, "vision monthly", purse.clock.now)]
+    assert post.sent == [(one.id, HOOK["webhook"], purse.clock.now)]
     assert (one.sent_at, one.next_try_at, one.tries) == (purse.clock.now, None, 1)
 
 
@@ -59,7 +60,7 @@ def test_what_does_not_arrive_is_tried_again_with_the_same_id(purse, waiting, po
     assert latest(purse, waiting).last_error == "RuntimeError"
     clock.pass_(20)
     delivery.tick(purse.lease)
-    assert post.sent == [(one.id, "vision monthly", clock.now)]
+    assert post.sent == [(one.id, HOOK["webhook"], clock.now)]
 
 
 def test_after_a_day_it_is_given_up(purse, waiting, post, clock):
@@ -105,3 +106,27 @@ def test_two_that_send_at_once_send_one(purse, waiting, post):
         second = unit.notifications.claim(one, purse.clock.now + 60)
     assert first is not None
     assert second is None
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+def test_a_message_about_a_node_goes_to_the_recipient_that_it_names(purse, post, clock, arrives):
+    to = Recipient("https://hooks.example.com/node", "a secret of some length")
+    body = body_of({"id": "m-1", "links": {"keep": "https://steward.example.com/links/token"}})
+    one = Notification(
+        "m-1", "n-1", Channel.WEBHOOK, "s", body, clock.now, clock.now, 0, None, "", About.NODE, to
+    )
+    with purse.units() as unit:
+        unit.notifications.add(one)
+    delivery = DeliveryController(purse.units, {Channel.WEBHOOK: post}, clock)
+    post.errors = [CloudUnavailable("no answer")] + ([] if arrives else [InvalidRequest("gone")])
+    delivery.tick(purse.lease)
+    with purse.units.reading() as unit:
+        (waiting,) = unit.notifications.of("n-1", 9, About.NODE)
+    assert waiting.body == body, "what is tried again says the same"
+    clock.pass_(10)
+    delivery.tick(purse.lease)
+    with purse.units.reading() as unit:
+        (done,) = unit.notifications.of("n-1", 9, About.NODE)
+    assert post.sent == ([("m-1", to.webhook, clock.now)] if arrives else [])
+    assert done.next_try_at is None
+    assert "token" not in done.body, "nobody can use a link who reads the database afterwards"

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import SplitResult
 
 from service.cloud.webhook import WebhookMessenger
-from service.domain.budgets import Budget
+from service.domain.idle.policy import Recipient
 from service.domain.notification import Notification
 from tests.simulation.clock import Agenda
 from tests.simulation.seams import Seams
@@ -79,10 +79,10 @@ class Postman(WebhookMessenger):
         self._seams = seams
         self._outside = outside
 
-    def send(self, one: Notification, budget: Budget, now: int) -> None:
+    def send(self, one: Notification, to: Recipient, now: int) -> None:
         """Raises what the real one does, and Killed."""
         self._outside("send")
-        self._seams.call("send", lambda: WebhookMessenger.send(self, one, budget, now))
+        self._seams.call("send", lambda: WebhookMessenger.send(self, one, to, now))
 
     def _post(self, parts: SplitResult, body: bytes, headers: dict[str, str]) -> Any:
         assert parts.scheme == "https"

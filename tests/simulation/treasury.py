@@ -231,7 +231,7 @@ class Treasury:
     def _check_message(self, one: Notification) -> None:
         """It is true, and news."""
         said, now = json.loads(one.body), self.agenda.seconds()
-        budget = self.treasurer.standing.get(one.budget_id)
+        budget = self.treasurer.standing.get(one.about_id)
         span = None if budget is None else span_at(budget, now)
         if budget is None or span is None:
             raise self.truth.wrong(f"a budget is told of that is none: {one.body}")

@@ -7,15 +7,19 @@ of one node. Only its hash is stored. Looking at a link changes nothing: mail pr
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from service.domain.clock import DAY
+from service.domain.clock import DAY, HOUR
 
 BYTES = 32
 """256 random bits."""
 
 LIFE_SECONDS = 2 * DAY
+
+KEEP_SECONDS = 4 * HOUR
+"""For how long a link keeps a node."""
 
 
 class Verb(StrEnum):
@@ -33,6 +37,7 @@ class Refusal(StrEnum):
     ANOTHER = "the node was made again since: this link is about the one before"
     SINCE_BUSY = "the node was at work since this message was written"
     ENDED = "the node no longer exists"
+    ENDING = "the node is being deleted already"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +55,47 @@ class Link:
     version: int = 0
 
 
+def make_links(
+    node_id: str,
+    incarnation: int,
+    notified_at: int,
+    now: int,
+    make_token: Callable[[], str],
+    public_url: str,
+) -> tuple[Mapping[Verb, str], Sequence[Link]]:
+    """The addresses of a link for each verb, and the links to store. `make_token` answers 256
+    random bits as text for an address; `public_url` is where people reach the API."""
+    tokens = {verb: make_token() for verb in Verb}
+    base = public_url.rstrip("/")
+    addresses = {verb: f"{base}/links/{token}" for verb, token in tokens.items()}
+    links = [
+        Link(hash_of(token), verb, node_id, incarnation, notified_at, now + LIFE_SECONDS)
+        for verb, token in tokens.items()
+    ]
+    return addresses, links
+
+
 def hash_of(token: str) -> str:
     """What is stored of a token."""
     return hashlib.sha256(token.encode(errors="replace")).hexdigest()
 
 
 def refusal(
-    link: Link, *, incarnation: int, notified_at: int | None, ended: bool, now: int
+    link: Link,
+    *,
+    incarnation: int,
+    notified_at: int | None,
+    ended: bool,
+    now: int,
+    ending: bool = False,
 ) -> Refusal | None:
-    """Why the link does nothing; None where it works. The node is given as it is now."""
+    """Why the link does nothing; None where it works. The node is given as it is now: `ending`
+    says that its deletion was asked for, `ended` that it is over."""
     checks = (
         (link.used_at is not None, Refusal.USED),
         (now >= link.expires_at, Refusal.EXPIRED),
         (ended, Refusal.ENDED),
+        (ending, Refusal.ENDING),
         (incarnation != link.incarnation, Refusal.ANOTHER),
         (notified_at != link.notified_at, Refusal.SINCE_BUSY),
     )

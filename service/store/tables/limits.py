@@ -69,7 +69,7 @@ notifications = Table(
     "notifications",
     metadata,
     Column("id", Text, primary_key=True),
-    Column("budget_id", Text, ForeignKey("budgets.id"), nullable=False),
+    Column("about_id", Text, nullable=False),
     Column("channel", Text, nullable=False),
     Column("subject", Text, nullable=False),
     Column("body", Text, nullable=False),
@@ -78,6 +78,9 @@ notifications = Table(
     Column("tries", BigInteger, nullable=False),
     Column("sent_at", BigInteger),
     Column("last_error", Text, nullable=False),
+    Column("about_kind", Text, nullable=False),
+    Column("recipient", Text, nullable=False),
     Index(None, "next_try_at"),
-    Index(None, "budget_id", "created_at"),
+    Index(None, "about_kind", "about_id", "created_at"),
 )
+"""`recipient` is a document, and empty for a budget, whose own recipients are told."""

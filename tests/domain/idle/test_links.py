@@ -6,7 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from service.domain.idle.links import Link, Refusal, Verb, hash_of, refusal
+from service.domain.idle.links import (
+    LIFE_SECONDS,
+    Link,
+    Refusal,
+    Verb,
+    hash_of,
+    make_links,
+    refusal,
+)
 
 NOW = 1_000
 LINK = Link(hash_of("secret"), Verb.DELETE, "n", 2, notified_at=900, expires_at=2_000)
@@ -37,3 +45,24 @@ def test_only_the_hash_of_a_token_is_kept():
     assert "secret" not in LINK.token_hash
     assert hash_of("secret") == LINK.token_hash != hash_of("Secret")
     assert len(hash_of("\ud800")) == 64
+
+
+def test_each_verb_gets_an_address_of_its_own_and_only_its_hash_is_stored():
+    tokens = iter(["one", "two"])
+    addresses, links = make_links("n", 2, 900, 950, lambda: next(tokens), "https://a.example.com/")
+    assert addresses == {
+        Verb.KEEP: "https://a.example.com/links/one",
+        Verb.DELETE: "https://a.example.com/links/two",
+    }
+    assert [(link.verb, link.token_hash) for link in links] == [
+        (Verb.KEEP, hash_of("one")),
+        (Verb.DELETE, hash_of("two")),
+    ]
+    for link in links:
+        assert (link.node_id, link.incarnation, link.notified_at) == ("n", 2, 900)
+        assert link.expires_at == 950 + LIFE_SECONDS
+
+
+def test_a_node_that_is_being_deleted_is_neither_kept_nor_deleted_again():
+    assert refusal(LINK, **AS_IT_WAS, ending=True) is Refusal.ENDING
+    assert refusal(LINK, **{**AS_IT_WAS, "ended": True}, ending=True) is Refusal.ENDED

@@ -1,0 +1,107 @@
+"""The outbox in the database: what a message is about, and whom it goes to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from alembic import command
+from sqlalchemy import text
+
+from service.domain.clock import DAY
+from service.domain.idle.policy import Format, Recipient
+from service.domain.notification import About, Channel, Notification
+from service.store import migrate as store_migrate
+from service.store.migrate import migrate
+from tests import factories
+from tests.hands import NOON
+
+SLACK = Recipient("https://hooks.example.com/x", "s" * 16, Format.SLACK)
+MAIL = Recipient(emails=("ada@example.com", "bob@example.com"))
+
+
+def message(about_id="n-1", **changes):
+    base = Notification(
+        f"m-{about_id}",
+        about_id,
+        Channel.WEBHOOK,
+        "s",
+        "{}",
+        NOON,
+        NOON,
+        about_kind=About.NODE,
+        recipient=SLACK,
+    )
+    return replace(base, **changes)
+
+
+@pytest.mark.parametrize("recipient", [SLACK, MAIL, None])
+def test_a_recipient_is_read_as_it_was_written(units, recipient):
+    one = message(recipient=recipient)
+    with units() as unit:
+        unit.notifications.add(one)
+    with units.reading() as unit:
+        assert unit.notifications.due(NOON, 9) == [one]
+        assert unit.notifications.of("n-1", 9, About.NODE) == [one]
+    with units() as unit:
+        unit.notifications.save(replace(one, tries=1))
+    with units.reading() as unit:
+        assert unit.notifications.due(NOON, 9) == [replace(one, tries=1)]
+
+
+def test_a_node_and_a_budget_of_one_id_have_messages_of_their_own(units):
+    with units() as unit:
+        unit.notifications.add(message())
+    with units.reading() as unit:
+        assert unit.notifications.of("n-1", 9) == []
+        assert unit.notifications.of("n-1", 9, About.PROJECT) == []
+        assert unit.notifications.any_untried("n-1", NOON, About.NODE)
+        assert not unit.notifications.any_untried("n-1", NOON)
+        assert not unit.notifications.any_untried("n-1", NOON + 1, About.NODE)
+
+
+def test_old_messages_of_the_same_subject_are_forgotten_once_they_are_done(units):
+    done = {"created_at": NOON - 91 * DAY, "next_try_at": None}
+    with units() as unit:
+        unit.notifications.add(message(id="old", **done))
+        unit.notifications.add(message("n-2", id="another", **done))
+        unit.notifications.add(message(id="waiting", created_at=NOON - 91 * DAY))
+        unit.notifications.add(message(id="new"))
+    with units.reading() as unit:
+        of_one = [one.id for one in unit.notifications.of("n-1", 9, About.NODE)]
+        of_another = [one.id for one in unit.notifications.of("n-2", 9, About.NODE)]
+    assert of_one == ["new", "waiting"]
+    assert of_another == ["another"]
+
+
+def test_a_budget_that_goes_takes_its_own_messages_and_no_others(units):
+    budget = factories.budget()
+    with units() as unit:
+        unit.budgets.add(budget)
+        for kind in About:
+            one = message(budget.id, id=kind, about_kind=kind)
+            unit.notifications.add(one)
+        unit.budgets.remove(budget)
+    with units.reading() as unit:
+        left = {one.id for one in unit.notifications.due(NOON, 9)}
+    assert left == {About.NODE, About.PROJECT}
+
+
+def test_messages_of_before_are_about_the_budget_that_they_were_about(engine, units):
+    budget = factories.budget()
+    one = message(budget.id, about_kind=About.BUDGET, recipient=None)
+    with units() as unit:
+        unit.budgets.add(budget)
+        unit.notifications.add(one)
+        unit.notifications.add(message())
+    config = store_migrate._config()
+    address = engine.url.render_as_string(hide_password=False).replace("%", "%%")
+    config.set_main_option("sqlalchemy.url", address)
+    command.downgrade(config, "0024")
+    with engine.connect() as connection:
+        told = connection.execute(text("SELECT id, budget_id FROM notifications")).all()
+    assert told == [(one.id, budget.id)]
+    migrate(engine)
+    with units.reading() as unit:
+        assert unit.notifications.of(budget.id, 9) == [one]
+        assert unit.notifications.due(NOON, 9) == [one]
