@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from service.domain import claims
+from service.domain.idle.report import WorkerActivity, parse_activity
+
 MAX_BYTES = 256 * 1024
 """Google's limit for a metadata value; a longer report is not one of a supervisor."""
 
-_LONGEST_TEXT = 500
 _LONGEST_TAIL = 64 * 1024
-_MAX_INT = 2**53
 
 
 class WorkerState(StrEnum):
@@ -81,6 +82,9 @@ class Report:
     """When the attempt had come as far as those before it; set by this service, as a worker
     reports its newest step alone."""
 
+    activity: WorkerActivity | None = None
+    """What else was done on the worker; None of a supervisor that does not watch it."""
+
     @property
     def runs_startup_script(self) -> bool:
         """Whether the supervisor waits for the end of the caller's startup script."""
@@ -103,49 +107,51 @@ def parse(text: str, now: int) -> Report | None:
         return None
     if not isinstance(document, dict) or document.get("v") != 1:
         return None
-    state, seq = document.get("state"), _whole(document, "seq")
+    state, seq = document.get("state"), claims.whole(document, "seq")
     if seq is None or not isinstance(state, str) or state not in WorkerState.__members__:
         return None
     return _report(document, WorkerState(state), seq, now)
 
 
 def _report(document: Mapping[str, Any], state: WorkerState, seq: int, now: int) -> Report:
-    logs, script = _object(document, "logs"), _object(document, "startup_script")
+    logs, script = claims.mapping(document, "logs"), claims.mapping(document, "startup_script")
+    boot_at = claims.instant(document, "boot_at", now)
     return Report(
         seq=seq,
-        boot=_text(document, "boot", 80),
-        generation=_whole(document, "generation") or 0,
-        attempt=_text(document, "attempt", 80),
+        boot=claims.text(document, "boot", 80),
+        generation=claims.whole(document, "generation") or 0,
+        attempt=claims.text(document, "attempt", 80),
         state=state,
-        reason=_text(document, "reason", 80),
-        detail=_text(document, "detail"),
+        reason=claims.text(document, "reason", 80),
+        detail=claims.text(document, "detail"),
         exit_code=_exit_code(document, "exit_code"),
-        boot_at=_instant(document, "boot_at", now),
-        pull_started_at=_instant(document, "pull_started_at", now),
-        pulled_at=_instant(document, "pulled_at", now),
-        started_at=_instant(document, "started_at", now),
-        ended_at=_instant(document, "ended_at", now),
-        image_digest=_text(document, "image_digest", 100),
-        access=_text(document, "access", 20),
-        done_at=_instant(document, "done_at", now),
-        checkpoint=_whole(document, "checkpoint"),
-        checkpoint_at=_instant(document, "checkpoint_at", now),
-        step=_whole(document, "step"),
-        step_at=_instant(document, "step_at", now),
-        devices=_whole(document, "devices"),
-        preempted_at=_instant(document, "preempted_at", now),
-        maintenance=_text(document, "maintenance", 80),
-        log_error=_text(logs, "error"),
-        shipped_bytes=_whole(logs, "shipped") or 0,
-        shipped_lines=_whole(logs, "lines"),
-        dropped_bytes=_whole(logs, "dropped") or 0,
-        tail=_text(document, "tail", _LONGEST_TAIL, lines=True),
-        startup_script=_text(script, "state", 20),
+        boot_at=boot_at,
+        pull_started_at=claims.instant(document, "pull_started_at", now),
+        pulled_at=claims.instant(document, "pulled_at", now),
+        started_at=claims.instant(document, "started_at", now),
+        ended_at=claims.instant(document, "ended_at", now),
+        image_digest=claims.text(document, "image_digest", 100),
+        access=claims.text(document, "access", 20),
+        done_at=claims.instant(document, "done_at", now),
+        checkpoint=claims.whole(document, "checkpoint"),
+        checkpoint_at=claims.instant(document, "checkpoint_at", now),
+        step=claims.whole(document, "step"),
+        step_at=claims.instant(document, "step_at", now),
+        devices=claims.whole(document, "devices"),
+        preempted_at=claims.instant(document, "preempted_at", now),
+        maintenance=claims.text(document, "maintenance", 80),
+        log_error=claims.text(logs, "error"),
+        shipped_bytes=claims.whole(logs, "shipped") or 0,
+        shipped_lines=claims.whole(logs, "lines"),
+        dropped_bytes=claims.whole(logs, "dropped") or 0,
+        tail=claims.text(document, "tail", _LONGEST_TAIL, lines=True),
+        startup_script=claims.text(script, "state", 20),
         startup_exit_code=_exit_code(script, "exit_code"),
-        warnings=_texts(document, "warnings"),
-        task_error=_text(document, "task_error"),
-        sent_at=_instant(document, "at", now) or 0,
+        warnings=claims.texts(document, "warnings"),
+        task_error=claims.text(document, "task_error"),
+        sent_at=claims.instant(document, "at", now) or 0,
         seen_at=now,
+        activity=parse_activity(claims.mapping(document, "activity"), now, boot_at),
     )
 
 
@@ -155,43 +161,13 @@ def is_newer(report: Report, before: Report | None) -> bool:
     return before is None or report.seq > before.seq
 
 
-def _object(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = document.get(name)
-    return value if isinstance(value, dict) else {}
-
-
-def _text(
-    document: Mapping[str, Any], name: str, longest: int = _LONGEST_TEXT, *, lines: bool = False
-) -> str:
-    """A text that can be stored and shown: valid Unicode, without NUL, and short."""
-    value = document.get(name)
-    if not isinstance(value, str):
-        return ""
-    cut = value[-longest:] if lines else value[:longest]
-    clean = cut.encode(errors="replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
-    return clean if lines else " ".join(clean.split())
-
-
-def _texts(document: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    value = document.get(name)
-    if not isinstance(value, list):
-        return ()
-    return tuple(_text({"text": one}, "text") for one in value[:20] if isinstance(one, str))
-
-
-def _whole(document: Mapping[str, Any], name: str) -> int | None:
-    value = document.get(name)
-    if not isinstance(value, int) or isinstance(value, bool):
-        return None
-    return value if 0 <= value <= _MAX_INT else None
-
-
-def _instant(document: Mapping[str, Any], name: str, now: int) -> int | None:
-    """An instant that is not later than now: a clock ahead of ours cannot move charges ahead."""
-    value = _whole(document, name)
-    return None if value is None else min(value, now)
+def is_current(report: Report, before: Report | None) -> bool:
+    """Whether a report is the newest one that is known, or newer: what it shows of the worker
+    counts. An older one is what guest attributes show late, or of the boot before."""
+    is_same = before is not None and (report.boot, report.seq) == (before.boot, before.seq)
+    return is_same or is_newer(report, before)
 
 
 def _exit_code(document: Mapping[str, Any], name: str) -> int | None:
-    value = _whole(document, name)
+    value = claims.whole(document, name)
     return value if value is not None and value <= 255 else None

@@ -1,0 +1,51 @@
+"""Values of a document that any process on a worker may have written: what is wrong is left out,
+never an exception."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+LONGEST_TEXT = 500
+_MAX_INT = 2**53
+
+
+def mapping(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """An object of the document; empty where there is none."""
+    value = document.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def text(
+    document: Mapping[str, Any], name: str, longest: int = LONGEST_TEXT, *, lines: bool = False
+) -> str:
+    """A text that can be stored and shown: valid Unicode, without NUL, and short. The end of it is
+    kept where it has `lines`."""
+    value = document.get(name)
+    if not isinstance(value, str):
+        return ""
+    cut = value[-longest:] if lines else value[:longest]
+    clean = cut.encode(errors="replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return clean if lines else " ".join(clean.split())
+
+
+def texts(document: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """The first texts of a list."""
+    value = document.get(name)
+    if not isinstance(value, list):
+        return ()
+    return tuple(text({"text": one}, "text") for one in value[:20] if isinstance(one, str))
+
+
+def whole(document: Mapping[str, Any], name: str) -> int | None:
+    """A whole number from 0 that a float could hold; None for anything else."""
+    value = document.get(name)
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if 0 <= value <= _MAX_INT else None
+
+
+def instant(document: Mapping[str, Any], name: str, now: int) -> int | None:
+    """An instant that is not later than now: a clock ahead of ours cannot move charges ahead."""
+    value = whole(document, name)
+    return None if value is None else min(value, now)
