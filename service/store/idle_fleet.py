@@ -12,6 +12,7 @@ from service.domain.idle.assess import Subject, signals_of
 from service.domain.idle.cleanup import DAEMON, Cleanup, Watched
 from service.domain.idle.heartbeat import Heartbeat
 from service.domain.idle.keep import keep_by_label
+from service.domain.idle.messages import recipients_of
 from service.domain.idle.policy import Action, Policy, applied
 from service.domain.idle.progress import activity_of
 from service.domain.jobs.job import Attempt, Job
@@ -118,5 +119,5 @@ def _subject(node: Node, around: _Around) -> Subject:
         job=None if claim is None else activity_of(*claim, around.now),
         queued_job="" if claim is not None and waiting == claim[0].id else waiting,
         hourly=around.rates.get(node.id),
-        can_tell=bool(holds.recipients),
+        can_tell=bool(recipients_of(holds, node.owner)),
     )

@@ -8,8 +8,17 @@ from service.domain.event import Event
 from service.domain.idle.assess import Assessed
 from service.domain.idle.cleanup import DAEMON, Cleanup
 from service.domain.idle.course import Tell, due_at
+from service.domain.idle.messages import (
+    Look,
+    Message,
+    idle_message,
+    notifications_of,
+    recipients_of,
+    unknown_message,
+)
 from service.domain.idle.policy import Action
 from service.domain.idle.proof import Verdict
+from service.domain.names import new_id
 from service.store.unit import Unit
 
 KIND = "idle"
@@ -26,6 +35,10 @@ class DaemonActs:
             return
         said = _idle(assessed) if tell is Tell.IDLE else _blind(assessed)
         unit.events.add(Event(node.id, now, KIND, said, DAEMON))
+        message = _message(assessed, now)
+        told = recipients_of(assessed.subject.applied, node.owner)
+        for one in notifications_of(message, told, now, new_id):
+            unit.notifications.add(one)
 
     def end(self, unit: Unit, assessed: Assessed, cleanup: Cleanup, now: int) -> None:
         """Ask for the stop or deletion of a node. Raises Conflict where something changed since."""
@@ -39,6 +52,17 @@ def reason_of(verdict: Verdict) -> str:
     since = "" if verdict.since is None else f" since {rfc3339(verdict.since)}"
     what = "idle" if verdict.waste is None else verdict.waste.replace("_", " ")
     return f"it is {what}{since}: {verdict.reason}, {verdict.coverage} % of the time measured"
+
+
+def _message(assessed: Assessed, now: int) -> Message:
+    """What people outside are told: the same as in the event, with the signals."""
+    subject, verdict, course = assessed.subject, assessed.verdict, assessed.moved.course
+    signals = assessed.watched.signals
+    look = Look(subject.node, subject.applied, verdict, signals, subject.hourly)
+    if assessed.moved.tell is Tell.BLIND:
+        return unknown_message(look, now, course.frozen_at if course.frozen_at is not None else now)
+    since = verdict.since if verdict.since is not None else now
+    return idle_message(look, now, since, due_at(course, subject.applied))
 
 
 def _idle(assessed: Assessed) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -283,3 +284,39 @@ def test_a_daemon_without_the_lease_writes_nothing(lab):
     with pytest.raises(Exception, match="another daemon"):
         lab.minute(1)
     assert lab.course(idle) == before
+
+
+def messages(lab):
+    """The bodies of what is to be sent, the first one first."""
+    with lab.units.reading() as unit:
+        due = unit.notifications.due(lab.clock() + 86_400, 100)
+    return [(one.channel, json.loads(one.body)) for one in due]
+
+
+def test_an_owner_with_an_address_is_told_once_before_the_end(lab):
+    idle = lab.add(REST, owner="ada@example.com")
+    lab.minute(ENOUGH)
+    assert lab.node(idle).asked == "absent"
+    ((channel, body),) = messages(lab)
+    assert (channel, body["kind"]) == ("mail", "node.idle")
+    assert body["node"]["name"] == idle.name
+    assert body["message"]
+
+
+def test_the_owner_of_a_node_that_nobody_can_see_is_told_after_two_hours_and_then_daily(lab):
+    dark = lab.add(None, owner="ada@example.com")
+    lab.minute(10 + 119)
+    assert messages(lab) == []
+    lab.minute(3)
+    assert [body["kind"] for _, body in messages(lab)] == ["node.unknown"]
+    lab.minute(60)
+    assert len(messages(lab)) == 1
+    assert lab.node(dark).asked == "present"
+
+
+def test_an_inherited_policy_deletes_what_its_owner_was_told_of_by_mail(lab):
+    idle = lab.add(REST, idle=None, owner="ada@example.com")
+    with lab.units() as unit:
+        unit.idle_policies.save(Policy("team:vision", Rule(1_800, 300, Action.DELETE)))
+    lab.minute(ENOUGH)
+    assert lab.node(idle).asked == "absent"
