@@ -81,7 +81,7 @@ def pause(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Have the daemon end nothing by itself until you resume it."""
+    """Have the daemon end no idle node by itself until you resume it."""
     body = {"reason": reason, **({} if project is None else {"project": project})}
     with connected() as client:
         answer = client.ask("POST", "/v1/cleanup:pause", body=body)

@@ -88,7 +88,7 @@ def apply_cleanup(service: CleanupDep, body: ApplyRequest) -> PlanView:
 
 @router.post("/cleanup:pause", operation_id="pause_cleanup", responses=may_answer(404, 409, 422))
 def pause_cleanup(service: CleanupDep, body: PauseRequest) -> PausedView:
-    """Have the daemon end nothing for idleness or time to live until it is resumed."""
+    """Have the daemon end nothing for idleness until it is resumed."""
     rows = service.pause(body.project, CALLER, body.reason)
     return PausedView(projects=tuple(map(ProjectView.of, rows)))
 

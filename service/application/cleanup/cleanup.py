@@ -125,8 +125,8 @@ class CleanupService:
         return now
 
     def pause(self, project: str, actor: str, reason: str) -> Sequence[Cleanup]:
-        """Have the daemon end nothing for idleness or time to live, until it is resumed; in every
-        project where none is named. Raises Rejected without a reason."""
+        """Have the daemon end nothing for idleness until it is resumed; in every project where none
+        is named. Raises Rejected without a reason."""
         now = self._clock()
         return self._each(project, lambda row: row.paused(now, actor, reason))
 
