@@ -16,6 +16,7 @@ from service.application.budgets import BudgetService, Reach
 from service.application.capacity import CapacityService
 from service.application.cleanup.cleanup import CleanupService, IdleMode
 from service.application.cleanup.daemon import DaemonActs
+from service.application.cleanup.links import LinkService
 from service.application.costs import CostService
 from service.application.estimates import EstimateService
 from service.application.explanations import ExplanationService
@@ -129,6 +130,7 @@ def services(base: Foundation) -> Services:
         reservations=ReservationService(*shared, projects),
         orphans=OrphanService(*shared, projects),
         health=HealthService(*shared, projects),
+        links=LinkService(*shared, NodeService(*shared, projects)),
     )
 
 

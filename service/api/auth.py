@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import binascii
 import hmac
+import re
 from base64 import b64decode
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -12,6 +13,12 @@ from service.api.problems import Kind, problem
 
 PUBLIC = frozenset({"/healthz", "/readyz"})
 """What probes ask; neither says anything of the fleet."""
+
+_LINK = re.compile(r"/links/[^/]+")
+"""The token of a link is a secret of its own, and all that whoever got the message has."""
+
+_STATIC = "/static/"
+"""Styles and scripts are the same in every installation; the page of a link needs them."""
 
 _READING = frozenset({"GET", "HEAD"})
 
@@ -30,7 +37,7 @@ class Auth:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let in those who know the token, and everyone to what is public."""
-        if scope["type"] == "lifespan" or scope["path"] in PUBLIC or self._knows(scope):
+        if scope["type"] == "lifespan" or _is_public(scope["path"]) or self._knows(scope):
             await self._app(scope, receive, send)
             return
         scheme = "Bearer" if _is_api(scope) else "Basic"
@@ -48,6 +55,11 @@ class Auth:
                 scheme, _, secret = value.partition(b" ")
                 return hmac.compare_digest(_told(scope, scheme.lower(), secret), self._token)
         return False
+
+
+def _is_public(path: str) -> bool:
+    """Whether everyone may ask for it."""
+    return path in PUBLIC or path.startswith(_STATIC) or _LINK.fullmatch(path) is not None
 
 
 def _told(scope: Scope, scheme: bytes, secret: bytes) -> bytes:

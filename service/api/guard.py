@@ -37,6 +37,10 @@ bills, is another's after that."""
 UNREAD_SECONDS = 120.0
 """How long a reader may take for a piece of a long answer: an export's has up to a megabyte."""
 
+_LINKS = "/links/"
+"""Pages with a form, whose address is the secret. They send it nowhere (`Referrer-Policy`), and so
+a browser sends `Origin: null` with the form."""
+
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,100}")
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _POLICY = (
@@ -106,9 +110,9 @@ class Guard:
         try:
             await app(scope, receive, answer)
         except _Unread:
-            log.warning("answer left unread", method=scope["method"], path=scope["path"][:200])
+            log.warning("answer left unread", method=scope["method"], path=_path_for_log(scope))
         except Exception:
-            log.exception("request failed", method=scope["method"], path=scope["path"][:200])
+            log.exception("request failed", method=scope["method"], path=_path_for_log(scope))
             if started:
                 raise
             await internal_error(scope)(scope, receive, answer)
@@ -125,7 +129,10 @@ class Guard:
             )
         if "\0" in scope["path"] or b"%00" in scope["query_string"]:
             return problem(scope, UNREADABLE, "an address cannot hold a NUL character")
-        if scope["method"] not in _SAFE_METHODS and _is_cross_site(headers, host):
+        hides_origin = scope["path"].startswith(_LINKS)
+        if scope["method"] not in _SAFE_METHODS and _is_cross_site(
+            headers, host, hides_origin=hides_origin
+        ):
             return problem(
                 scope,
                 CROSS_SITE,
@@ -151,11 +158,17 @@ def _is_loopback(host: bytes) -> bool:
     return host.lower() in LOOPBACK or (bool(colon) and port.isdigit() and name in LOOPBACK)
 
 
-def _is_cross_site(headers: dict[bytes, bytes], host: bytes) -> bool:
+def _path_for_log(scope: Scope) -> str:
+    """The path, cut, and without the token of a link."""
+    path: str = scope["path"]
+    return f"{_LINKS}..." if path.startswith(_LINKS) else path[:200]
+
+
+def _is_cross_site(headers: dict[bytes, bytes], host: bytes, *, hides_origin: bool) -> bool:
     if headers.get(b"sec-fetch-site") == b"cross-site":
         return True
     origin = headers.get(b"origin")
-    if origin is None:
+    if origin is None or (hides_origin and origin == b"null"):
         return False
     try:
         return urlsplit(origin.lower()).netloc != host.lower()

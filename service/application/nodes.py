@@ -178,6 +178,11 @@ class NodeService:
 
         return self._changed(node_id, version, change)
 
+    def end(self, unit: Unit, node: Node, actor: str, reason: str) -> Node:
+        """Ask for a node's end in a unit of work of the caller, and say why. Answers the node as it
+        was written."""
+        return self._change(unit, node, Asked.ABSENT, actor, reason)
+
     def connection(self, node_id: str) -> Connection:
         """How to reach a node; raises Conflict while it cannot be reached."""
         return connection_to(self.get(node_id))
@@ -246,19 +251,21 @@ class NodeService:
                     raise
         raise Conflict(f"node {node_id} is being changed over and over; try once more")
 
-    def _change(self, unit: Unit, node: Node, asked: Asked, actor: str) -> Node:
+    def _change(self, unit: Unit, node: Node, asked: Asked, actor: str, reason: str = "") -> Node:
         if node.asked is asked or (node.ended and asked is Asked.ABSENT):
             return node
         _check(node, asked)
         now = self._clock()
         holds.on_asked(unit, node, asked, self._prices, now)
-        unit.events.add(Event(node.id, now, "asked", _SENTENCES[asked], actor or "caller"))
+        message = f"{_SENTENCES[asked]}: {reason}" if reason else _SENTENCES[asked]
+        unit.events.add(Event(node.id, now, "asked", message, actor or "caller"))
         requested_at = now if asked is Asked.ABSENT else None
         return unit.nodes.save(
             replace(
                 node,
                 asked=asked,
                 delete_requested_at=requested_at,
+                delete_reason=reason or node.delete_reason,
                 alarmed_at=None,
                 tries=0,
                 next_try_at=now,

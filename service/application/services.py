@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from service.application.budgets import BudgetService
 from service.application.capacity import CapacityService
 from service.application.cleanup.cleanup import CleanupService
+from service.application.cleanup.links import LinkService
 from service.application.costs import CostService
 from service.application.estimates import EstimateService
 from service.application.explanations import ExplanationService
@@ -46,3 +47,4 @@ class Services:
     reservations: ReservationService
     orphans: OrphanService
     health: HealthService
+    links: LinkService

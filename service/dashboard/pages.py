@@ -15,6 +15,7 @@ from fastapi.staticfiles import StaticFiles
 from fastapi.templating import Jinja2Templates
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from service.application.cleanup.links import Missing, Offer
 from service.application.services import Services
 from service.dashboard.budgets import budgets_of
 from service.dashboard.capacity import PERIODS, capacity_of
@@ -23,6 +24,7 @@ from service.dashboard.job import job_of
 from service.dashboard.jobs import Wanted, jobs_of
 from service.dashboard.ledger import ledger_of, unused_ledger_of
 from service.dashboard.line import line_of
+from service.dashboard.links import failed_page, link_page
 from service.dashboard.orphans import orphans_of
 from service.dashboard.overview import View, overview_of
 from service.dashboard.prices import prices_of
@@ -34,7 +36,7 @@ from service.dashboard.series import GROUPINGS
 from service.dashboard.spending import WINDOWS
 from service.dashboard.statements import statement_of, statements_of
 from service.dashboard.story import story_of
-from service.domain.errors import NotFound, Rejected, StoreUnavailable
+from service.domain.errors import Conflict, NotFound, Rejected, StoreUnavailable
 
 _HERE = Path(__file__).parent
 _STATIC = _HERE / "static"
@@ -293,6 +295,28 @@ def reconcile(request: Request, bill: str = "", verdict: str = "") -> Response:
         lambda services: {"page": reconcile_of(services, bill, verdict)},
         missing="There is no such bill",
         back=("/reconcile", "The newest bill"),
+    )
+
+
+@router.api_route("/links/{token}", methods=["GET", "HEAD"])
+def link(request: Request, token: str) -> Response:
+    """What a link in a message would do. Changes nothing: mail programs look at links too."""
+    return _linked(request, lambda services: services.links.show(token))
+
+
+@router.post("/links/{token}")
+def use_link(request: Request, token: str) -> Response:
+    """Do what a link in a message says, once."""
+    return _linked(request, lambda services: services.links.use(token))
+
+
+def _linked(request: Request, ask: Callable[[Services], Offer | Missing]) -> Response:
+    try:
+        page = link_page(ask(request.app.state.services))
+    except (Conflict, Rejected, StoreUnavailable) as error:
+        page = failed_page(error)
+    return _pages.TemplateResponse(
+        request, "link.html", {"page": page}, status_code=page.status, headers=page.headers
     )
 
 

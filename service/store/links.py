@@ -9,10 +9,14 @@ from typing import Any
 from sqlalchemy import Connection, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from service.domain.clock import DAY
 from service.domain.errors import StaleVersion
 from service.domain.idle.heartbeat import Heartbeat, HeartbeatToken
 from service.domain.idle.links import Link, Verb
 from service.store.tables import cleanup_links, heartbeat_tokens, heartbeats
+
+KEPT_SECONDS = 30 * DAY
+"""How long a link that has expired still says so."""
 
 MOST_TOKENS = 20
 """Heartbeat tokens of one node; the oldest go first."""
@@ -25,8 +29,9 @@ class Links:
         self._connection = connection
 
     def add(self, link: Link, now: int) -> None:
-        """Write a new link, and forget those that expired."""
-        self._connection.execute(delete(cleanup_links).where(cleanup_links.c.expires_at < now))
+        """Write a new link, and forget those that expired long ago."""
+        oldest = now - KEPT_SECONDS
+        self._connection.execute(delete(cleanup_links).where(cleanup_links.c.expires_at < oldest))
         self._connection.execute(insert(cleanup_links), _row(link))
 
     def find(self, token_hash: str) -> Link | None:

@@ -58,6 +58,8 @@ MONEY = [
     "dashboard/budgets.py",
     "dashboard/costs.py",
     "dashboard/ledger.py",
+    "dashboard/links.py",
+    "application/cleanup/links.py",
     "dashboard/line.py",
     "dashboard/prices.py",
     "dashboard/statements.py",

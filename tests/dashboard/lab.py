@@ -14,6 +14,7 @@ from service.api.app import create_app
 from service.application.budgets import BudgetService
 from service.application.capacity import CapacityService
 from service.application.cleanup.cleanup import CleanupService, IdleMode
+from service.application.cleanup.links import LinkService
 from service.application.costs import CostService
 from service.application.estimates import EstimateService
 from service.application.explanations import ExplanationService
@@ -106,6 +107,7 @@ class Lab:
             reservations=ReservationService(*shared, projects),
             orphans=OrphanService(*shared, projects),
             health=HealthService(*shared, projects),
+            links=LinkService(*shared, NodeService(*shared, projects)),
         )
 
     def app(self) -> FastAPI:

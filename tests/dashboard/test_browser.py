@@ -12,11 +12,15 @@ from dataclasses import dataclass, field
 
 import pytest
 import uvicorn
+from fastapi import FastAPI
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from service.api.app import create_app
 from service.dashboard.figures import money
+from service.dashboard.pages import add_dashboard
 from service.domain.budgets import Threshold
 from service.domain.clock import HOUR
+from service.domain.idle.links import Verb
 from service.domain.orphan import Kind
 from service.domain.placement import Outcome
 from tests import factories
@@ -24,6 +28,7 @@ from tests.dashboard.jobs import JobHouse
 from tests.dashboard.lab import Lab
 from tests.garbage import orphan, shown
 from tests.hands import NOON
+from tests.linking import tokens_of, told_of
 from tests.purchases import metered
 
 CHROMIUM = shutil.which("chromium")
@@ -61,9 +66,9 @@ def address(lab: Lab) -> Iterator[str]:
 
 
 @contextmanager
-def _served(lab: Lab) -> Iterator[str]:
+def _served(lab: Lab, app: FastAPI | None = None) -> Iterator[str]:
     listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(lab.app(), log_config=None, ws="none"))
+    server = uvicorn.Server(uvicorn.Config(app or lab.app(), log_config=None, ws="none"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     try:
@@ -305,3 +310,21 @@ def test_from_a_job_to_its_node_and_its_costs_and_back(house: JobHouse, chromium
         expect(page.get_by_role("heading", name="eval-1", level=1)).to_be_visible()
         page.get_by_role("link", name="The costs of this job alone").click()
         expect(page.get_by_text(f"only job: {job.id}")).to_be_visible()
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1_280), ("dark", 360)])
+def test_a_link_in_a_message_is_used_by_a_person_without_a_token_of_the_service(
+    lab: Lab, chromium: Browser, scheme: str, width: int
+) -> None:
+    app = create_app(lab.services, "s3cret-t0ken")
+    add_dashboard(app)
+    name = "a-name-that-goes-on-for-forty-nine-characters-yes"
+    node = told_of(lab.units, name=name, owner="x" * 80)
+    with _served(lab, app) as address, _page(chromium, scheme, width) as page:
+        page.goto(f"{address}/links/{tokens_of(lab.units, node)[Verb.KEEP]}")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate("getComputedStyle(document.body).maxWidth") == "704px", "it has styles"
+        page.get_by_role("button", name="Keep it").click()
+        expect(page.get_by_text("kept until 2026-11-05T16:00:00Z.")).to_be_visible()
+        expect(page.get_by_role("button")).to_have_count(0)
+    assert lab.services.nodes.get(node.id).kept_until == NOON + 4 * HOUR

@@ -218,7 +218,9 @@ def test_a_link_is_used_once(units, node):
         assert sum(pool.map(use, range(4))) == 1
     with units() as unit:
         assert unit.links.find(link.token_hash) == replace(link, used_at=NOON, version=1)
-        unit.links.add(replace(link, token_hash="other"), NOON + 2 * DAY)
+        unit.links.add(replace(link, token_hash="later"), NOON + 2 * DAY)
+        assert unit.links.find(link.token_hash) is not None, "it still says that it has expired"
+        unit.links.add(replace(link, token_hash="other"), NOON + 40 * DAY)
         assert unit.links.find(link.token_hash) is None
 
 

@@ -1,0 +1,180 @@
+"""Links in messages: what one would do, and doing it once."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass, replace
+
+from service.application import holds
+from service.application.nodecost import NodeCost, cost_of
+from service.application.nodes import ATTEMPTS, NodeService
+from service.domain.clock import MINUTE, Clock, rfc3339
+from service.domain.errors import Conflict, StaleVersion
+from service.domain.event import Event
+from service.domain.idle.keep import keep_of
+from service.domain.idle.links import KEEP_SECONDS, Link, Refusal, Verb, hash_of, refusal
+from service.domain.node import Asked, Node, ProvisioningModel
+from service.store.pricebook import PriceShelf
+from service.store.unit import Unit, Units
+
+ACTOR = "a link in a message"
+MAX_MISSES = 30
+"""Tokens that nobody was given, in a minute, of all callers of one process."""
+
+_LONGEST_TOKEN = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a link would do to a node as it is now, or why it does nothing. `job_id` is the job that
+    runs on the node; empty for none. `done` says what was done; empty for a link that was only
+    looked at. `kept_until` is until when the node would be kept, or is."""
+
+    verb: Verb
+    node: Node
+    notified_at: int
+    expires_at: int
+    cost: NodeCost
+    kept_until: int
+    job_id: str = ""
+    refusal: Refusal | None = None
+    done: str = ""
+
+    @property
+    def hourly(self) -> int | None:
+        """Nano-dollars an hour that the node costs; None where a price is not known."""
+        prices = [(rate.price, rate.units) for rate in self.cost.rates]
+        if any(price is None for price, _ in prices):
+            return None
+        return sum(price * units for price, units in prices if price is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Nobody was given that token. `retry_after` is in how many seconds to ask again; 0 where not
+    too many asked for such tokens."""
+
+    retry_after: int = 0
+
+
+class Misses:
+    """Counts the tokens that nobody was given: whoever guesses is slowed down."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._at: deque[int] = deque()
+
+    def count(self, now: int) -> int:
+        """Count one more; answers in how many seconds there is room again, 0 where there is."""
+        with self._lock:
+            recent = [at for at in self._at if now - MINUTE < at <= now]
+            self._at = deque(recent)
+            if len(recent) >= MAX_MISSES:
+                return recent[0] + MINUTE - now
+            self._at.append(now)
+            return 0
+
+
+class LinkService:
+    """Whoever has a link may use it, once: the token is all that is asked for."""
+
+    def __init__(self, units: Units, prices: PriceShelf, clock: Clock, nodes: NodeService) -> None:
+        self._units = units
+        self._prices = prices
+        self._clock = clock
+        self._nodes = nodes
+        self._misses = Misses()
+
+    def show(self, token: str) -> Offer | Missing:
+        """What a link would do. Changes nothing."""
+        with self._units.reading() as unit:
+            link = self._find(unit, token)
+            if link is not None:
+                return self._offer(unit, link)
+        return self._missing()
+
+    def use(self, token: str) -> Offer | Missing:
+        """Do what a link says, in one unit of work. Raises Rejected where the node cannot be kept,
+        Conflict where it is changed over and over."""
+        for _ in range(ATTEMPTS):
+            try:
+                with holds.admitting(self._units, self._clock) as unit:
+                    link = self._find(unit, token)
+                    if link is None:
+                        return self._missing()
+                    offer = self._offer(unit, link)
+                    return offer if offer.refusal is not None else self._act(unit, link, offer)
+            except StaleVersion:
+                continue
+        raise Conflict("the node is being changed over and over; try once more")
+
+    def _find(self, unit: Unit, token: str) -> Link | None:
+        return None if len(token) > _LONGEST_TOKEN else unit.links.find(hash_of(token))
+
+    def _missing(self) -> Missing:
+        return Missing(self._misses.count(self._clock()))
+
+    def _offer(self, unit: Unit, link: Link) -> Offer:
+        now, node = self._clock(), unit.nodes.get(link.node_id)
+        watched, claim = unit.idle_courses.get(node.id), unit.jobs.claimed(node.id)
+        why = refusal(
+            link,
+            incarnation=node.attempt,
+            notified_at=None if watched is None else watched.course.notified_at,
+            ended=node.ended,
+            ending=node.asked is Asked.ABSENT,
+            now=now,
+        )
+        if why is None and claim is not None and claim.claimed_at > link.notified_at:
+            why = Refusal.SINCE_BUSY  # the next look at its signals will say so too
+        intervals, whose = unit.usage.of(node.id), unit.attributions.of(node.id)
+        return Offer(
+            verb=link.verb,
+            node=node,
+            notified_at=link.notified_at,
+            expires_at=link.expires_at,
+            cost=cost_of(node, intervals, self._prices.book(unit), now, whose),
+            kept_until=max(node.kept_until or 0, now + KEEP_SECONDS),
+            job_id="" if claim is None else claim.job_id,
+            refusal=why,
+        )
+
+    def _act(self, unit: Unit, link: Link, offer: Offer) -> Offer:
+        now = self._clock()
+        unit.links.use(link, now)
+        reason = f"the link in the message of {rfc3339(link.notified_at)}"
+        if link.verb is Verb.KEEP:
+            after, done = self._keep(unit, offer.node, reason, now)
+        else:
+            after, done = self._delete(unit, offer.node, reason, now)
+        return replace(offer, node=after, done=done)
+
+    def _keep(self, unit: Unit, node: Node, reason: str, now: int) -> tuple[Node, str]:
+        """Keep the node for four hours more; a keep that is longer stays as it is."""
+        keep = keep_of(now, reason, for_seconds=KEEP_SECONDS, ends_at=_cloud_ends_at(node))
+        assert keep.until is not None
+        until = keep.until
+        if node.kept_until is not None and node.kept_until >= until:
+            done = f"kept until {rfc3339(node.kept_until)} already"
+        else:
+            node = unit.nodes.save(replace(node, kept_until=until, kept_because=keep.reason))
+            done = f"kept until {rfc3339(until)}"
+        unit.events.add(Event(node.id, now, "asked", f"{done}: {reason}", ACTOR))
+        return node, done
+
+    def _delete(self, unit: Unit, node: Node, reason: str, now: int) -> tuple[Node, str]:
+        """Ask for the end of the node, as DELETE does; a keep ends with it."""
+        done = "deletion asked for"
+        if node.kept_until is not None and now < node.kept_until:
+            ended = f"the keep until {rfc3339(node.kept_until)} ends: {reason}"
+            unit.events.add(Event(node.id, now, "asked", ended, ACTOR))
+            done = f"{done}; the keep until {rfc3339(node.kept_until)} ends with it"
+            node = replace(node, kept_until=None, kept_because="")
+        return self._nodes.end(unit, node, ACTOR, reason), done
+
+
+def _cloud_ends_at(node: Node) -> int | None:
+    """When Google itself ends the node: only a flex-start node has such an end."""
+    is_flex = node.spec.provisioning_model is ProvisioningModel.FLEX_START
+    return node.deletes_at if is_flex else None

@@ -1,0 +1,257 @@
+"""A link in a message does what it says, once, and only to the node that the message was about."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from service.application.cleanup.links import MAX_MISSES, LinkService, Misses, Missing
+from service.application.nodes import NodeService
+from service.domain.clock import DAY, HOUR
+from service.domain.errors import Rejected
+from service.domain.idle.links import LIFE_SECONDS, Refusal, Verb, hash_of
+from service.domain.jobs.job import Attempt, Job, JobSpec, attempt_id
+from service.domain.names import new_id
+from service.domain.node import Asked, NodeState, ProvisioningModel
+from tests import factories
+from tests.hands import NOON
+from tests.linking import TOLD, notified, tokens_of, told_of
+from tests.store.given import Shelf
+
+BECAUSE = "the link in the message of 2026-11-05T11:50:00Z"
+
+
+@pytest.fixture
+def links(units, clock):
+    """The service, whose clock stands at noon."""
+    shared = units, Shelf(), clock
+    return LinkService(*shared, NodeService(*shared, [factories.PROJECT]))
+
+
+def node_of(units, node):
+    with units.reading() as unit:
+        return unit.nodes.get(node.id)
+
+
+def story_of(units, node):
+    with units.reading() as unit:
+        return [(one.actor, one.message) for _, one in unit.events.of(node.id, 0, 50)]
+
+
+@pytest.mark.parametrize("verb", list(Verb))
+def test_to_look_at_a_link_changes_nothing(units, links, verb):
+    node = told_of(units)
+    token = tokens_of(units, node)[verb]
+    before = node_of(units, node)
+    for _ in range(3):
+        offer = links.show(token)
+        assert (offer.verb, offer.refusal, offer.done) == (verb, None, "")
+        assert (offer.hourly, offer.cost.cost) == (9_600_000_000, 9_600_000_000)
+    assert node_of(units, node) == before
+    assert story_of(units, node) == []
+
+
+def test_a_keep_link_keeps_for_four_hours_and_works_once(units, links, clock):
+    node = told_of(units)
+    token = tokens_of(units, node)[Verb.KEEP]
+    offer = links.use(token)
+    after = node_of(units, node)
+    assert offer.node == after
+    assert offer.done == "kept until 2026-11-05T16:00:00Z"
+    assert (after.kept_until, after.kept_because) == (NOON + 4 * HOUR, BECAUSE)
+    assert after.asked is Asked.PRESENT
+    assert story_of(units, node) == [
+        ("a link in a message", f"kept until 2026-11-05T16:00:00Z: {BECAUSE}")
+    ]
+    clock.pass_(60)
+    for asked in (links.use, links.show):
+        again = asked(token)
+        assert (again.refusal, again.done) == (Refusal.USED, "")
+    assert node_of(units, node) == after
+
+
+def test_a_keep_link_never_shortens_a_keep(units, links):
+    node = told_of(units, kept_until=NOON + DAY, kept_because="a long run")
+    offer = links.use(tokens_of(units, node)[Verb.KEEP])
+    after = node_of(units, node)
+    assert offer.done == "kept until 2026-11-06T12:00:00Z already"
+    assert (after.kept_until, after.kept_because) == (NOON + DAY, "a long run")
+
+
+def test_a_keep_link_extends_a_keep_that_is_shorter(units, links):
+    node = told_of(units, kept_until=NOON + HOUR, kept_because="lunch")
+    links.use(tokens_of(units, node)[Verb.KEEP])
+    assert node_of(units, node).kept_until == NOON + 4 * HOUR
+
+
+def test_a_delete_link_asks_for_the_end_and_says_why(units, links):
+    node = told_of(units)
+    tokens = tokens_of(units, node)
+    offer = links.use(tokens[Verb.DELETE])
+    after = node_of(units, node)
+    assert offer.done == "deletion asked for"
+    assert after.asked is Asked.ABSENT
+    assert (after.delete_requested_at, after.delete_reason) == (NOON, BECAUSE)
+    assert after.next_try_at == NOON
+    assert story_of(units, node) == [("a link in a message", f"deletion asked for: {BECAUSE}")]
+    assert links.use(tokens[Verb.DELETE]).refusal is Refusal.USED
+    assert links.use(tokens[Verb.KEEP]).refusal is Refusal.ENDING
+    assert node_of(units, node) == after
+
+
+def test_a_delete_link_ends_a_keep_and_says_so(units, links):
+    node = told_of(units, kept_until=NOON + DAY, kept_because="a long run")
+    offer = links.use(tokens_of(units, node)[Verb.DELETE])
+    after = node_of(units, node)
+    assert offer.done.endswith("the keep until 2026-11-06T12:00:00Z ends with it")
+    assert (after.kept_until, after.asked) == (None, Asked.ABSENT)
+    assert [message for _, message in story_of(units, node)] == [
+        f"the keep until 2026-11-06T12:00:00Z ends: {BECAUSE}",
+        f"deletion asked for: {BECAUSE}",
+    ]
+
+
+@pytest.mark.parametrize("verb", list(Verb))
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"attempt": 3}, Refusal.ANOTHER),
+        ({"asked": Asked.ABSENT}, Refusal.ENDING),
+        ({"state": NodeState.DELETED, "ended_at": NOON}, Refusal.ENDED),
+        ({"state": NodeState.FAILED, "ended_at": NOON}, Refusal.ENDED),
+    ],
+)
+def test_a_link_does_nothing_to_a_node_that_is_another_by_now(units, links, verb, changed, why):
+    node = told_of(units)
+    token = tokens_of(units, node)[verb]
+    with units() as unit:
+        before = unit.nodes.save(replace(unit.nodes.get(node.id), **changed))
+    assert links.show(token).refusal is why
+    assert links.use(token).refusal is why
+    assert node_of(units, node) == before
+    assert story_of(units, node) == []
+
+
+@pytest.mark.parametrize("at", [None, TOLD + 60])
+def test_a_link_does_nothing_once_the_node_was_at_work(units, links, at):
+    node = told_of(units)
+    token = tokens_of(units, node)[Verb.DELETE]
+    notified(units, node, at)
+    assert links.use(token).refusal is Refusal.SINCE_BUSY
+    assert node_of(units, node).asked is Asked.PRESENT
+
+
+@pytest.mark.parametrize(("claimed_at", "refused"), [(TOLD - 60, False), (TOLD + 60, True)])
+def test_a_job_that_came_after_the_message_is_not_ended_by_its_link(
+    units, links, claimed_at, refused
+):
+    """A job that was there before is what the message was about: it makes no progress."""
+    node = told_of(units)
+    token = tokens_of(units, node)[Verb.DELETE]
+    job = Job(new_id(), "lab", JobSpec("a/b:c"), NOON, next_try_at=NOON)
+    with units() as unit:
+        unit.jobs.add(job, None)
+        unit.jobs.add_attempt(Attempt(attempt_id(job.id, 1), job.id, 1, "lab", node.id, claimed_at))
+    assert links.show(token).job_id == job.id
+    assert links.use(token).refusal is (Refusal.SINCE_BUSY if refused else None)
+    assert (node_of(units, node).asked is Asked.ABSENT) is not refused
+
+
+def test_a_link_expires_and_says_so_afterwards(units, links, clock):
+    node = told_of(units)
+    tokens = tokens_of(units, node)
+    clock.now = TOLD + LIFE_SECONDS - 1
+    assert links.show(tokens[Verb.KEEP]).refusal is None
+    clock.pass_(1)
+    tokens_of(units, node, at=clock.now, now=clock.now)
+    assert links.use(tokens[Verb.KEEP]).refusal is Refusal.EXPIRED
+    assert node_of(units, node).kept_until is None
+
+
+def test_a_node_that_google_ends_is_not_kept_beyond_that_and_the_link_is_not_used_up(units, links):
+    flex = {"provisioning_model": ProvisioningModel.FLEX_START, "ttl_seconds": 2 * HOUR}
+    node = told_of(units, **flex)
+    token = tokens_of(units, node)[Verb.KEEP]
+    with pytest.raises(Rejected, match="Google ends this node at 2026-11-05T13:00:00Z"):
+        links.use(token)
+    assert node_of(units, node).kept_until is None
+    assert links.show(token).refusal is None
+
+
+def test_a_price_that_nobody_knows_is_none(units, links):
+    node = told_of(units, zone="asia-nowhere1-a")
+    assert links.show(tokens_of(units, node)[Verb.KEEP]).hourly is None
+
+
+@pytest.mark.parametrize("verb", list(Verb))
+def test_of_many_who_use_a_link_at_once_one_does(units, links, verb):
+    node = told_of(units)
+    token = tokens_of(units, node)[verb]
+    together = threading.Barrier(6)
+
+    def use(_):
+        together.wait()
+        return links.use(token)
+
+    with ThreadPoolExecutor(6) as pool:
+        offers = list(pool.map(use, range(6)))
+    assert sum(bool(offer.done) for offer in offers) == 1
+    refused = {offer.refusal for offer in offers if not offer.done}
+    assert refused <= {Refusal.USED, Refusal.ENDING}, "the node may be read after it was written"
+    assert len(story_of(units, node)) == 1
+    assert node_of(units, node).version == 1
+
+
+def test_what_somebody_else_wrote_meanwhile_is_not_written_over(units, links, monkeypatch):
+    """The node changes between the look and the write: the unit is done over, the link still
+    works, and nothing of the other change is lost."""
+    node = told_of(units)
+    token = tokens_of(units, node)[Verb.KEEP]
+    act, others = links._act, [1]
+
+    def overtaken(unit, link, offer):
+        if others:
+            others.pop()
+            offer = replace(offer, node=replace(offer.node, version=offer.node.version + 7))
+        return act(unit, link, offer)
+
+    monkeypatch.setattr(links, "_act", overtaken)
+    assert links.use(token).done == "kept until 2026-11-05T16:00:00Z"
+    assert node_of(units, node).kept_until == NOON + 4 * HOUR
+
+
+@pytest.mark.parametrize("token", ["", "x" * 43, "x" * 10_000, "\ud800", "%00"])
+def test_a_token_that_nobody_was_given_is_unknown(links, token):
+    assert links.show(token) == Missing()
+    assert links.use(token) == Missing()
+
+
+def test_the_hash_of_a_token_is_no_token(units, links):
+    token = tokens_of(units, told_of(units))[Verb.KEEP]
+    assert links.show(hash_of(token)) == Missing()
+
+
+def test_whoever_guesses_is_slowed_down_and_nobody_else(units, links, clock):
+    node = told_of(units)
+    token = tokens_of(units, node)[Verb.KEEP]
+    for number in range(MAX_MISSES):
+        asked = links.show if number % 2 else links.use
+        assert asked(f"guess-{number}") == Missing()
+        clock.pass_(1)
+    assert links.show("guess") == Missing(retry_after=30)
+    assert links.use("guess") == Missing(retry_after=30)
+    assert links.use(token).done
+    clock.pass_(30)
+    assert links.show("guess") == Missing()
+    assert links.show("guess") == Missing(retry_after=1)
+
+
+def test_a_clock_that_was_set_back_shuts_nobody_out():
+    misses = Misses()
+    for _ in range(MAX_MISSES):
+        assert misses.count(NOON) == 0
+    assert misses.count(NOON) == 60
+    assert misses.count(NOON - HOUR) == 0
