@@ -153,7 +153,8 @@ def idle(base: Foundation) -> IdleController:
     overlap = mode.times.telemetry + mode.times.period
     reader = TelemetryReader(telemetry(base.settings), base.clock, overlap)
     manners = IdleManners(mode.times, mode.ceiling)
-    return IdleController(base.units, base.prices, base.clock, reader, DaemonActs(), manners)
+    acts = DaemonActs(base.settings.public_url)
+    return IdleController(base.units, base.prices, base.clock, reader, acts, manners)
 
 
 def budgets(base: Foundation) -> BudgetService:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Mapping
+
 from service.application.cleanup.ending import EndOrder, begin_end
 from service.domain.clock import rfc3339
 from service.domain.event import Event
 from service.domain.idle.assess import Assessed
 from service.domain.idle.cleanup import DAEMON, Cleanup
 from service.domain.idle.course import Tell, due_at
+from service.domain.idle.links import BYTES, Verb, make_links
 from service.domain.idle.messages import (
     Look,
     Message,
@@ -26,7 +30,13 @@ KIND = "idle"
 
 
 class DaemonActs:
-    """Acts within the unit of the caller, so that what is told and what is written are one."""
+    """Acts within the unit of the caller, so that what is told and what is written are one.
+
+    `public_url` is where people reach the API; empty, and messages name commands in place of links.
+    """
+
+    def __init__(self, public_url: str = "") -> None:
+        self._public_url = public_url
 
     def tell(self, unit: Unit, assessed: Assessed, now: int) -> None:
         """Write an event, and messages to everybody who is to be told."""
@@ -35,10 +45,20 @@ class DaemonActs:
             return
         said = _idle(assessed) if tell is Tell.IDLE else _blind(assessed)
         unit.events.add(Event(node.id, now, KIND, said, DAEMON))
-        message = _message(assessed, now)
+        message = _message(assessed, now, self._links(unit, assessed, now))
         told = recipients_of(assessed.subject.applied, node.owner)
         for one in notifications_of(message, told, now, new_id):
             unit.notifications.add(one)
+
+    def _links(self, unit: Unit, assessed: Assessed, now: int) -> Mapping[Verb, str] | None:
+        """Links that keep or delete an idle node; None where nobody can reach them."""
+        node, notified_at = assessed.subject.node, assessed.moved.course.notified_at
+        if not self._public_url or assessed.moved.tell is not Tell.IDLE or notified_at is None:
+            return None
+        urls, links = make_links(node.id, node.attempt, notified_at, now, _token, self._public_url)
+        for link in links:
+            unit.links.add(link, now)
+        return urls
 
     def end(self, unit: Unit, assessed: Assessed, cleanup: Cleanup, now: int) -> None:
         """Ask for the stop or deletion of a node. Raises Conflict where something changed since."""
@@ -54,7 +74,11 @@ def reason_of(verdict: Verdict) -> str:
     return f"it is {what}{since}: {verdict.reason}, {verdict.coverage} % of the time measured"
 
 
-def _message(assessed: Assessed, now: int) -> Message:
+def _token() -> str:
+    return secrets.token_urlsafe(BYTES)
+
+
+def _message(assessed: Assessed, now: int, links: Mapping[Verb, str] | None) -> Message:
     """What people outside are told: the same as in the event, with the signals."""
     subject, verdict, course = assessed.subject, assessed.verdict, assessed.moved.course
     signals = assessed.watched.signals
@@ -62,7 +86,7 @@ def _message(assessed: Assessed, now: int) -> Message:
     if assessed.moved.tell is Tell.BLIND:
         return unknown_message(look, now, course.frozen_at if course.frozen_at is not None else now)
     since = verdict.since if verdict.since is not None else now
-    return idle_message(look, now, since, due_at(course, subject.applied))
+    return idle_message(look, now, since, due_at(course, subject.applied), links)
 
 
 def _idle(assessed: Assessed) -> str:

@@ -11,6 +11,7 @@ from sqlalchemy import update
 from service.application.cleanup.daemon import DaemonActs
 from service.domain.errors import StaleVersion
 from service.domain.idle.heartbeat import Heartbeat
+from service.domain.idle.links import Verb, hash_of
 from service.domain.idle.policy import Action, Policy, Recipient, Rule
 from service.domain.idle.rails import Rail
 from service.domain.idle.signal import Kind
@@ -320,3 +321,17 @@ def test_an_inherited_policy_deletes_what_its_owner_was_told_of_by_mail(lab):
         unit.idle_policies.save(Policy("team:vision", Rule(1_800, 300, Action.DELETE)))
     lab.minute(ENOUGH)
     assert lab.node(idle).asked == "absent"
+
+
+def test_messages_carry_links_that_can_be_used_where_people_can_reach_them(lab):
+    lab.controller._acts = DaemonActs("https://steward.example.com/")
+    idle = lab.add(REST, owner="ada@example.com")
+    lab.minute(IDLE_MINUTES + 1)
+    ((_, body),) = messages(lab)
+    for verb in Verb:
+        address = body["links"][verb]
+        assert address.startswith("https://steward.example.com/links/")
+        with lab.units.reading() as unit:
+            link = unit.links.find(hash_of(address.rpartition("/")[2]))
+        assert (link.verb, link.node_id, link.incarnation) == (verb, idle.id, 1)
+        assert link.notified_at == lab.course(idle).course.notified_at
