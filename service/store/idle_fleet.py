@@ -11,7 +11,7 @@ from service.domain.estimate import hourly
 from service.domain.idle.assess import Subject, signals_of
 from service.domain.idle.cleanup import DAEMON, Cleanup, Watched
 from service.domain.idle.heartbeat import Heartbeat
-from service.domain.idle.keep import keep_by_label
+from service.domain.idle.keep import keep_of_node
 from service.domain.idle.messages import recipients_of
 from service.domain.idle.policy import Action, Policy, applied
 from service.domain.idle.progress import activity_of
@@ -114,7 +114,7 @@ def _subject(node: Node, around: _Around) -> Subject:
         applied=holds,
         watched=watched,
         signals=signals_of(node, watched),
-        keep=keep_by_label(node.labels),
+        keep=keep_of_node(node),
         heartbeat_until=beat.until if beat is not None and beat.incarnation == node.attempt else 0,
         job=None if claim is None else activity_of(*claim, around.now),
         queued_job="" if claim is not None and waiting == claim[0].id else waiting,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from service.domain.clock import DAY, parse_rfc3339, rfc3339
 from service.domain.errors import Rejected
+from service.domain.node import Node
 
 LONGEST_SECONDS = 30 * DAY
 LABEL = "keep-until"
@@ -75,3 +76,16 @@ def keep_by_label(labels: Mapping[str, str]) -> Keep | None:
         return Keep(parse_rfc3339(text if "t" in text.lower() else f"{text}T00:00:00Z"), reason)
     except (ValueError, OverflowError):
         return Keep(None, reason)
+
+
+def keep_of_node(node: Node) -> Keep | None:
+    """The keep of a node, be it over or not: the later one of what was asked for and what its label
+    says. A label that cannot be read protects the node. None where nobody ever kept it."""
+    by_label = keep_by_label(node.labels)
+    if node.kept_until is None:
+        return by_label
+    asked = Keep(node.kept_until, node.kept_because)
+    if by_label is None:
+        return asked
+    is_longer = by_label.until is None or by_label.until > node.kept_until
+    return by_label if is_longer else asked

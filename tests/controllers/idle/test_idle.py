@@ -140,6 +140,17 @@ def test_a_label_keeps_a_node_and_one_that_cannot_be_read_does_as_well(lab):
         assert lab.course(one).course.state == "NOTIFIED", "it takes its course"
 
 
+def test_a_node_that_was_kept_stays_until_then_through_another_incarnation(lab):
+    kept = lab.add(REST, kept_until=NOON + 14_400, kept_because="a demo")
+    lab.minute(ENOUGH)
+    lab.change(kept, attempt=2, state_since=lab.clock(), up_since=lab.clock())
+    lab.minute(240 - ENOUGH - 1)
+    assert lab.node(kept).asked == "present"
+    assert lab.course(kept).course.state == "NOTIFIED"
+    lab.minute(2)
+    assert lab.node(kept).asked == "absent"
+
+
 def test_the_mode_of_the_installation_is_a_ceiling(units, engine, clock):
     lab = IdleLab(units, clock, Action.NOTIFY)
     with engine.begin() as connection:

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from service.domain.errors import Rejected
-from service.domain.idle.keep import LONGEST_SECONDS, Keep, keep_by_label, keep_of
+from service.domain.idle.keep import (
+    LABEL,
+    LONGEST_SECONDS,
+    Keep,
+    keep_by_label,
+    keep_of,
+    keep_of_node,
+)
+from tests import factories
 
 NOW = 1_780_000_000
 
@@ -50,3 +58,25 @@ def test_a_date_that_cannot_be_read_protects(text):
     assert keep is not None
     assert keep.is_unreadable
     assert keep.holds(NOW + 10**9)
+
+
+@pytest.mark.parametrize(
+    ("kept_until", "label", "expected"),
+    [
+        (None, None, None),
+        (1_764_590_000, None, 1_764_590_000),
+        (None, "2025-12-01", 1_764_547_200),
+        (1_764_547_201, "2025-12-01", 1_764_547_201),
+        (1_764_547_199, "2025-12-01", 1_764_547_200),
+    ],
+)
+def test_the_later_one_of_what_was_asked_for_and_of_the_label_counts(kept_until, label, expected):
+    labels = {} if label is None else {LABEL: label}
+    node = factories.node(kept_until=kept_until, kept_because="why", labels=labels)
+    keep = keep_of_node(node)
+    assert (None if keep is None else keep.until) == expected
+
+
+def test_a_label_that_cannot_be_read_protects_whatever_was_asked_for():
+    node = factories.node(kept_until=1, kept_because="why", labels={LABEL: "soon"})
+    assert keep_of_node(node).holds(2_000_000_000)
