@@ -21,6 +21,7 @@ SAID = {
     "RESERVATION": ID,
     "BUDGET": "monthly",
     "ORPHAN": ODD_ID,
+    "PLAN": "0" * 32,
     "DISCOUNT": ID,
     "ID": ODD_ID,
     "NAME": "trainer",
@@ -43,6 +44,7 @@ MORE = {
     ("nodes", "reimage"): ["--framework", "jax"],
     ("nodes", "set"): ["--team", "vision"],
     ("jobs", "submit"): ["--image", "a/b:c", "--accelerator-type", "v5litepod-8"],
+    ("cleanup", "pause"): ["--reason", "a demo"],
     ("estimate",): ["--accelerator-type", "v5litepod-8"],
 }
 """What they have to be told without saying so themselves."""
@@ -50,6 +52,7 @@ MORE = {
 NOUNS = (
     *("nodes", "orphans", "budgets", "reservations", "prices", "discounts", "accelerators"),
     *("zones", "capacity", "quotas", "runtimes", "entries", "events", "statements", "rows"),
+    *("projects", "history"),
 )
 ANSWERS = {
     "an empty object": (200, "{}"),

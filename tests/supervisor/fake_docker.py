@@ -100,6 +100,8 @@ def run(args):
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             start_new_session=True, pass_fds=[lock.fileno()],
         )  # fmt: skip
+    while not (folder / "pid").exists() and has_shim(folder):
+        time.sleep(0.005)
     sys.stdout.write(f"{name}\n")
     return 0
 
