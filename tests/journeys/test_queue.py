@@ -68,10 +68,10 @@ def test_a_queued_resource_that_fails_is_cleared_away_and_the_next_zone_is_tried
 
 def test_a_wait_in_the_queue_ends_when_its_owner_said_and_leaves_nothing(home: House) -> None:
     full(home, "us-east1-c")
-    node = ask(home, "impatient", zone="us-east1-c", max_wait_seconds=4)
+    node = ask(home, "impatient", zone="us-east1-c", max_wait_seconds=12)
     until_queue_state(home, node, "WAITING_FOR_RESOURCES")
     failed = home.until_state(node, "FAILED")
-    assert "it was not READY within 4 seconds" in failed["last_error"]
+    assert "it was not READY within 12 seconds" in failed["last_error"]
     assert home.in_cloud("impatient") == home.in_queue("impatient") == []
     assert home.bill("impatient") == []
 
