@@ -6,7 +6,7 @@ A node that nobody told anything of is an idle machine whose accelerator never s
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count, pairwise
 from operator import attrgetter
@@ -32,6 +32,13 @@ HIGHEST: Mapping[str, float] = {
     # Bytes a second, of a worker.
     "received": 1e12,
     "sent": 1e12,
+    # Whether a process holds the chips of a worker, 0 or 1; else whoever keeps one at work does.
+    "held": 1.0,
+    # People who are logged in by ssh, containers that are of no job, and how often one of those is
+    # restarted in ten minutes; of a worker.
+    "sessions": 100.0,
+    "containers": 100.0,
+    "restarts": 600.0,
 }
 # How many steps of one quantity are kept; the oldest quarter goes when they are more.
 MAX_STEPS = 4096
@@ -116,6 +123,8 @@ class Activity:
     interruptions: list[Interruption] = field(default_factory=list)
     since: float = 0.0
     """What happened before is forgotten."""
+    observers: list[Callable[[float], None]] = field(default_factory=list)
+    """Told the moment from which on something is so."""
     _told: dict[str, dict[Scope, list[Step]]] = field(default_factory=dict)
     _order: count[int] = field(default_factory=count)
 
@@ -126,6 +135,8 @@ class Activity:
             if len(steps) > MAX_STEPS:
                 del steps[: MAX_STEPS // 4]
                 self.since = max(self.since, steps[0].at)
+        for told in self.observers:
+            told(at)
 
     def course(self, run: Run, key: str, worker: int, chip: int | None = None) -> Course:
         """Give what counts for a worker, or one of its chips, during a run; the last word wins."""

@@ -1,1 +1,1 @@
-"""The program on each worker of a node with a job: shipped as text, imported by nothing."""
+"""The supervisor and the meter of each worker: shipped as text, imported by nothing."""

@@ -1,8 +1,9 @@
 #!/bin/bash
-# TPU Steward: start the supervisor of this worker, and run the caller's own startup script once in
-# each boot. The text is constant: no value of a caller is in it.
+# TPU Steward: start the supervisor and the meter of this worker, and run the caller's own startup
+# script once in each boot. The text is constant: no value of a caller is in it.
 set -uo pipefail
 digest="@SHA256@"
+meter_digest="@METER_SHA256@"
 home="${EMULATOR_HOME:-/var/lib/tpu-steward}"
 metadata="http://${GCE_METADATA_HOST:-metadata.google.internal}"
 instance="$metadata/computeMetadata/v1/instance"
@@ -50,6 +51,21 @@ start_supervisor() {
   return 0
 }
 
+# The meter reports what the machine does. No job and no script waits for it, or fails with it.
+start_meter() {
+  new="$home/meter.$$"
+  ask "$instance/attributes/steward-meter" | base64 --decode | gzip --decompress >"$new" &&
+    echo "$meter_digest  $new" | sha256sum --check --status && mv "$new" "$home/meter.py" &&
+    systemd-run --unit=tpu-steward-meter --property=Restart=always --property=RestartSec=5 \
+      --property=StartLimitIntervalSec=0 flock --no-fork --nonblock "$home/meter.lock" \
+      python3 -B "$home/meter.py" --home "$home" --metadata "$metadata" --boot "$boot" \
+      --devices "${EMULATOR_DEVICES:-/dev}" --proc "${EMULATOR_PROC:-/proc}" \
+      --speed "${EMULATOR_SPEED:-1}" && return
+  rm -f "$new"
+  # A meter that runs already holds the lock.
+  flock --nonblock "$home/meter.lock" echo "tpu-steward: the meter cannot start" >&2
+}
+
 mkdir -p "$home" && chmod 700 "$home" || give_up NO_SUPERVISOR
 state=old
 trap '[ $state = running ] && note exited null; rm -f "$home/supervisor.$$"' EXIT
@@ -60,6 +76,7 @@ if [ "$(cat "$home/boot" 2>/dev/null)" != "$boot" ]; then
 fi
 (start_supervisor)
 result=$?
+start_meter </dev/null >/dev/null &
 if [ $state = running ]; then
   watch </dev/null >/dev/null 2>&1 &
   chmod 700 "$home/script" && bash -c "$home/script" </dev/null

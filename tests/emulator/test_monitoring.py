@@ -237,6 +237,32 @@ def test_some_zones_generations_and_metrics_say_nothing(missing, left):
     assert len(listed(cloud, "memory/usage")) == left
 
 
+def test_one_worker_of_a_slice_may_be_without_telemetry():
+    name = "projects/lab/locations/us-central2-b/nodes/a"
+    missing = [f"{name} worker-1", "worker-2 cpu/utilization"]
+    cloud = configured(telemetry={**ON_TIME, "missing": missing})
+    assert cloud.ready("a", accelerator_type="v4-32") == name
+    cloud.wait(120)
+
+    def workers(metric):
+        found = listed(cloud, metric)
+        return {each.resource.labels["worker_id"] for each in found}
+
+    assert workers("memory/usage") == {"0", "2", "3"}
+    assert workers("cpu/utilization") == {"0", "3"}
+
+
+@pytest.mark.parametrize("metric", ["memory/usage", "network/sent_bytes_count"])
+def test_a_family_is_switched_off_and_on_in_a_zone_while_others_go_on(metric):
+    cloud = configured(telemetry={**ON_TIME, "missing": [f"us-central2-b {metric}"]})
+    cloud.ready()
+    cloud.wait(120)
+    assert listed(cloud, metric) == []
+    assert len(listed(cloud, "cpu/utilization")) > 0
+    control.change_config(cloud.world, {"telemetry": {"missing": []}})
+    assert len(listed(cloud, metric)) == 1
+
+
 def test_after_six_weeks_one_point_in_ten_is_left(cloud):
     cloud.ready()
     cloud.wait(50 * 86_400)

@@ -34,9 +34,9 @@ SPEED = 50
 FLOCK = shutil.which("flock") or "flock"
 
 
-def load_supervisor() -> Any:
-    """Load the file by its path, as nothing may import it."""
-    spec = importlib.util.spec_from_file_location("steward_supervisor", SOURCE)
+def load_program(source: Path) -> Any:
+    """Load a file by its path, as nothing may import it."""
+    spec = importlib.util.spec_from_file_location(f"steward_{source.stem}", source)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -59,7 +59,7 @@ def find_python(version: str) -> str | None:
 
 @pytest.fixture(scope="session")
 def supervisor() -> Any:
-    return load_supervisor()
+    return load_program(SOURCE)
 
 
 def make_task(**changes: Any) -> dict[str, Any]:

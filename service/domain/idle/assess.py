@@ -11,20 +11,45 @@ from service.domain.idle.keep import Keep
 from service.domain.idle.policy import Applied
 from service.domain.idle.precedence import Holder
 from service.domain.idle.proof import Evidence, Family, JobActivity, Signals, Verdict, judge
-from service.domain.idle.signal import Kind, Level
+from service.domain.idle.signal import Kind, Level, Track
 from service.domain.node import Node
 
 UNTOLD = "nobody could be told: name recipients in the policy"
+
+REPORT_PAUSE = 300
+"""Least seconds between two reads of a node that is a candidate, or that Monitoring does not cover.
+"""
+
+SOON_SECONDS = 30
+"""Least seconds between two reads of a node that is about to be ended: two a minute at most."""
+
+REPORT_AGE = 360
+"""How old, in seconds, a report may be that was just read: a meter writes after 240, by a clock of
+its own, and of the time until its last count."""
+
+
+WARMUP_SECONDS = 1_800
+"""From READY on: no idleness counts so soon, where the settings say nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
     """The settings that are times, in seconds."""
 
-    warmup: int = 1_800
+    warmup: int = WARMUP_SECONDS
     telemetry: int = 240
     start: int = 900
     period: int = 60
+
+    @property
+    def least(self) -> int:
+        """The shortest idle time that signals can prove: the seconds that are ignored, and one
+        look."""
+        return self.telemetry + self.period
+
+
+LEAST_IDLE = Times().least
+"""The shortest idle time that signals can prove where no setting says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +68,18 @@ class Subject:
     hourly: int | None = None
     can_tell: bool = True
 
+    def measured(self, tracks: Mapping[tuple[int, Kind], Track]) -> Subject:
+        """The node with newer tracks."""
+        known = self.signals
+        signals = Signals(tracks, known.hosts, known.asked_at, known.instances)
+        return replace(self, signals=signals)
+
 
 @dataclass(frozen=True, slots=True)
 class Assessed:
     """A node after a look: its course with the verdict, what is to be told, whether its time is
-    over, and what holds its end back all the same."""
+    over, and what holds its end back all the same. `is_fresh` says whether its reports, where it
+    has any, were read within one period: nothing ends before."""
 
     subject: Subject
     watched: Watched
@@ -55,6 +87,7 @@ class Assessed:
     moved: Moved
     held_by: tuple[Holder, ...] = ()
     is_told: bool = True
+    is_fresh: bool = True
 
     @property
     def is_due(self) -> bool:
@@ -62,9 +95,25 @@ class Assessed:
         return self.moved.is_due and not self.held_by and self.is_told
 
     @property
+    def is_news(self) -> bool:
+        """Whether anything was decided anew, rather than measured once more."""
+        before, after = self.subject.watched, self.watched
+        if before is None or before.course != after.course or before.due_at != after.due_at:
+            return True
+        is_same = _told_by(before.verdict) == _told_by(after.verdict)
+        return not is_same or before.signals.instances != after.signals.instances
+
+    @property
     def is_idle(self) -> bool:
         """Whether it is proved to be idle, for as long as its policy asks."""
         return self.moved.course.state in (State.CANDIDATE, State.NOTIFIED)
+
+
+def _told_by(verdict: Verdict | None) -> tuple[object, ...]:
+    """What a verdict says, without how well that is covered: this changes with each look."""
+    if verdict is None:
+        return ()
+    return verdict.level, verdict.since, verdict.blockers, verdict.waste
 
 
 def counts_from(node: Node, times: Times) -> int:
@@ -91,6 +140,7 @@ def evidence_of(subject: Subject, families: Mapping[Kind, Family], times: Times)
         hosts=signals.hosts,
         asked_at=signals.asked_at,
         named=frozenset(signals.instances),
+        report_seconds=report_age(times),
         heartbeat_until=subject.heartbeat_until,
         job=subject.job,
         queued_job=subject.queued_job,
@@ -103,6 +153,7 @@ def assess(subject: Subject, families: Mapping[Kind, Family], now: int, times: T
     verdict = judge(
         evidence_of(subject, families, times), rule.idle_after_seconds, now, times.telemetry
     )
+    is_told = subject.applied.is_own or subject.can_tell
     moved = advance(
         _course_of(subject, now),
         verdict,
@@ -110,6 +161,7 @@ def assess(subject: Subject, families: Mapping[Kind, Family], now: int, times: T
         now,
         times.telemetry,
         is_warm=now >= counts_from(node, times),
+        is_told=is_told,
     )
     watched = Watched(
         course=moved.course,
@@ -119,10 +171,26 @@ def assess(subject: Subject, families: Mapping[Kind, Family], now: int, times: T
         judged_at=now,
         due_at=due_at(moved.course, subject.applied),
     )
-    is_told = subject.applied.is_own or subject.can_tell
-    return Assessed(
-        subject, watched, verdict, moved, tuple(holders(subject, verdict, now)), is_told
-    )
+    held_by = tuple(holders(subject, verdict, now))
+    is_fresh = has_fresh_reports(subject, now, times.period)
+    return Assessed(subject, watched, verdict, moved, held_by, is_told, is_fresh)
+
+
+def report_age(times: Times) -> int:
+    """How old the newest report of a node may be that is read every five minutes: that long after
+    it was written, its successor has been taken."""
+    return REPORT_PAUSE + REPORT_AGE + 2 * times.period
+
+
+def has_fresh_reports(subject: Subject, now: int, period: int) -> bool:
+    """Whether the reports of a node were read within one period, and each was a new one; of a node
+    whose workers never reported there is nothing to wait for."""
+    signals = subject.signals
+    if not subject.node.spec.supervisor or not signals.hosts:
+        return True
+    if signals.asked_at is None or now - signals.asked_at > max(period, SOON_SECONDS):
+        return False
+    return all(host.at >= signals.asked_at - REPORT_AGE for host in signals.hosts.values())
 
 
 def _course_of(subject: Subject, now: int) -> Course:

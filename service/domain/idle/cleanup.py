@@ -19,6 +19,9 @@ DAEMON = "the cleanup daemon"
 
 MAX_REASON = 500
 
+REFRESH_SECONDS = 300
+"""What is decided is written at once, what is only measured once more so often."""
+
 
 @dataclass(frozen=True, slots=True)
 class Held:
@@ -75,6 +78,18 @@ class Cleanup:
         if not self.breaker.is_open:
             raise Conflict(f"the breaker of project {self.project} is not open")
         return replace(self, breaker=Breaker())
+
+
+ALARMING = frozenset({Rail.MASS, Rail.BREAKER, Rail.INVENTORY, Rail.CLOCK})
+"""Rails of which people are told: each holds because something is out of the ordinary. A start, a
+pause and the pace are not."""
+
+
+def new_alarms(before: Cleanup, after: Cleanup) -> tuple[Held, ...]:
+    """The rails that began to hold with a round and of which people are told: once, however long
+    they hold."""
+    known = {held.rail for held in before.holds}
+    return tuple(held for held in after.holds if held.rail in ALARMING - known)
 
 
 @dataclass(frozen=True, slots=True)

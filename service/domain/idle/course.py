@@ -39,8 +39,9 @@ class Course:
     """How far one incarnation of a node has come. Instants are whole UTC seconds.
 
     `since` is when the present state began. `told` is the action that the newest message announced,
-    at `notified_at`. While UNKNOWN, `frozen_at` is when that began; `frozen_seconds` are those that
-    were frozen since the notification, which the grace does not count.
+    at `notified_at`; OBSERVE for a message that went to nobody. While UNKNOWN, `frozen_at` is when
+    that began; `frozen_seconds` are those that were frozen since the notification, which the grace
+    does not count.
     """
 
     node_id: str
@@ -65,11 +66,18 @@ class Moved:
     is_due: bool = False
 
 
-def advance(
-    before: Course, verdict: Verdict, applied: Applied, now: int, delay: int, *, is_warm: bool
+def advance(  # noqa: PLR0913 - one look: the course, and all that was found
+    before: Course,
+    verdict: Verdict,
+    applied: Applied,
+    now: int,
+    delay: int,
+    *,
+    is_warm: bool,
+    is_told: bool = True,
 ) -> Moved:
     """The course after one verdict. A node that is kept takes its course, and is never due: that is
-    for the caller to ask."""
+    for the caller to ask. `is_told` says whether a message counts as a notice now."""
     if before.state is State.DELETING:
         return Moved(before)
     if verdict.level is Level.ACTIVE or not is_warm:
@@ -78,18 +86,21 @@ def advance(
     if verdict.level is Level.UNKNOWN:
         return _frozen(before, applied, now)
     course = _thawed(before, now)
-    if not _is_idle(verdict, applied, now - delay):
+    until = verdict.until if verdict.until is not None else now - delay
+    if not _is_idle(verdict, applied, until):
         return Moved(_reset(course, State.QUIET, now))
-    return _idle(course, verdict, applied, now)
+    return _idle(course, verdict, applied, now, is_told=is_told)
 
 
-def _idle(course: Course, verdict: Verdict, applied: Applied, now: int) -> Moved:
+def _idle(course: Course, verdict: Verdict, applied: Applied, now: int, *, is_told: bool) -> Moved:
     """The course of a node that is proved to be idle. A message that announced less than what would
-    be done now does not count: its recipients are told again, and have the whole grace."""
+    be done now does not count, and neither does one that went to nobody: recipients are told
+    again, and have the whole grace."""
     if applied.action is Action.OBSERVE:
         return Moved(_reset(course, State.CANDIDATE, now))
-    if course.told is None or course.told.rank < applied.action.rank:
-        told = replace(course, notified_at=now, told=applied.action, frozen_seconds=0)
+    announced = applied.action if is_told else Action.OBSERVE
+    if course.told is None or course.told.rank < announced.rank:
+        told = replace(course, notified_at=now, told=announced, frozen_seconds=0)
         return Moved(_in_state(told, State.NOTIFIED, now), Tell.IDLE)
     course = _in_state(course, State.NOTIFIED, now)
     return Moved(course, is_due=_is_due(course, verdict, applied, now))

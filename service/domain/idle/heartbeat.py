@@ -18,6 +18,9 @@ LEAST_SECONDS = 10
 """What comes sooner after the one before and says no more is answered, and not written: a flood of
 heartbeats costs nothing."""
 
+PREFIX = "hb_"
+"""Of every heartbeat token, by which it is told from others and found in a log."""
+
 TOKEN_SECONDS = 30 * DAY
 MAX_NOTE = 200
 

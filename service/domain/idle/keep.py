@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from service.domain.clock import DAY, parse_rfc3339, rfc3339
-from service.domain.errors import Rejected
-from service.domain.node import Node
+from service.domain.errors import Conflict, Rejected
+from service.domain.node import Asked, Node, ProvisioningModel
+
+TTL_HELD = "its time to live ran out while it was kept"
+TTL_TOLD = "its time to live ran out while it was kept, and its owner was told"
+"""Two values of `Node.ends_after_keep`: a keep holds the time to live back; and the keep is over,
+its owner was told, and `kept_until` is the end of that notice. Any other value is a job's end."""
 
 LONGEST_SECONDS = 30 * DAY
 LABEL = "keep-until"
@@ -89,3 +94,51 @@ def keep_of_node(node: Node) -> Keep | None:
         return asked
     is_longer = by_label.until is None or by_label.until > node.kept_until
     return by_label if is_longer else asked
+
+
+def is_on_notice(node: Node) -> bool:
+    """Whether `kept_until` is the end of a notice, and no keep of anybody's."""
+    return node.ends_after_keep == TTL_TOLD
+
+
+def asked_keep(node: Node, now: int) -> Keep | None:
+    """The keep that somebody asked for and that holds now, other than by a label; None where there
+    is none."""
+    if node.kept_until is None or is_on_notice(node) or now >= node.kept_until:
+        return None
+    return Keep(node.kept_until, node.kept_because)
+
+
+def cloud_ends_at(node: Node) -> int | None:
+    """When Google itself ends the node: only a flex-start node has such an end."""
+    is_flex = node.spec.provisioning_model is ProvisioningModel.FLEX_START
+    return node.deletes_at if is_flex else None
+
+
+def kept(node: Node, keep: Keep, now: int) -> Node:
+    """The node once it is kept; the same node where it is kept for as long already, as nobody cuts
+    short what somebody else asked for. Raises Conflict for a node that is being deleted."""
+    if node.ended or node.asked is Asked.ABSENT:
+        raise Conflict(f"node {node.name} is {node.state}: it was deleted, and that is not undone")
+    assert keep.until is not None
+    before = asked_keep(node, now)
+    if before is not None and before.until is not None and before.until >= keep.until:
+        return node
+    over = TTL_HELD if is_on_notice(node) else node.ends_after_keep
+    return replace(node, kept_until=keep.until, kept_because=keep.reason, ends_after_keep=over)
+
+
+def unkept(node: Node) -> Node:
+    """The node that nobody keeps any more. What the keep held back is remembered."""
+    return replace(node, kept_until=None, kept_because="")
+
+
+def goes_at(node: Node) -> int | None:
+    """When a node goes by its time to live, or because its job has ended: not before its keep is
+    over. None where neither ends it, or the end of the keep cannot be read."""
+    is_for_job = node.ends_after_keep not in ("", TTL_HELD, TTL_TOLD)
+    keep = keep_of_node(node)
+    at = 0 if is_for_job else node.deletes_at
+    if at is None or (keep is not None and keep.until is None):
+        return None
+    return max(at, keep.until or 0) if keep is not None else node.deletes_at

@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from service.domain.clock import DAY, rfc3339
+from service.domain.clock import rfc3339
 from service.domain.errors import Rejected
 from service.domain.idle.cleanup import Held
-from service.domain.idle.keep import LABEL
 from service.domain.idle.links import Verb
 from service.domain.idle.policy import Action, Applied, Recipient
 from service.domain.idle.proof import Signals, Verdict
@@ -145,9 +144,9 @@ def held_message(project: str, held: Held, waiting: Sequence[int | None], now: i
 def _of_node(
     kind: Kind, node: Node, now: int, subject: str, facts: Mapping[str, object]
 ) -> Message:
-    name, day = shlex.quote(plain(node.name)), rfc3339(now + 2 * DAY)[:10]
+    name = shlex.quote(plain(node.name))
     commands = {
-        Verb.KEEP: f"tpu-steward nodes set {name} --label {LABEL}={day}",
+        Verb.KEEP: f"tpu-steward nodes keep {name} --for 4h --reason 'still needed'",
         Verb.DELETE: f"tpu-steward nodes delete {name}",
     }
     more = {"node": _node(node), "commands": commands}

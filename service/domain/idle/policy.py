@@ -25,11 +25,14 @@ class Action(StrEnum):
     @property
     def rank(self) -> int:
         """The place in the order observe, notify, stop, delete."""
-        return list(Action).index(self)
+        return _RANKS[self]
 
     def limited_to(self, ceiling: Action) -> Action:
         """The weaker of both."""
-        return min(self, ceiling, key=lambda action: action.rank)
+        return ceiling if ceiling.rank < self.rank else self
+
+
+_RANKS = {action: rank for rank, action in enumerate(Action)}
 
 
 class Waste(StrEnum):

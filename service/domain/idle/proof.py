@@ -61,7 +61,8 @@ class Host:
     sessions: int = 0
     containers: int = 0
     restarts: int = 0
-    """Restarts of containers within the time that the report covers."""
+    """The most restarts of one container within ten minutes."""
+    boot: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,9 @@ class Evidence:
 
     `counts_from` is READY and the warm-up; before it nothing is idle. `hosts` are the newest
     reports by worker, of this boot only; `asked_at` is when they were asked for. `named` are the
-    workers whose instance id is known. `queued_job` is the id of a job that waits for this node.
+    workers whose instance id is known. `report_seconds` is how old the newest reports may be where
+    nobody else sees a node: they are not read more often. `queued_job` is the id of a job that
+    waits for this node.
     """
 
     workers: int
@@ -92,6 +95,7 @@ class Evidence:
     hosts: Mapping[int, Host] = field(default_factory=dict)
     asked_at: int | None = None
     named: frozenset[int] = frozenset()
+    report_seconds: int = 0
     heartbeat_until: int = 0
     job: JobActivity | None = None
     queued_job: str = ""
@@ -111,7 +115,8 @@ class Verdict:
 
     With QUIET, `since` is when the devices came to rest, and `proved_since` from when on the hosts
     were at rest as well. `coverage` is the least covered share of that time in percent, of all
-    workers and signals that are needed. `lacking` says what is missing for a proof.
+    workers and signals that are needed. `until` is how far the proof reaches. `lacking` says what
+    is missing for a proof.
     """
 
     level: Level
@@ -122,6 +127,11 @@ class Verdict:
     blockers: tuple[Blocker, ...] = ()
     waste: Waste | None = None
     lacking: tuple[str, ...] = ()
+    until: int | None = None
+
+
+_KINDS = tuple(Kind)
+_HOST_KINDS = (*CPU_KINDS, *NETWORK_KINDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,14 +146,35 @@ class _Proof:
 
 def judge(evidence: Evidence, idle_after: int, now: int, delay: int) -> Verdict:
     """The verdict on one node. Activity counts at once; rest counts until `now - delay` only, as
-    the newest seconds of telemetry are still to come."""
-    until = now - delay
+    the newest seconds of telemetry are still to come, and of a node that only its reports show no
+    further than they reach."""
+    verdict = _judge(evidence, idle_after, now, now - delay)
+    reported = _reported_until(evidence, now)
+    if verdict.level is not Level.UNKNOWN or reported is None or reported >= now - delay:
+        return verdict
+    earlier = _judge(evidence, idle_after, now, reported)
+    return earlier if earlier.level is Level.QUIET else verdict
+
+
+def _reported_until(evidence: Evidence, now: int) -> int | None:
+    """How far the reports of all workers reach; None where one is missing or too old."""
+    ends = [host.at for host in evidence.hosts.values()]
+    if len(ends) < evidence.workers or not ends:
+        return None
+    return min(ends) if min(ends) >= now - evidence.report_seconds else None
+
+
+def _judge(evidence: Evidence, idle_after: int, now: int, until: int) -> Verdict:
     activity = sorted(_activity(evidence, now))
     if activity and activity[-1][0] > until:
         return Verdict(Level.ACTIVE, activity[-1][1])
     since = max(evidence.counts_from, activity[-1][0] if activity else 0)
     window = max(since, until - idle_after)
-    proofs = [_prove(evidence, worker, window, until) for worker in range(evidence.workers)]
+    tracks = _by_worker(evidence)
+    proofs = [
+        _prove(evidence, worker, tracks.get(worker, {}), (window, until))
+        for worker in range(evidence.workers)
+    ]
     busy_until = max((proof.busy_until for proof in proofs), default=0)
     blockers = tuple(_blockers(evidence, busy_until, until))
     lacking = tuple(text for proof in proofs for text in proof.lacking)
@@ -159,6 +190,7 @@ def judge(evidence: Evidence, idle_after: int, now: int, delay: int) -> Verdict:
         coverage=min(proof.coverage for proof in proofs),
         blockers=blockers,
         waste=_waste(evidence),
+        until=until,
     )
 
 
@@ -176,35 +208,48 @@ def _activity(evidence: Evidence, now: int) -> Iterator[tuple[int, str]]:
         yield at, f"job {job.job_id} {'prepares to run' if job.is_preparing else 'makes progress'}"
 
 
-def _prove(evidence: Evidence, worker: int, start: int, until: int) -> _Proof:
-    """Whether one worker is at rest in [start, until): a device signal, CPU and network, each
-    covered by 90 %, and none of them stopped."""
+def _by_worker(evidence: Evidence) -> Mapping[int, Mapping[Kind, Track]]:
+    tracks: dict[int, dict[Kind, Track]] = {}
+    for (worker, kind), track in evidence.tracks.items():
+        tracks.setdefault(worker, {})[kind] = track
+    return tracks
+
+
+def _prove(
+    evidence: Evidence, worker: int, tracks: Mapping[Kind, Track], window: tuple[int, int]
+) -> _Proof:
+    """Whether one worker is at rest in the window: a device signal, CPU and network, each covered
+    by 90 %, and none of them stopped."""
+    start, until = window
     stopped = [
-        f"{kind} of worker {worker} {why}"
-        for kind in Kind
-        if (why := _trouble(evidence, worker, kind, until))
+        f"{kind} of worker {worker} {why}" for kind, why in _troubles(evidence, tracks, until)
     ]
-    shares = {}
-    for name, kinds in (("device", DEVICE_KINDS), ("cpu", CPU_KINDS), ("network", NETWORK_KINDS)):
-        shares[name] = max(_coverage(evidence, worker, kind, start, until) for kind in kinds)
-    host = [evidence.tracks.get((worker, kind)) for kind in (*CPU_KINDS, *NETWORK_KINDS)]
-    busy_until = max((track.broken_at or 0 for track in host if track is not None), default=0)
-    if shares["device"] < COVERAGE_PERCENT and _never_started(evidence, worker):
-        shares["device"] = min(shares["cpu"], shares["network"])
+    device, cpu, network = (
+        max(_coverage(tracks.get(kind), start, until) for kind in kinds)
+        for kinds in (DEVICE_KINDS, CPU_KINDS, NETWORK_KINDS)
+    )
+    host = [track for kind in _HOST_KINDS if (track := tracks.get(kind)) is not None]
+    busy_until = max((track.broken_at or 0 for track in host), default=0)
+    if device < COVERAGE_PERCENT and _never_started(evidence, worker):
+        device = max(device, min(_coverage(tracks.get(Kind.CPU), start, until), network))
+    elif device < COVERAGE_PERCENT and _is_of_job(evidence, worker):
+        device = min(cpu, network)
+    least = min(device, cpu, network)
+    if least >= COVERAGE_PERCENT:
+        return _Proof(tuple(stopped), least, busy_until)
     is_busy = busy_until > start  # a busy host blocks; it is not what is lacking
     lacking = [
         f"{name} of worker {worker} is known at rest for {share} % of the time,"
         f" and {COVERAGE_PERCENT} % are needed{_holder(evidence, worker, name)}"
-        for name, share in shares.items()
+        for name, share in (("device", device), ("cpu", cpu), ("network", network))
         if share < COVERAGE_PERCENT and not (name != "device" and is_busy)
     ]
-    return _Proof((*stopped, *lacking), min(shares.values()), busy_until)
+    return _Proof((*stopped, *lacking), least, busy_until)
 
 
-def _coverage(evidence: Evidence, worker: int, kind: Kind, start: int, until: int) -> int:
+def _coverage(track: Track | None, start: int, until: int) -> int:
     """The share of [start, until) that one signal shows at rest, in whole percent, rounded down; of
     an empty span all."""
-    track = evidence.tracks.get((worker, kind))
     if track is None:
         return 0
     if until <= start:
@@ -212,27 +257,42 @@ def _coverage(evidence: Evidence, worker: int, kind: Kind, start: int, until: in
     return 100 * track.covered(start, until) // (until - start)
 
 
-def _trouble(evidence: Evidence, worker: int, kind: Kind, until: int) -> str:
-    """Why a signal of a worker cannot be relied on; empty where it can, or counts neither way."""
-    track = evidence.tracks.get((worker, kind))
-    if kind in MONITORED:
-        family = evidence.families.get(kind, Family.FAILED)
-        if family is Family.FAILED:
-            return "cannot be read"
-        if family is Family.ABSENT or track is None:
-            return ""
-    elif track is None or evidence.asked_at is None or evidence.asked_at < until:
-        return ""  # the supervisor is asked for its report where one is needed
-    return "has stopped" if track.end < until - STALE_SECONDS else ""
+def _troubles(
+    evidence: Evidence, tracks: Mapping[Kind, Track], until: int
+) -> Iterator[tuple[Kind, str]]:
+    """The signals of a worker that cannot be relied on, and why. A metric that the project does not
+    have counts neither way."""
+    is_asked = evidence.asked_at is not None and evidence.asked_at >= until
+    for kind in _KINDS:
+        is_read = is_asked  # the supervisor is asked for its report where one is needed
+        if kind in MONITORED:
+            family = evidence.families.get(kind, Family.FAILED)
+            if family is Family.FAILED:
+                yield kind, "cannot be read"
+            is_read = family is Family.PRESENT
+        track = tracks.get(kind)
+        if is_read and track is not None and track.end < until - STALE_SECONDS:
+            yield kind, "has stopped"
 
 
 def _never_started(evidence: Evidence, worker: int) -> bool:
     """Whether the metrics show a worker whose accelerator never ran: no duty cycle, though other
     workers of the project have one (reference/cloud-tpu-api.md section 5). Duty cycles go by the
-    ids of instances: of a worker whose id is not known, none can be found."""
+    ids of instances: of a worker whose id is not known, none can be found. A device that any signal
+    has shown at work, or a process has held, was started."""
     is_measured = evidence.families.get(Kind.DUTY_CYCLE) is Family.PRESENT
+    tracks = [evidence.tracks.get((worker, kind)) for kind in DEVICE_KINDS]
+    was_used = any(track is not None and track.broken_at is not None for track in tracks)
     is_named = worker in evidence.named
-    return is_measured and is_named and (worker, Kind.DUTY_CYCLE) not in evidence.tracks
+    is_missing = (worker, Kind.DUTY_CYCLE) not in evidence.tracks
+    return is_measured and is_named and is_missing and not was_used
+
+
+def _is_of_job(evidence: Evidence, worker: int) -> bool:
+    """Whether the job of the node is what holds the device of a worker: it is judged by its
+    progress, and without any it is one that hangs."""
+    host = evidence.hosts.get(worker)
+    return evidence.job is not None and host is not None and bool(host.holder)
 
 
 def _holder(evidence: Evidence, worker: int, name: str) -> str:

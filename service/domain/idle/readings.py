@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Protocol
 
 from service.domain.clock import DAY
@@ -51,13 +52,11 @@ class Workers:
 @dataclass(frozen=True, slots=True)
 class FamilyRead:
     """What was read of one metric of a project: the end of its newest series, when a read succeeded
-    last (whole UTC seconds, None for never), why the newest one failed, and for how many of our
-    nodes there are series."""
+    last (whole UTC seconds, None for never), and why the newest one failed."""
 
     seen_at: int | None = None
     read_at: int | None = None
     error: str = ""
-    nodes: int = 0
 
 
 Tracks = Mapping[tuple[int, Kind], Track]
@@ -65,12 +64,11 @@ Tracks = Mapping[tuple[int, Kind], Track]
 
 @dataclass(frozen=True, slots=True)
 class Measurements:
-    """What samples of one metric brought: the tracks of the nodes that changed, the readings that
-    were not known yet, and how many of our nodes the metric has series for."""
+    """What samples of one metric brought: the tracks of the nodes that changed, and the readings
+    that were not known yet."""
 
     tracks: Mapping[str, Tracks]
     readings: Mapping[str, Sequence[Reading]]
-    nodes: int
 
 
 def with_samples(
@@ -84,28 +82,26 @@ def with_samples(
     The order of the samples does not matter, and what is known already changes nothing."""
     changed: dict[str, dict[tuple[int, Kind], Track]] = {}
     readings: dict[str, list[Reading]] = {}
-    seen: set[str] = set()
-    for sample in sorted(samples, key=_by_end):
+    for sample in sorted(samples, key=_BY_END):
         place = workers.find(sample)
         if place is None:
             continue
         node_id, worker = place
-        seen.add(node_id)
         key = (worker, kind)
         mine = changed.get(node_id)
-        before = (mine or tracks.get(node_id, {})).get(key)
+        known = tracks.get(node_id, {}) if mine is None else mine
+        before = known.get(key)
         reading = Reading(worker, kind, sample.start, sample.end, sample.value)
-        if before is not None and before.holds(reading):
+        if before is not None and sample.end < before.end and before.holds(reading):
             continue
         if mine is None:
-            mine = changed[node_id] = dict(tracks.get(node_id, {}))
+            mine = changed[node_id] = {**known}
         mine[key] = read(before, reading, oldest)
         readings.setdefault(node_id, []).append(reading)
-    return Measurements(changed, readings, len(seen))
+    return Measurements(changed, readings)
 
 
-def _by_end(sample: Measured) -> int:
-    return sample.end
+_BY_END = attrgetter("end")
 
 
 def family_of(read: FamilyRead, now: int, patience: int) -> Family:
@@ -122,6 +118,6 @@ def patience_of(telemetry: int, period: int) -> int:
     return telemetry + 3 * period
 
 
-def newest(samples: Sequence[Measured]) -> int | None:
+def newest(samples: Iterable[Measured]) -> int | None:
     """The end of the newest one; None for none."""
     return max((sample.end for sample in samples), default=None)

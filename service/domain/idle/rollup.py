@@ -19,6 +19,11 @@ SLOTS = HOUR // SLOT_SECONDS
 
 BUSY, IDLE, UNKNOWN = "B", "I", "."
 
+_WORKS = frozenset({*DEVICE_KINDS, Kind.ACTIVE_CHIPS})
+
+LONGEST_LATE = 6 * HOUR
+"""What comes later than that changes no hour any more."""
+
 
 @dataclass(frozen=True, slots=True)
 class Hour:
@@ -32,22 +37,49 @@ class Hour:
     values: Mapping[Kind, Sequence[float | None]] = field(default_factory=dict)
 
 
-def with_readings(hour: Hour, readings: Iterable[Reading]) -> Hour:
-    """The hour with what readings show: the highest values, and the slots in which a device was at
-    work. A reading belongs to every slot that it overlaps."""
+@dataclass(slots=True)
+class Lately:
+    """What came to be known of a node since its hours were written: the highest value of each
+    signal by the start of its slot, and the slots in which it was at work."""
+
+    values: dict[tuple[Kind, int], float] = field(default_factory=dict)
+    busy: set[int] = field(default_factory=set)
+
+    def add(self, reading: Reading) -> None:
+        """Add a reading to every slot that it overlaps."""
+        kind, value = reading.kind, reading.value
+        slots = _slots(reading.start, reading.end)
+        for slot in slots:
+            place = (kind, slot)
+            if value > self.values.get(place, -1.0):  # no signal is below zero
+                self.values[place] = value
+        if kind in _WORKS and level_of(reading, was_quiet=False) is Level.ACTIVE:
+            self.busy.update(slots)
+
+    def add_work(self, start: int, end: int) -> None:
+        """Add work in [start, end) that no reading shows: a job, a heartbeat."""
+        self.busy.update(_slots(start, end))
+
+    @property
+    def first(self) -> int | None:
+        """The start of its earliest slot; None where there is nothing."""
+        return min((*self.busy, *(slot for _, slot in self.values)), default=None)
+
+
+def with_lately(hour: Hour, lately: Lately) -> Hour:
+    """The hour with all of it that came to be known since."""
     levels = list(hour.levels)
     values = {kind: list(known) for kind, known in hour.values.items()}
-    for reading in readings:
-        is_work = (
-            reading.kind in (*DEVICE_KINDS, Kind.ACTIVE_CHIPS)
-            and level_of(reading, was_quiet=False) is Level.ACTIVE
-        )
-        known = values.setdefault(reading.kind, [None] * SLOTS)
-        for slot in _slots(hour, reading.start, reading.end):
+    end = hour.start + HOUR
+    for start in lately.busy:
+        if hour.start <= start < end:
+            levels[(start - hour.start) // SLOT_SECONDS] = BUSY
+    for (kind, start), value in lately.values.items():
+        if hour.start <= start < end:
+            known = values.setdefault(kind, [None] * SLOTS)
+            slot = (start - hour.start) // SLOT_SECONDS
             before = known[slot]
-            known[slot] = reading.value if before is None else max(before, reading.value)
-            if is_work:
-                levels[slot] = BUSY
+            known[slot] = value if before is None else max(before, value)
     return Hour(hour.node_id, hour.incarnation, hour.start, "".join(levels), values)
 
 
@@ -55,6 +87,8 @@ def with_rest(
     hour: Hour, tracks: Mapping[tuple[int, Kind], Track], workers: int, until: int
 ) -> Hour:
     """The hour with the slots that ended by `until` and in which every worker is proved at rest."""
+    if UNKNOWN not in hour.levels:
+        return hour
     levels = list(hour.levels)
     for slot in range(SLOTS):
         start = hour.start + slot * SLOT_SECONDS
@@ -64,12 +98,12 @@ def with_rest(
     return Hour(hour.node_id, hour.incarnation, hour.start, "".join(levels), hour.values)
 
 
-def with_work(hour: Hour, start: int, end: int) -> Hour:
-    """The hour with work in [start, end) that no reading shows: a job, a heartbeat."""
-    levels = list(hour.levels)
-    for slot in _slots(hour, start, end):
-        levels[slot] = BUSY
-    return Hour(hour.node_id, hour.incarnation, hour.start, "".join(levels), hour.values)
+def hours_since(first: int | None, now: int) -> range:
+    """The starts of the hours that change by what was seen from `first` on, or by slots that are
+    proved at rest only now."""
+    earliest = now - HOUR // 3
+    start = max(min(earliest if first is None else first, earliest), now - LONGEST_LATE)
+    return range(start // HOUR * HOUR, now + 1, HOUR)
 
 
 def slots_of(hours: Iterable[Hour]) -> Iterator[Slot]:
@@ -81,12 +115,9 @@ def slots_of(hours: Iterable[Hour]) -> Iterator[Slot]:
                 yield Slot(start, start + SLOT_SECONDS, level == BUSY, level == IDLE)
 
 
-def _slots(hour: Hour, start: int, end: int) -> range:
-    """The slots of the hour that [start, end) overlaps."""
-    first, last = max(start, hour.start), min(end, hour.start + HOUR)
-    if first >= last:
-        return range(0)
-    return range((first - hour.start) // SLOT_SECONDS, (last - 1 - hour.start) // SLOT_SECONDS + 1)
+def _slots(start: int, end: int) -> range:
+    """The starts of the slots that [start, end) overlaps."""
+    return range(start - start % SLOT_SECONDS, end, SLOT_SECONDS)
 
 
 def _rests(tracks: Mapping[tuple[int, Kind], Track], worker: int, start: int) -> bool:

@@ -56,7 +56,8 @@ def decide(
     facts: Facts,
     times: Times,
 ) -> Round:
-    """Who is ended now. `earlier` are the courses as the round before left them."""
+    """Who is ended now. `earlier` are the courses as the round before left them. What is due and
+    has no fresh report waits for one, and takes nobody's turn."""
     now = facts.now
     breaker = looked(
         before.breaker,
@@ -64,7 +65,9 @@ def decide(
         {one.watched.course.node_id: sight_of(one.verdict, one.watched) for one in nodes},
         now,
     )
-    cleanup = replace(before, breaker=breaker, mass_since=_mass_since(before, nodes, facts))
+    cleanup = replace(
+        before, breaker=breaker, mass_since=_mass_since(before, nodes, earlier, facts)
+    )
     holds = tuple(_holds(cleanup, facts, times))
     cleanup = replace(cleanup, ticked_at=now, holds=holds)
     due = [one for one in nodes if one.is_due]
@@ -72,6 +75,7 @@ def decide(
     if holds:
         waits = _held_line(line, holds)
         return Round(replace(cleanup, waiting=waits), ())
+    line = [_due(one) for one in due if one.is_fresh]
     allowed = paced(line, facts.live, facts.begun, now, times.period)
     by_node = {one.subject.node.id: one for one in due}
     goes = tuple(by_node[node_id] for node_id in allowed.goes)
@@ -100,16 +104,27 @@ def _due(one: Assessed) -> Due:
     return Due(node.id, share_of(node.id, node.owner, node.team), one.subject.hourly)
 
 
-def _mass_since(before: Cleanup, nodes: Sequence[Assessed], facts: Facts) -> int | None:
+def _mass_since(
+    before: Cleanup, nodes: Sequence[Assessed], earlier: Mapping[str, Watched], facts: Facts
+) -> int | None:
     """Since when more than half of the nodes are candidates, with every signal fresh; None where
-    they are not. A signal that is lost begins the hour anew."""
+    they are not. A signal that is lost begins the hour anew; a node that was never known does not,
+    or it alone would hold the others for ever."""
     candidates = sum(
         one.is_idle and one.subject.applied.action.rank >= Action.STOP.rank for one in nodes
     )
     if not is_mass(candidates, facts.live):
         return None
-    is_fresh = all(one.verdict.level is not Level.UNKNOWN for one in nodes)
-    return before.mass_since if is_fresh and before.mass_since is not None else facts.now
+    is_lost = any(
+        one.verdict.level is Level.UNKNOWN and _was_known(earlier.get(one.subject.node.id))
+        for one in nodes
+    )
+    return facts.now if is_lost or before.mass_since is None else before.mass_since
+
+
+def _was_known(watched: Watched | None) -> bool:
+    verdict = None if watched is None else watched.verdict
+    return verdict is not None and verdict.level is not Level.UNKNOWN
 
 
 def _holds(cleanup: Cleanup, facts: Facts, times: Times) -> Sequence[Held]:

@@ -7,8 +7,8 @@ and out of order, and some are lost; what no reading covers is not known, and ne
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Level(StrEnum):
@@ -60,8 +60,7 @@ HOST_BYTES = 1_000_000.0
 """Above so many bytes a second, the network of a host is at work."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """One value of one worker over [start, end). The value is in percent, bytes a second, chips, or
     seconds since the last activity; of `device` 1 while a process holds it and 0 while nobody does.
     """
@@ -76,8 +75,7 @@ class Reading:
 Span = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Track:
+class Track(NamedTuple):
     """What is known of one signal of one worker.
 
     `at_rest` are the spans that readings show at rest, in order and apart, none before
@@ -100,23 +98,28 @@ class Track:
 
     def covered(self, start: int, end: int) -> int:
         """Seconds of [start, end) that are known to be at rest."""
-        return sum(max(0, min(end, last) - max(start, first)) for first, last in self.at_rest)
+        seconds = 0
+        for first, last in self.at_rest:
+            if last > start and first < end:
+                seconds += min(end, last) - max(start, first)
+        return seconds
 
 
 def read(before: Track | None, reading: Reading, oldest: int) -> Track:
     """The track after one more reading. What was at rest before `oldest` is forgotten."""
     was_quiet = before is not None and before.level is Level.QUIET
     level = level_of(reading, was_quiet=was_quiet)
-    if before is None:
-        before = Track(reading.end, reading.value, level)
-    elif reading.end >= before.end:
-        before = replace(before, end=reading.end, value=reading.value, level=level)
+    if before is None or reading.end >= before.end:
+        newest = (reading.end, reading.value, level)
+    else:
+        newest = (before.end, before.value, before.level)
+    at_rest, broken_at = (before.at_rest, before.broken_at) if before is not None else ((), None)
     if level is Level.QUIET:
-        start = max(reading.start, oldest, before.broken_at or 0)
-        return replace(before, at_rest=_joined(before.at_rest, (start, reading.end), oldest))
-    broken_at = max(reading.end, before.broken_at or 0)
-    after = [(max(first, broken_at), last) for first, last in before.at_rest if last > broken_at]
-    return replace(before, at_rest=tuple(after), broken_at=broken_at)
+        start = max(reading.start, oldest, broken_at or 0)
+        return Track(*newest, _joined(at_rest, (start, reading.end), oldest), broken_at)
+    broken_at = max(reading.end, broken_at or 0)
+    after = [(max(first, broken_at), last) for first, last in at_rest if last > broken_at]
+    return Track(*newest, tuple(after), broken_at)
 
 
 _AT_REST: Mapping[Kind, float] = {
@@ -149,6 +152,8 @@ def _joined(spans: tuple[Span, ...], new: Span, oldest: int) -> tuple[Span, ...]
     start, end = new
     if start >= end:
         return spans
+    if len(spans) == 1 and spans[0][0] <= start <= spans[0][1] and spans[0][1] > oldest:
+        return ((spans[0][0], max(spans[0][1], end)),)  # as almost always
     apart = []
     for first, last in spans:
         if last < start or first > end:

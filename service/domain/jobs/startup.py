@@ -1,4 +1,4 @@
-"""The metadata by which a TPU VM starts the supervisor at every boot."""
+"""The metadata by which a TPU VM starts the supervisor and the meter at every boot."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from service.domain.node import NodeSpec
 
 SCRIPT = "startup-script"
 SUPERVISOR = "steward-supervisor"
+METER = "steward-meter"
 CALLERS_SCRIPT = "steward-startup-script"
-OURS = frozenset({SUPERVISOR, CALLERS_SCRIPT, KEY})
+OURS = frozenset({SUPERVISOR, METER, CALLERS_SCRIPT, KEY})
 
 MAX_METADATA_BYTES = 256 * 1024
 """For the whole map. Compute Engine takes 512 KB (reference/jobs.md J8); the limit of the Cloud TPU
@@ -26,14 +27,21 @@ API is not documented, so we stay well below."""
 @cache
 def supervisor() -> str:
     """The source of the supervisor, packed: base64 of gzip, the same bytes for the same source."""
-    return base64.b64encode(gzip.compress(_source(), mtime=0)).decode()
+    return _packed("supervisor.py")
+
+
+@cache
+def meter() -> str:
+    """The source of the meter, packed in the same way."""
+    return _packed("meter.py")
 
 
 @cache
 def script() -> str:
-    """The startup script: constant text, in which only the digest of the source is filled in."""
+    """The startup script: constant text, in which only the digests of the sources are filled in."""
     text = _file("startup.sh").decode()
-    return text.replace("@SHA256@", hashlib.sha256(_source()).hexdigest())
+    text = text.replace("@SHA256@", hashlib.sha256(_file("supervisor.py")).hexdigest())
+    return text.replace("@METER_SHA256@", hashlib.sha256(_file("meter.py")).hexdigest())
 
 
 @cache
@@ -43,7 +51,7 @@ def script_digest() -> str:
 
 
 def metadata_of(spec: NodeSpec, task: str = "") -> dict[str, str]:
-    """The metadata that a node is created with: the caller's own, and the supervisor's.
+    """The metadata that a node is created with: the caller's own, and that of our two programs.
 
     A caller's startup script is handed to the supervisor, which runs it unchanged at each boot.
     """
@@ -53,6 +61,7 @@ def metadata_of(spec: NodeSpec, task: str = "") -> dict[str, str]:
     ours = {
         SCRIPT: script(),
         SUPERVISOR: supervisor(),
+        METER: meter(),
         CALLERS_SCRIPT: callers,
         KEY: task,
     }
@@ -80,8 +89,8 @@ def check_size(metadata: Mapping[str, str]) -> None:
     )
 
 
-def _source() -> bytes:
-    return _file("supervisor.py")
+def _packed(name: str) -> str:
+    return base64.b64encode(gzip.compress(_file(name), mtime=0)).decode()
 
 
 def _file(name: str) -> bytes:

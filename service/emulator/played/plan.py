@@ -44,6 +44,8 @@ class Plan:
     deaf: bool = False
     """Whether it ignores SIGTERM."""
     out_of_memory: bool = False
+    hangs: bool = False
+    """Whether it holds the chips and does nothing more: no output, no step, no end of its own."""
     steps: int = 0
     """The steps of a training, which then says how long it lasts; 0 for none."""
     step_seconds: float = 1.0
@@ -70,6 +72,7 @@ def plan_of(task: Task, worker: int, registry: Registry) -> Plan:
         stop_code=int(_number(env, "EMULATOR_STOP_CODE", plan.stop_code)) % 256,
         deaf=env.get("EMULATOR_IGNORE_SIGTERM", "") in YES,
         out_of_memory=env.get("EMULATOR_OUT_OF_MEMORY", "") in YES,
+        hangs=env.get("EMULATOR_HANGS", "") in YES,
         steps=int(_number(env, "EMULATOR_STEPS", 0)),
         step_seconds=max(_number(env, "EMULATOR_STEP_SECONDS", plan.step_seconds), 0.01),
         checkpoint_every=int(_number(env, "EMULATOR_CHECKPOINT_EVERY", 0)),

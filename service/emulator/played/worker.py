@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from service.emulator import guests
 from service.emulator.nodes import NodeRecord, instance_id
+from service.emulator.played.meter import PlayedMeter
 from service.emulator.played.plan import MAX_LINES, SIGKILL_CODE, Plan, plan_of
 from service.emulator.played.report import MINUTE, Puts, Record, Weight
 from service.emulator.played.runs import Cause, Run, Runs
@@ -81,6 +82,7 @@ class PlayedWorker:
 
     def __post_init__(self) -> None:
         self._puts = Puts(self.world.config.speed)
+        self._meter = PlayedMeter(self.world, self.node, self.number)
 
     # what happens to the machine
 
@@ -93,6 +95,7 @@ class PlayedWorker:
         if self.on:
             self.boot_at = int(at)
             self._supervisor = digest_of(source)
+            self._meter.boot(at, self.boot_id)
             self.look(at)
             self._report(at, Weight.STATE)
 
@@ -102,6 +105,7 @@ class PlayedWorker:
             self.container.run.close(at, None, "power", Cause.POWER)
         self.on, self.container = False, None
         self._call_off()
+        self._meter.off()
 
     def notice(self, at: float) -> None:
         """`instance/preempted` is TRUE from now on."""
@@ -185,6 +189,7 @@ class PlayedWorker:
         if self.container is not None:
             self.container.run.close(at, SIGKILL_CODE, "released", Cause.TASK)
             self.container = None
+            self._meter.free(at)
         if not record.released:
             record.released = True
             self._report(at, Weight.STATE)
@@ -230,8 +235,18 @@ class PlayedWorker:
         container = self.container = Container(task, record, plan, run)
         record.state, record.started_at, record.boot = "RUNNING", int(at), self.boot_id
         record.access = "privileged" if task.device_access == "privileged" else "device"
+        self._meter.hold(at, task.attempt, hangs=plan.hangs)
         self._report(at, Weight.STATE)
         self._print(container, at, f"worker {self._job_number(task)} of {task.attempt} starts")
+        if not plan.hangs:
+            self._work(container, at)
+        if task.max_duration_seconds:
+            real = task.max_duration_seconds * self.world.config.speed
+            self._of(container, at, real, "time out", lambda at: self._stop("TIMED_OUT", at))
+
+    def _work(self, container: Container, at: float) -> None:
+        """Write output, take steps, and come to an end."""
+        plan, run = container.plan, container.run
         self._write_lines(container, at)
         self._take_steps(container, at, self.checkpoints.get(run.job, 0))
         if plan.done_seconds is not None:
@@ -241,9 +256,6 @@ class PlayedWorker:
         code = plan.exit_code
         seconds = self._left(plan, run.job)
         self._of(container, at, seconds, "exit", lambda at: self._end(container, at, code))
-        if task.max_duration_seconds:
-            real = task.max_duration_seconds * self.world.config.speed
-            self._of(container, at, real, "time out", lambda at: self._stop("TIMED_OUT", at))
 
     def _left(self, plan: Plan, job: str) -> float:
         """How long the container runs: a training goes on from its last checkpoint."""
@@ -300,6 +312,7 @@ class PlayedWorker:
         container.run.close(at, code, "ended", cause)
         self._print(container, at, f"worker {container.run.worker} ends with {code}")
         self.container = None
+        self._meter.free(at)
         reason = container.stop_reason or ("PREEMPTION_NOTICE" if self.preempted_at else "")
         if not reason:
             oom = container.plan.out_of_memory and code == SIGKILL_CODE

@@ -104,10 +104,11 @@ def by_type() -> dict[str, Metric]:
     return {metric.type: metric for metric in METRICS}
 
 
-def is_silent(metric: Metric, zone: str, generation: str, missing: Iterable[str]) -> bool:
+def is_silent(metric: Metric, where: Iterable[str], missing: Iterable[str]) -> bool:
     """Say whether the configuration leaves a metric out.
 
-    Each text of `missing` holds one or more of a zone, a generation and a metric, which all apply.
+    Each text of `missing` holds one or more of a zone, a generation, a node, a worker and a metric,
+    which all apply; `where` are those of the series.
     """
-    here = {zone, generation, metric.type, metric.path}
+    here = {*where, metric.type, metric.path}
     return any(words and set(words) <= here for words in map(str.split, missing))

@@ -67,13 +67,9 @@ class Series:
 
 def of_metric(world: World, project: str, metric: Metric) -> Iterator[Series]:
     """Go through every series that a metric ever had in a project, each time in one order."""
-    settings = world.config.telemetry
     ever = sorted((*world.past, *world.nodes.values()), key=lambda each: each.message.id)
     for record in ever:
-        where = (record.place.zone, record.accelerator.generation)
-        if record.place.project != project or is_silent(metric, *where, settings.missing):
-            continue
-        if _measured(metric, record):
+        if record.place.project == project and _measured(metric, record):
             yield from _of_node(world, record, metric)
 
 
@@ -86,7 +82,11 @@ def _measured(metric: Metric, record: NodeRecord) -> bool:
 
 
 def _of_node(world: World, record: NodeRecord, metric: Metric) -> Iterator[Series]:
+    missing = world.config.telemetry.missing
+    where = record.place.zone, record.accelerator.generation, record.name
     for worker in range(record.accelerator.hosts):
+        if missing and is_silent(metric, (*where, f"worker-{worker}"), missing):
+            continue
         resource = _resource(record, worker, metric)
         if metric.path == "instance/interruption_count":
             yield from _interruptions(world, record, worker, resource)

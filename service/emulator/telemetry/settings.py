@@ -24,7 +24,8 @@ class Telemetry:
     late_share: float = 0.0
     """The share of points that come later than those after them, by `delay_seconds` more."""
     missing: tuple[str, ...] = ()
-    """What is never measured: a zone, a generation, a metric, or several with a space between."""
+    """What is never measured: a zone, a generation, the name of a node, `worker-0`, a metric, or
+    several of them with a space between, which all have to fit."""
     cores: int = 4
     """How many cores of each host have a series; the real ones have up to 240."""
     log_entries: int = 20_000

@@ -44,13 +44,23 @@ class Files:
         return self.directory / "units"
 
     @property
+    def proc(self) -> Path:
+        """What stands for `/proc`."""
+        return self.directory / "proc"
+
+    @property
+    def docker(self) -> Path:
+        """Where the stand-in for docker keeps its containers."""
+        return self.directory / "docker"
+
+    @property
     def programs(self) -> Path:
         """The programs of this worker alone; it comes first on the path."""
         return self.directory / "bin"
 
     def prepare(self, worker: Worker, address: str, boot: int) -> None:
         """Make them as they are after a boot."""
-        for each in (self.directory, self.home, self.units, self.programs):
+        for each in (self.directory, self.home, self.units, self.programs, self.docker):
             each.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name in device_names(worker):
             path = self.devices / name
@@ -60,7 +70,7 @@ class Files:
         settings = {
             "EMULATOR_BOOT": str(boot),
             "EMULATOR_DEVICES": str(self.devices),
-            "EMULATOR_DOCKER": str(self.directory / "docker"),
+            "EMULATOR_DOCKER": str(self.docker),
             "GCE_METADATA_HOST": address,
         }
         programs.install_docker(self.programs / "docker", settings)
@@ -74,11 +84,12 @@ def device_names(worker: Worker) -> list[str]:
 
 
 def environment(
-    worker: Worker, directory: Path, address: str, scripts: str = RUN
+    worker: Worker, directory: Path, address: str, scripts: str = RUN, speed: float = 1.0
 ) -> dict[str, str]:
     """Give what a script of a TPU VM finds, and how its usual programs find the emulator.
 
-    There is no `TPU_…`: a startup script of a real TPU VM has to read its metadata as well.
+    `speed` is that of our meter. There is no `TPU_…`: a startup script of a real TPU VM has to
+    read its metadata as well.
     """
     files = Files(directory)
     proxy = f"http://{address}"
@@ -111,6 +122,8 @@ def environment(
         "EMULATOR_DEVICES": str(files.devices),
         "EMULATOR_HOME": str(files.home),
         "EMULATOR_LOGGING": proxy,
+        "EMULATOR_PROC": str(files.proc),
+        "EMULATOR_SPEED": f"{speed:g}",
         "EMULATOR_STARTUP_SCRIPTS": scripts,
         "EMULATOR_STORAGE": proxy,
     }

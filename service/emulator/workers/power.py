@@ -13,10 +13,18 @@ from pathlib import Path
 
 from service.emulator.errors import ApiError
 from service.emulator.nodes import NodeRecord
+from service.emulator.observed import Observer
 from service.emulator.workers import programs
 from service.emulator.workers.boot import SHUTDOWN, STARTUP, Machine
-from service.emulator.workers.environment import RECORD, RUN, Files, environment
+from service.emulator.workers.environment import (
+    RECORD,
+    RUN,
+    Files,
+    device_names,
+    environment,
+)
 from service.emulator.workers.machine import LEGACY, Worker
+from service.emulator.workers.proc import ProcFiles
 from service.emulator.world import World
 
 # What Compute Engine gives a preempted machine between the signal of its power button and its end.
@@ -46,6 +54,7 @@ class _Life:
     abrupt: bool = False
     """Whether it ends without a shutdown, like a machine whose power is cut."""
     machine: Machine | None = None
+    proc: ProcFiles | None = None
     exits: dict[str, int] = field(default_factory=dict)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
@@ -100,6 +109,13 @@ class Power:
         for uid, record in list(self._crowded_out.items()):
             if not known(record):
                 del self._crowded_out[uid]
+
+    def show_activity(self, now: float) -> None:
+        """Have each machine that is on show what its node was told to do."""
+        for life in self._every():
+            if life.proc is not None and life.machine is not None:
+                worker = life.worker
+                life.proc.show(now, Observer(worker.record, worker.number).at(now))
 
     def shown(self, worker: Worker) -> dict[str, object]:
         """Say how often a worker has booted, whether it is on, and how its scripts ended."""
@@ -196,7 +212,10 @@ class Power:
             files = Files(life.directory)
             files.prepare(life.worker, address, life.on)
             allowed = RUN if self._scripts is True else RECORD
-            told = environment(life.worker, life.directory, address, allowed)
+            speed = self._world.config.meter_speed
+            told = environment(life.worker, life.directory, address, allowed, speed)
+            device = files.devices.resolve() / device_names(life.worker)[0]
+            life.proc = ProcFiles(files.proc, device, files.docker / "told", speed)
             machine = Machine(life.directory, told, partial(self._write, life.worker))
             async with self._starts:
                 await machine.start()

@@ -20,6 +20,8 @@ from service.emulator.workers.waiting import Waiting
 from service.emulator.world import World
 
 TICK_SECONDS = 0.05
+SHOW_SECONDS = 0.5
+"""Between two looks of the machines at what they do."""
 
 
 class Workers:
@@ -86,10 +88,14 @@ class Workers:
 
     async def _tick(self) -> None:
         """See to what no observer is told of: time passing, values that change, a reset."""
+        shown_at = 0.0
         while True:
             await asyncio.sleep(TICK_SECONDS)
             if self.run_scripts or self.waiting or self._doors:
-                self._world.settle()
+                now = self._world.settle()
+                if abs(now - shown_at) >= SHOW_SECONDS:
+                    self._power.show_activity(now)
+                    shown_at = now
                 self.waiting.check_all()
                 self._doors.close_unless(lambda worker: self._is_known(worker.record))
                 self._power.forget_unless(self._is_known)

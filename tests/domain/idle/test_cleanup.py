@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from service.domain.errors import Conflict, Rejected
-from service.domain.idle.cleanup import Cleanup
-from service.domain.idle.rails import Breaker
+from service.domain.idle.cleanup import Cleanup, Held, new_alarms
+from service.domain.idle.rails import Breaker, Rail
 
 NOW = 1_000_000
 
@@ -27,3 +27,28 @@ def test_a_breaker_is_closed_by_hand_where_it_is_open():
     assert row.closed_breaker().breaker == Breaker()
     with pytest.raises(Conflict):
         Cleanup("lab").closed_breaker()
+
+
+@pytest.mark.parametrize(
+    ("rail", "is_told"),
+    [
+        (Rail.MASS, True),
+        (Rail.BREAKER, True),
+        (Rail.INVENTORY, True),
+        (Rail.CLOCK, True),
+        (Rail.START, False),
+        (Rail.PAUSE, False),
+    ],
+)
+def test_people_are_told_of_a_rail_when_it_begins_to_hold(rail, is_told):
+    held = Held(rail, "why", NOW)
+    free, holding = Cleanup("lab"), Cleanup("lab", holds=(held,))
+    assert new_alarms(free, holding) == ((held,) if is_told else ())
+    assert new_alarms(holding, holding) == ()
+    assert new_alarms(holding, free) == ()
+
+
+def test_each_rail_that_begins_to_hold_is_told_of():
+    mass, clock = Held(Rail.MASS, "why", NOW), Held(Rail.CLOCK, "why", NOW + 60)
+    before, after = Cleanup("lab", holds=(mass,)), Cleanup("lab", holds=(mass, clock))
+    assert new_alarms(before, after) == (clock,)

@@ -84,7 +84,7 @@ def test_an_idle_node_is_told_of_with_what_will_be_done_and_what_it_costs():
 
 def test_without_a_public_address_the_commands_are_named():
     text = text_of(body(idle_message(look(), NOON, SINCE, ACTS)))
-    assert "tpu-steward nodes set train --label keep-until=2026-11-07" in text
+    assert "tpu-steward nodes keep train --for 4h --reason 'still needed'" in text
     assert "tpu-steward nodes delete train" in text
     assert "/links/" not in text
 
@@ -140,7 +140,7 @@ def test_a_node_whose_time_to_live_is_over_is_told_of_with_the_time_of_its_end()
     text = text_of(body(message))
     assert "over at 2026-11-05T11:00:00Z" in text
     assert "deleted at 2026-11-05T12:15:00Z" in text
-    assert "tpu-steward nodes set train --label keep-until=" in text
+    assert "tpu-steward nodes keep train --for 4h" in text
 
 
 @pytest.mark.parametrize(("rail", "offers"), [(Rail.MASS, True), (Rail.BREAKER, False)])

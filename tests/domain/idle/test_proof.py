@@ -162,6 +162,19 @@ def test_an_accelerator_that_never_started_is_at_rest_while_its_host_is_seen():
     assert verdict(absent).level is Level.UNKNOWN
 
 
+def test_a_device_that_a_process_holds_was_started_though_it_has_no_duty_cycle():
+    held = {(0, Kind.DEVICE): track(Kind.DEVICE, (NOW - 60, NOW, 1.0))}
+    found = verdict(at_rest(kinds=(Kind.CPU, Kind.NETWORK), tracks=held))
+    assert found.level is Level.UNKNOWN
+    assert "device of worker 0" in found.lacking[0]
+
+
+def test_a_worker_of_which_monitoring_shows_nothing_may_have_started():
+    """Its duty cycle is missing as everything else is, which says nothing."""
+    hosts = {key: one for key, one in reported().items() if key[1] is not Kind.DEVICE}
+    assert verdict(at_rest(kinds=(), tracks=hosts)).level is Level.UNKNOWN
+
+
 def test_a_duty_cycle_that_cannot_be_found_proves_nothing():
     """It goes by the id of the instance, which the supervisor reports."""
     never = at_rest(kinds=(Kind.CPU, Kind.NETWORK), named=frozenset())
@@ -274,3 +287,70 @@ def test_a_stale_reading_is_none():
 
 def test_a_track_is_what_the_builder_of_these_tests_makes():
     assert track(Kind.CPU, (0, 60)) == Track(60, 2.0, Level.QUIET, ((0, 60),))
+
+
+ABSENT = dict.fromkeys(MONITORED, Family.ABSENT)
+SHORT = 1_200
+"""So short that the time between two reports is more than a tenth of it."""
+REPORTED = (Kind.DEVICE, Kind.REPORTED_CPU, Kind.REPORTED_NETWORK)
+
+
+def seen_by_reports(end, workers=1, **changes):
+    """A node that Monitoring does not know, at rest by reports that reach to `end`."""
+    tracks = {(w, kind): track(kind, (LONG_AGO, end)) for w in range(workers) for kind in REPORTED}
+    hosts = {worker: Host(end) for worker in range(workers)}
+    made = Evidence(workers, LONG_AGO, tracks, ABSENT, hosts, end, report_seconds=780)
+    return replace(made, **changes)
+
+
+def short_verdict(evidence):
+    return judge(evidence, SHORT, NOW, DELAY)
+
+
+@pytest.mark.parametrize("age", [0, 240, 500, 780])
+def test_reports_that_are_read_every_five_minutes_prove_rest_as_far_as_they_reach(age):
+    found = short_verdict(seen_by_reports(NOW - age))
+    assert found.level is Level.QUIET
+    assert found.until == min(UNTIL, NOW - age)
+
+
+def test_reports_that_are_too_old_or_missing_prove_nothing():
+    assert short_verdict(seen_by_reports(NOW - 781)).level is Level.UNKNOWN
+    two = seen_by_reports(NOW - 500, workers=2)
+    assert short_verdict(two).level is Level.QUIET
+    assert short_verdict(replace(two, hosts={0: Host(NOW - 500)})).level is Level.UNKNOWN
+    late = {0: Host(NOW - 300), 1: Host(NOW - 900)}
+    assert short_verdict(replace(two, hosts=late)).level is Level.UNKNOWN
+
+
+def test_the_report_of_the_worker_that_is_furthest_behind_decides_how_far_the_proof_reaches():
+    behind = seen_by_reports(NOW - 600, workers=2)
+    tracks = {**behind.tracks, **seen_by_reports(NOW - 300).tracks}
+    hosts = {0: Host(NOW - 300), 1: Host(NOW - 600)}
+    found = short_verdict(replace(behind, tracks=tracks, hosts=hosts))
+    assert (found.level, found.until) == (Level.QUIET, NOW - 600)
+
+
+def test_a_device_that_is_held_is_not_at_rest_however_long_the_host_is():
+    held = track(Kind.DEVICE, (LONG_AGO, NOW), (NOW - 300, NOW - 299, 1.0))
+    holds = Host(NOW, "process 7 (python) holds /dev/vfio/0")
+    evidence = seen_by_reports(NOW, hosts={0: holds})
+    evidence = replace(evidence, tracks={**evidence.tracks, (0, Kind.DEVICE): held})
+    assert short_verdict(evidence).level is Level.UNKNOWN
+    assert "process 7" in short_verdict(evidence).reason
+
+
+def test_a_device_that_a_job_holds_is_judged_by_the_progress_of_the_job():
+    held = track(Kind.DEVICE, (NOW - 1, NOW, 1.0))
+    evidence = seen_by_reports(NOW, hosts={0: Host(NOW, "process 7 (python) holds /dev/vfio/0")})
+    evidence = replace(evidence, tracks={**evidence.tracks, (0, Kind.DEVICE): held})
+    stuck = replace(
+        evidence, job=JobActivity("j-1", is_preparing=False, progress_at=NOW - 2 * SHORT)
+    )
+    found = short_verdict(stuck)
+    assert (found.level, found.waste) == (Level.QUIET, Waste.NO_PROGRESS)
+    assert found.since == NOW - 2 * SHORT
+    moves = replace(evidence, job=JobActivity("j-1", is_preparing=False, progress_at=NOW - 60))
+    assert short_verdict(moves).level is Level.ACTIVE
+    busy = {**evidence.tracks, (0, Kind.REPORTED_CPU): track(Kind.REPORTED_CPU, (0, NOW, 90.0))}
+    assert Blocker.HOST_BUSY in short_verdict(replace(stuck, tracks=busy)).blockers

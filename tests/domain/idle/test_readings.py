@@ -32,12 +32,11 @@ def test_machines_of_others_are_left_out():
     assert WORKERS.find(by_node("999")) is None
     assert WORKERS.find(Sample("", 0, "i-8", 0, 60, 1.0)) is None
     found = with_samples({}, WORKERS, Kind.CPU, [by_node("999")], 0)
-    assert (found.tracks, found.readings, found.nodes) == ({}, {}, 0)
+    assert (found.tracks, found.readings) == ({}, {})
 
 
 def test_a_measurement_changes_the_track_of_its_worker_alone():
     first = with_samples({}, WORKERS, Kind.CPU, [by_node("100"), by_node("200")], 0)
-    assert first.nodes == 2
     before = first.tracks
     after = with_samples(before, WORKERS, Kind.CPU, [by_node("101", 1, 120, 50.0)], 0).tracks
     assert set(after) == {"n"}
@@ -50,7 +49,7 @@ def test_what_is_known_already_is_not_read_again():
     rest = [by_node("100", end=60), by_node("100", end=120), by_node("100", end=180)]
     before = with_samples({}, WORKERS, Kind.CPU, rest, 0).tracks
     again = with_samples(before, WORKERS, Kind.CPU, rest[:2], 0)
-    assert (again.tracks, again.readings, again.nodes) == ({}, {}, 1)
+    assert (again.tracks, again.readings) == ({}, {})
     corrected = with_samples(before, WORKERS, Kind.CPU, [by_node("100", end=120, value=90.0)], 0)
     assert corrected.tracks["n"][0, Kind.CPU].broken_at == 120
 

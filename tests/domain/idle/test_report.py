@@ -10,9 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.domain.idle.proof import Host
-from service.domain.idle.report import WorkerActivity, parse_activity, readings_of
+from service.domain.idle.report import (
+    MAX_ACTIVITY_BYTES,
+    WorkerActivity,
+    WorkerReport,
+    parse_activity,
+    parse_worker,
+    readings_of,
+)
 from service.domain.idle.signal import Kind, Level, Reading, level_of, read
-from service.domain.jobs.report import Report, is_current, parse
+from service.domain.jobs.report import Report, is_current
 from tests.hands import NOON
 
 AT, FROM = NOON - 10, NOON - 3_600
@@ -85,13 +92,33 @@ def test_a_device_with_a_holder_is_not_free():
 
 
 def test_one_report_proves_the_whole_time_that_was_watched():
-    assert readings_of(3, QUIET) == (
-        Reading(3, Kind.DEVICE, FROM + 60, AT, 0),
+    always = replace(QUIET, device_free_since=FROM, network_quiet_since=FROM)
+    assert readings_of(3, always) == (
+        Reading(3, Kind.DEVICE, FROM, AT, 0),
         Reading(3, Kind.REPORTED_CPU, FROM, AT, 0),
-        Reading(3, Kind.REPORTED_NETWORK, AT - 30, AT, 0),
+        Reading(3, Kind.REPORTED_NETWORK, FROM, AT, 0),
     )
-    for reading in readings_of(3, QUIET):
+    for reading in readings_of(3, always):
         assert level_of(reading, was_quiet=False) is Level.QUIET
+
+
+def test_what_came_to_rest_while_it_was_watched_was_at_work_until_then():
+    """A burst that is over before the report: no report ever shows its holder."""
+    readings = readings_of(3, QUIET)
+    assert [(one.kind, one.start, one.end) for one in readings] == [
+        (Kind.DEVICE, FROM + 59, FROM + 60),
+        (Kind.DEVICE, FROM + 60, AT),
+        (Kind.REPORTED_CPU, FROM, AT),
+        (Kind.REPORTED_NETWORK, AT - 31, AT - 30),
+        (Kind.REPORTED_NETWORK, AT - 30, AT),
+    ]
+    track = None
+    for device in readings_of(3, replace(QUIET, at=AT - 300, device_free_since=FROM)):
+        track = read(track, device, 0) if device.kind is Kind.DEVICE else track
+    burst = replace(QUIET, device_free_since=AT - 200)
+    for device in readings_of(3, burst):
+        track = read(track, device, 0) if device.kind is Kind.DEVICE else track
+    assert track.at_rest == ((AT - 200, AT),)
 
 
 def test_work_now_says_nothing_of_the_time_before():
@@ -105,27 +132,77 @@ def test_work_now_says_nothing_of_the_time_before():
 
 
 def test_what_has_just_come_to_rest_shows_no_time_at_rest():
-    assert readings_of(0, WorkerActivity(FROM, AT, "", AT, AT, AT)) == ()
+    readings = readings_of(0, WorkerActivity(FROM, AT, "", AT, AT, AT))
+    assert {(one.start, one.end) for one in readings} == {(AT - 1, AT)}
+    assert readings_of(0, WorkerActivity(AT, AT, "", AT, AT, AT)) == ()
 
 
 def test_a_device_that_was_held_once_is_free_from_its_release_only():
     track = None
     released = WorkerActivity(FROM, AT + 300, "", AT + 120)
     for activity in (QUIET, replace(BUSY, at=AT + 60), released):
-        (reading,) = [one for one in readings_of(0, activity) if one.kind is Kind.DEVICE]
-        track = read(track, reading, 0)
+        for reading in readings_of(0, activity):
+            track = read(track, reading, 0) if reading.kind is Kind.DEVICE else track
     assert track is not None
     assert track.at_rest == ((AT + 120, AT + 300),)
 
 
-def test_the_activity_travels_with_the_report():
-    document = {"v": 1, "seq": 3, "state": "IDLE", "boot_at": FROM + 30, "activity": DOCUMENT}
-    report = parse(json.dumps(document), NOON)
-    assert report is not None
-    assert report.activity == replace(QUIET, watched_from=FROM + 30, cpu_quiet_since=FROM + 30)
-    old = parse(json.dumps({**document, "activity": {"at": -1}}), NOON)
-    assert old is not None
-    assert old.activity is None
+REPORT = {
+    "v": 1,
+    "seq": 3,
+    "state": "IDLE",
+    "boot": "b-2",
+    "boot_at": FROM - 60,
+    "instance": "4711",
+}
+METERED = {**DOCUMENT, "v": 1, "boot": "b-2"}
+
+
+def worker(report=REPORT, activity=METERED, since=0):
+    return parse_worker(
+        {"report": json.dumps(report), "activity": json.dumps(activity), "x": "y"}, NOON, since
+    )
+
+
+def test_a_worker_names_its_instance_and_shows_its_activity():
+    assert worker() == WorkerReport("4711", replace(QUIET, boot="b-2"))
+
+
+@pytest.mark.parametrize(
+    ("report", "activity"),
+    [
+        ({}, {"boot": "b-1"}),
+        ({"boot": "b-3"}, {}),
+        ({"boot": ""}, {"boot": ""}),
+        ({"boot": None}, {"boot": None}),
+        ({}, {"v": 2}),
+        ({}, {"boot": ["b-2"]}),
+    ],
+)
+def test_a_report_of_another_boot_counts_for_nothing(report, activity):
+    assert worker({**REPORT, **report}, {**METERED, **activity}).activity is None
+
+
+def test_nothing_counts_from_before_the_boot_or_the_node():
+    late = worker({**REPORT, "boot_at": FROM + 100}).activity
+    assert (late.watched_from, late.cpu_quiet_since) == (FROM + 100, FROM + 100)
+    assert worker(since=AT - 50).activity.watched_from == AT - 50
+    assert worker(since=AT + 1).activity is None
+
+
+@pytest.mark.parametrize("instance", ["", "47x", "-1", "1" * 21, None, 4711, "4711\n5", "\u0664"])
+def test_an_instance_that_is_no_number_is_none(instance):
+    assert worker({**REPORT, "instance": instance}).instance == ""
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", "7", "[" * 200_000, '{"v":1' + " " * MAX_ACTIVITY_BYTES + "}"]
+)
+def test_what_is_no_document_is_no_activity(text):
+    values = {"report": json.dumps(REPORT), "activity": text}
+    assert parse_worker(values, NOON) == WorkerReport("4711", None)
+    assert parse_worker({"report": text}, NOON) == WorkerReport()
+    assert parse_worker({}, NOON) == WorkerReport()
 
 
 @pytest.mark.parametrize(

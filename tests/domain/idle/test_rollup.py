@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.domain.idle.activity import Slot
-from service.domain.idle.rollup import Hour, slots_of, with_readings, with_rest, with_work
+from service.domain.idle.rollup import Hour, Lately, slots_of, with_lately, with_rest
 from service.domain.idle.signal import Kind, Reading, read
 
 START = 3_600 * 100
@@ -23,6 +23,19 @@ def tracks(*readings):
         key = one.worker, one.kind
         found[key] = read(found.get(key), one, 0)
     return found
+
+
+def with_readings(hour, readings):
+    lately = Lately()
+    for one in readings:
+        lately.add(one)
+    return with_lately(hour, lately)
+
+
+def worked(hour, start, end):
+    lately = Lately()
+    lately.add_work(start, end)
+    return with_lately(hour, lately)
 
 
 def test_the_highest_value_of_all_workers_counts():
@@ -70,8 +83,8 @@ def test_late_work_turns_rest_into_work_and_never_the_other_way():
 
 
 def test_work_that_no_reading_shows_is_work():
-    assert with_work(EMPTY, START + 299, START + 301).levels == "BB.........."
-    assert with_work(EMPTY, START - 50, START).levels == "." * 12
+    assert worked(EMPTY, START + 299, START + 301).levels == "BB.........."
+    assert worked(EMPTY, START - 50, START).levels == "." * 12
 
 
 @given(

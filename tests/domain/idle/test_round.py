@@ -40,9 +40,10 @@ def busy(count, start=100):
     return [node(start + one, verdict=work, moved=moved, is_due=False) for one in range(count)]
 
 
-def round_of(nodes, before=None, **facts):
+def round_of(nodes, before=None, earlier=(), **facts):
     given = replace(FACTS, live=len(nodes), **facts)
-    return decide(before or Cleanup("lab"), nodes, {}, given, TIMES)
+    courses = {one.subject.node.id: one.watched for one in earlier}
+    return decide(before or Cleanup("lab"), nodes, courses, given, TIMES)
 
 
 def names(found):
@@ -58,6 +59,11 @@ def test_what_is_due_goes_the_dearest_first():
     assert names(found) == ["n2", "n1"]
     assert found.cleanup.holds == found.cleanup.waiting == ()
     assert found.cleanup.ticked_at == NOW
+
+
+def test_what_has_no_fresh_report_waits_and_takes_nobody_s_turn():
+    stale = [node(number, hourly=9_000, is_fresh=False) for number in range(5)]
+    assert names(round_of([*stale, node(7), *busy(40)])) == ["n7"]
 
 
 @pytest.mark.parametrize(
@@ -130,8 +136,19 @@ def test_the_hour_begins_anew_when_a_signal_is_lost_and_ends_when_fewer_are_idle
     blind = node(
         7, verdict=Verdict(Level.UNKNOWN, "?"), is_due=False, moved=Moved(six[0].moved.course)
     )
-    assert round_of([*six, blind], first, now=NOW + 60).cleanup.mass_since == NOW + 60
+    known = [*six, node(7)]
+    lost = round_of([*six, blind], first, known, now=NOW + 60).cleanup
+    assert lost.mass_since == NOW + 60
     assert round_of([*six[:5]], first, now=NOW + 60).cleanup.mass_since is None
+
+
+def test_a_node_that_nobody_ever_sees_does_not_hold_the_others_for_ever():
+    six = [node(number) for number in range(6)]
+    blind = node(7, verdict=Verdict(Level.UNKNOWN, "?"), is_due=False)
+    first = round_of([*six, blind]).cleanup
+    then = round_of([*six, blind], first, [*six, blind], now=NOW + 1_800).cleanup
+    assert then.mass_since == NOW
+    assert names(round_of([*six, blind], then, [*six, blind], now=NOW + 3_600)) == ["n0"]
 
 
 def test_a_jump_of_the_clock_holds_until_the_time_of_a_start_is_over():

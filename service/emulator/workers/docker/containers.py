@@ -42,6 +42,9 @@ class Container:
     detached: bool = False
     """Whether no command stays with it, so that it has to remove itself."""
     options: dict[str, list[str]] = field(default_factory=dict)
+    restarts: int = 0
+    is_told: bool = False
+    """Whether it is only said to run: nothing stands behind it but a word to the emulator."""
 
     @property
     def short_id(self) -> str:
@@ -112,7 +115,30 @@ class Store:
     def all(self) -> list[Container]:
         """List the containers, the newest first."""
         found = [read(path) for path in (self.root / "containers").iterdir()]
-        return sorted((each for each in found if each is not None), key=lambda each: -each.created)
+        known = [each for each in found if each is not None]
+        return sorted([*known, *self._told()], key=lambda each: -each.created)
+
+    def _told(self) -> list[Container]:
+        """List the containers that the node was told to have; see `workers.proc`."""
+        try:
+            told = json.loads((self.root / "told").read_text())
+        except FileNotFoundError:
+            return []
+        return [
+            Container(
+                id=f"{number + 1:064x}",
+                name=f"notebook-{number}",
+                image="notebook:latest",
+                command=["notebook"],
+                env={},
+                labels={},
+                created=0.0,
+                boot=self.boot,
+                restarts=told["restarts"],
+                is_told=True,
+            )
+            for number in range(told["containers"])
+        ]
 
     def find(self, reference: str) -> Container:
         """Look a container up by its id, its name or the beginning of its id; raises Refused."""
@@ -125,6 +151,8 @@ class Store:
 
     def state(self, container: Container) -> State:
         """Say how a container is; one whose process died without a word was killed."""
+        if container.is_told:
+            return State(status="running")
         state = state_of(self.directory(container))
         if not state.running or (container.boot == self.boot and _alive(state.shim)):
             return state

@@ -104,16 +104,27 @@ class Writer:
 
     def take(self, letter: str, data: bytes) -> None:
         """Write what was read from an output; nothing read is its end."""
-        records = b"".join(self._streams[letter].take(data, self._stamps))
-        if records and not self._file.closed:
-            self._file.write(records)
-            if self._file.tell() >= self.bounds.size:
+        waiting: list[bytes] = []
+        room = 0 if self._file.closed else self.bounds.size - self._file.tell()
+        for record in self._streams[letter].take(data, self._stamps):
+            waiting.append(record)
+            room -= len(record)
+            if room <= 0:  # after each entry, as docker does, however much was read at once
+                self._write(waiting)
                 self._rotate()
+                waiting, room = [], self.bounds.size
+        self._write(waiting)
+
+    def _write(self, records: list[bytes]) -> None:
+        if records and not self._file.closed:
+            self._file.write(b"".join(records))
 
     def close(self) -> None:
         self._file.close()
 
     def _rotate(self) -> None:
+        if self._file.closed:
+            return
         self._file.close()
         for number in range(self.bounds.files - 1, 0, -1):
             older = self.path if number == 1 else _numbered(self.path, number - 1)

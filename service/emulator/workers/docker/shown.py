@@ -69,7 +69,7 @@ def document(container: Container, state: State) -> dict[str, Any]:
         "State": _state(state),
         "Image": f"sha256:{image_of(container.image).id}",
         "Name": f"/{container.name}",
-        "RestartCount": 0,
+        "RestartCount": container.restarts,
         "Platform": "linux",
         "HostConfig": _host_config(container),
         "Mounts": [_mount(each) for each in options.get("mount", [])],

@@ -1,0 +1,124 @@
+"""Everything that may end a node: by what, when, and what holds it back. Pure.
+
+The table of `service.domain.idle.precedence`, for one node. Nobody knows beforehand what a person
+does; what the orphan collector ends is no node of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from service.domain.expiry import waits_for_job_end
+from service.domain.idle.assess import Subject, holders
+from service.domain.idle.cleanup import Cleanup, Watched
+from service.domain.idle.keep import Keep, cloud_ends_at, goes_at, keep_of_node
+from service.domain.idle.policy import Action
+from service.domain.idle.precedence import HELD_BY, Ender, Holder
+from service.domain.node import Asked, Node
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """One way in which a node may end. `at` is None where nobody knows when."""
+
+    ender: Ender
+    reason: str
+    at: int | None
+    held_by: tuple[Holder, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What is known of a node: how the cleanup of its project stands, the newest look at its
+    idleness, the job that it was made for and that runs on it (empty for none), and the exceeded
+    budgets that delete it, by name, each with when."""
+
+    node: Node
+    cleanup: Cleanup
+    subject: Subject | None = None
+    watched: Watched | None = None
+    own_job: str = ""
+    budgets: Mapping[str, int] = field(default_factory=dict)
+
+
+def ends_of(outlook: Outlook, now: int) -> tuple[End, ...]:
+    """All that may end a node, the strongest first. None of a node that is being deleted."""
+    node = outlook.node
+    if node.ended or node.asked is Asked.ABSENT:
+        return ()
+    keep = keep_of_node(node)
+    found = [
+        _google(node),
+        _job_end(outlook, keep, now),
+        _budget(outlook),
+        _ttl(outlook, keep, now),
+        _idle(outlook, now),
+    ]
+    return tuple(end for end in found if end is not None)
+
+
+def _google(node: Node) -> End | None:
+    at = cloud_ends_at(node)
+    return None if at is None else End(Ender.GOOGLE, "Google ends a flex-start node", at)
+
+
+def _job_end(outlook: Outlook, keep: Keep | None, now: int) -> End | None:
+    node = outlook.node
+    if waits_for_job_end(node):
+        held_by = _held_by(Ender.JOB_END, keep, now, is_paused=False)
+        return End(Ender.JOB_END, node.ends_after_keep, goes_at(node), held_by)
+    if outlook.own_job:
+        return End(Ender.JOB_END, f"it goes with job {outlook.own_job}", None)
+    return None
+
+
+def _budget(outlook: Outlook) -> End | None:
+    """The budget that deletes the node first, whatever holds."""
+    if not outlook.budgets:
+        return None
+    name, at = min(outlook.budgets.items(), key=lambda one: (one[1], one[0]))
+    return End(Ender.BUDGET, f"the budget {name!r} is exceeded", at)
+
+
+def _ttl(outlook: Outlook, keep: Keep | None, now: int) -> End | None:
+    node = outlook.node
+    over_at = node.deletes_at
+    if over_at is None:
+        return None
+    is_paused = outlook.cleanup.is_paused
+    held_by = _held_by(Ender.TTL, keep, max(over_at, now), is_paused=is_paused)
+    at = None if Holder.PAUSE in held_by else _ttl_at(over_at, keep)
+    return End(Ender.TTL, f"its time to live of {node.spec.ttl_seconds} s", at, held_by)
+
+
+def _ttl_at(over_at: int, keep: Keep | None) -> int | None:
+    """When a time to live is over, and no keep holds it back any more."""
+    if keep is None:
+        return over_at
+    return None if keep.until is None else max(over_at, keep.until)
+
+
+def _idle(outlook: Outlook, now: int) -> End | None:
+    subject, watched = outlook.subject, outlook.watched
+    if subject is None or watched is None or watched.verdict is None:
+        return None
+    applied = subject.applied
+    if applied.rule.action.rank < Action.STOP.rank:
+        return None
+    held_by = holders(subject, watched.verdict, now)
+    is_paused = outlook.cleanup.is_paused
+    held_by += [Holder.RAILS] if outlook.cleanup.holds and not is_paused else []
+    held_by += [Holder.PAUSE] if is_paused else []
+    held_by += [Holder.MODE] if applied.action.rank < Action.STOP.rank else []
+    verb = "deletes" if applied.rule.action is Action.DELETE else "stops"
+    reason = f"the policy of {applied.source} {verb} idle nodes"
+    return End(Ender.IDLE, reason, watched.due_at, tuple(held_by))
+
+
+def _held_by(ender: Ender, keep: Keep | None, at: int, *, is_paused: bool) -> tuple[Holder, ...]:
+    holding = {
+        Holder.KEEP: keep is not None and keep.holds(at),
+        Holder.PAUSE: is_paused,
+    }
+    return tuple(one for one, holds in holding.items() if holds and one in HELD_BY[ender])

@@ -1,0 +1,155 @@
+"""The activity that a played worker reports, in the words of the meter and with its pauses."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from service.emulator import guests
+from service.emulator.nodes import NodeRecord
+from service.emulator.observed import Observer
+from service.emulator.timeline import Event
+
+if TYPE_CHECKING:
+    from service.emulator.world import World
+
+METER, NAMESPACE, ACTIVITY = "steward-meter", "steward", "activity"
+SAMPLE_SECONDS, COUNT_SECONDS = 5.0, 60.0
+PUT_SECONDS, REPORT_SECONDS = 60.0, 240.0
+CPU_PERCENT, NETWORK_BYTES = 10.0, 1_000_000.0
+
+
+@dataclass
+class JobContainer:
+    """The container of a job as its machine shows it: it holds the chips, and keeps a core at work
+    unless it hangs. `end` is None while it runs."""
+
+    attempt: str
+    hangs: bool
+    end: float | None = None
+
+
+class PlayedMeter:
+    """The meter of one worker in one boot. Seconds are divided by the speed of the world."""
+
+    def __init__(self, world: World, node: NodeRecord, worker: int) -> None:
+        self._world, self._node, self._worker = world, node, worker
+        self._observer = Observer(node, worker)
+        self._boot = ""
+        self._started_at = 0.0
+        self._put_at: float | None = None
+        self._regular_at = 0.0
+        self._sent: tuple[bool, bool] | None = None
+        self._due: Event | None = None
+        self._container: JobContainer | None = None
+        self._worked_until: float | None = None
+        """When the last container of a job in this boot ended that kept a core at work."""
+        node.activity.observers.append(self.changed)
+
+    def boot(self, at: float, boot: str) -> None:
+        """Begin to watch; a node without a meter in its metadata is not watched."""
+        self.off()
+        self._put_at, self._sent = None, None
+        self._container, self._worked_until = None, None
+        if METER in self._node.message.metadata:
+            self._boot, self._started_at = boot, at
+            self._plan(at + COUNT_SECONDS / self._speed)
+
+    def off(self) -> None:
+        """The machine is gone, or goes down; what was written stays."""
+        if self._due is not None:
+            self._due.cancelled = True
+            self._due = None
+
+    def hold(self, at: float, attempt: str, *, hangs: bool) -> None:
+        """A job's container runs from now on."""
+        self._container = JobContainer(attempt, hangs)
+        self.changed(at)
+
+    def free(self, at: float) -> None:
+        """The container has ended."""
+        if self._container is not None and self._container.end is None:
+            self._container.end = at
+            if not self._container.hangs:
+                self._worked_until = at
+            self.changed(at)
+
+    def changed(self, at: float) -> None:
+        """Look soon whether there is news: at most one PUT a minute."""
+        if self._due is not None and self._put_at is not None:
+            soon = max(at + SAMPLE_SECONDS / self._speed, self._put_at + PUT_SECONDS / self._speed)
+            if soon < self._due.due:
+                self.off()
+                self._plan(soon)
+
+    @property
+    def _speed(self) -> float:
+        return self._world.config.speed
+
+    def _plan(self, due: float) -> None:
+        look: Callable[[float], None] = self._look
+        self._due = self._world.timeline.schedule(due, self._node.name, "activity", look, fate=True)
+
+    def _look(self, at: float) -> None:
+        document = self.document(at)
+        news = bool(document["holder"]), bool(document["sessions"])
+        if news == self._sent and at < self._regular_at:
+            self._plan(self._regular_at)
+            return
+        self._put_at, self._sent = at, news
+        pause, least = REPORT_SECONDS / self._speed, PUT_SECONDS / self._speed
+        self._regular_at = max(self._counted_at(at) + pause, at + least)
+        if guests.enabled(self._node):
+            text = json.dumps(document, separators=(",", ":"))
+            guests.publish(self._node, self._worker, NAMESPACE, ACTIVITY, text)
+        self._plan(self._regular_at)
+
+    def _counted_at(self, at: float) -> float:
+        """When the counters were read last."""
+        each = COUNT_SECONDS / self._speed
+        return self._started_at + (at - self._started_at) // each * each
+
+    def document(self, at: float) -> dict[str, Any]:
+        """What the meter says: of the time until its last count, as of now where it is no span."""
+        start, counted_at = self._started_at, self._counted_at(at)
+        seen, holder = self._observer.at(at), self._holder(at)
+        free = [self._observer.held_until(at), self._container.end if self._container else None]
+        busy = [self._observer.busy_until(counted_at, CPU_PERCENT), self._worked_until]
+        works = self._container is not None and self._container.end is None
+        is_busy = works and self._container is not None and not self._container.hangs
+        return {
+            "v": 1,
+            "boot": self._boot,
+            "from": math.ceil(start),
+            "at": int(counted_at),
+            "holder": holder,
+            "device_free_since": None if holder else _since(start, free),
+            "cpu_quiet_since": None if is_busy else _quiet_since(start, busy, counted_at),
+            "network_quiet_since": _quiet_since(
+                start, [self._observer.sent_until(counted_at, NETWORK_BYTES)], counted_at
+            ),
+            "sessions": seen.sessions,
+            "containers": seen.containers,
+            "restarts": seen.restarts,
+        }
+
+    def _holder(self, at: float) -> str:
+        container = self._container
+        if container is not None and container.end is None:
+            return f"process 4711 (the container of {container.attempt}) holds /dev/vfio/0"
+        if self._observer.at(at).is_held:
+            return "process 4242 (python3 train.py) holds /dev/vfio/0"
+        return ""
+
+
+def _since(start: float, ends: list[float | None]) -> int:
+    return math.ceil(max(start, *(end for end in ends if end is not None), start))
+
+
+def _quiet_since(start: float, ends: list[float | None], counted_at: float) -> int | None:
+    """Since when a host is quiet; None where it was at work until the last count."""
+    since = _since(start, ends)
+    return None if any(end is not None and end >= counted_at for end in ends) else since

@@ -1,0 +1,118 @@
+"""Everything that may end a node, the strongest first, with what holds it back."""
+
+from __future__ import annotations
+
+import pytest
+
+from service.domain.clock import HOUR
+from service.domain.idle.assess import Subject
+from service.domain.idle.cleanup import Cleanup, Held, Watched
+from service.domain.idle.course import Course, State
+from service.domain.idle.ends import End, Outlook, ends_of
+from service.domain.idle.keep import LABEL, Keep
+from service.domain.idle.policy import Action, applied
+from service.domain.idle.precedence import Ender, Holder
+from service.domain.idle.proof import Verdict
+from service.domain.idle.rails import Rail
+from service.domain.idle.signal import Level
+from service.domain.node import Asked, IdlePolicy, NodeState, ProvisioningModel
+from tests import factories
+from tests.hands import NOON
+
+READY = {"state": NodeState.READY, "ready_at": NOON - HOUR}
+KEPT = {"kept_until": NOON + HOUR, "kept_because": "a demo"}
+PAUSED = Cleanup("lab", paused_at=NOON, paused_by="ada", pause_reason="a demo")
+HELD = Cleanup("lab", holds=(Held(Rail.MASS, "why", NOON),))
+
+
+def outlook(cleanup=Cleanup("lab"), own_job="", **changes):  # noqa: B008 - frozen
+    return Outlook(factories.sent(**(READY | changes)), cleanup, own_job=own_job)
+
+
+def watched(node, level=Level.QUIET):
+    course = Course(node.id, node.attempt, State.NOTIFIED, NOON, NOON, Action.DELETE)
+    return Watched(course, "lab", verdict=Verdict(level, "why"), due_at=NOON + 900)
+
+
+def of_idle(action="delete", ceiling=Action.DELETE, cleanup=None, level=Level.QUIET, keep=None):
+    node = factories.sent(**READY, idle=IdlePolicy(action=action))
+    subject = Subject(node, applied(node.spec, "", {}, ceiling), keep=keep)
+    seen = Outlook(node, cleanup or Cleanup("lab"), subject, watched(node, level))
+    return ends_of(seen, NOON)
+
+
+@pytest.mark.parametrize(
+    ("found", "at", "held_by"),
+    [
+        (outlook(ttl_seconds=2 * HOUR), NOON + HOUR, ()),
+        (outlook(ttl_seconds=HOUR), NOON, ()),
+        (outlook(ttl_seconds=90 * 60, **KEPT), NOON + HOUR, (Holder.KEEP,)),
+        (outlook(ttl_seconds=3 * HOUR, **KEPT), NOON + 2 * HOUR, ()),
+        (outlook(ttl_seconds=HOUR, labels={LABEL: "soon"}), None, (Holder.KEEP,)),
+        (outlook(PAUSED, ttl_seconds=HOUR), None, (Holder.PAUSE,)),
+        (outlook(HELD, ttl_seconds=HOUR), NOON, ()),
+    ],
+)
+def test_a_time_to_live_is_held_by_keep_and_pause_and_by_no_rail(found, at, held_by):
+    (end,) = ends_of(found, NOON)
+    assert (end.ender, end.at, end.held_by) == (Ender.TTL, at, held_by)
+
+
+def test_the_end_of_a_job_is_held_by_a_keep_alone():
+    mark = {"ends_after_keep": "job 7 is SUCCEEDED"}
+    (end,) = ends_of(outlook(PAUSED, **KEPT, **mark), NOON)
+    assert end == End(Ender.JOB_END, "job 7 is SUCCEEDED", NOON + HOUR, (Holder.KEEP,))
+    (end,) = ends_of(outlook(own_job="7"), NOON)
+    assert end == End(Ender.JOB_END, "it goes with job 7", None)
+
+
+def test_google_ends_a_flex_start_node_whatever_holds():
+    flex = {"provisioning_model": ProvisioningModel.FLEX_START, "ttl_seconds": 2 * HOUR}
+    first, second = ends_of(outlook(PAUSED, **flex), NOON)
+    assert (first.ender, first.at, first.held_by) == (Ender.GOOGLE, NOON + HOUR, ())
+    assert second.ender is Ender.TTL
+
+
+def test_the_first_budget_ends_a_node_and_nothing_holds_it():
+    found = Outlook(
+        factories.sent(**READY, **KEPT, ttl_seconds=HOUR),
+        PAUSED,
+        budgets={"b": NOON + 9, "a": NOON},
+    )
+    budget, ttl = ends_of(found, NOON)
+    assert budget == End(Ender.BUDGET, "the budget 'a' is exceeded", NOON)
+    assert (ttl.ender, ttl.held_by) == (Ender.TTL, (Holder.KEEP, Holder.PAUSE))
+
+
+@pytest.mark.parametrize(
+    ("changes", "held_by"),
+    [
+        ({}, ()),
+        ({"keep": Keep(NOON + 1, "a demo")}, (Holder.KEEP,)),
+        ({"keep": Keep(NOON, "a demo")}, ()),
+        ({"level": Level.UNKNOWN}, (Holder.UNKNOWN,)),
+        ({"cleanup": HELD}, (Holder.RAILS,)),
+        ({"cleanup": PAUSED}, (Holder.PAUSE,)),
+        ({"ceiling": Action.NOTIFY}, (Holder.MODE,)),
+    ],
+)
+def test_idleness_is_held_by_all_of_them(changes, held_by):
+    (end,) = of_idle(**changes)
+    assert (end.ender, end.at, end.held_by) == (Ender.IDLE, NOON + 900, held_by)
+    assert end.reason == "the policy of node deletes idle nodes"
+
+
+def test_a_policy_that_only_notifies_ends_nothing():
+    assert of_idle(action="notify") == ()
+    assert of_idle(action="stop")[0].reason == "the policy of node stops idle nodes"
+
+
+@pytest.mark.parametrize("changes", [{"asked": Asked.ABSENT}, {"state": NodeState.DELETED}])
+def test_what_is_being_deleted_has_no_other_end(changes):
+    assert ends_of(outlook(ttl_seconds=HOUR, **changes), NOON) == ()
+
+
+def test_the_strongest_stands_first():
+    mark = {"ends_after_keep": "job 7 is SUCCEEDED"}
+    found = ends_of(outlook(ttl_seconds=HOUR, **KEPT, **mark), NOON)
+    assert [end.ender for end in found] == [Ender.JOB_END, Ender.TTL]
