@@ -16,7 +16,10 @@ from service.application.budgets import BudgetService, Reach
 from service.application.capacity import CapacityService
 from service.application.cleanup.cleanup import CleanupService, IdleMode
 from service.application.cleanup.daemon import DaemonActs
+from service.application.cleanup.heartbeats import HeartbeatService
+from service.application.cleanup.keeps import KeepService
 from service.application.cleanup.links import LinkService
+from service.application.cleanup.policies import PolicyService
 from service.application.costs import CostService
 from service.application.estimates import EstimateService
 from service.application.explanations import ExplanationService
@@ -56,6 +59,7 @@ from service.controllers.evidence import EvidenceController
 from service.controllers.forecasts import ForecastsController
 from service.controllers.garbage import GarbageController
 from service.controllers.idle.idle import IdleController, IdleManners
+from service.controllers.idle.reports import ReportReader
 from service.controllers.idle.telemetry import TelemetryReader
 from service.controllers.inventory import InventoryController
 from service.controllers.jobs.jobs import JobsController
@@ -107,13 +111,13 @@ def lay(settings: Settings, clock: Clock = wall_clock) -> Foundation:
 def services(base: Foundation) -> Services:
     """What callers may ask."""
     shared = base.units, base.prices, base.clock
-    projects = base.settings.projects
+    projects, least = base.settings.projects, idle_mode(base.settings).times.least
     account = Account.of(base.settings.billing_account, base.settings.install)
     return Services(
-        nodes=NodeService(*shared, projects),
-        jobs=JobService(*shared, NodeRequests(*shared, projects), projects),
+        nodes=NodeService(*shared, projects, least),
+        jobs=JobService(*shared, NodeRequests(*shared, projects, least), projects),
         job_logs=JobLogService(base.units, _LateLogs(base.settings), base.clock),
-        costs=CostService(*shared),
+        costs=CostService(*shared, base.settings.idle_warmup_seconds),
         explanations=ExplanationService(base.units, base.prices),
         statements=StatementService(base.units, base.clock),
         estimates=EstimateService(*shared, BudgetShares(budgets(base)), next(iter(projects), "")),
@@ -130,7 +134,10 @@ def services(base: Foundation) -> Services:
         reservations=ReservationService(*shared, projects),
         orphans=OrphanService(*shared, projects),
         health=HealthService(*shared, projects),
-        links=LinkService(*shared, NodeService(*shared, projects)),
+        heartbeats=HeartbeatService(base.units, base.clock),
+        keeps=KeepService(*shared),
+        links=LinkService(*shared, NodeService(*shared, projects, least)),
+        policies=PolicyService(*shared, projects, idle_mode(base.settings), _reach(base.settings)),
     )
 
 
@@ -147,12 +154,14 @@ def idle_mode(settings: Settings) -> IdleMode:
     )
 
 
-def idle(base: Foundation) -> IdleController:
-    """The controller of idle nodes, which reads Cloud Monitoring or the emulator's."""
+def idle(base: Foundation, cloud: TpuCloud) -> IdleController:
+    """The controller of idle nodes, which reads Cloud Monitoring, or the emulator's, and what
+    workers report."""
     mode = idle_mode(base.settings)
     overlap = mode.times.telemetry + mode.times.period
     reader = TelemetryReader(telemetry(base.settings), base.clock, overlap)
-    manners = IdleManners(mode.times, mode.ceiling)
+    reports = ReportReader(cloud, base.clock, mode.times)
+    manners = IdleManners(mode.times, mode.ceiling, reports=reports)
     acts = DaemonActs(base.settings.public_url)
     return IdleController(base.units, base.prices, base.clock, reader, acts, manners)
 
@@ -166,9 +175,11 @@ def budgets(base: Foundation) -> BudgetService:
     def expected(budget: Budget, window: Window, _now: int) -> int:
         return forecaster.within(budget.scope.only, window, budget.tz).total.mid
 
-    settings = base.settings
-    reach = Reach(settings.webhook_allow_private, settings.smtp_url is not None)
-    return BudgetService(*shared, costs, expected, reach)
+    return BudgetService(*shared, costs, expected, _reach(base.settings))
+
+
+def _reach(settings: Settings) -> Reach:
+    return Reach(settings.webhook_allow_private, settings.smtp_url is not None)
 
 
 def messengers(settings: Settings) -> dict[Channel, Messenger]:
@@ -309,7 +320,7 @@ def controllers(base: Foundation, cloud: TpuCloud) -> dict[int, Sequence[Control
     forecaster = ForecastService(*books, CostService(*books))
     delivery = DeliveryController(base.units, messengers(settings), base.clock)
     reads = ReadPace(time.monotonic, per_minute=AUDIT_READS)
-    requests = NodeRequests(*books, settings.projects)
+    requests = NodeRequests(*books, settings.projects, idle_mode(settings).times.least)
     jobs = JobsController(
         base.units, cloud, registry(settings), requests, base.clock, settings.lifecycle_seconds
     )
@@ -324,7 +335,7 @@ def controllers(base: Foundation, cloud: TpuCloud) -> dict[int, Sequence[Control
         (settings.metering_seconds, MeteringController(base.units, base.prices, base.clock)),
         (settings.metering_seconds, BudgetController(*books, budgets(base))),
         (settings.lifecycle_seconds, delivery),
-        (settings.idle_seconds, idle(base)),
+        (settings.idle_seconds, idle(base, cloud)),
         (settings.metering_seconds, ForecastsController(base.units, forecaster, base.clock)),
     ):
         periods.setdefault(period, []).append(controller)

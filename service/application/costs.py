@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from service.application.activities import Activities
 from service.application.tally import CostRow, Tally
 from service.domain.clock import Clock
-from service.domain.dimension import check_dimensions
+from service.domain.dimension import ACTIVITY, check_dimensions
 from service.domain.edge import edges_of
+from service.domain.idle.assess import WARMUP_SECONDS
 from service.domain.lines import meters
 from service.domain.metering import Usage
 from service.domain.window import (
@@ -73,10 +75,14 @@ class CostService:
     """Answers from what is posted where buckets begin on a full hour of UTC, from the usage itself
     otherwise, which takes longer; both come to the same figures."""
 
-    def __init__(self, units: Units, prices: PriceShelf, clock: Clock) -> None:
+    def __init__(
+        self, units: Units, prices: PriceShelf, clock: Clock, warmup: int = WARMUP_SECONDS
+    ) -> None:
+        """`warmup` is how many seconds from READY on count as starting, unless a node works."""
         self._units = units
         self._prices = prices
         self._clock = clock
+        self._warmup = warmup
 
     def report(self, question: Question) -> CostReport:
         """The costs that are asked for. Raises Rejected where the question makes no sense."""
@@ -91,13 +97,19 @@ class CostService:
         asked = parse_window(question.window, zone, now)
         window = Window(asked.start, max(asked.start, min(asked.end, now)))
         parts = list(buckets(window, question.step, zone))
-        tally = Tally(question.aggregate, question.only, parts)
         edges = edges_of(parts, to_the_end=asked.end >= now)
-        if edges is not None and question.step is not Granularity.HOUR:
+        if ACTIVITY in (*question.aggregate, *question.only):
+            intervals = list(unit.usage.overlapping(window.start, window.end))
+            activities = Activities.read(unit, intervals, window.start, window.end, self._warmup)
+            tally = Tally(question.aggregate, question.only, parts, activities)
+            self._add(unit, tally, intervals, window, now)
+        elif edges is not None and question.step is not Granularity.HOUR:
+            tally = Tally(question.aggregate, question.only, parts)
             tally.add_posted(unit, edges)
             self._add_the_rest(unit, tally, window, now)
         else:
-            intervals = unit.usage.overlapping(window.start, window.end)
+            tally = Tally(question.aggregate, question.only, parts)
+            intervals = list(unit.usage.overlapping(window.start, window.end))
             self._add(unit, tally, intervals, window, now)
         return self._told(question, tally, window, now)
 

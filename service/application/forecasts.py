@@ -27,6 +27,7 @@ from service.domain.forecast import (
     middle,
     nearest,
 )
+from service.domain.idle.keep import goes_at
 from service.domain.lines import meters
 from service.domain.metering import Meter, Usage
 from service.domain.node import Node
@@ -250,13 +251,14 @@ def _planned(usage: Usage, node: Node | None, now: int, end: int) -> Usage:
 
 
 def _ends_at(node: Node | None, now: int, end: int) -> int:
-    """When a node will be gone: now, where its deletion was asked for; at its TTL; or not before
-    the end."""
+    """When a node will be gone: now, where its deletion was asked for; at its TTL, or once nobody
+    keeps it any more; or not before the end."""
     if node is None:
         return end
     if node.delete_requested_at is not None:
         return now
-    return end if node.deletes_at is None else node.deletes_at
+    at = goes_at(node)
+    return end if at is None else at
 
 
 def _scope_of(only: Only) -> str | None:

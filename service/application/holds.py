@@ -57,7 +57,7 @@ def place(unit: Unit, node: Node, prices: PriceShelf, now: int) -> None:
     """
     book = prices.book(unit)
     rate = rate_of(node.spec, book, now)
-    unit.holds.place(Hold(node.id, rate.hourly, node.spec.ttl_seconds), now)
+    unit.holds.place(Hold(node.id, rate.hourly, _lifetime(node, now)), now)
     who = payer_of(unit, node)
     covering = [one for one in unit.budgets.capping() if one.scope.covers(who)]
     _admit(unit, node, covering, book, now)
@@ -71,6 +71,43 @@ def moved(unit: Unit, node: Node, before: Attribution, prices: PriceShelf, now: 
         one for one in unit.budgets.capping() if one.scope.covers(who) and not one.scope.covers(old)
     ]
     _admit(unit, node, covering, prices.book(unit), now)
+
+
+def prolong(unit: Unit, node: Node, until: int, prices: PriceShelf, now: int) -> None:
+    """Set aside what a node may cost that has a time to live and is kept until `until`. Raises
+    BudgetExceeded where a budget has no room for it; then nothing of the unit may be kept."""
+    ttl = node.spec.ttl_seconds
+    if ttl is not None:  # else it is set aside to the end of the period
+        longest = max(ttl, until - (now if node.ready_at is None else node.ready_at))
+        _hold(unit, node, longest, prices, now, is_longer=longest > ttl)
+
+
+def retime(unit: Unit, node: Node, before: Node, prices: PriceShelf, now: int) -> None:
+    """Set aside what a node may cost that has another time to live than before. Raises
+    BudgetExceeded where a longer one has no room; then nothing of the unit may be kept."""
+    ttl, old = node.spec.ttl_seconds, before.spec.ttl_seconds
+    is_longer = old is not None and (ttl is None or ttl > old)
+    _hold(unit, node, _lifetime(node, now), prices, now, is_longer=is_longer)
+
+
+def _lifetime(node: Node, now: int) -> int | None:
+    """Seconds from its READY that a node lives: its time to live, or longer where it is kept; None
+    for no end."""
+    ttl = node.spec.ttl_seconds
+    if ttl is None or node.kept_until is None:
+        return ttl
+    return max(ttl, node.kept_until - (now if node.ready_at is None else node.ready_at))
+
+
+def _hold(
+    unit: Unit, node: Node, ttl: int | None, prices: PriceShelf, now: int, *, is_longer: bool
+) -> None:
+    book = prices.book(unit)
+    unit.holds.place(Hold(node.id, rate_of(node.spec, book, now).hourly, ttl), now)
+    if is_longer:
+        who = payer_of(unit, node)
+        covering = [one for one in unit.budgets.capping() if one.scope.covers(who)]
+        _admit(unit, node, covering, book, now)
 
 
 def check_job(unit: Unit, node: Node, job: Job, prices: PriceShelf, now: int) -> None:

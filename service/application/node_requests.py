@@ -11,12 +11,14 @@ from service.domain import alternatives, catalog, tiers, uservm
 from service.domain.accelerators import AcceleratorType
 from service.domain.clock import Clock
 from service.domain.estimate import hourly, sku_of
+from service.domain.idle.assess import LEAST_IDLE
 from service.domain.jobs import startup
 from service.domain.jobs.job import Job
 from service.domain.node import Node, ProvisioningModel
 from service.domain.pricing import PriceBook
 from service.domain.purchase import pool_of
 from service.domain.request import first_events, requested
+from service.domain.terms import check_idle
 from service.domain.wish import Understood, Wish
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
@@ -26,12 +28,19 @@ class NodeRequests:
     """`understand` reads, `record` writes; neither calls the cloud."""
 
     def __init__(
-        self, units: Units, prices: PriceShelf, clock: Clock, projects: Sequence[str]
+        self,
+        units: Units,
+        prices: PriceShelf,
+        clock: Clock,
+        projects: Sequence[str],
+        least_idle: int = LEAST_IDLE,
     ) -> None:
         self._units = units
         self._prices = prices
         self._clock = clock
         self._projects = tuple(projects)
+        self.least_idle = least_idle
+        """The shortest idle time in seconds that signals can prove."""
 
     def understand(self, wanted: Wish) -> tuple[Wish, Understood]:
         """The request with its project, and the spec that it means. Raises Rejected (with what
@@ -43,6 +52,7 @@ class NodeRequests:
             book = self._prices.book(unit)
             meant = alternatives.settled(wanted, catalog.load(), _rate(wanted, book, now))
             expected = quotas.warnings(unit, meant.spec, now)
+        check_idle(meant.spec, self.least_idle)
         startup.check_size(startup.metadata_of(meant.spec))
         if (vm := meant.spec.vm) is not None:
             expected = (*expected, *uservm.unpriced(vm, meant.spec.zones, book, now))

@@ -3,34 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from service.application import holds
 from service.application.node_requests import NodeRequests
 from service.application.nodecost import NodeCost, cost_of
 from service.domain import reimaging
 from service.domain.attribution import Reattribution, difference, reattributed
-from service.domain.clock import Clock
+from service.domain.clock import Clock, rfc3339
 from service.domain.connection import Connection, connection_to
 from service.domain.errors import Conflict, Rejected, StaleVersion
 from service.domain.event import Event
+from service.domain.expiry import other_reasons
 from service.domain.idempotency import Key
+from service.domain.idle.assess import LEAST_IDLE
+from service.domain.idle.keep import asked_keep, unkept
+from service.domain.lifecycle import out_of_time
 from service.domain.node import Asked, Node
 from service.domain.reimaging import Software
 from service.domain.stopping import obstacles
+from service.domain.terms import TermsChange, terms_difference, with_terms
 from service.domain.wish import Understood, Wish
 from service.store.ledger import Line
 from service.store.listing import ANY, Filter, Page
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
-__all__ = ["Filter", "NodeService", "Page", "Requested"]
+__all__ = ["Changed", "Filter", "NodeChange", "NodeService", "Page", "Requested"]
 
 QUICK_PAGE = 200
 """Nodes that are read in well under a millisecond."""
 
 ATTEMPTS = 5
 """How often a unit of work is done over when someone else wrote the same row first."""
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A node whose end or stop was asked for, and what whoever asked should know about that."""
+
+    node: Node
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChange:
+    """What is to be otherwise of a node: who is charged for it, and the terms on which it runs."""
+
+    whose: Reattribution = field(default_factory=Reattribution)
+    terms: TermsChange = field(default_factory=TermsChange)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +72,17 @@ class NodeService:
     the first dollar is at risk."""
 
     def __init__(
-        self, units: Units, prices: PriceShelf, clock: Clock, projects: Sequence[str]
+        self,
+        units: Units,
+        prices: PriceShelf,
+        clock: Clock,
+        projects: Sequence[str],
+        least_idle: int = LEAST_IDLE,
     ) -> None:
         self._units = units
         self._prices = prices
         self._clock = clock
-        self._requests = NodeRequests(units, prices, clock, projects)
+        self._requests = NodeRequests(units, prices, clock, projects, least_idle)
 
     def request(self, wanted: Wish, *, key: Key | None = None, actor: str = "") -> Requested:
         """Write down a wish for a node.
@@ -108,16 +138,32 @@ class NodeService:
             return named[0] if named else unit.nodes.get(name_or_id)
 
     def delete(self, node_id: str, *, version: int | None = None, actor: str = "") -> Node:
-        """Ask for a node's end; asking twice is asking once. It is over when its state says so."""
-        return self._ask(node_id, Asked.ABSENT, version, actor)
+        """`request_end`, answering the node alone."""
+        return self.request_end(node_id, version=version, actor=actor).node
+
+    def request_end(self, node_id: str, *, version: int | None = None, actor: str = "") -> Changed:
+        """Ask for a node's end, which ends a keep; asking twice is asking once. It is over when its
+        state says so."""
+
+        def change(unit: Unit, node: Node) -> Changed:
+            after = self._change(unit, node, Asked.ABSENT, actor)
+            return Changed(after, ended_keep(node, after, self._clock()))
+
+        return self._changed(node_id, version, change)
 
     def stop(
         self, node_id: str, *, version: int | None = None, actor: str = "", force: bool = False
     ) -> Node:
-        """Ask for a node to stop. Raises Rejected where the cloud cannot stop such a node, Conflict
-        while a job runs on it, unless `force` is given."""
+        """`request_stop`, answering the node alone."""
+        return self.request_stop(node_id, version=version, actor=actor, force=force).node
 
-        def change(unit: Unit, node: Node) -> Node:
+    def request_stop(
+        self, node_id: str, *, version: int | None = None, actor: str = "", force: bool = False
+    ) -> Changed:
+        """Ask for a node to stop, which ends a keep. Raises Rejected where the cloud cannot stop
+        such a node, Conflict while a job runs on it, unless `force` is given."""
+
+        def change(unit: Unit, node: Node) -> Changed:
             claim = None if force else unit.jobs.claimed(node.id)
             if claim is not None:
                 raise Conflict(
@@ -125,7 +171,8 @@ class NodeService:
                     " with force=true",
                     job_id=claim.job_id,
                 )
-            return self._change(unit, node, Asked.STOPPED, actor)
+            after = self._change(unit, node, Asked.STOPPED, actor)
+            return Changed(after, ended_keep(node, after, self._clock()))
 
         return self._changed(node_id, version, change)
 
@@ -161,26 +208,52 @@ class NodeService:
         Raises Rejected for labels that cannot be, Conflict for a node that is no more.
         """
 
+        return self.update(node_id, NodeChange(wanted), version=version, actor=actor)
+
+    def update(
+        self, node_id: str, wanted: NodeChange, *, version: int | None = None, actor: str = ""
+    ) -> Node:
+        """Change the idle policy and the time to live of a node, and who is charged for it from now
+        on, all or nothing.
+
+        Raises Rejected for what cannot be, Conflict for a node that is no more, BudgetExceeded
+        where a budget has no room for it.
+        """
+
         def change(unit: Unit, node: Node) -> Node:
-            now, latest = self._clock(), unit.attributions.of(node.id)[-1]
-            found = reattributed(node, wanted, latest, now)
-            if found is None:
-                return node
-            after, whose = found
-            unit.events.add(
-                Event(node.id, now, "asked", difference(node, after), actor or "caller")
-            )
-            if _is_lent_to_a_job(unit, node):  # who owns it is charged again after the job
-                return unit.nodes.rename_owner(after)
-            after = unit.nodes.reattribute(after, whose, now)
-            holds.moved(unit, after, latest, self._prices, now)
-            return after
+            after = self._set_terms(unit, node, wanted.terms, actor)
+            return self._reattribute(unit, after, wanted.whose, actor)
 
         return self._changed(node_id, version, change)
 
+    def _set_terms(self, unit: Unit, node: Node, wanted: TermsChange, actor: str) -> Node:
+        now = self._clock()
+        after = with_terms(node, wanted, now, self._requests.least_idle)
+        if after is node:
+            return node
+        message = terms_difference(node, after)
+        unit.events.add(Event(node.id, now, "asked", message, actor or "caller"))
+        after = unit.nodes.save(after)
+        if after.spec.ttl_seconds != node.spec.ttl_seconds:
+            holds.retime(unit, after, node, self._prices, now)
+        return after
+
+    def _reattribute(self, unit: Unit, node: Node, wanted: Reattribution, actor: str) -> Node:
+        now, latest = self._clock(), unit.attributions.of(node.id)[-1]
+        found = reattributed(node, wanted, latest, now)
+        if found is None:
+            return node
+        after, whose = found
+        unit.events.add(Event(node.id, now, "asked", difference(node, after), actor or "caller"))
+        if _is_lent_to_a_job(unit, node):  # who owns it is charged again after the job
+            return unit.nodes.rename_owner(after)
+        after = unit.nodes.reattribute(after, whose, now)
+        holds.moved(unit, after, latest, self._prices, now)
+        return after
+
     def end(self, unit: Unit, node: Node, actor: str, reason: str) -> Node:
-        """Ask for a node's end in a unit of work of the caller, and say why. Answers the node as it
-        was written."""
+        """Ask for a node's end in a unit of work of the caller, and say why; it ends a keep.
+        Answers the node as it was written."""
         return self._change(unit, node, Asked.ABSENT, actor, reason)
 
     def connection(self, node_id: str) -> Connection:
@@ -236,20 +309,8 @@ class NodeService:
             node_id, version, lambda unit, node: self._change(unit, node, asked, actor)
         )
 
-    def _changed(
-        self, node_id: str, version: int | None, change: Callable[[Unit, Node], Node]
-    ) -> Node:
-        """Make the change in one unit of work; if any version does, again when overtaken."""
-        for _ in range(ATTEMPTS):
-            try:
-                with holds.admitting(self._units, self._clock) as unit:
-                    node = unit.nodes.get(node_id)
-                    _check_version(node, version)
-                    return change(unit, node)
-            except StaleVersion:
-                if version is not None:
-                    raise
-        raise Conflict(f"node {node_id} is being changed over and over; try once more")
+    def _changed(self, node_id: str, version: int | None, change: Callable[[Unit, Node], T]) -> T:
+        return change_node(self._units, self._clock, node_id, version, change)
 
     def _change(self, unit: Unit, node: Node, asked: Asked, actor: str, reason: str = "") -> Node:
         if node.asked is asked or (node.ended and asked is Asked.ABSENT):
@@ -258,6 +319,14 @@ class NodeService:
         now = self._clock()
         holds.on_asked(unit, node, asked, self._prices, now)
         message = f"{_SENTENCES[asked]}: {reason}" if reason else _SENTENCES[asked]
+        if asked is not Asked.PRESENT and (keep := asked_keep(node, now)) is not None:
+            until = rfc3339(keep.until or now)
+            ended = f"the keep until {until} ends: {reason or _SENTENCES[asked]}"
+            unit.events.add(Event(node.id, now, "asked", ended, actor or "caller"))
+            node = unkept(node)
+        if asked is Asked.ABSENT:
+            message += other_reasons(node, out_of_time(node, now))
+            node = replace(node, ends_after_keep="")
         unit.events.add(Event(node.id, now, "asked", message, actor or "caller"))
         requested_at = now if asked is Asked.ABSENT else None
         return unit.nodes.save(
@@ -278,6 +347,38 @@ _SENTENCES = {
     Asked.STOPPED: "stop asked for",
     Asked.PRESENT: "start asked for",
 }
+
+
+def change_node(
+    units: Units,
+    clock: Clock,
+    node_id: str,
+    version: int | None,
+    change: Callable[[Unit, Node], T],
+) -> T:
+    """Change a node in one unit of work; answers what the change does. Where any version does, it
+    is done over when overtaken. Raises StaleVersion where `version` is not the present one."""
+    for _ in range(ATTEMPTS):
+        try:
+            with holds.admitting(units, clock) as unit:
+                node = unit.nodes.get(node_id)
+                _check_version(node, version)
+                return change(unit, node)
+        except StaleVersion:
+            if version is not None:
+                raise
+    raise Conflict(f"node {node_id} is being changed over and over; try once more")
+
+
+def ended_keep(before: Node, after: Node, now: int) -> tuple[str, ...]:
+    """What whoever asked for the end or stop of a node is told of the keep that it ended."""
+    keep = asked_keep(before, now)
+    if keep is None or after.kept_until is not None:
+        return ()
+    told = f"the keep until {rfc3339(keep.until or now)} ends with that ({keep.reason})"
+    if after.asked is Asked.STOPPED and after.ends_after_keep:
+        told += f"; the node is deleted next: {after.ends_after_keep}"
+    return (told,)
 
 
 def _is_lent_to_a_job(unit: Unit, node: Node) -> bool:

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from service.application.budgets import BudgetService
 from service.application.capacity import CapacityService
 from service.application.cleanup.cleanup import CleanupService
+from service.application.cleanup.heartbeats import HeartbeatService
+from service.application.cleanup.keeps import KeepService
 from service.application.cleanup.links import LinkService
+from service.application.cleanup.policies import PolicyService
 from service.application.costs import CostService
 from service.application.estimates import EstimateService
 from service.application.explanations import ExplanationService
@@ -47,4 +50,7 @@ class Services:
     reservations: ReservationService
     orphans: OrphanService
     health: HealthService
+    heartbeats: HeartbeatService
+    keeps: KeepService
     links: LinkService
+    policies: PolicyService

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from service.application.activities import Activities
 from service.domain.attribution import Attribution
 from service.domain.dimension import ACTIVITY, label_key, value_of
 from service.domain.edge import DaysAndHours, touched
@@ -39,9 +40,20 @@ class CostRow:
 
 
 class Tally:
-    """Adds what the rollups hold and what usage comes to; `parts` are the buckets in order."""
+    """Adds what the rollups hold and what usage comes to; `parts` are the buckets in order.
 
-    def __init__(self, aggregate: Group, only: Only, parts: Sequence[Window]) -> None:
+    `activities` are needed where the dimension `activity` is asked for: no rollup of the ledger has
+    it, so all comes from usage then.
+    """
+
+    def __init__(
+        self,
+        aggregate: Group,
+        only: Only,
+        parts: Sequence[Window],
+        activities: Activities | None = None,
+    ) -> None:
+        self._activities = activities
         self._aggregate = aggregate
         self._only = only
         self._parts = parts
@@ -84,11 +96,7 @@ class Tally:
 
     def add_usage(self, meter: Meter, *, since: int) -> None:
         """Add what one interval cost in each bucket, from the instant `since` on."""
-        usage = meter.usage
-        for left, right, whose in meter.pieces(since, meter.end):
-            if not self._counts(usage, whose):
-                continue
-            group = self._group_of(usage, whose)
+        for left, right, group in self._pieces(meter, since, meter.end):
             for position, start, end in touched(self._parts, left, right):
                 cell = self._cells[position, group]
                 cell[0] += meter.charge(start, end)
@@ -98,14 +106,10 @@ class Tally:
 
     def add_open(self, meter: Meter) -> None:
         """Take note of an interval that goes on, where some of it lies within the buckets."""
-        usage = meter.usage
-        if self.estimated or not self._parts or not usage.is_open(meter.until):
+        if self.estimated or not self._parts or not meter.usage.is_open(meter.until):
             return
         start, end = self._parts[0].start, self._parts[-1].end
-        self.estimated = any(
-            left < right and self._counts(usage, whose)
-            for left, right, whose in meter.pieces(start, end)
-        )
+        self.estimated = any(left < right for left, right, _ in self._pieces(meter, start, end))
 
     def add_doubts(self, meter: Meter, *, posted_only: bool) -> None:
         """Add what is uncertain of an interval, and, of what is posted, what has no price: that was
@@ -114,10 +118,7 @@ class Tally:
         doubtful = usage.uncertain_seconds > 0
         if not self._parts or not (doubtful or posted_only):
             return
-        for left, right, whose in meter.pieces(usage.start, meter.end):
-            if not self._counts(usage, whose):
-                continue
-            group = self._group_of(usage, whose)
+        for left, right, group in self._pieces(meter, usage.start, meter.end):
             for position, start, end in touched(self._parts, left, right) if doubtful else ():
                 uncertain = meter.uncertainty_in(start, end)
                 self._cells[position, group][3] += uncertain
@@ -137,11 +138,32 @@ class Tally:
             if any(figures)
         )
 
-    def _group_of(self, usage: Usage, whose: Attribution) -> Group:
-        return tuple(value_of(name, usage, whose) for name in self._aggregate)
+    def _pieces(self, meter: Meter, start: int, end: int) -> Iterator[tuple[int, int, Group]]:
+        """What counts of [start, end) of an interval, cut wherever its group changes."""
+        usage = meter.usage
+        for left, right, whose in meter.pieces(start, end):
+            for first, last, activity in self._cut(usage, left, right):
+                values = _Values(usage, whose, activity)
+                if all(values.of(name) in wanted for name, wanted in self._only.items()):
+                    yield first, last, tuple(values.of(name) for name in self._aggregate)
 
-    def _counts(self, usage: Usage, whose: Attribution) -> bool:
-        return all(value_of(name, usage, whose) in values for name, values in self._only.items())
+    def _cut(self, usage: Usage, left: int, right: int) -> Iterable[tuple[int, int, str]]:
+        if self._activities is None:
+            return ((left, right, ""),)
+        return self._activities.cut(usage, left, right)
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """A piece of usage: who pays for it, and what the node did."""
+
+    usage: Usage
+    whose: Attribution
+    activity: str
+
+    def of(self, name: str) -> str:
+        """Its value in a dimension."""
+        return self.activity if name == ACTIVITY else value_of(name, self.usage, self.whose)
 
 
 _COLUMN = {
@@ -180,8 +202,6 @@ class _Reader:
 
     def of(self, name: str) -> Callable[[Values], str]:
         """How one dimension is told from a row."""
-        if name == "activity":
-            return lambda _: ACTIVITY
         at = [self.columns.index(column) for column in _columns_of(name)]
         if name == "region":
             return lambda values: region_of(values[at[0]])

@@ -13,8 +13,11 @@ from service.domain.budgets import Books, Budget, OnExceeded, Standing
 from service.domain.clock import Clock, rfc3339
 from service.domain.errors import LeaseLost, NotFound, StaleVersion, StoreUnavailable
 from service.domain.event import Event
+from service.domain.expiry import keep_sentence, other_reasons
 from service.domain.holds import rate_of
+from service.domain.idle.keep import asked_keep
 from service.domain.lease import Lease
+from service.domain.lifecycle import out_of_time
 from service.domain.money import dollars, usd
 from service.domain.names import new_id
 from service.domain.node import Asked, Node
@@ -173,6 +176,9 @@ class BudgetController:
                 if not _is_as_it_was(unit, budget):
                     return
                 message = f"deletion asked for: {reason}"
+                message += other_reasons(node, out_of_time(node, now))
+                if asked_keep(node, now) is not None:
+                    message += f"; {keep_sentence(node)}, and that holds no budget back"
                 facts = {"budget_id": budget.id}
                 unit.events.add(Event(node.id, now, "asked", message, NAME, facts))
                 unit.nodes.save(

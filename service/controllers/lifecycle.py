@@ -10,10 +10,22 @@ import structlog
 from service.cloud.ports import TpuCloud
 from service.controllers.eyes import Eyes
 from service.controllers.steps import Steps
-from service.domain.clock import Clock
+from service.domain.clock import Clock, rfc3339
 from service.domain.errors import CloudError, Conflict, StoreUnavailable
 from service.domain.estimate import hourly
 from service.domain.event import Event
+from service.domain.expiry import (
+    Expiry,
+    Turn,
+    expiry_of,
+    held,
+    keep_sentence,
+    on_notice,
+    waits_for_job_end,
+)
+from service.domain.idle.messages import notifications_of, recipients_of, ttl_message
+from service.domain.idle.policy import Action
+from service.domain.idle.policy import applied as applied_policy
 from service.domain.lease import Lease
 from service.domain.lifecycle import (
     alarm,
@@ -24,6 +36,7 @@ from service.domain.lifecycle import (
     put_off,
 )
 from service.domain.money import usd
+from service.domain.names import new_id
 from service.domain.node import Asked, Node
 from service.domain.step import Step
 from service.store.pricebook import PriceShelf
@@ -104,10 +117,10 @@ class LifecycleController:
             log.info("lifecycle.not_noted", node_id=node_id, reason=str(error))
 
     def _mind_the_clock(self, node: Node, now: int, lease: Lease) -> Node:
-        """Turn a time that ran out into a wish, like any other, with its reason; and tell a human
-        of what does not come to what was asked."""
-        reason, alarming = out_of_time(node, now), needs_a_human(node, now)
-        if not reason and not alarming:
+        """Turn a time that ran out into a request, like any other, with its reason; and tell a
+        human of what does not come to what was asked."""
+        over, alarming = out_of_time(node, now), needs_a_human(node, now)
+        if not over and not alarming and not waits_for_job_end(node):
             return node
         with self._units(lease) as unit:
             if alarming:
@@ -115,26 +128,64 @@ class LifecycleController:
                 unit.events.add(Event(node.id, now, "alarm", told))
                 log.error("node.alarm", node_id=node.id, cloud_id=node.cloud_id, told=told)
                 return unit.nodes.save(replace(node, alarmed_at=now))
-            unit.events.add(Event(node.id, now, "asked", f"deletion asked for: {reason}"))
-            return unit.nodes.save(
-                replace(
+            is_paused = unit.cleanups.get(node.spec.project).is_paused
+            expiry = expiry_of(node, over, now, is_paused=is_paused)
+            after = node if expiry is None else self._expired(unit, node, expiry, now)
+            return node if after == node else unit.nodes.save(after)
+
+    def _expired(self, unit: Unit, node: Node, expiry: Expiry, now: int) -> Node:
+        """The node after what is done about its end, by its clock or with its job."""
+        match expiry.turn:
+            case Turn.HOLD:
+                after = held(node, expiry, now)
+                if after.ends_after_keep != node.ends_after_keep:
+                    message = f"deletion waits: {expiry.sentence}; {keep_sentence(node)}"
+                    unit.events.add(Event(node.id, now, "held", message))
+                return after
+            case Turn.NOTICE:
+                return self._give_notice(unit, node, now)
+            case Turn.END:
+                message = f"deletion asked for: {expiry.sentence}"
+                unit.events.add(Event(node.id, now, "asked", message))
+                return replace(
                     node,
                     asked=Asked.ABSENT,
                     delete_requested_at=now,
-                    delete_reason=reason,
+                    delete_reason=expiry.reason,
                     gave_up=node.ready_at is None,
                     alarmed_at=None,
                 )
-            )
+
+    def _give_notice(self, unit: Unit, node: Node, now: int) -> Node:
+        """Tell the owner of a node that was kept beyond its time to live when it is deleted."""
+        applied = applied_policy(node.spec, node.team, unit.idle_policies.all(), Action.DELETE)
+        after = on_notice(node, now, applied.rule.grace_seconds)
+        acts_at, over_at = after.kept_until, node.deletes_at
+        assert acts_at is not None
+        assert over_at is not None
+        message = ttl_message(node, now, over_at, acts_at, self._known_rate(unit, node, now))
+        for notification in notifications_of(
+            message, recipients_of(applied, node.owner), now, new_id
+        ):
+            unit.notifications.add(notification)
+        told = f"its time to live ran out at {rfc3339(over_at)} and nobody keeps it any more;"
+        unit.events.add(Event(node.id, now, "held", f"{told} it is deleted at {rfc3339(acts_at)}"))
+        return after
+
+    def _known_rate(self, unit: Unit, node: Node, now: int) -> int | None:
+        """Nano-dollars an hour that are billed of it; None where a price is not known."""
+        book = self._prices.book(unit)
+        rates = [
+            hourly(usage.chips, book.at(usage.sku, now)) for usage in unit.usage.running_of(node.id)
+        ]
+        known = [rate for rate in rates if rate is not None]
+        return sum(known) if len(known) == len(rates) else None
 
     def _hourly(self, unit: Unit, node: Node, now: int) -> str:
         """What is still billed of it, in words."""
-        running = unit.usage.running_of(node.id)
-        if not running:
+        if not unit.usage.running_of(node.id):
             return "nothing of it is billed"
-        book = self._prices.book(unit)
-        rates = [hourly(one.chips, book.at(one.sku, now)) for one in running]
-        known = sum(rate for rate in rates if rate is not None)
-        if None in rates:
+        rate = self._known_rate(unit, node, now)
+        if rate is None:
             return "it is billed, at a price that nobody knows"
-        return f"it is billed ${usd(known)} an hour"
+        return f"it is billed ${usd(rate)} an hour"

@@ -156,7 +156,9 @@ class Placing:
         if too_old_to_send(node, self._tools.clock()):
             return None
         labels = labels_for(node, self._tools.manners.install)
-        until = deadline(node)  # Google gives it up by itself then, should we be gone
+        until = deadline(
+            node, self._tools.clock()
+        )  # Google gives it up by itself then, should we be gone
         until = until if node.ready_at is None else None
         return self._tools.cloud.create(
             Order(node.place, node.spec, labels, until, self._task(node))

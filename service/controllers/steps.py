@@ -93,23 +93,26 @@ class Steps:
 
     def _queue(self, node: Node, lease: Lease) -> None:
         """Nothing to do until its turn comes: the inventory sees that, for all of them at once."""
-        later, end = self._tools.clock() + QUEUE_SECONDS, deadline(node)
+        now = self._tools.clock()
+        later, end = now + QUEUE_SECONDS, deadline(node, now)
         until = later if end is None else min(later, end)
         self._tools.save(
             node, lease, lambda _, node: replace(node, tries=0, last_error="", next_try_at=until)
         )
 
     def _settle(self, node: Node, lease: Lease) -> None:
+        now = self._tools.clock()
+
         def change(unit: Unit, node: Node) -> Node:
             if node.asked is Asked.PRESENT:
-                node = settle(unit, node, self._tools.clock())
+                node = settle(unit, node, now)
             return replace(
                 node,
                 operation="",
                 last_error="",
                 tries=0,
                 alarmed_at=None,
-                next_try_at=node.deletes_at,
+                next_try_at=deadline(node, now),
             )
 
         self._tools.save(node, lease, change)

@@ -22,13 +22,13 @@ _OF: Mapping[str, Callable[[Usage, Attribution], str]] = {
     "provisioning_model": lambda usage, _: usage.sku.model,
     "zone": lambda usage, _: usage.zone,
     "region": lambda usage, _: usage.sku.region,
-    "activity": lambda _usage, _whose: ACTIVITY,
 }
 
-ACTIVITY = "unknown"
-"""Until something tells what is idle, nobody can say of any second whether it was."""
+ACTIVITY = "activity"
+"""What the node did: `service.domain.idle.activity`. It changes within a usage, so no usage as a
+whole has one."""
 
-DIMENSIONS = tuple(_OF)
+DIMENSIONS = (*_OF, ACTIVITY)
 
 _WORD = re.compile(r"(?:\\[\\,]|[^,])+")
 _ESCAPED = re.compile(r"\\([\\,])")
@@ -37,7 +37,7 @@ _ESCAPED = re.compile(r"\\([\\,])")
 def check_dimensions(names: Iterable[str]) -> None:
     """Raise Rejected, with those that exist, for a dimension that does not."""
     for name in names:
-        if name not in _OF and not (name.startswith(LABEL) and len(name) > len(LABEL)):
+        if name not in DIMENSIONS and not (name.startswith(LABEL) and len(name) > len(LABEL)):
             raise Rejected(
                 f"{name[:80]!r} is not something costs can be grouped by",
                 field="aggregate",

@@ -65,6 +65,10 @@ class NoSuchPlatform(Rejected):
     build it for `wanted` as well, or ask for other nodes."""
 
 
+class TokenRefused(StewardError):
+    """The caller's token is good for something else, or no longer for anything; use another."""
+
+
 class BudgetExceeded(StewardError):
     """Granting the wish would spend more than a budget allows."""
 

@@ -111,7 +111,11 @@ def _budget(facts: Facts, quote: Quote) -> Letter:
             ("Spent", _dollars(facts["spent"])),
             ("Held", "not known" if held is None else _dollars(held)),
         ),
-        closing=f"Nodes of this budget are deleted at {deletes_at}." if deletes_at else "",
+        closing=(
+            f"Nodes of this budget are deleted at {deletes_at}, also those that are kept."
+            if deletes_at
+            else ""
+        ),
     )
 
 

@@ -8,6 +8,7 @@ from service.domain import queueing, reimaging
 from service.domain.absence import Absence
 from service.domain.deletion import wanted_since
 from service.domain.errors import CloudError
+from service.domain.idle.keep import keep_of_node
 from service.domain.landing import may_still_appear
 from service.domain.node import LOST, Asked, CloudNode, Node, NodeState
 from service.domain.operation import Operation
@@ -18,6 +19,9 @@ OVERDUE_SECONDS = 1_800
 """How long a deletion may take, or a state be unknown, before a human is told. A deletion is never
 given up, and what is unknown is never deleted for that."""
 
+
+HELD_SECONDS = 60
+"""How often a node is looked at whose end is held back without a date."""
 
 _BY_ABSENCE = frozenset({Step.NEXT, Step.CLOSE, Step.VANISH})
 """What can be said only of that which is certainly gone."""
@@ -142,15 +146,22 @@ def alarm(node: Node, now: int, rate: str) -> str:
     )
 
 
-def deadline(node: Node) -> int | None:
-    """The next instant at which `out_of_time` may answer otherwise; None when there is none."""
-    if node.asked is Asked.ABSENT or node.deletes_at is not None:
+def deadline(node: Node, now: int) -> int | None:
+    """The next instant at which its clock may end the node, after `now`; None when there is none.
+    What a keep or a pause holds back meanwhile is looked at again once that may be over."""
+    if node.asked is Asked.ABSENT:
         return node.deletes_at
-    if node.ready_at is not None:
+    if node.ready_at is None and not node.ends_after_keep:
+        limit, until = node.spec.max_wait_seconds, node.spec.valid_until
+        ends = (None if limit is None else node.created_at + limit, until)
+        return min((end for end in ends if end is not None), default=None)
+    at = now if node.ends_after_keep else node.deletes_at
+    if at is None:
         return None
-    limit, until = node.spec.max_wait_seconds, node.spec.valid_until
-    ends = (None if limit is None else node.created_at + limit, until)
-    return min((end for end in ends if end is not None), default=None)
+    keep = keep_of_node(node)
+    if keep is not None and keep.holds(max(at, now)):
+        at = now if keep.until is None else max(at, keep.until)
+    return at if at > now else now + HELD_SECONDS
 
 
 def wait_delay(waited: int, period: int) -> int:

@@ -7,11 +7,12 @@ from typing import Any
 
 from service.domain.clock import rfc3339
 from service.domain.deletion import overdue_since
+from service.domain.idle.keep import goes_at, is_on_notice, keep_of_node
 from service.domain.node import Endpoint, Node
 from service.domain.placement import Placement
 from service.domain.slices import part
 
-FORMAT = 6
+FORMAT = 7
 """Raised whenever the shape changes, so that stored views are made anew."""
 
 
@@ -54,7 +55,9 @@ def view_of(node: Node, placements: Sequence[Placement]) -> dict[str, Any]:
         "created_at": rfc3339(node.created_at),
         "ready_at": _moment(node.ready_at),
         "ended_at": _moment(node.ended_at),
-        "deletes_at": _moment(node.deletes_at),
+        "deletes_at": _moment(goes_at(node)),
+        "keep": _keep(node),
+        "ends_after_keep": node.ends_after_keep,
         "delete_requested_at": _moment(node.delete_requested_at),
         "delete_reason": node.delete_reason,
         "replacing_since": _moment(node.replacing_since),
@@ -69,6 +72,7 @@ def view_of(node: Node, placements: Sequence[Placement]) -> dict[str, Any]:
             "after_seconds": idle.after_seconds,
             "grace_seconds": idle.grace_seconds,
             "action": idle.action,
+            "also": list(idle.also),
         },
         "placements": [_placement(placement) for placement in placements],
         "last_error": node.last_error,
@@ -81,6 +85,12 @@ def view_of(node: Node, placements: Sequence[Placement]) -> dict[str, Any]:
 
 def _moment(seconds: int | None) -> str | None:
     return None if seconds is None else rfc3339(seconds)
+
+
+def _keep(node: Node) -> dict[str, Any] | None:
+    """The newest keep, also once it is over; None where nobody ever kept the node."""
+    keep = None if is_on_notice(node) else keep_of_node(node)
+    return None if keep is None else {"until": _moment(keep.until), "reason": keep.reason}
 
 
 def _slice(node: Node, number: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from service.domain.addresses import is_public, spelled
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import Rejected
-from service.domain.idle.policy import Recipient
+from service.domain.idle.policy import Format, Recipient
 
 GIVE_UP_SECONDS = DAY
 """How long a message is tried for."""
@@ -90,12 +90,42 @@ def retry_at(one: Notification, now: int) -> int | None:
 
 
 def check_webhook(url: str, secret: str, *, allow_private: bool = False) -> None:
-    """Raise Rejected for what is no address to send to. Where a name leads is looked at when it is
-    sent."""
+    """Raise Rejected for what is no address to send to, or has no secret to sign with. Where a name
+    leads is looked at when it is sent."""
     if not url:
         if secret:
             raise Rejected("a webhook_secret needs a webhook", field="webhook_secret")
         return
+    _check_address(url, allow_private=allow_private)
+    if not secret:
+        raise Rejected(
+            "a webhook needs a webhook_secret of at least 16 characters, which signs what it gets",
+            field="webhook_secret",
+        )
+
+
+def check_recipient(one: Recipient, *, allow_private: bool = False) -> None:
+    """Raise Rejected for a recipient that is not exactly one of a webhook and e-mail addresses, or
+    to which nothing can be sent. The address of a Slack webhook is its secret, so it needs none."""
+    if bool(one.webhook) == bool(one.emails):
+        raise Rejected(
+            "a recipient has either a webhook or emails; name each in an entry of its own",
+            field="recipients",
+        )
+    check_emails(one.emails)
+    if not one.webhook:
+        if one.secret:
+            raise Rejected("a secret needs a webhook", field="secret")
+        return
+    _check_address(one.webhook, allow_private=allow_private)
+    if not one.secret and one.format is not Format.SLACK:
+        raise Rejected(
+            "a webhook needs a secret of at least 16 characters, which signs what it gets",
+            field="secret",
+        )
+
+
+def _check_address(url: str, *, allow_private: bool) -> None:
     host = _host_of(url)
     if host is None:
         raise Rejected(
@@ -109,11 +139,6 @@ def check_webhook(url: str, secret: str, *, allow_private: bool = False) -> None
             f"the webhook leads to {address}, which is not public; set"
             " STEWARD_WEBHOOK_ALLOW_PRIVATE to allow that",
             field="webhook",
-        )
-    if not secret:
-        raise Rejected(
-            "a webhook needs a webhook_secret of at least 16 characters, which signs what it gets",
-            field="webhook_secret",
         )
 
 

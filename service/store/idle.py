@@ -28,6 +28,12 @@ VALUES_SECONDS = 30 * DAY
 ROLLUP_SECONDS = 400 * DAY
 
 _COURSE = [one.name for one in fields(Course)]
+_LIVE = select(nodes.c.id).where(
+    nodes.c.project == bindparam("project"), nodes.c.ended_at.is_(None)
+)
+_VERSIONS = select(idle_courses.c.node_id, idle_courses.c.version).where(
+    idle_courses.c.node_id.in_(_LIVE)
+)
 _SAVE = (
     update(idle_courses)
     .where(idle_courses.c.node_id == bindparam("of"), idle_courses.c.version == bindparam("over"))
@@ -51,12 +57,28 @@ class IdleCourses:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def of_project(self, project: str) -> Mapping[str, Watched]:
-        """The courses of all live nodes of a project, by node."""
-        live = select(nodes.c.id).where(nodes.c.project == project, nodes.c.ended_at.is_(None))
-        statement = select(*idle_courses.c).where(idle_courses.c.node_id.in_(live))
-        rows = self._connection.execute(statement).mappings()
-        return {row["node_id"]: _read(row) for row in rows}
+    def of_project(self, project: str, known: Mapping[str, Watched]) -> Mapping[str, Watched]:
+        """The courses of all live nodes of a project, by node. Those that are `known` in their
+        present version are not read again."""
+        rows = self._connection.execute(_VERSIONS, {"project": project})
+        found: dict[str, Watched] = {}
+        changed: list[str] = []
+        for node_id, version in rows:
+            before = known.get(node_id)
+            if before is not None and before.course.version == version:
+                found[node_id] = before
+            else:
+                changed.append(node_id)
+        return found | self.many(changed)
+
+    def many(self, ids: Iterable[str]) -> dict[str, Watched]:
+        """The courses of several nodes, of those that were looked at."""
+        wanted, found = list(ids), dict[str, Watched]()
+        for first in range(0, len(wanted), 500):
+            some = idle_courses.c.node_id.in_(wanted[first : first + 500])
+            for row in self._connection.execute(select(*idle_courses.c).where(some)).mappings():
+                found[row["node_id"]] = _read(row)
+        return found
 
     def get(self, node_id: str) -> Watched | None:
         """The course of a node, also after its end; None for one that was never looked at."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from service.domain.absence import Census
 from service.domain.clock import HOUR
@@ -13,11 +13,11 @@ from service.domain.idle.cleanup import DAEMON, Cleanup, Watched
 from service.domain.idle.heartbeat import Heartbeat
 from service.domain.idle.keep import keep_of_node
 from service.domain.idle.messages import recipients_of
-from service.domain.idle.policy import Action, Policy, applied
+from service.domain.idle.policy import MAX_SECONDS, Action, Policy, applied
 from service.domain.idle.progress import activity_of
 from service.domain.jobs.job import Attempt, Job
 from service.domain.node import Asked, Node, NodeState
-from service.domain.pricing import PriceBook
+from service.domain.pricing import Price, PriceBook, Sku
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit
 
@@ -49,18 +49,43 @@ class _Around:
     now: int
 
 
-def read_fleet(unit: Unit, project: str, prices: PriceShelf, ceiling: Action, now: int) -> Fleet:
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Nodes and courses by node, as somebody has read or written them: what has still the same
+    version in the store is taken from here. A course may be ahead of its row by what was measured
+    since, never by what was decided."""
+
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+    courses: Mapping[str, Watched] = field(default_factory=dict)
+
+
+def read_fleet(
+    unit: Unit, project: str, prices: PriceShelf, ceiling: Action, now: int, known: Known = Known()
+) -> Fleet:
     """Everything that a round over a project decides from, but for what is measured."""
-    courses = unit.idle_courses.of_project(project)
+    stored = unit.idle_courses.of_project(project, known.courses)
+    courses = {
+        node_id: _with_newest(watched, known.courses.get(node_id))
+        for node_id, watched in stored.items()
+    }
     around = _around(unit, project, courses, prices, ceiling, now)
+    ready = unit.nodes.ready_in(project, known.nodes)
     return Fleet(
         cleanup=unit.cleanups.get(project),
-        subjects=tuple(_subject(node, around) for node in unit.nodes.ready_in(project)),
+        subjects=tuple(_subject(node, around) for node in ready),
         courses=courses,
         census=unit.nodes.census(project),
         held_since=unit.leases.held_since(project),
         begun=tuple(unit.cleanups.begun(project, DAEMON, now - HOUR)),
     )
+
+
+def _with_newest(stored: Watched, known: Watched | None) -> Watched:
+    """A course as it is stored, with the newer signals that are known of that incarnation."""
+    if known is None or known is stored:
+        return stored
+    is_same = known.course.incarnation == stored.course.incarnation
+    return replace(stored, signals=known.signals) if is_same else stored
 
 
 def read_subject(
@@ -88,7 +113,7 @@ def _around(
         courses,
         unit.jobs.claims(project),
         unit.jobs.waiting(project),
-        unit.heartbeats.holding(now),
+        unit.heartbeats.holding(now - MAX_SECONDS),
         _rates(unit, project, prices.book(unit), now),
         ceiling,
         now,
@@ -98,9 +123,12 @@ def _around(
 def _rates(unit: Unit, project: str, book: PriceBook, now: int) -> Mapping[str, int | None]:
     """Nano-dollars an hour of each node that is billed; None where a price is not known."""
     rates: dict[str, int | None] = {}
-    for usage in unit.usage.open_in(project):
-        rate, before = hourly(usage.chips, book.at(usage.sku, now)), rates.get(usage.node_id, 0)
-        rates[usage.node_id] = None if rate is None or before is None else before + rate
+    prices: dict[Sku, Price | None] = {}
+    for node_id, sku, chips in unit.usage.running_in(project):
+        if sku not in prices:
+            prices[sku] = book.at(sku, now)
+        rate, before = hourly(chips, prices[sku]), rates.get(node_id, 0)
+        rates[node_id] = None if rate is None or before is None else before + rate
     return rates
 
 

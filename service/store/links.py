@@ -66,9 +66,9 @@ class Heartbeats:
         row = self._connection.execute(statement).mappings().one_or_none()
         return None if row is None else Heartbeat(**row)
 
-    def holding(self, now: int) -> Mapping[str, Heartbeat]:
-        """The heartbeats that hold at `now`, by node."""
-        statement = select(*heartbeats.c).where(heartbeats.c.until > now)
+    def holding(self, since: int) -> Mapping[str, Heartbeat]:
+        """The heartbeats that held at any time after `since`, be they over or not, by node."""
+        statement = select(*heartbeats.c).where(heartbeats.c.until > since)
         rows = self._connection.execute(statement).mappings()
         return {row["node_id"]: Heartbeat(**row) for row in rows}
 

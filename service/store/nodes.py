@@ -45,7 +45,7 @@ _DUE = (
 )
 _BY_ID = select(*_COLUMNS).where(nodes.c.id == bindparam("id"))
 _READY = (
-    select(*_COLUMNS)
+    select(nodes.c.id, nodes.c.version)
     .where(nodes.c.project == bindparam("project"), nodes.c.ended_at.is_(None))
     .where(nodes.c.state == NodeState.READY, nodes.c.asked == Asked.PRESENT)
     .order_by(nodes.c.id)
@@ -159,10 +159,18 @@ class Nodes:
                 found[row["id"]] = _read(row)
         return found
 
-    def ready_in(self, project: str) -> Sequence[Node]:
-        """The nodes of a project that are READY, and that nobody wants to end or stop."""
-        rows = self._connection.execute(_READY, {"project": project}).mappings()
-        return [_read(row) for row in rows]
+    def ready_in(self, project: str, known: Mapping[str, Node]) -> Sequence[Node]:
+        """The nodes of a project that are READY, and that nobody wants to end or stop, by id. Those
+        that are `known` in their present version are not read again."""
+        versions = dict(self._connection.execute(_READY, {"project": project}).all())
+        same = {
+            node_id: known[node_id]
+            for node_id, version in versions.items()
+            if node_id in known and known[node_id].version == version
+        }
+        changed = self.many(node_id for node_id in versions if node_id not in same)
+        found = {**same, **changed}
+        return [found[node_id] for node_id in versions if node_id in found]
 
     def reserved(self) -> Sequence[Node]:
         """The live nodes on reserved capacity."""

@@ -52,6 +52,10 @@ _RUNNING = (
     .where(usage.c.slice == bindparam("slice"))
 )
 
+_PRICED = select(
+    *(usage.c.node_id, usage.c.chips, usage.c.generation, usage.c.model, usage.c.region),
+    *(usage.c.single_device, usage.c.project, usage.c.zone, usage.c.reservation),
+).where(usage.c.end_at.is_(None), usage.c.project == bindparam("project"))
 
 _BOUGHT = usage.c.start_evidence == literal_column("'purchase'")
 """Spelled out: SQLite uses a partial index only where the query says the same words."""
@@ -184,10 +188,17 @@ class Usages:
         statement = select(usage).where(usage.c.end_at.is_(None))
         return [_read(row) for row in self._connection.execute(statement)]
 
-    def open_in(self, project: str) -> Sequence[Usage]:
-        """Every interval of a project that is still running."""
-        statement = select(usage).where(usage.c.end_at.is_(None), usage.c.project == project)
-        return [_read(row) for row in self._connection.execute(statement)]
+    def running_in(self, project: str) -> Iterator[tuple[str, Sku, int]]:
+        """(node id, what is priced, chips) of every interval of a project that is still running."""
+        skus: dict[tuple[Any, ...], Sku] = {}
+        for row in self._connection.execute(_PRICED, {"project": project}):
+            key = tuple(row[2:])
+            sku = skus.get(key)
+            if sku is None:
+                pool = _pool(row)
+                sku = Sku(row.generation, row.model, row.region, row.single_device, pool)
+                skus[key] = sku
+            yield row[0], sku, row[1]
 
     def ran_since(self, instant: int) -> Iterator[Usage]:
         """Every interval that is running, or ended no sooner than that."""

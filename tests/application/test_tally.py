@@ -9,11 +9,15 @@ from zoneinfo import ZoneInfo
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.application.activities import Activities
 from service.application.tally import Tally
 from service.domain.clock import DAY, HOUR
 from service.domain.dimension import DIMENSIONS
-from service.domain.metering import Meter
+from service.domain.idle.activity import Activity
+from service.domain.idle.rollup import Hour, slots_of
+from service.domain.metering import Evidence, Meter
 from service.domain.window import Granularity, Window, buckets
+from tests import factories
 from tests.domain.drawn import ATTRIBUTIONS, BOOKS, moderate, ran
 from tests.hands import NOON
 
@@ -28,11 +32,14 @@ LABELS = st.sampled_from([{}, {"run": "1"}, {"run": "2", "draft": "yes"}])
     BOOKS,
     st.lists(st.sampled_from([*DIMENSIONS, "label:run"]), unique=True, max_size=4),
     st.sampled_from(["UTC", "Europe/Berlin", "Asia/Kathmandu"]),
+    st.lists(st.tuples(st.integers(0, 9 * 24 - 1), st.text("BI.", min_size=12, max_size=12))),
 )
-def test_any_grouping_and_any_calendar_come_to_the_whole(used, book, names, zone):
-    """Active, idle and unknown seconds among them: `activity` is a dimension like the others."""
+def test_any_grouping_and_any_calendar_come_to_the_whole(used, book, names, zone, hours):
+    """Busy, idle, starting and unknown seconds among them, however the slots lie."""
     parts = list(buckets(WEEK, Granularity.DAY, ZoneInfo(zone)))
-    tally = Tally(tuple(names), {}, parts)
+    known = [Hour("n", 1, NOON + hour * HOUR, levels) for hour, levels in sorted(hours)]
+    slots = {usage.node_id: list(slots_of(known)) for usage, _, _ in used}
+    tally = Tally(tuple(names), {}, parts, Activities(slots, 1_800))
     meters = []
     for usage, whose, labels in used:
         meter = Meter(usage, book, NOW, [replace(one, labels=labels) for one in whose])
@@ -42,6 +49,26 @@ def test_any_grouping_and_any_calendar_come_to_the_whole(used, book, names, zone
     assert sum(row.cost for row in rows) == sum(meter.total() for meter in meters)
     seconds = (m.usage.chips * m.seconds(m.usage.start, m.end, priced=True) for m in meters)
     assert sum(row.chip_seconds for row in rows) == sum(seconds)
+
+
+def test_each_second_counts_as_what_the_node_did():
+    """Starting until it works or its warm-up is over; what no slot covers is unknown."""
+    usage = factories.usage(start=NOON + 30, end=NOON + 2 * HOUR, chips=1)
+    slots = slots_of([Hour("n", 1, NOON, "..BBIIIIIII."), Hour("n", 2, NOON, "....B.......")])
+    activities = Activities({usage.node_id: sorted(slots, key=lambda slot: slot.start)}, 1_800)
+    found = list(activities.cut(usage, usage.start, NOON + 2 * HOUR))
+    assert found == [
+        (NOON + 30, NOON + 600, Activity.STARTING),
+        (NOON + 600, NOON + 1_500, Activity.BUSY),
+        (NOON + 1_500, NOON + 3_300, Activity.IDLE),
+        (NOON + 3_300, NOON + 2 * HOUR, Activity.UNKNOWN),
+    ]
+    assert list(activities.cut(usage, NOON + 700, NOON + 1_600)) == [
+        (NOON + 700, NOON + 1_500, Activity.BUSY),
+        (NOON + 1_500, NOON + 1_600, Activity.IDLE),
+    ]
+    bought = replace(usage, id="other", start_evidence=Evidence.PURCHASE)
+    assert [one for *_, one in activities.cut(bought, NOON + 700, NOON + 1_600)] == ["unknown"]
 
 
 @moderate

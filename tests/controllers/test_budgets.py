@@ -8,10 +8,15 @@ from dataclasses import replace
 import pytest
 
 from service.application.budgets import BudgetService
+from service.application.cleanup.cleanup import IdleMode
+from service.application.cleanup.keeps import KeepOrder, KeepService
+from service.application.cleanup.policies import PolicyService
 from service.controllers.budgets import BudgetController
 from service.domain.budgets import Measure, OnExceeded, Period, Scope, Threshold
 from service.domain.clock import DAY, HOUR, rfc3339
 from service.domain.errors import CloudUnavailable
+from service.domain.idle.precedence import Ender
+from service.domain.letters import text_of
 from service.domain.money import NANOS
 from service.domain.node import Asked, NodeState
 from service.domain.notification import Channel
@@ -135,6 +140,31 @@ def test_nodes_are_deleted_after_the_grace_and_not_before(purse, clock):
     with purse.units.reading() as unit:
         kinds = [event.kind for _, event in unit.events.of(mine[0].id, 0, 99)]
     assert kinds[-2:] == ["budget", "asked"]
+
+
+def test_a_keep_holds_no_budget_back_and_both_the_message_and_the_story_say_so(purse, clock):
+    budget, mine, _ = exceeded(purse)
+    keeps = KeepService(purse.units, purse.prices, clock)
+    keeps.keep(mine[0].id, KeepOrder("a demo", for_seconds=HOUR))
+    (message,) = told(purse, budget)
+    assert "are deleted at" in text_of(json.dumps(message))
+    assert "also those that are kept" in text_of(json.dumps(message))
+    purse.tick(900)
+    node = purse.node(mine[0])
+    assert node.asked is Asked.ABSENT
+    assert node.kept_until > clock.now
+    with purse.units.reading() as unit:
+        (*_, last) = [event.message for _, event in unit.events.of(node.id, 0, 99)]
+    assert "(a demo), and that holds no budget back" in last
+
+
+def test_a_node_says_which_budget_deletes_it_and_when(purse, clock):
+    policies = PolicyService(purse.units, purse.prices, clock, [], IdleMode())
+    _, mine, theirs = exceeded(purse)
+    (end,) = policies.with_ends(mine[0].id).ends
+    assert (end.ender, end.at, end.held_by) == (Ender.BUDGET, clock.now + 900, ())
+    assert end.reason == "the budget 'vision monthly' is exceeded"
+    assert policies.with_ends(theirs.id).ends == ()
 
 
 def test_what_costs_nothing_is_not_deleted(purse):

@@ -7,6 +7,7 @@ from dataclasses import replace
 from service.application.costs import Question
 from service.domain.attribution import Reattribution
 from service.domain.clock import DAY, HOUR
+from service.domain.idle.rollup import Hour
 from service.domain.ledger import desired_entries
 from service.domain.metering import Meter
 from service.domain.money import half_even
@@ -15,6 +16,7 @@ from service.domain.period import GRACE, period_of
 from service.domain.window import Granularity
 from service.store.pricebook import PriceShelf
 from tests.controllers.conftest import Lab
+from tests.hands import NOON
 
 RATE = 8 * 1_200_000_000
 """Nano-dollars an hour of eight v5e chips on demand in us-west4."""
@@ -150,9 +152,24 @@ def test_active_idle_and_unknown_seconds_come_to_the_whole(lab: Lab) -> None:
     node = lab.up()
     lab.tick(HOUR)
     lab.clock.pass_(71)
+    with lab.units() as unit:
+        unit.idle_rollups.save([Hour(node.id, 1, NOON, "BBIIII......")])
     by_activity = lab.costs.report(Question(window="24h", aggregate=("activity",)))
     assert sum(row.cost for row in by_activity.rows) == by_activity.total == lab.cost(node)
-    assert {row.group for row in by_activity.rows} == {("unknown",)}, "nothing measures it yet"
+    seconds = {
+        row.group[0]: row.chip_seconds // node.spec.chips
+        for row in lab.costs.report(Question(window="24h", aggregate=("activity",))).rows
+    }
+    ready_at = lab.node(node).ready_at
+    assert ready_at is not None
+    until = lab.clock()
+    assert seconds == {
+        "busy": NOON + 600 - ready_at,
+        "idle": 1_200,
+        "unknown": until - (NOON + 1_800),
+    }
+    idle = lab.costs.report(Question(window="24h", only={"activity": ["idle"]}))
+    assert idle.total == sum(row.cost for row in by_activity.rows if row.group == ("idle",))
 
 
 def test_every_time_zone_comes_to_the_same_total(lab: Lab) -> None:

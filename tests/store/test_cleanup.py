@@ -88,7 +88,7 @@ def test_a_course_is_read_as_it_was_written(units, node):
         (saved,) = unit.idle_courses.save([wanted])
         assert saved == replace(wanted, course=replace(wanted.course, version=1))
         assert unit.idle_courses.get(node.id) == saved
-        assert unit.idle_courses.of_project(node.spec.project) == {node.id: saved}
+        assert unit.idle_courses.of_project(node.spec.project, {}) == {node.id: saved}
         later = replace(saved, verdict=None, due_at=None, signals=Signals())
         (again,) = unit.idle_courses.save([later])
         assert unit.idle_courses.get(node.id) == again
@@ -99,7 +99,7 @@ def test_the_course_of_a_node_that_ended_can_still_be_read(units, node):
     with units() as unit:
         unit.idle_courses.save([watched(node)])
         unit.nodes.save(replace(node, ended_at=NOON))
-        assert unit.idle_courses.of_project(node.spec.project) == {}
+        assert unit.idle_courses.of_project(node.spec.project, {}) == {}
         assert unit.idle_courses.get(node.id) is not None
 
 
@@ -113,7 +113,7 @@ def test_one_stale_course_of_many_writes_none(units):
     with pytest.raises(StaleVersion), units() as unit:
         unit.idle_courses.save(saved)
     with units.reading() as unit:
-        found = unit.idle_courses.of_project(nodes[0].spec.project)
+        found = unit.idle_courses.of_project(nodes[0].spec.project, {})
         assert [found[one.id].course.version for one in nodes] == [2, 1, 1]
     with pytest.raises(StaleVersion), units() as unit:
         unit.idle_courses.save([watched(nodes[1])])
@@ -139,7 +139,7 @@ def test_the_cleanup_of_a_project_is_read_as_it_was_written(units):
         "lab",
         NOON,
         breaker=Breaker((("n", NOON),), NOON, "why", NOON),
-        families={Kind.CPU: FamilyRead(NOON, NOON, "", 3)},
+        families={Kind.CPU: FamilyRead(NOON, NOON, "")},
         holds=(Held(Rail.MASS, "why", NOON),),
         waiting=(Waiting("n", Rail.HOUR, 1, NOON),),
     ).paused(NOON, "ada", "a demo")

@@ -182,7 +182,12 @@ def test_a_node_is_shown_with_its_story_so_far(units):
     assert (document["ready_at"], document["ended_at"]) == ("2026-11-05T12:01:00Z", None)
     assert document["deletes_at"] == "2026-11-05T13:01:00Z"
     assert document["labels"] == {"run": "1"}
-    assert document["idle"] == {"after_seconds": 60, "grace_seconds": 30, "action": "delete"}
+    assert document["idle"] == {
+        "after_seconds": 60,
+        "grace_seconds": 30,
+        "action": "delete",
+        "also": [],
+    }
     assert [(e["worker"], e["external_ip"]) for e in document["endpoints"]] == [
         (0, ""),
         (1, "34.1.2.3"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import structlog
@@ -13,11 +13,13 @@ from service.application.cleanup.ending import EndOrder, begin_end
 from service.domain.clock import Clock
 from service.domain.errors import Conflict, NotFound, Rejected, StaleVersion
 from service.domain.idle.assess import Assessed, Subject, Times
-from service.domain.idle.cleanup import Cleanup, Ended, Watched
+from service.domain.idle.cleanup import REFRESH_SECONDS, Cleanup, Ended, Watched
 from service.domain.idle.course import Moved
+from service.domain.idle.keep import Keep, keep_of_node
 from service.domain.idle.plan import Basis, Entry, Plan, check_fresh
-from service.domain.idle.policy import Action
-from service.domain.node import Node
+from service.domain.idle.policy import Action, Applied, applied
+from service.domain.idle.rails import Waiting
+from service.domain.node import Node, NodeState
 from service.store.idle_fleet import Fleet, read_fleet, read_subject
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
@@ -62,6 +64,17 @@ class IdleNode:
     subject: Subject | None
     cleanup: Cleanup
     ended: Sequence[Ended]
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """What a line about the idleness of a READY node needs; `waiting` is the rail that it waits
+    for, `keep` holds now."""
+
+    watched: Watched
+    applied: Applied
+    keep: Keep | None
+    waiting: Waiting | None
 
 
 class CleanupService:
@@ -173,6 +186,29 @@ class CleanupService:
             watched = unit.idle_courses.get(node_id)
             return IdleNode(node, watched, subject, cleanup, unit.cleanups.of_node(node_id))
 
+    def briefs(self, node_ids: Iterable[str]) -> Mapping[str, Brief]:
+        """What is known of the idleness of those of the nodes that are READY and were looked at."""
+        now, wanted = self._clock(), list(node_ids)
+        with self._units.reading() as unit:
+            nodes, courses = unit.nodes.many(wanted), unit.idle_courses.many(wanted)
+            policies = unit.idle_policies.all()
+            projects = {node.spec.project for node in nodes.values()}
+            waiting = {
+                one.node_id: one
+                for project in projects
+                for one in unit.cleanups.get(project).waiting
+            }
+        found = {}
+        for node_id, watched in courses.items():
+            node = nodes[node_id]
+            if node.state != NodeState.READY or watched.course.incarnation != node.attempt:
+                continue
+            rule = applied(node.spec, node.team, policies, self.mode.ceiling)
+            keep = keep_of_node(node)
+            held = keep if keep is not None and keep.holds(now) else None
+            found[node_id] = Brief(watched, rule, held, waiting.get(node_id))
+        return found
+
     def _fleet(self, unit: Unit, project: str, ceiling: Action) -> Fleet:
         return read_fleet(unit, project, self._prices, ceiling, self._clock())
 
@@ -180,7 +216,7 @@ class CleanupService:
         """The plan of a project as it is now, and the nodes in it as they were looked at last."""
         now = self._clock()
         fleet = self._fleet(unit, project, Action.DELETE)
-        oldest = now - 2 * self.mode.times.period - 60
+        oldest = self._oldest_look(fleet.cleanup, now)
         looks = {
             one.node.id: look
             for one in fleet.subjects
@@ -194,6 +230,16 @@ class CleanupService:
             fleet.cleanup.pauses,
         )
         return plan, looks
+
+    def _oldest_look(self, cleanup: Cleanup, now: int) -> int:
+        """How old the row of a look may be that still holds: the daemon writes at once what it
+        decides, and what it sees once more every few minutes. Nothing holds while nobody looks."""
+        late = 2 * self.mode.times.period + 60
+        return (
+            now + 1
+            if cleanup.ticked_at < now - late
+            else cleanup.ticked_at - REFRESH_SECONDS - late
+        )
 
     def _each(self, project: str, change: Callable[[Cleanup], Cleanup]) -> Sequence[Cleanup]:
         named = [self._project(project)] if project else self._projects

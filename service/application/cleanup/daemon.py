@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+import structlog
 
 from service.application.cleanup.ending import EndOrder, begin_end
 from service.domain.clock import rfc3339
 from service.domain.event import Event
 from service.domain.idle.assess import Assessed
-from service.domain.idle.cleanup import DAEMON, Cleanup
+from service.domain.idle.cleanup import DAEMON, Cleanup, Held
 from service.domain.idle.course import Tell, due_at
+from service.domain.idle.keep import LABEL, Keep
 from service.domain.idle.links import BYTES, Verb, make_links
 from service.domain.idle.messages import (
     Look,
     Message,
+    held_message,
     idle_message,
     notifications_of,
     recipients_of,
     unknown_message,
 )
-from service.domain.idle.policy import Action
+from service.domain.idle.policy import DEFAULT, Action
 from service.domain.idle.proof import Verdict
 from service.domain.names import new_id
+from service.domain.node import Node
 from service.store.unit import Unit
+
+log = structlog.get_logger()
 
 KIND = "idle"
 """Of the events by which a node is told that it is idle."""
@@ -59,6 +66,28 @@ class DaemonActs:
         for link in links:
             unit.links.add(link, now)
         return urls
+
+    def warn_of_keep(self, unit: Unit, node: Node, keep: Keep, now: int) -> None:
+        """Say once that nobody can read until when a node is kept, which protects it."""
+        message = f"nobody can read until when it is kept ({keep.reason}); it stays until that is"
+        message = f"{message} corrected: write the label as {LABEL}=2026-12-01"
+        told = unit.events.of_kind(node.id, "alarm", 0)
+        if all(event.message != message for event in told):
+            unit.events.add(Event(node.id, now, "alarm", message, DAEMON))
+            log.error("node.alarm", node_id=node.id, cloud_id=node.cloud_id, told=message)
+
+    def alarm(
+        self, unit: Unit, cleanup: Cleanup, held: Held, rates: Sequence[int | None], now: int
+    ) -> None:
+        """Put into the outbox that a rail began to hold, for the recipients of the project's
+        policy, else of the default."""
+        policies = unit.idle_policies.all()
+        scopes = (f"project:{cleanup.project}", DEFAULT)
+        named = [policies[scope].recipients for scope in scopes if scope in policies]
+        recipients = next((some for some in named if some), ())
+        message = held_message(cleanup.project, held, rates, now)
+        for one in notifications_of(message, recipients, now, new_id):
+            unit.notifications.add(one)
 
     def end(self, unit: Unit, assessed: Assessed, cleanup: Cleanup, now: int) -> None:
         """Ask for the stop or deletion of a node. Raises Conflict where something changed since."""

@@ -11,8 +11,11 @@ from service.domain.errors import Conflict, StaleVersion
 from service.domain.event import Event
 from service.domain.idle.assess import Assessed, begun
 from service.domain.idle.cleanup import Cleanup, Ended
-from service.domain.idle.policy import Action, scopes_of
+from service.domain.idle.course import Moved
+from service.domain.idle.policy import SHIPPED, Action, scopes_of
 from service.domain.node import Asked, Node
+from service.store.idle_fleet import read_subject
+from service.store.pricebook import PriceShelf
 from service.store.unit import Unit
 
 
@@ -35,7 +38,7 @@ def begin_end(unit: Unit, order: EndOrder, now: int) -> Node:
     changed since, Conflict where a job has claimed the node or somebody ends it already."""
     subject = order.assessed.subject
     node = unit.nodes.get(subject.node.id)
-    _check(unit, order, node)
+    _check(unit, order, node, now)
     is_deletion = order.action is Action.DELETE
     unit.cleanups.end(
         Ended(
@@ -69,7 +72,36 @@ def begin_end(unit: Unit, order: EndOrder, now: int) -> Node:
     )
 
 
-def _check(unit: Unit, order: EndOrder, node: Node) -> None:
+def record_end(
+    unit: Unit, node: Node, actor: str, reason: str, prices: PriceShelf, now: int
+) -> None:
+    """Write down that somebody has a node deleted by a message about its idleness, with what is
+    known of it; the deletion itself is for the caller to ask for. Raises Conflict where this
+    incarnation is being deleted already."""
+    subject = read_subject(unit, node, prices, Action.DELETE, now)
+    watched = unit.idle_courses.get(node.id)
+    evidence: Mapping[str, object] = {}
+    if subject is not None and watched is not None and watched.verdict is not None:
+        assessed = Assessed(subject, watched, watched.verdict, Moved(watched.course))
+        evidence = evidence_of(assessed)
+        unit.idle_courses.save([begun(assessed, now, is_deletion=True)])
+    unit.cleanups.end(
+        Ended(
+            project=node.spec.project,
+            at=now,
+            node_id=node.id,
+            incarnation=node.attempt,
+            name=node.name,
+            action=Action.DELETE,
+            actor=actor,
+            reason=reason,
+            hourly=None if subject is None else subject.hourly,
+            evidence=evidence,
+        )
+    )
+
+
+def _check(unit: Unit, order: EndOrder, node: Node, now: int) -> None:
     """Raise StaleVersion or Conflict unless everything is as it was decided from."""
     subject = order.assessed.subject
     if node.version != subject.node.version:
@@ -79,12 +111,16 @@ def _check(unit: Unit, order: EndOrder, node: Node) -> None:
     if not subject.applied.is_own:
         scopes = scopes_of(node.spec, node.team)
         policies = unit.idle_policies.all()
-        source = next((policies[one] for one in scopes if one in policies), None)
-        if (0 if source is None else source.version) != subject.applied.version:
+        source = next((policies[one] for one in scopes if one in policies), SHIPPED)
+        if (source.scope, source.version) != (subject.applied.source, subject.applied.version):
             raise StaleVersion("the idle policy of the node was changed just now")
     claim = unit.jobs.claimed(node.id)
     if claim is not None and (subject.job is None or subject.job.job_id != claim.job_id):
         raise Conflict(f"job {claim.job_id} has just begun on node {node.name}")
+    beat = unit.heartbeats.get(node.id)
+    is_news = beat is not None and beat.until > max(now, subject.heartbeat_until)
+    if beat is not None and is_news and beat.incarnation == node.attempt:
+        raise Conflict(f"a heartbeat of node {node.name} has just come")
 
 
 def evidence_of(assessed: Assessed) -> Mapping[str, object]:
@@ -99,6 +135,7 @@ def evidence_of(assessed: Assessed) -> Mapping[str, object]:
             "lacking": list(verdict.lacking),
             "since": None if verdict.since is None else rfc3339(verdict.since),
             "proved_since": None if verdict.proved_since is None else rfc3339(verdict.proved_since),
+            "until": None if verdict.until is None else rfc3339(verdict.until),
         },
         "policy": {
             "source": applied.source,
@@ -117,6 +154,17 @@ def evidence_of(assessed: Assessed) -> Mapping[str, object]:
                 "last_active_at": None if track.broken_at is None else rfc3339(track.broken_at),
             }
             for (worker, kind), track in sorted(signals.tracks.items())
+        ],
+        "reports": [
+            {
+                "worker": worker,
+                "at": rfc3339(host.at),
+                "holder": host.holder,
+                "sessions": host.sessions,
+                "containers": host.containers,
+                "restarts": host.restarts,
+            }
+            for worker, host in sorted(signals.hosts.items())
         ],
         "judged_at": rfc3339(assessed.watched.judged_at),
     }

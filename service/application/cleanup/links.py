@@ -7,14 +7,16 @@ from collections import deque
 from dataclasses import dataclass, replace
 
 from service.application import holds
+from service.application.cleanup.ending import record_end
+from service.application.cleanup.keeps import write_keep
 from service.application.nodecost import NodeCost, cost_of
 from service.application.nodes import ATTEMPTS, NodeService
 from service.domain.clock import MINUTE, Clock, rfc3339
 from service.domain.errors import Conflict, StaleVersion
 from service.domain.event import Event
-from service.domain.idle.keep import keep_of
+from service.domain.idle.keep import asked_keep, cloud_ends_at, keep_of
 from service.domain.idle.links import KEEP_SECONDS, Link, Refusal, Verb, hash_of, refusal
-from service.domain.node import Asked, Node, ProvisioningModel
+from service.domain.node import Asked, Node
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
@@ -96,7 +98,8 @@ class LinkService:
 
     def use(self, token: str) -> Offer | Missing:
         """Do what a link says, in one unit of work. Raises Rejected where the node cannot be kept,
-        Conflict where it is changed over and over."""
+        BudgetExceeded where a budget has no room for that, Conflict where it is changed over and
+        over."""
         for _ in range(ATTEMPTS):
             try:
                 with holds.admitting(self._units, self._clock) as unit:
@@ -152,29 +155,20 @@ class LinkService:
 
     def _keep(self, unit: Unit, node: Node, reason: str, now: int) -> tuple[Node, str]:
         """Keep the node for four hours more; a keep that is longer stays as it is."""
-        keep = keep_of(now, reason, for_seconds=KEEP_SECONDS, ends_at=_cloud_ends_at(node))
+        keep = keep_of(now, reason, for_seconds=KEEP_SECONDS, ends_at=cloud_ends_at(node))
         assert keep.until is not None
-        until = keep.until
-        if node.kept_until is not None and node.kept_until >= until:
-            done = f"kept until {rfc3339(node.kept_until)} already"
-        else:
-            node = unit.nodes.save(replace(node, kept_until=until, kept_because=keep.reason))
-            done = f"kept until {rfc3339(until)}"
+        after = write_keep(unit, node, keep, self._prices, now)
+        done = f"kept until {rfc3339(keep.until)}"
+        if after is node:
+            done = f"kept until {rfc3339(node.kept_until or now)} already"
         unit.events.add(Event(node.id, now, "asked", f"{done}: {reason}", ACTOR))
-        return node, done
+        return after, done
 
     def _delete(self, unit: Unit, node: Node, reason: str, now: int) -> tuple[Node, str]:
-        """Ask for the end of the node, as DELETE does; a keep ends with it."""
-        done = "deletion asked for"
-        if node.kept_until is not None and now < node.kept_until:
-            ended = f"the keep until {rfc3339(node.kept_until)} ends: {reason}"
-            unit.events.add(Event(node.id, now, "asked", ended, ACTOR))
-            done = f"{done}; the keep until {rfc3339(node.kept_until)} ends with it"
-            node = replace(node, kept_until=None, kept_because="")
+        """Ask for the end of the node, as DELETE does, with the evidence in the history; a keep
+        ends with it."""
+        done, keep = "deletion asked for", asked_keep(node, now)
+        if keep is not None:
+            done += f"; the keep until {rfc3339(keep.until or now)} ends with it"
+        record_end(unit, node, ACTOR, reason, self._prices, now)
         return self._nodes.end(unit, node, ACTOR, reason), done
-
-
-def _cloud_ends_at(node: Node) -> int | None:
-    """When Google itself ends the node: only a flex-start node has such an end."""
-    is_flex = node.spec.provisioning_model is ProvisioningModel.FLEX_START
-    return node.deletes_at if is_flex else None

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import structlog
 
+from service.controllers.idle.memory import Memory, without_collection
+from service.controllers.idle.reports import ReportReader
+from service.controllers.idle.rollups import Rollups
 from service.controllers.idle.telemetry import FamilySamples, TelemetryReader
 from service.domain.clock import HOUR, Clock
 from service.domain.errors import Conflict, LeaseLost, StaleVersion, StewardError, StoreUnavailable
 from service.domain.idle.assess import Assessed, Subject, Times, assess
-from service.domain.idle.cleanup import Cleanup
+from service.domain.idle.cleanup import REFRESH_SECONDS, Cleanup, Held, new_alarms
+from service.domain.idle.keep import Keep
 from service.domain.idle.policy import Action
 from service.domain.idle.proof import Family
 from service.domain.idle.readings import (
@@ -24,11 +28,12 @@ from service.domain.idle.readings import (
     patience_of,
     with_samples,
 )
-from service.domain.idle.rollup import Hour, with_readings, with_rest, with_work
+from service.domain.idle.rollup import Lately
 from service.domain.idle.round import Facts, decide
-from service.domain.idle.signal import MONITORED, Kind, Level, Reading
+from service.domain.idle.signal import MONITORED, Kind, Level
 from service.domain.idle.workers import workers_of
 from service.domain.lease import Lease
+from service.domain.node import Node
 from service.store.idle_fleet import Fleet, read_fleet
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
@@ -37,8 +42,6 @@ log = structlog.get_logger()
 
 CHUNK = 500
 """Courses that are written in one transaction."""
-
-THIN_SECONDS = 6 * HOUR
 
 
 class IdleActs(Protocol):
@@ -49,6 +52,17 @@ class IdleActs(Protocol):
         """Put what has to be told of a node into the outbox, for everybody who is to be told."""
         ...
 
+    def warn_of_keep(self, unit: Unit, node: Node, keep: Keep, now: int) -> None:
+        """Say once that nobody can read until when a node is kept, which protects it."""
+        ...
+
+    def alarm(
+        self, unit: Unit, cleanup: Cleanup, held: Held, rates: Sequence[int | None], now: int
+    ) -> None:
+        """Put into the outbox that a rail began to hold. `rates` has the nano-dollars an hour of
+        each node that waits; None where no price is known."""
+        ...
+
     def end(self, unit: Unit, assessed: Assessed, cleanup: Cleanup, now: int) -> None:
         """Ask for the stop or deletion of a node. Raises Conflict where something changed since."""
         ...
@@ -56,20 +70,13 @@ class IdleActs(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class IdleManners:
-    """How it goes about it: the settings, and a clock in seconds that nobody can set."""
+    """How it goes about it: the settings, a clock in seconds that nobody can set, and the reader of
+    what workers report; None where nobody reads it."""
 
     times: Times = field(default_factory=Times)
     ceiling: Action = Action.OBSERVE
     monotonic: Callable[[], float] = time.monotonic
-
-
-@dataclass(frozen=True, slots=True)
-class _Measured:
-    """The subjects with newer signals, what Monitoring has, and the readings by node."""
-
-    subjects: Sequence[Subject]
-    families: Mapping[Kind, FamilyRead]
-    readings: Mapping[str, Sequence[Reading]] = field(default_factory=dict)
+    reports: ReportReader | None = None
 
 
 class IdleController:
@@ -95,20 +102,36 @@ class IdleController:
         self._times = manners.times
         self._ceiling = manners.ceiling
         self._monotonic = manners.monotonic
+        self._reports = manners.reports
         self._ticked: dict[str, tuple[int, float]] = {}
-        self._thinned_at = 0
+        self._memories: dict[str, Memory] = {}
+        self._rollups = Rollups(units, manners.times.telemetry)
 
     def tick(self, lease: Lease) -> None:
         """Read what is new, judge every node, write, and begin what may be ended now."""
-        now = self._clock()
+        memory = self._memories.pop(lease.project, None)
+        is_fresh = memory is None or memory.epoch != lease.epoch
+        if memory is None or is_fresh:
+            memory = Memory(lease.epoch)
+        with without_collection():
+            self._look(memory, lease, self._clock(), is_fresh=is_fresh)
+        self._memories[lease.project] = memory  # none where the look failed: the next begins anew
+
+    def _look(self, memory: Memory, lease: Lease, now: int, *, is_fresh: bool) -> None:
         with self._units.reading() as unit:
-            fleet = read_fleet(unit, lease.project, self._prices, self._ceiling, now)
-        read = self._telemetry.take(lease.project, fleet.cleanup.families)
-        measured = _measure(fleet, read, now, self._times)
-        families = _families(measured.families, now, self._times)
-        looks = [assess(subject, families, now, self._times) for subject in measured.subjects]
-        saved = self._save(looks, lease, now)
-        self._roll_up(saved, measured.readings, lease, now)
+            fleet = read_fleet(unit, lease.project, self._prices, self._ceiling, now, memory.known)
+        read = self._telemetry.take(
+            lease.project, fleet.cleanup.families, deeper=2 * REFRESH_SECONDS if is_fresh else 0
+        )
+        families, measured = _measure(fleet, read, memory, now, self._times)
+        subjects = self._add_reports(measured, memory, lease.project, now)
+        known = _families(families, now, self._times)
+        looks = [assess(subject, known, now, self._times) for subject in subjects]
+        for one in looks:
+            if one.verdict.level is Level.ACTIVE:
+                lately = memory.lately.setdefault(one.subject.node.id, Lately())
+                lately.add_work(now - self._times.period, now)
+        saved = self._save(looks, memory, lease, now)
         facts = Facts(
             now,
             fleet.held_since,
@@ -117,12 +140,27 @@ class IdleController:
             self._drift(lease.project, now),
             fleet.begun,
         )
-        before = replace(fleet.cleanup, families=measured.families)
+        before = replace(fleet.cleanup, families=families)
         decided = decide(before, saved, fleet.courses, facts, self._times)
+        alarms = new_alarms(fleet.cleanup, decided.cleanup)
         with self._units(lease) as unit:
             cleanup = unit.cleanups.save(decided.cleanup)
+            for held in alarms:
+                self._acts.alarm(unit, cleanup, held, _rates_of_waiting(cleanup, saved), now)
+        for held in alarms:
+            log.error("cleanup.held", project=lease.project, rail=held.rail, reason=held.reason)
         for one in decided.goes:
             self._end(one, cleanup, lease)
+
+    def _add_reports(
+        self, subjects: Sequence[Subject], memory: Memory, project: str, now: int
+    ) -> Sequence[Subject]:
+        """The nodes with what their workers report as well."""
+        if self._reports is None:
+            return subjects
+        found = self._reports.take(project, subjects, now)
+        memory.add_readings(found.readings)
+        return found.subjects
 
     def _drift(self, project: str, now: int) -> float:
         """By how many seconds the agreed clock left the monotonic one since the tick before."""
@@ -131,9 +169,26 @@ class IdleController:
         self._ticked[project] = (now, mark)
         return (now - before_now) - (mark - before_mark)
 
-    def _save(self, looks: Sequence[Assessed], lease: Lease, now: int) -> Sequence[Assessed]:
-        """Write the courses with what has to be told; what somebody else changed meanwhile is left
-        out, and looked at again at the next tick."""
+    def _save(
+        self, looks: Sequence[Assessed], memory: Memory, lease: Lease, now: int
+    ) -> Sequence[Assessed]:
+        """Write what was decided with what has to be told, and, in turns, what was measured. What
+        somebody else changed meanwhile is left out, and looked at again at the next tick."""
+        turn = {one.subject.node.id for one in looks if memory.is_due(one.subject.node.id, now)}
+        news = [one for one in looks if one.is_news or one.subject.node.id in turn]
+        written = {one.subject.node.id: one for one in self._write(news, lease, now)}
+        overtaken = {one.subject.node.id for one in news} - set(written)
+        ready = {one.subject.node.id: one.subject.node for one in looks}
+        gone = [node_id for node_id in memory.nodes if node_id not in ready]
+        self._roll_up([*turn, *gone], memory, looks, lease, now)
+        memory.forget(gone)
+        memory.nodes = ready
+        saved = [written.get(one.subject.node.id, one) for one in looks]
+        memory.courses = {one.subject.node.id: one.watched for one in saved}
+        memory.written.update(dict.fromkeys(turn - overtaken, now))
+        return [one for one in saved if one.subject.node.id not in overtaken]
+
+    def _write(self, looks: Sequence[Assessed], lease: Lease, now: int) -> Sequence[Assessed]:
         saved: list[Assessed] = []
         for first in range(0, len(looks), CHUNK):
             chunk = looks[first : first + CHUNK]
@@ -153,6 +208,8 @@ class IdleController:
             for one in chunk:
                 if one.moved.tell is not None:
                     self._acts.tell(unit, one, now)
+                if one.subject.keep is not None and one.subject.keep.is_unreadable:
+                    self._acts.warn_of_keep(unit, one.subject.node, one.subject.keep, now)
         return [
             replace(one, watched=watched, moved=replace(one.moved, course=watched.course))
             for one, watched in zip(chunk, after, strict=True)
@@ -160,28 +217,23 @@ class IdleController:
 
     def _roll_up(
         self,
+        turn: Sequence[str],
+        memory: Memory,
         looks: Sequence[Assessed],
-        readings: Mapping[str, Sequence[Reading]],
         lease: Lease,
         now: int,
     ) -> None:
-        """Keep our own record of every signal, five minutes by five minutes."""
-        hour = now - now % HOUR
-        ids = [one.subject.node.id for one in looks]
-        with self._units.reading() as unit:
-            known = unit.idle_rollups.of(ids, hour - HOUR, now + 1)
-        hours = [
-            after
-            for one in looks
-            for after in _hours(one, known.get(one.subject.node.id, ()), readings, now, self._times)
-        ]
-        for first in range(0, len(hours), CHUNK):
-            with self._units(lease) as unit:
-                unit.idle_rollups.save(hours[first : first + CHUNK])
-        if now - self._thinned_at >= THIN_SECONDS:
-            with self._units(lease) as unit:
-                unit.idle_rollups.thin(now)
-            self._thinned_at = now
+        """Write the hours of some nodes; those that are not READY any more as they were known."""
+        newest = {one.subject.node.id: one for one in looks}
+        ones = []
+        for node_id in turn:
+            lately = memory.lately.pop(node_id, Lately())
+            if node_id in newest:
+                ones.append((newest[node_id].subject.node, newest[node_id].watched, lately))
+            else:
+                ones.append((memory.nodes[node_id], memory.courses[node_id], lately))
+        self._rollups.write(ones, lease, now)
+        self._rollups.thin(lease, now)
 
     def _end(self, one: Assessed, cleanup: Cleanup, lease: Lease) -> None:
         node = one.subject.node
@@ -197,12 +249,14 @@ class IdleController:
             log.warning("idle.ends", node_id=node.id, name=node.name, action=action)
 
 
-def _measure(fleet: Fleet, read: Sequence[FamilySamples], now: int, times: Times) -> _Measured:
-    """The nodes with what Monitoring has shown of them since the tick before."""
+def _measure(
+    fleet: Fleet, read: Sequence[FamilySamples], memory: Memory, now: int, times: Times
+) -> tuple[Mapping[Kind, FamilyRead], Sequence[Subject]]:
+    """What Monitoring has, and the nodes with what it has shown of them since the tick before."""
     workers = workers_of(fleet.subjects)
     families = dict(fleet.cleanup.families)
     tracks: dict[str, Tracks] = {one.node.id: one.signals.tracks for one in fleet.subjects}
-    readings: dict[str, list[Reading]] = {}
+    changed: set[str] = set()
     longest = max((one.applied.rule.idle_after_seconds for one in fleet.subjects), default=HOUR)
     oldest = now - longest - times.telemetry - HOUR
     for found in read:
@@ -210,47 +264,26 @@ def _measure(fleet: Fleet, read: Sequence[FamilySamples], now: int, times: Times
         if found.error:
             families[found.kind] = replace(before, error=found.error)
             continue
-        measured = with_samples(tracks, workers, found.kind, found.samples, oldest)
-        families[found.kind] = FamilyRead(
-            seen_at=max(filter(None, (before.seen_at, newest(found.samples))), default=None),
-            read_at=found.until,
-            nodes=measured.nodes,
-        )
+        new = memory.take_new(found.kind, found.samples)
+        seen = max(filter(None, (before.seen_at, newest(new))), default=None)
+        families[found.kind] = FamilyRead(seen_at=seen, read_at=found.until)
+        measured = with_samples(tracks, workers, found.kind, new, oldest)
         tracks.update(measured.tracks)
-        for node_id, new in measured.readings.items():
-            readings.setdefault(node_id, []).extend(new)
-    subjects = [
-        replace(one, signals=replace(one.signals, tracks=tracks[one.node.id]))
+        changed.update(measured.tracks)
+        memory.add_readings(measured.readings)
+    return families, [
+        one.measured(tracks[one.node.id]) if one.node.id in changed else one
         for one in fleet.subjects
     ]
-    return _Measured(subjects, families, readings)
+
+
+def _rates_of_waiting(cleanup: Cleanup, looks: Sequence[Assessed]) -> Sequence[int | None]:
+    """Nano-dollars an hour of each node that waits; None where no price is known."""
+    rates = {one.subject.node.id: one.subject.hourly for one in looks}
+    return [rates.get(one.node_id) for one in cleanup.waiting]
 
 
 def _families(known: Mapping[Kind, FamilyRead], now: int, times: Times) -> Mapping[Kind, Family]:
     """What the project has of each metric."""
     patience = patience_of(times.telemetry, times.period)
     return {kind: family_of(known.get(kind, FamilyRead()), now, patience) for kind in MONITORED}
-
-
-def _hours(
-    one: Assessed,
-    known: Sequence[Hour],
-    readings: Mapping[str, Sequence[Reading]],
-    now: int,
-    times: Times,
-) -> Iterable[Hour]:
-    """The hours of a node that a look has changed: the present one, and the one before as long as
-    points of it may be late."""
-    node, tracks = one.subject.node, one.watched.signals.tracks
-    stored = {hour.start: hour for hour in known if hour.incarnation == node.attempt}
-    present, new = now - now % HOUR, readings.get(node.id, ())
-    for start in (present - HOUR, present):
-        if start + HOUR < now - 2 * times.telemetry and all(one.end <= start for one in new):
-            continue  # that hour is over, and no point of it is late any more
-        before = stored.get(start, Hour(node.id, node.attempt, start))
-        after = with_readings(before, new)
-        if one.verdict.level is Level.ACTIVE:
-            after = with_work(after, now - times.period, now)
-        after = with_rest(after, tracks, node.spec.hosts, now - times.telemetry)
-        if after != before:
-            yield after

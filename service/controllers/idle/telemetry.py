@@ -63,12 +63,19 @@ class TelemetryReader:
         self._lock = threading.Lock()
         self._running: set[str] = set()
         self._done: dict[str, list[FamilySamples]] = {}
+        self._owed: dict[tuple[str, Kind], int] = {}
 
-    def take(self, project: str, families: Mapping[Kind, FamilyRead]) -> Sequence[FamilySamples]:
-        """What was read since it was taken last; begins the next read where none is under way."""
+    def take(
+        self, project: str, families: Mapping[Kind, FamilyRead], *, deeper: int = 0
+    ) -> Sequence[FamilySamples]:
+        """What was read since it was taken last; begins the next read where none is under way.
+        That many seconds `deeper` than usual are owed until a read of each metric has brought them:
+        what is not read again would be at rest for whoever looks."""
         with self._lock:
             is_free = project not in self._running
             self._running.add(project)
+            for kind in MONITORED if deeper else ():
+                self._owed[project, kind] = deeper
         if is_free:
             self._start(lambda: self._read(project, dict(families)))
         with self._lock:
@@ -77,17 +84,22 @@ class TelemetryReader:
     def _read(self, project: str, families: Mapping[Kind, FamilyRead]) -> None:
         try:
             for kind in MONITORED:
-                found = self._read_family(project, kind, families.get(kind, FamilyRead()))
+                before = families.get(kind, FamilyRead())
                 with self._lock:
+                    deeper = self._owed.pop((project, kind), 0)
+                since = (before.read_at or 0) - self._overlap - deeper
+                found = self._read_family(project, kind, since)
+                with self._lock:
+                    if found.error and deeper:
+                        self._owed.setdefault((project, kind), deeper)
                     self._done.setdefault(project, []).append(found)
         finally:
             with self._lock:
                 self._running.discard(project)
 
-    def _read_family(self, project: str, kind: Kind, before: FamilyRead) -> FamilySamples:
+    def _read_family(self, project: str, kind: Kind, since: int) -> FamilySamples:
         until = self._clock()
-        newest = before.read_at if before.read_at is not None else 0
-        since = max(newest - self._overlap, until - LONGEST_SECONDS)
+        since = max(since, until - LONGEST_SECONDS)
         try:
             samples = self._telemetry.samples(project, kind, since, until)
         except CloudError as error:

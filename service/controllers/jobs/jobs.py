@@ -22,6 +22,7 @@ from service.domain.errors import (
     StoreUnavailable,
 )
 from service.domain.event import Event
+from service.domain.expiry import after_job, keep_sentence, waits_for_job_end
 from service.domain.jobs.job import Attempt, Job, JobState, Phase, Reason
 from service.domain.jobs.next import Step, decide, is_over
 from service.domain.jobs.outcome import Facts
@@ -275,6 +276,8 @@ class JobsController:
         now = self._clock()
         if job.own_node:
             return now
+        if waits_for_job_end(node):  # a new job ends that wait
+            node = replace(node, ends_after_keep="")
         unit.nodes.save(node)
         since = max(now, unit.attributions.of(node.id)[-1].since + 1)
         whose = Attribution(node.id, since, job.owner, job.team, job.id, job.labels)
@@ -405,11 +408,19 @@ class JobsController:
         return since
 
     def _delete_node(self, unit: Unit, node_id: str, job: Job, now: int) -> None:
-        """The node of a job goes with its attempt, in the transaction that ends it."""
+        """The node of a job goes with its attempt, in the transaction that ends it; once nobody
+        keeps it any more."""
         node = unit.nodes.get(node_id)
         if node.ended or node.asked is Asked.ABSENT:
             return
         reason = f"job {job.id} is {job.state}"
+        kept = after_job(node, reason, now)
+        if kept is not None:
+            if kept.ends_after_keep != node.ends_after_keep:
+                message = f"deletion waits: {reason}; {keep_sentence(node)}"
+                unit.events.add(Event(node.id, now, "held", message, ACTOR))
+                unit.nodes.save(kept)
+            return
         unit.events.add(Event(node.id, now, "asked", f"deletion asked for: {reason}", ACTOR))
         unit.nodes.save(
             replace(
@@ -452,5 +463,7 @@ class JobsController:
 
 
 def _can_be_used_again(node: Node) -> bool:
-    """Whether the next attempt of a job can run on its own node of before."""
-    return not node.ended and node.asked is Asked.PRESENT
+    """Whether the next attempt of a job can run on its own node of before. One that stays because
+    somebody keeps it is not trusted with another."""
+    is_wanted = not node.ended and node.asked is Asked.PRESENT
+    return is_wanted and not waits_for_job_end(node)

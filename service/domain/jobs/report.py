@@ -9,7 +9,6 @@ from enum import StrEnum
 from typing import Any
 
 from service.domain import claims
-from service.domain.idle.report import WorkerActivity, parse_activity
 
 MAX_BYTES = 256 * 1024
 """Google's limit for a metadata value; a longer report is not one of a supervisor."""
@@ -82,9 +81,6 @@ class Report:
     """When the attempt had come as far as those before it; set by this service, as a worker
     reports its newest step alone."""
 
-    activity: WorkerActivity | None = None
-    """What else was done on the worker; None of a supervisor that does not watch it."""
-
     @property
     def runs_startup_script(self) -> bool:
         """Whether the supervisor waits for the end of the caller's startup script."""
@@ -115,7 +111,6 @@ def parse(text: str, now: int) -> Report | None:
 
 def _report(document: Mapping[str, Any], state: WorkerState, seq: int, now: int) -> Report:
     logs, script = claims.mapping(document, "logs"), claims.mapping(document, "startup_script")
-    boot_at = claims.instant(document, "boot_at", now)
     return Report(
         seq=seq,
         boot=claims.text(document, "boot", 80),
@@ -125,7 +120,7 @@ def _report(document: Mapping[str, Any], state: WorkerState, seq: int, now: int)
         reason=claims.text(document, "reason", 80),
         detail=claims.text(document, "detail"),
         exit_code=_exit_code(document, "exit_code"),
-        boot_at=boot_at,
+        boot_at=claims.instant(document, "boot_at", now),
         pull_started_at=claims.instant(document, "pull_started_at", now),
         pulled_at=claims.instant(document, "pulled_at", now),
         started_at=claims.instant(document, "started_at", now),
@@ -151,7 +146,6 @@ def _report(document: Mapping[str, Any], state: WorkerState, seq: int, now: int)
         task_error=claims.text(document, "task_error"),
         sent_at=claims.instant(document, "at", now) or 0,
         seen_at=now,
-        activity=parse_activity(claims.mapping(document, "activity"), now, boot_at),
     )
 
 

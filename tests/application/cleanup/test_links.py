@@ -12,7 +12,11 @@ from service.application.cleanup.links import MAX_MISSES, LinkService, Misses, M
 from service.application.nodes import NodeService
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import Rejected
+from service.domain.idle.course import State
 from service.domain.idle.links import LIFE_SECONDS, Refusal, Verb, hash_of
+from service.domain.idle.policy import Action
+from service.domain.idle.proof import Verdict
+from service.domain.idle.signal import Level
 from service.domain.jobs.job import Attempt, Job, JobSpec, attempt_id
 from service.domain.names import new_id
 from service.domain.node import Asked, NodeState, ProvisioningModel
@@ -100,6 +104,38 @@ def test_a_delete_link_asks_for_the_end_and_says_why(units, links):
     assert links.use(tokens[Verb.DELETE]).refusal is Refusal.USED
     assert links.use(tokens[Verb.KEEP]).refusal is Refusal.ENDING
     assert node_of(units, node) == after
+
+
+def test_a_delete_link_leaves_its_evidence_in_the_history(units, links):
+    node = told_of(units)
+    with units() as unit:
+        watched = unit.idle_courses.get(node.id)
+        verdict = Verdict(Level.QUIET, "every device is at rest", since=NOON - HOUR)
+        unit.idle_courses.save([replace(watched, verdict=verdict, judged_at=NOON - 60)])
+    links.use(tokens_of(units, node)[Verb.DELETE])
+    with units.reading() as unit:
+        (ended,) = unit.cleanups.of_node(node.id)
+        course = unit.idle_courses.get(node.id).course
+    assert (ended.actor, ended.reason) == ("a link in a message", BECAUSE)
+    assert (ended.action, ended.at, ended.hourly) == (Action.DELETE, NOON, 9_600_000_000)
+    assert ended.evidence["verdict"]["reason"] == "every device is at rest"
+    assert ended.evidence["policy"]["source"] == "default"
+    assert course.state is State.DELETING
+
+
+def test_a_delete_link_for_a_stopped_node_is_in_the_history_without_evidence(units, links):
+    node = told_of(units, state=NodeState.STOPPED, asked=Asked.STOPPED)
+    links.use(tokens_of(units, node)[Verb.DELETE])
+    with units.reading() as unit:
+        (ended,) = unit.cleanups.of_node(node.id)
+    assert (ended.reason, ended.evidence, ended.hourly) == (BECAUSE, {}, None)
+
+
+def test_a_keep_link_leaves_nothing_in_the_history(units, links):
+    node = told_of(units)
+    links.use(tokens_of(units, node)[Verb.KEEP])
+    with units.reading() as unit:
+        assert unit.cleanups.of_node(node.id) == []
 
 
 def test_a_delete_link_ends_a_keep_and_says_so(units, links):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,14 +13,16 @@ from sqlalchemy import Engine, update
 from service.application.cleanup.daemon import DaemonActs
 from service.cloud.ports import Sample
 from service.controllers.idle.idle import IdleController, IdleManners
+from service.controllers.idle.reports import ReportReader
 from service.controllers.idle.telemetry import TelemetryReader, at_once
 from service.domain.errors import CloudUnavailable
 from service.domain.idle.assess import Times
 from service.domain.idle.cleanup import Watched
 from service.domain.idle.policy import Action
+from service.domain.idle.rollup import Hour
 from service.domain.idle.signal import Kind
 from service.domain.lease import Lease
-from service.domain.node import IdlePolicy, Node, NodeState
+from service.domain.node import IdlePolicy, Node, NodeState, Place
 from service.store.pricebook import PriceShelf
 from service.store.tables import leases
 from service.store.unit import Units
@@ -62,12 +65,86 @@ class FakeTelemetry:
         ]
 
 
+@dataclass
+class Machine:
+    """One worker as its two programs report it: every 240 s, and within a minute of what matters.
+    `doing` are changes to the document of a machine at rest."""
+
+    boot: str
+    since: int
+    instance: str
+    doing: dict[str, Any] = field(default_factory=dict)
+    is_silent: bool = False
+    values: dict[str, str] = field(default_factory=dict)
+    _news: tuple[bool, bool] | None = None
+    _written_at: int = 0
+
+    def report(self, now: int) -> None:
+        if self.is_silent:
+            return
+        rest = dict.fromkeys(["device_free_since", "cpu_quiet_since", "network_quiet_since"])
+        counts = dict.fromkeys(["sessions", "containers", "restarts"], 0)
+        document = {
+            "v": 1,
+            "boot": self.boot,
+            "from": self.since,
+            "at": now,
+            "holder": "",
+            **counts,
+        }
+        document |= dict.fromkeys(rest, self.since)
+        document |= self.doing
+        self.values["report"] = json.dumps({"boot": self.boot, "instance": self.instance})
+        news = bool(document["holder"]), bool(document["sessions"])
+        if news != self._news or now - self._written_at >= 240:
+            self._news, self._written_at = news, now
+            self.values["activity"] = json.dumps(document)
+
+    def do(self, now: int, **changes: Any) -> None:
+        """Do something else from now on; what was at work is at rest since now."""
+        was_at_work = [key for key, value in self.doing.items() if key.endswith("_since")]
+        self.doing = dict.fromkeys(was_at_work, now) | changes
+
+
+@dataclass
+class FakeWorkers:
+    """The cloud's side of guest attributes: machines by the cloud's name of their node."""
+
+    clock: HandClock
+    machines: dict[str, list[Machine]] = field(default_factory=dict)
+    reads: list[tuple[int, str]] = field(default_factory=list)
+    broken: set[str] = field(default_factory=set)
+
+    def add(self, cloud_id: str, hosts: int = 1) -> None:
+        """Machines that have just booted, at rest."""
+        self.machines[cloud_id] = [
+            Machine("boot-1", self.clock(), f"{len(self.machines)}00{worker}")
+            for worker in range(hosts)
+        ]
+
+    def report(self) -> None:
+        for machines in self.machines.values():
+            for machine in machines:
+                machine.report(self.clock())
+
+    def guest_attributes(self, place: Place, _namespace: str) -> Sequence[dict[str, str]]:
+        self.reads.append((self.clock(), place.cloud_id))
+        if place.cloud_id in self.broken:
+            raise CloudUnavailable("no answer")
+        return [dict(machine.values) for machine in self.machines.get(place.cloud_id, ())]
+
+    def times(self, cloud_id: str) -> list[int]:
+        """When a node was read."""
+        return [at for at, name in self.reads if name == cloud_id]
+
+
 class IdleLab:
     """Nodes, what they do, and a daemon that looks at them every minute."""
 
     def __init__(self, units: Units, clock: HandClock, ceiling: Action = Action.DELETE) -> None:
         self.units, self.clock, self.ceiling = units, clock, ceiling
         self.telemetry = FakeTelemetry(clock)
+        self.workers: FakeWorkers | None = None
         self.doing: dict[str, dict[Kind, float] | None] = {}
         self.controller: IdleController
         self.lease: Lease
@@ -76,13 +153,17 @@ class IdleLab:
 
     def start_daemon(self, holder: str) -> None:
         """A daemon begins with nothing in its memory."""
+        reports = None
+        if self.workers is not None:
+            reports = ReportReader(self.workers, self.clock, TIMES, at_once)  # type: ignore[arg-type]
+        manners = IdleManners(TIMES, self.ceiling, lambda: float(self.clock()), reports)
         self.controller = IdleController(
             self.units,
             self.prices,
             self.clock,
             TelemetryReader(self.telemetry, self.clock, 300, at_once),
             DaemonActs(),
-            IdleManners(TIMES, self.ceiling, lambda: float(self.clock())),
+            manners,
         )
         with self.units() as unit:
             held = unit.leases.take("lab", holder, 36_000)
@@ -121,6 +202,8 @@ class IdleLab:
         for _ in range(count):
             start = self.clock()
             self.clock.pass_(60)
+            if self.workers is not None:
+                self.workers.report()
             for number, (node_id, doing) in enumerate(self.doing.items()):
                 hosts = self.node(node_id).spec.hosts
                 for kind, value in (doing or {}).items():
@@ -145,6 +228,12 @@ class IdleLab:
         with self.units.reading() as unit:
             found = unit.idle_courses.get(node.id)
         assert found is not None
+        return found
+
+    def hour(self, node: Node) -> Hour:
+        """Its hour from NOON as it is stored now."""
+        with self.units.reading() as unit:
+            (found,) = unit.idle_rollups.of([node.id], NOON, NOON + 3_600)[node.id]
         return found
 
     def ended(self) -> list[str]:

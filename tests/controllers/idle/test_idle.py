@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import groupby
 
 import pytest
 from sqlalchemy import update
 
 from service.application.cleanup.daemon import DaemonActs
 from service.domain.errors import StaleVersion
+from service.domain.idle.course import State
 from service.domain.idle.heartbeat import Heartbeat
 from service.domain.idle.links import Verb, hash_of
 from service.domain.idle.policy import Action, Policy, Recipient, Rule
 from service.domain.idle.rails import Rail
 from service.domain.idle.signal import Kind
-from service.domain.node import IdlePolicy, NodeState
+from service.domain.node import Asked, IdlePolicy, NodeState
+from service.domain.notification import About
 from service.store.tables import leases
-from tests.controllers.idle.conftest import REST, TIMES, WORK, IdleLab
+from tests.controllers.idle.conftest import DELETES, REST, TIMES, WORK, IdleLab
 from tests.hands import NOON
 
 IDLE_MINUTES = (TIMES.warmup + 1_800 + TIMES.telemetry) // 60
@@ -130,6 +133,33 @@ def test_a_heartbeat_holds_for_its_own_incarnation_only(lab):
     assert lab.course(held).verdict.reason == "a heartbeat says so"
 
 
+def test_a_heartbeat_that_comes_within_a_look_stops_the_end(lab, monkeypatch):
+    idle = lab.add(REST)
+    end, tried = DaemonActs.end, []
+
+    def end_after_a_beat(acts, unit, assessed, cleanup, now):
+        tried.append(now)
+        unit.heartbeats.save(Heartbeat(idle.id, 1, now, now + 600))
+        end(acts, unit, assessed, cleanup, now)
+
+    monkeypatch.setattr(DaemonActs, "end", end_after_a_beat)
+    lab.minute(ENOUGH)
+    assert tried
+    assert lab.ended() == []
+
+
+def test_idleness_counts_from_the_end_of_a_heartbeat(lab):
+    idle = lab.add(REST)
+    until = NOON + 3_600
+    with lab.units() as unit:
+        unit.heartbeats.save(Heartbeat(idle.id, 1, NOON, until))
+    lab.minute(60 + (1_800 + TIMES.telemetry) // 60 - 1)
+    assert lab.course(idle).course.state == "QUIET"
+    lab.minute(2)
+    assert lab.course(idle).course.state == "NOTIFIED"
+    assert lab.course(idle).verdict.since == until
+
+
 def test_a_label_keeps_a_node_and_one_that_cannot_be_read_does_as_well(lab):
     kept = lab.add(REST, labels={"keep-until": "2026-11-20"})
     protected = lab.add(REST, labels={"keep-until": "soon"})
@@ -174,6 +204,11 @@ def test_an_inherited_policy_deletes_nothing_that_nobody_was_told_of(lab):
     with lab.units() as unit:
         told = replace(policy, recipients=(Recipient(emails=("ada@example.com",)),))
         unit.idle_policies.save(told)
+    lab.minute(GRACE_MINUTES)
+    assert lab.node(idle).asked == "present", "whoever can be told now has the whole grace"
+    with lab.units.reading() as unit:
+        messages = [one.about_id for one in unit.notifications.due(lab.clock(), 100)]
+    assert messages == [idle.id]
     lab.minute(2)
     assert lab.node(idle).asked == "absent"
 
@@ -233,6 +268,25 @@ def test_what_was_decided_before_a_pause_is_not_done_after_it(lab):
     assert lab.node(idle).asked == "present"
 
 
+@pytest.mark.parametrize("scope", ["default", "project:lab", "team:vision"])
+def test_what_was_decided_by_another_policy_is_not_done(lab, scope):
+    """A nearer policy may have the same version as the one that was decided by."""
+    with lab.units() as unit:
+        rule, told = Rule(1_800, 300, Action.DELETE), (Recipient(emails=("ada@example.com",)),)
+        unit.idle_policies.save(Policy("default", rule, told))
+    idle = lab.add(REST, idle=None, team="vision")
+    decided = []
+    acts = DaemonActs()
+    lab.controller._acts.end = lambda _unit, *order: decided.append(order)
+    lab.minute(ENOUGH)
+    with lab.units() as unit:
+        before = unit.idle_policies.all().get(scope, Policy(scope))
+        unit.idle_policies.save(replace(before, rule=Rule(action=Action.OBSERVE)))
+    with pytest.raises(StaleVersion, match="policy"), lab.units() as unit:
+        acts.end(unit, *decided[-1])
+    assert lab.node(idle).asked == "present"
+
+
 def test_three_at_most_go_in_a_tick_and_a_tenth_and_one_of_an_owner(lab):
     same = [lab.add(REST, owner="ada") for _ in range(2)]
     busy = [lab.add(WORK) for _ in range(18)]
@@ -275,15 +329,148 @@ def test_when_monitoring_goes_dark_the_breaker_opens_and_closes_by_itself(lab):
     assert len(busy) == 5
 
 
+def alarms_of(lab):
+    """Who was told of what holds the cleanup of the project, the earliest first."""
+    with lab.units.reading() as unit:
+        found = unit.notifications.of("lab", 100, About.PROJECT)
+    return [(one.recipient.emails, json.loads(one.body)) for one in reversed(found)]
+
+
+def tells(lab, scope, *emails):
+    with lab.units() as unit:
+        unit.idle_policies.save(Policy(scope, Rule(), (Recipient(emails=emails),)))
+
+
+def test_people_are_told_once_that_a_rail_holds_with_what_waits_and_what_that_costs(lab):
+    tells(lab, "default", "ada@example.com")
+    for _ in range(8):
+        lab.add(REST)
+    lab.minute(ENOUGH)
+    ((emails, told),) = alarms_of(lab)
+    assert emails == ("ada@example.com",)
+    assert (told["kind"], told["rail"], told["project"]) == ("cleanup.held", "mass", "lab")
+    assert "apply" in told["commands"]
+    lab.start_daemon("two")
+    lab.minute(10)
+    assert len(alarms_of(lab)) == 1, "another daemon does not tell it again"
+
+
+def test_a_rail_that_holds_once_more_is_told_once_more(lab):
+    tells(lab, "default", "ada@example.com")
+    for _ in range(8):
+        lab.add(REST)
+    lab.minute(30)
+    lab.telemetry.broken.update(Kind)
+    lab.minute(12)
+    assert [told["rail"] for _, told in alarms_of(lab)] == ["breaker"]
+    lab.telemetry.broken.clear()
+    lab.minute(30)
+    lab.telemetry.broken.update(Kind)
+    lab.minute(12)
+    assert [told["rail"] for _, told in alarms_of(lab)].count("breaker") == 2
+
+
+def test_the_recipients_of_the_project_are_told_before_those_of_the_default(lab):
+    tells(lab, "default", "ada@example.com")
+    tells(lab, "project:lab", "lab@example.com")
+    tells(lab, "team:vision", "vision@example.com")
+    for _ in range(8):
+        lab.add(REST)
+    lab.minute(ENOUGH)
+    assert [emails for emails, _ in alarms_of(lab)] == [("lab@example.com",)]
+
+
+def test_nobody_is_told_of_a_start_a_pause_and_the_pace(lab):
+    tells(lab, "default", "ada@example.com")
+    for _ in range(4):
+        lab.add(REST)
+    with lab.units() as unit:
+        unit.leases.release(lab.lease)
+        unit.cleanups.save(unit.cleanups.get("lab").paused(NOON, "ada", "a demo"))
+    lab.start_daemon("two")
+    lab.minute(ENOUGH)
+    with lab.units() as unit:
+        unit.cleanups.save(unit.cleanups.get("lab").resumed())
+    lab.minute(3)
+    assert lab.ended()
+    assert alarms_of(lab) == []
+
+
+def test_a_label_that_cannot_be_read_protects_and_alarms_once(lab):
+    kept = lab.add(REST, labels={"keep-until": "soon"})
+    lab.minute(ENOUGH)
+    assert lab.node(kept).asked == "present"
+    with lab.units.reading() as unit:
+        (alarm,) = unit.events.of_kind(kept.id, "alarm", 0)
+    assert "label keep-until=soon" in alarm.message
+    assert "write the label as keep-until=2026-12-01" in alarm.message
+
+
+def test_a_label_that_can_be_read_alarms_nobody(lab):
+    kept = lab.add(REST, labels={"keep-until": "2026-12-01"})
+    lab.minute(ENOUGH)
+    assert lab.node(kept).asked == "present"
+    with lab.units.reading() as unit:
+        assert unit.events.of_kind(kept.id, "alarm", 0) == []
+
+
 def test_rollups_tell_what_each_node_did(lab):
     idle, busy = lab.add(REST), lab.add(WORK)
     lab.minute(40)
-    with lab.units.reading() as unit:
-        found = unit.idle_rollups.of([idle.id, busy.id], NOON, NOON + 3_600)
-    (of_idle,), (of_busy,) = found[idle.id], found[busy.id]
-    assert of_idle.levels == "I" * 7 + "." * 5
-    assert of_busy.levels == "B" * 8 + "." * 4
+    of_idle, of_busy = lab.hour(idle), lab.hour(busy)
+    assert of_idle.levels.rstrip(".") == "I" * len(of_idle.levels.rstrip("."))
+    assert of_busy.levels.rstrip(".") == "B" * len(of_busy.levels.rstrip("."))
+    written = (len(of_idle.levels.rstrip(".")), len(of_busy.levels.rstrip(".")))
+    assert 6 <= written[0] <= 7, "35 minutes are proved at rest, of which five may be unwritten"
+    assert 7 <= written[1] <= 8
     assert of_idle.values[Kind.CPU][0] == 2.0
+
+
+def test_a_node_that_goes_takes_nothing_along_that_its_hours_do_not_say(lab):
+    busy = lab.add(WORK)
+    lab.minute(13)
+    lab.change(busy, asked=Asked.ABSENT)
+    lab.minute(1)
+    assert lab.hour(busy).levels == "BBB" + "." * 9
+    assert lab.hour(busy).values[Kind.CPU][:3] == [2.0] * 3
+
+
+def test_a_course_that_did_not_change_is_written_every_five_minutes(lab):
+    busy = lab.add(WORK)
+    lab.minute(3)
+    versions = []
+    for _ in range(20):
+        lab.minute(1)
+        versions.append(lab.course(busy).course.version)
+    assert versions[-1] - versions[0] in (3, 4)
+    assert lab.clock() - lab.course(busy).judged_at <= 300
+
+
+def test_what_was_decided_is_written_at_once(lab):
+    idle = lab.add(REST)
+    seen = []
+    for _ in range(60):
+        lab.minute(1)
+        if lab.ended():
+            break
+        seen.append(lab.course(idle).course.state)
+    assert [state for state, _ in groupby(seen)] == [
+        State.WARMING,
+        State.QUIET,
+        State.NOTIFIED,
+    ]
+    assert seen.count(State.NOTIFIED) == DELETES.grace_seconds // 60
+
+
+def test_a_new_daemon_reads_again_what_the_one_before_had_not_written(lab):
+    idle = lab.add(REST)
+    lab.telemetry.late = 240
+    lab.minute(12)
+    for _ in range(5):  # wherever in its five minutes the one before was
+        lab.start_daemon("next")
+        lab.minute(6)
+        track = lab.course(idle).signals.tracks[0, Kind.CPU]
+        assert track.at_rest == ((NOON, track.end),), "without a gap"
 
 
 def test_a_daemon_without_the_lease_writes_nothing(lab):

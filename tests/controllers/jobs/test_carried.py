@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import gzip
+import hashlib
 from importlib import resources
 
 import pytest
 
 from service.api.noderequest import NodeRequest
-from service.domain.jobs.startup import CALLERS_SCRIPT, SCRIPT, SUPERVISOR, script
+from service.domain.jobs.startup import CALLERS_SCRIPT, METER, SCRIPT, SUPERVISOR, script
 from tests.controllers.jobs.crossings import Crossings
 from tests.controllers.jobs.lives import TICK, Ground
 
@@ -32,17 +33,19 @@ def created_with(engine, **body):
     return dict(record.message.metadata)
 
 
-def test_a_node_without_a_job_carries_the_supervisor_from_its_create(engine):
+def test_a_node_without_a_job_carries_our_two_programs_from_its_create(engine):
     found = created_with(engine)
-    assert found.keys() == {SCRIPT, SUPERVISOR}
+    assert found.keys() == {SCRIPT, SUPERVISOR, METER}
     assert found[SCRIPT] == script()
-    source = resources.files("service.supervisor").joinpath("supervisor.py").read_bytes()
-    assert gzip.decompress(base64.b64decode(found[SUPERVISOR])) == source
+    for key, name in ((SUPERVISOR, "supervisor.py"), (METER, "meter.py")):
+        source = resources.files("service.supervisor").joinpath(name).read_bytes()
+        assert gzip.decompress(base64.b64decode(found[key])) == source
+        assert hashlib.sha256(source).hexdigest() in found[SCRIPT]
 
 
 def test_the_callers_startup_script_travels_beside_the_supervisor_unchanged(engine):
     found = created_with(engine, startup_script=CALLERS)
-    assert found.keys() == {SCRIPT, SUPERVISOR, CALLERS_SCRIPT}
+    assert found.keys() == {SCRIPT, SUPERVISOR, METER, CALLERS_SCRIPT}
     assert found[SCRIPT] == script()
     assert found[CALLERS_SCRIPT] == CALLERS
 

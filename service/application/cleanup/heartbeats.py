@@ -1,0 +1,145 @@
+"""Heartbeats: somebody says that a node is at work, with a token for that alone if need be."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections import OrderedDict, deque
+from dataclasses import dataclass
+
+from service.domain.clock import MINUTE, Clock, rfc3339
+from service.domain.errors import Conflict, RateLimited, StaleVersion, TokenRefused
+from service.domain.event import Event
+from service.domain.idle.heartbeat import (
+    PREFIX,
+    TOKEN_SECONDS,
+    Beat,
+    Heartbeat,
+    HeartbeatToken,
+    heard,
+)
+from service.domain.idle.links import BYTES, hash_of
+from service.domain.node import Asked, Node
+from service.store.unit import Unit, Units
+
+ATTEMPTS = 5
+MOST_A_MINUTE = 240
+"""Heartbeats of one node that one process takes in a minute: one of every second worker of the
+largest slices each minute. What is more is a flood."""
+
+_MOST_NODES = 20_000
+"""Nodes that are counted at once; the one that was heard longest ago is forgotten first."""
+
+_LONGEST_TOKEN = 100
+_UNKNOWN = ""
+"""Under which unknown tokens are counted, all together."""
+
+
+class FloodGate:
+    """Counts calls by node in the last minute, in one process."""
+
+    def __init__(self, most: int = MOST_A_MINUTE) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._calls: OrderedDict[str, deque[int]] = OrderedDict()
+
+    def enter(self, node_id: str, now: int) -> None:
+        """Count one more call; raises RateLimited where there are too many, with the seconds to
+        wait."""
+        with self._lock:
+            calls = self._calls.setdefault(node_id, deque())
+            self._calls.move_to_end(node_id)
+            while calls and not now - MINUTE < calls[0] <= now:
+                calls.popleft()
+            if len(calls) >= self._most:
+                wait = calls[0] + MINUTE - now
+                raise RateLimited(
+                    f"more than {self._most} heartbeats came within a minute; send one a minute",
+                    retry_after=wait,
+                )
+            calls.append(now)
+            if len(self._calls) > _MOST_NODES:
+                self._calls.popitem(last=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NewToken:
+    """A token, which is shown this once, and what is stored of it."""
+
+    token: str
+    stored: HeartbeatToken
+
+
+class HeartbeatService:
+    """Each public method is one unit of work."""
+
+    def __init__(self, units: Units, clock: Clock) -> None:
+        self._units = units
+        self._clock = clock
+        self._gate = FloodGate()
+
+    def make_token(self, node_id: str, actor: str = "") -> NewToken:
+        """A token that is good for heartbeats of the present incarnation of a node, and for nothing
+        else. Raises NotFound, or Conflict for a node that is being deleted or was not placed yet.
+        """
+        now, token = self._clock(), PREFIX + secrets.token_urlsafe(BYTES)
+        with self._units() as unit:
+            node = unit.nodes.get(node_id)
+            _check_alive(node)
+            stored = HeartbeatToken(hash_of(token), node.id, node.attempt, now, now + TOKEN_SECONDS)
+            unit.heartbeats.add_token(stored)
+            message = f"heartbeat token made, good until {rfc3339(stored.expires_at)}"
+            unit.events.add(Event(node.id, now, "asked", message, actor or "caller"))
+        return NewToken(token, stored)
+
+    def beat(self, node_id: str, beat: Beat, token: str | None = None) -> Heartbeat:
+        """Take a heartbeat; answers the one that holds. `token` is that of the caller where it is a
+        heartbeat token, None for a caller who may do everything.
+
+        Raises TokenRefused for a token that is not good for this incarnation of this node,
+        RateLimited for a flood, Rejected for a heartbeat from the future or for more than a day,
+        Conflict for a node that is being deleted. What says nothing new is not written.
+        """
+        for _ in range(ATTEMPTS):
+            try:
+                return self._beat(node_id, beat, token)
+            except StaleVersion:
+                continue
+        raise Conflict("another heartbeat came just now; this one need not be sent again")
+
+    def _beat(self, node_id: str, beat: Beat, token: str | None) -> Heartbeat:
+        now = self._clock()
+        with self._units.reading() as unit:
+            if token is not None:
+                self._check_token(unit, node_id, token, now)
+            node = unit.nodes.get(node_id)
+            before = unit.heartbeats.get(node_id)
+        self._gate.enter(node.id, now)
+        _check_alive(node)
+        after = heard(before, beat, node.id, node.attempt, now)
+        if after is before:
+            return after
+        with self._units() as unit:
+            return unit.heartbeats.save(after)
+
+    def _check_token(self, unit: Unit, node_id: str, token: str, now: int) -> None:
+        """Raise TokenRefused unless the token is good for the present incarnation of the node;
+        whoever guesses is slowed down."""
+        known = None if len(token) > _LONGEST_TOKEN else unit.heartbeats.token(hash_of(token))
+        if known is None or known.node_id != node_id:
+            self._gate.enter(_UNKNOWN, now)
+            raise TokenRefused("this token is not good for heartbeats of this node")
+        if now >= known.expires_at:
+            raise TokenRefused(f"this token has expired at {rfc3339(known.expires_at)}")
+        if unit.nodes.get(node_id).attempt != known.incarnation:
+            raise TokenRefused(
+                "the node was made again since this token was; make another with"
+                " tpu-steward nodes heartbeat-token"
+            )
+
+
+def _check_alive(node: Node) -> None:
+    if node.ended or node.asked is Asked.ABSENT:
+        raise Conflict(f"node {node.name} is {node.state}: it was deleted, and that is not undone")
+    if not node.attempt:
+        raise Conflict(f"node {node.name} is {node.state}: nothing runs on it yet")

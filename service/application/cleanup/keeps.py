@@ -1,0 +1,135 @@
+"""Keeping nodes: no idleness, time to live or end of a job deletes a node that somebody keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from service.application import holds
+from service.application.nodes import change_node
+from service.domain.clock import Clock, rfc3339
+from service.domain.errors import Conflict
+from service.domain.event import Event
+from service.domain.expiry import keep_sentence
+from service.domain.idle.keep import (
+    TTL_TOLD,
+    Keep,
+    asked_keep,
+    cloud_ends_at,
+    is_on_notice,
+    keep_of,
+    keep_of_node,
+    kept,
+    unkept,
+)
+from service.domain.idle.policy import Action, applied
+from service.domain.node import Node
+from service.store.pricebook import PriceShelf
+from service.store.unit import Unit, Units
+
+CALLER = "caller"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The node after a keep was asked for or ended, and what its owner should know about that."""
+
+    node: Node
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KeepOrder:
+    """For how long a node is to be kept, and why: exactly one of `until` (an instant in UTC
+    seconds) and `for_seconds`."""
+
+    reason: str
+    until: int | None = None
+    for_seconds: int | None = None
+
+
+class KeepService:
+    """Each public method is one unit of work, and none calls the cloud."""
+
+    def __init__(self, units: Units, prices: PriceShelf, clock: Clock) -> None:
+        self._units = units
+        self._prices = prices
+        self._clock = clock
+
+    def keep(
+        self, node_id: str, order: KeepOrder, *, version: int | None = None, actor: str = ""
+    ) -> Kept:
+        """Keep a node. A keep that lasts longer already stays as it is, and is said. Raises
+        Rejected for no reason, more than 30 days, the past, or beyond Google's own end of the node;
+        Conflict for a node that is being deleted, BudgetExceeded where a budget has no room for the
+        node beyond its time to live."""
+
+        def change(unit: Unit, node: Node) -> Kept:
+            now = self._clock()
+            keep = keep_of(
+                now,
+                order.reason,
+                until=order.until,
+                for_seconds=order.for_seconds,
+                ends_at=cloud_ends_at(node),
+            )
+            after = write_keep(unit, node, keep, self._prices, now)
+            if after is node:
+                return Kept(node, (f"{keep_sentence(node)} already; a keep is never cut short",))
+            until = rfc3339(keep.until or now)
+            message = f"kept until {until}: {keep.reason}"
+            unit.events.add(Event(node.id, now, "asked", message, actor or CALLER))
+            return Kept(after)
+
+        return change_node(self._units, self._clock, node_id, version, change)
+
+    def unkeep(self, node_id: str, *, version: int | None = None, actor: str = "") -> Kept:
+        """End the keep of a node. What the keep held back follows: the end of a job at once, a time
+        to live after a notice. Raises Conflict where nobody keeps the node."""
+
+        def change(unit: Unit, node: Node) -> Kept:
+            now = self._clock()
+            keep = asked_keep(node, now)
+            if keep is None:
+                raise Conflict(_why_not_kept(node, now))
+            message = f"the keep until {rfc3339(keep.until or now)} ends"
+            unit.events.add(Event(node.id, now, "asked", message, actor or CALLER))
+            after = unit.nodes.save(replace(unkept(node), next_try_at=now))
+            holds.prolong(unit, after, now, self._prices, now)
+            return Kept(after, _what_follows(after, now))
+
+        return change_node(self._units, self._clock, node_id, version, change)
+
+
+def write_keep(unit: Unit, node: Node, keep: Keep, prices: PriceShelf, now: int) -> Node:
+    """Write a keep in a unit of the caller; answers the same node where it is kept for as long
+    already. What the node may cost beyond its time to live is set aside: raises BudgetExceeded
+    where a budget has no room for it, Conflict for a node that is being deleted."""
+    after = kept(node, keep, now)
+    if after is node:
+        return node
+    after = unit.nodes.save(after)
+    policy = applied(node.spec, node.team, unit.idle_policies.all(), Action.DELETE)
+    assert keep.until is not None
+    holds.prolong(unit, after, keep.until + policy.rule.grace_seconds, prices, now)
+    return after
+
+
+def _why_not_kept(node: Node, now: int) -> str:
+    if is_on_notice(node) and node.kept_until is not None:
+        return (
+            f"node {node.name} is not kept: {TTL_TOLD}, and it is deleted at"
+            f" {rfc3339(node.kept_until)}"
+        )
+    keep = keep_of_node(node)
+    if keep is not None and keep.holds(now):
+        return f"node {node.name} is kept by {keep.reason}; remove that label to end the keep"
+    return f"node {node.name} is not kept"
+
+
+def _what_follows(node: Node, now: int) -> tuple[str, ...]:
+    """What ends the node now that nobody keeps it."""
+    if node.ends_after_keep:
+        return (f"the node goes, as the keep has held its end back: {node.ends_after_keep}",)
+    if node.deletes_at is not None and node.deletes_at <= now:
+        return ("the node goes after a notice: its time to live ran out",)
+    return ()

@@ -1,0 +1,235 @@
+"""Idle policies as people write them, and the one that applies to a node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from service.application import holds
+from service.application.budgets import Reach
+from service.application.cleanup.cleanup import ATTEMPTS, IdleMode
+from service.application.projects import every
+from service.domain.alerts import EXCEEDED, deletes_at
+from service.domain.clock import Clock
+from service.domain.errors import Conflict, NotFound, Rejected, StaleVersion
+from service.domain.idle.ends import End, Outlook, ends_of
+from service.domain.idle.keep import LABEL, keep_by_label
+from service.domain.idle.messages import recipients_of
+from service.domain.idle.policy import (
+    DEFAULT,
+    SHIPPED,
+    Applied,
+    Policy,
+    Recipient,
+    Rule,
+    applied,
+    check_rule,
+    check_scope,
+)
+from service.domain.node import Node
+from service.domain.notification import check_recipient
+from service.store.idle_fleet import read_subject
+from service.store.pricebook import PriceShelf
+from service.store.unit import Unit, Units
+
+T = TypeVar("T")
+
+MAX_POLICIES = 1_000
+"""Every tick reads them all."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodePolicy:
+    """The policy that applies to a node, who is told of the node (the recipients of the policy, and
+    the owner where that is an e-mail address), and everything that may end it."""
+
+    node: Node
+    applied: Applied
+    recipients: Sequence[Recipient]
+    ends: tuple[End, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """That less is done than the node's own policy asks for, and why; and that nobody can read
+        until when its label keeps it."""
+        found, keep = [], keep_by_label(self.node.labels)
+        wanted, done = self.applied.rule.action, self.applied.action
+        if self.applied.is_own and wanted is not done:
+            limits = "; ".join(self.applied.limits)
+            found.append(f"idle.action is {wanted}, and {done} is done: {limits}")
+        if keep is not None and keep.is_unreadable:
+            found.append(
+                f"{keep.reason} cannot be read, so the node is kept until that is corrected: write"
+                f" the date as in {LABEL}=2026-12-01"
+            )
+        return tuple(found)
+
+
+class PolicyService:
+    """Each method is one unit of work. A policy is written over the version that was read."""
+
+    def __init__(
+        self,
+        units: Units,
+        prices: PriceShelf,
+        clock: Clock,
+        projects: Sequence[str],
+        mode: IdleMode,
+        reach: Reach | None = None,
+    ) -> None:
+        self._units = units
+        self._prices = prices
+        self._clock = clock
+        self._projects = projects
+        self._mode = mode
+        self._reach = reach or Reach()
+
+    def all(self) -> Sequence[Policy]:
+        """The default policy, then the others by scope."""
+        with self._units.reading() as unit:
+            known = unit.idle_policies.all()
+            default = _get(unit, DEFAULT)
+        return [default, *(policy for scope, policy in known.items() if scope != DEFAULT)]
+
+    def get(self, scope: str) -> Policy:
+        """The policy of a scope; the shipped one for a default that nobody has written. Raises
+        Rejected for what is no scope, NotFound where the scope has no policy."""
+        check_scope(scope)
+        with self._units.reading() as unit:
+            return _get(unit, scope)
+
+    def put(
+        self,
+        scope: str,
+        rule: Rule,
+        recipients: Sequence[Recipient] | None,
+        *,
+        version: int | None = None,
+    ) -> Policy:
+        """Set the policy of a scope; `recipients` None leaves those that are there. A webhook that
+        is there already keeps its secret where none is given. Raises Rejected for what cannot hold,
+        Conflict where there are too many, StaleVersion where `version` is not the present one."""
+        check_scope(scope)
+        kind, _, name = scope.partition(":")
+        if kind == "project":
+            every(name, self._projects)
+        check_rule(rule, self._mode.times.least)
+
+        def write(unit: Unit) -> Policy:
+            known = unit.idle_policies.all()
+            before = known.get(scope, Policy(scope, version=unit.idle_policies.version(scope)))
+            _check_version(before, version)
+            if scope not in known and len(known) >= MAX_POLICIES:
+                raise Conflict(f"there are {MAX_POLICIES} policies; delete one first")
+            told = before.recipients
+            if recipients is not None:
+                told = _with_known_secrets(recipients, before.recipients)
+                self._check_recipients(told, before.recipients)
+            after = replace(before, rule=rule, recipients=told, updated_at=self._clock())
+            return unit.idle_policies.save(after)
+
+        return self._again(write, once=version is not None)
+
+    def remove(self, scope: str, *, version: int | None = None) -> Policy:
+        """Have the scope inherit again; answers its policy as it was. Raises NotFound, or
+        StaleVersion."""
+        check_scope(scope)
+
+        def write(unit: Unit) -> Policy:
+            policy = unit.idle_policies.get(scope)
+            _check_version(policy, version)
+            unit.idle_policies.delete(policy, self._clock())
+            return policy
+
+        return self._again(write, once=version is not None)
+
+    def of_node(self, node_id: str) -> NodePolicy:
+        """The policy that applies to a node; raises NotFound."""
+        with self._units.reading() as unit:
+            return self._of_node(unit, unit.nodes.get(node_id))
+
+    def with_ends(self, node_id: str) -> NodePolicy:
+        """The same, with everything that may end the node."""
+        now = self._clock()
+        with self._units.reading() as unit:
+            node = unit.nodes.get(node_id)
+            claim = unit.jobs.claimed(node_id)
+            is_own = claim is not None and unit.jobs.get(claim.job_id).own_node
+            outlook = Outlook(
+                node,
+                unit.cleanups.get(node.spec.project),
+                read_subject(unit, node, self._prices, self._mode.ceiling, now),
+                unit.idle_courses.get(node_id),
+                claim.job_id if claim is not None and is_own else "",
+                _budgets_that_delete(unit, node, now),
+            )
+            return replace(self._of_node(unit, node), ends=ends_of(outlook, now))
+
+    def _of_node(self, unit: Unit, node: Node) -> NodePolicy:
+        policies = unit.idle_policies.all()
+        found = applied(node.spec, node.team, policies, self._mode.ceiling)
+        return NodePolicy(node, found, recipients_of(found, node.owner))
+
+    def _check_recipients(self, told: Sequence[Recipient], before: Sequence[Recipient]) -> None:
+        known = {recipient.webhook for recipient in before}
+        for number, recipient in enumerate(told):
+            private = self._reach.private_webhooks or recipient.webhook in known
+            try:
+                check_recipient(recipient, allow_private=private)
+            except Rejected as error:
+                field = str(error.facts["field"])
+                where = f"recipients[{number}]" + ("" if field == "recipients" else f".{field}")
+                raise Rejected(str(error), field=where) from None
+
+    def _again(self, work: Callable[[Unit], T], *, once: bool) -> T:
+        for _ in range(ATTEMPTS):
+            try:
+                with self._units() as unit:
+                    return work(unit)
+            except StaleVersion:
+                if once:
+                    raise
+        raise Conflict("the policy is being changed over and over; try once more")
+
+
+def _budgets_that_delete(unit: Unit, node: Node, now: int) -> Mapping[str, int]:
+    """The exceeded budgets that delete a node, by name, each with when."""
+    who, found = holds.payer_of(unit, node), {}
+    for budget in unit.budgets.all():
+        window = budget.window(now)
+        if window is None or not budget.scope.covers(who):
+            continue
+        alert = unit.alerts.of(budget.id).get(EXCEEDED)
+        is_of_now = alert is not None and alert.period == window.start
+        at = deletes_at(budget, alert) if is_of_now else None
+        if at is not None:
+            found[budget.name] = at
+    return found
+
+
+def _get(unit: Unit, scope: str) -> Policy:
+    try:
+        return unit.idle_policies.get(scope)
+    except NotFound:
+        if scope != DEFAULT:
+            raise
+    return replace(SHIPPED, version=unit.idle_policies.version(DEFAULT))
+
+
+def _with_known_secrets(
+    wanted: Sequence[Recipient], before: Sequence[Recipient]
+) -> tuple[Recipient, ...]:
+    known = {one.webhook: one.secret for one in before if one.webhook}
+    return tuple(
+        replace(one, secret=one.secret or known.get(one.webhook, "")) if one.webhook else one
+        for one in wanted
+    )
+
+
+def _check_version(policy: Policy, version: int | None) -> None:
+    if version is not None and version != policy.version:
+        raise StaleVersion(
+            f"the idle policy of {policy.scope} has changed since you looked at it",
+            version=policy.version,
+        )

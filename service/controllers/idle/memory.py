@@ -1,0 +1,77 @@
+"""What the controller knows of a project between two looks, and need not read or write again."""
+
+from __future__ import annotations
+
+import gc
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from service.cloud.ports import Sample
+from service.domain.idle.cleanup import REFRESH_SECONDS, Watched
+from service.domain.idle.rollup import Lately
+from service.domain.idle.signal import Kind, Reading
+from service.domain.node import Node
+from service.store.idle_fleet import Known
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Spare the collector of cycles the measurements of a whole fleet: it would walk over all of
+    them time and again, which takes longer than the work itself. Nothing here makes cycles."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@dataclass(slots=True)
+class Memory:
+    """It is for one holder of the lease: whoever takes the lease begins with an empty one.
+
+    `written` is when the row of each node was written last, `samples` are those of the newest read
+    of each metric, `lately` is what the hours of each node do not say yet.
+    """
+
+    epoch: int
+    nodes: dict[str, Node] = field(default_factory=dict)
+    courses: dict[str, Watched] = field(default_factory=dict)
+    written: dict[str, int] = field(default_factory=dict)
+    samples: dict[Kind, frozenset[Sample]] = field(default_factory=dict)
+    lately: dict[str, Lately] = field(default_factory=dict)
+
+    @property
+    def known(self) -> Known:
+        """Nodes and courses, for the next read of the project."""
+        return Known(self.nodes, self.courses)
+
+    def take_new(self, kind: Kind, samples: Sequence[Sample]) -> Collection[Sample]:
+        """The samples of a read that the read before did not bring. Reads overlap, as points are
+        late."""
+        found = frozenset(samples)
+        new = found - self.samples.get(kind, frozenset())
+        self.samples[kind] = found
+        return new
+
+    def add_readings(self, readings: Mapping[str, Sequence[Reading]]) -> None:
+        """Keep new readings by node until their hours are written."""
+        for node_id, some in readings.items():
+            lately = self.lately.setdefault(node_id, Lately())
+            for reading in some:
+                lately.add(reading)
+
+    def is_due(self, node_id: str, now: int) -> bool:
+        """Whether the row and the hours of a node are to be written though nothing was decided: at
+        the latest five minutes after the last time. The nodes take turns."""
+        turn = zlib.crc32(node_id.encode()) % REFRESH_SECONDS
+        return now - self.written.setdefault(node_id, now - turn) >= REFRESH_SECONDS
+
+    def forget(self, ids: Iterable[str]) -> None:
+        """Forget nodes that are not READY any more."""
+        for node_id in ids:
+            for known in (self.nodes, self.courses, self.written, self.lately):
+                known.pop(node_id, None)

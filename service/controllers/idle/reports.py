@@ -1,0 +1,96 @@
+"""Reads what workers report of their activity, on threads of its own for each project: a slow cloud
+holds up nothing but the nodes whose reports are needed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from functools import partial
+
+import structlog
+
+from service.cloud.ports import TpuCloud
+from service.controllers.idle.telemetry import Start, on_a_thread
+from service.domain.clock import HOUR, Clock
+from service.domain.errors import CloudError
+from service.domain.idle.assess import Subject, Times
+from service.domain.idle.report import WorkerReport, parse_worker
+from service.domain.idle.reports import Answer, Reported, choose_reads, with_answers
+from service.domain.jobs.task import NAMESPACE, hosts_of_slice
+from service.domain.node import Node
+from service.domain.slices import numbers, place_of
+
+log = structlog.get_logger()
+
+THREADS = 8
+"""How many nodes of a project are read at the same time."""
+
+
+class ReportReader:
+    """Its answers are taken at the next tick after they came; until then, what is stale is UNKNOWN
+    by its age. The next reads begin once those before are over."""
+
+    def __init__(
+        self, cloud: TpuCloud, clock: Clock, times: Times, start: Start = on_a_thread
+    ) -> None:
+        self._cloud = cloud
+        self._clock = clock
+        self._times = times
+        self._start = start
+        self._lock = threading.Lock()
+        self._running: dict[str, int] = {}
+        self._answers: dict[str, list[Answer]] = {}
+        self._tried: dict[str, int] = {}
+
+    def take(self, project: str, subjects: Sequence[Subject], now: int) -> Reported:
+        """The nodes with what was read since the last tick; begins the reads that are due. Called
+        outside of any transaction."""
+        with self._lock:
+            is_free = not self._running.get(project)
+            self._tried = {node: at for node, at in self._tried.items() if at > now - HOUR}
+            tried = dict(self._tried)
+        if is_free:
+            self._begin(project, choose_reads(subjects, tried, now, self._times))
+        with self._lock:
+            answers = self._answers.pop(project, [])
+        return with_answers(subjects, answers, now, self._times)
+
+    def _begin(self, project: str, nodes: Sequence[Node]) -> None:
+        parts = [part for first in range(THREADS) if (part := nodes[first::THREADS])]
+        with self._lock:
+            self._running[project] = len(parts)
+        for part in parts:
+            self._start(partial(self._read_all, project, part))
+
+    def _read_all(self, project: str, nodes: Sequence[Node]) -> None:
+        try:
+            for node in nodes:
+                answer = self._read(node)
+                with self._lock:
+                    self._answers.setdefault(project, []).append(answer)
+        finally:
+            with self._lock:
+                self._running[project] -= 1
+
+    def _read(self, node: Node) -> Answer:
+        """Read what all workers of a node have written; one call for each slice."""
+        now, hosts = self._clock(), hosts_of_slice(node)
+        with self._lock:
+            self._tried[node.id] = now
+        workers: dict[int, WorkerReport] = {}
+        is_complete = True
+        for number, slice_number in enumerate(numbers(node)):
+            try:
+                written = self._cloud.guest_attributes(place_of(node, slice_number), NAMESPACE)
+            except CloudError as error:
+                log.info("idle.no_reports", node_id=node.id, reason=str(error))
+                is_complete = False
+                continue
+            except Exception:  # a thread that dies in silence would leave all stale
+                log.exception("idle.reports_broke", node_id=node.id)
+                is_complete = False
+                continue
+            for worker, values in enumerate(written[:hosts]):
+                report = parse_worker(values, now, node.up_since or 0)
+                workers[number * hosts + worker] = report
+        return Answer(node.id, node.attempt, now, workers, is_complete)

@@ -1,0 +1,58 @@
+"""Keeps our own record of what nodes did, five minutes by five minutes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from service.domain.clock import HOUR
+from service.domain.idle.cleanup import Watched
+from service.domain.idle.rollup import Hour, Lately, hours_since, with_lately, with_rest
+from service.domain.lease import Lease
+from service.domain.node import Node
+from service.store.unit import Units
+
+CHUNK = 500
+"""Hours that are written in one transaction."""
+
+THIN_SECONDS = 6 * HOUR
+
+
+class Rollups:
+    """Writes the hours of nodes whose turn it is."""
+
+    def __init__(self, units: Units, telemetry: int) -> None:
+        """`telemetry` is for how many seconds points may still come."""
+        self._units = units
+        self._telemetry = telemetry
+        self._thinned_at = 0
+
+    def write(self, ones: Iterable[tuple[Node, Watched, Lately]], lease: Lease, now: int) -> None:
+        """Bring the hours of nodes up to what came to be known of them."""
+        turn = [(*one, hours_since(one[2].first, now)) for one in ones]
+        earliest = min((starts[0] for *_, starts in turn), default=now)
+        with self._units.reading() as unit:
+            ids = [node.id for node, *_ in turn]
+            known = unit.idle_rollups.of(ids, earliest, now + 1)
+        hours: list[Hour] = []
+        for node, watched, lately, starts in turn:
+            stored = {
+                hour.start: hour
+                for hour in known.get(node.id, ())
+                if hour.incarnation == node.attempt
+            }
+            tracks, until = watched.signals.tracks, now - self._telemetry
+            for start in starts:
+                before = stored.get(start, Hour(node.id, node.attempt, start))
+                after = with_rest(with_lately(before, lately), tracks, node.spec.hosts, until)
+                if after != before:
+                    hours.append(after)
+        for first in range(0, len(hours), CHUNK):
+            with self._units(lease) as unit:
+                unit.idle_rollups.save(hours[first : first + CHUNK])
+
+    def thin(self, lease: Lease, now: int) -> None:
+        """Forget what is old, now and then."""
+        if now - self._thinned_at >= THIN_SECONDS:
+            with self._units(lease) as unit:
+                unit.idle_rollups.thin(now)
+            self._thinned_at = now

@@ -1,0 +1,236 @@
+"""A keep is asked for with a reason, never cut short by another, and ended by a person alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from service.application.cleanup.keeps import KeepOrder, KeepService
+from service.application.nodes import NodeService
+from service.domain.clock import DAY, HOUR, rfc3339
+from service.domain.errors import BudgetExceeded, Conflict, NotFound, Rejected, StaleVersion
+from service.domain.expiry import NOTICE
+from service.domain.idle.keep import LABEL, TTL_HELD, TTL_TOLD
+from service.domain.node import Asked, NodeState, ProvisioningModel
+from tests import factories
+from tests.controllers.budgeting import HOURLY, Purse, lasting
+from tests.hands import NOON
+from tests.store.given import Shelf
+
+FOUR_HOURS = KeepOrder("a demo", for_seconds=4 * HOUR)
+READY = {"state": NodeState.READY, "ready_at": NOON - HOUR, "stoppable": True}
+
+
+@pytest.fixture
+def keeps(units, clock):
+    """The service, whose clock stands at noon."""
+    return KeepService(units, Shelf(), clock)
+
+
+@pytest.fixture
+def nodes(units, clock):
+    return NodeService(units, Shelf(), clock, [factories.PROJECT])
+
+
+@pytest.fixture
+def add(units):
+    """Store a READY node."""
+
+    def add(**changes):
+        node = factories.sent(**(READY | changes))
+        with units() as unit:
+            unit.nodes.add(node)
+        return node
+
+    return add
+
+
+def node_of(units, node):
+    with units.reading() as unit:
+        return unit.nodes.get(node.id)
+
+
+def story_of(units, node):
+    with units.reading() as unit:
+        return [(one.actor, one.message) for _, one in unit.events.of(node.id, 0, 50)]
+
+
+def test_a_keep_is_written_with_its_reason_and_told_in_the_story(keeps, add, units):
+    node = add()
+    found = keeps.keep(node.id, FOUR_HOURS, actor="ada")
+    assert (found.node.kept_until, found.node.kept_because) == (NOON + 4 * HOUR, "a demo")
+    assert found.warnings == ()
+    assert node_of(units, node) == found.node
+    assert story_of(units, node) == [("ada", "kept until 2026-11-05T16:00:00Z: a demo")]
+
+
+def test_a_keep_until_a_date_is_the_same_as_for_so_long(keeps, add):
+    node = add()
+    assert keeps.keep(node.id, KeepOrder("a demo", until=NOON + DAY)).node.kept_until == NOON + DAY
+
+
+@pytest.mark.parametrize(
+    ("order", "field"),
+    [
+        (KeepOrder("", for_seconds=60), "reason"),
+        (KeepOrder("  ", for_seconds=60), "reason"),
+        (KeepOrder("a demo"), "until"),
+        (KeepOrder("a demo", until=NOON + 60, for_seconds=60), "until"),
+        (KeepOrder("a demo", until=NOON), "until"),
+        (KeepOrder("a demo", until=NOON + 30 * DAY + 1), "until"),
+        (KeepOrder("a demo", for_seconds=30 * DAY + 1), "for_seconds"),
+    ],
+)
+def test_a_keep_without_a_reason_or_beyond_30_days_is_refused(keeps, add, units, order, field):
+    node = add()
+    with pytest.raises(Rejected) as caught:
+        keeps.keep(node.id, order)
+    assert caught.value.facts["field"] == field
+    assert node_of(units, node) == node
+
+
+def test_a_keep_beyond_the_end_that_google_makes_is_refused_with_its_time(keeps, add):
+    flex = {"provisioning_model": ProvisioningModel.FLEX_START, "ttl_seconds": 2 * HOUR}
+    node = add(**flex)
+    with pytest.raises(Rejected, match="Google ends this node at 2026-11-05T13:00:00Z") as caught:
+        keeps.keep(node.id, FOUR_HOURS)
+    assert caught.value.facts["ends_at"] == rfc3339(NOON + HOUR)
+    assert keeps.keep(node.id, KeepOrder("a demo", for_seconds=HOUR)).node.kept_until == NOON + HOUR
+
+
+def test_a_shorter_keep_does_not_cut_a_longer_one_short(keeps, add):
+    node = add(kept_until=NOON + DAY, kept_because="a long run")
+    found = keeps.keep(node.id, FOUR_HOURS)
+    assert (found.node.kept_until, found.node.kept_because) == (NOON + DAY, "a long run")
+    assert "kept until 2026-11-06T12:00:00Z (a long run) already" in found.warnings[0]
+    longer = keeps.keep(node.id, KeepOrder("longer still", for_seconds=2 * DAY)).node
+    assert (longer.kept_until, longer.kept_because) == (NOON + 2 * DAY, "longer still")
+
+
+@pytest.mark.parametrize("changes", [{"asked": Asked.ABSENT}, {"state": NodeState.DELETED}])
+def test_what_is_being_deleted_cannot_be_kept(keeps, add, changes):
+    with pytest.raises(Conflict, match="not undone"):
+        keeps.keep(add(**changes).id, FOUR_HOURS)
+
+
+def test_nobody_can_be_kept_and_nothing_is_written_over_unseen(keeps, add):
+    with pytest.raises(NotFound):
+        keeps.keep("nobody", FOUR_HOURS)
+    node = add()
+    with pytest.raises(StaleVersion):
+        keeps.keep(node.id, FOUR_HOURS, version=node.version + 1)
+    with pytest.raises(StaleVersion):
+        keeps.unkeep(node.id, version=node.version + 1)
+
+
+def test_a_keep_is_ended_and_the_node_is_looked_at_at_once(keeps, add, units):
+    node = add(kept_until=NOON + DAY, kept_because="a demo")
+    found = keeps.unkeep(node.id, actor="ada")
+    assert (found.node.kept_until, found.node.kept_because) == (None, "")
+    assert found.node.next_try_at == NOON
+    assert found.warnings == ()
+    assert story_of(units, node) == [("ada", "the keep until 2026-11-06T12:00:00Z ends")]
+    with pytest.raises(Conflict, match="is not kept"):
+        keeps.unkeep(node.id)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"kept_until": NOON}, "is not kept"),
+        ({"labels": {LABEL: "2026-12-01"}}, "kept by label keep-until=2026-12-01; remove that"),
+        (
+            {"kept_until": NOON + 60, "kept_because": NOTICE, "ends_after_keep": TTL_TOLD},
+            "it is deleted at 2026-11-05T12:01:00Z",
+        ),
+    ],
+)
+def test_what_nobody_asked_to_keep_cannot_be_let_go(keeps, add, changes, said):
+    with pytest.raises(Conflict, match=said):
+        keeps.unkeep(add(**changes).id)
+
+
+def test_whoever_ends_a_keep_is_told_what_it_held_back(keeps, add):
+    keep = {"kept_until": NOON + DAY, "kept_because": "a demo"}
+    held = keeps.unkeep(add(**keep, ends_after_keep="job 7 is SUCCEEDED").id)
+    assert "job 7 is SUCCEEDED" in held.warnings[0]
+    over = keeps.unkeep(add(**keep, ttl_seconds=60, name="other").id)
+    assert "its time to live ran out" in over.warnings[0]
+
+
+def test_a_keep_during_the_notice_takes_the_notice_back(keeps, add):
+    told = {"kept_until": NOON + 60, "kept_because": NOTICE, "ends_after_keep": TTL_TOLD}
+    node = keeps.keep(add(ttl_seconds=60, **told).id, FOUR_HOURS).node
+    assert (node.kept_until, node.ends_after_keep) == (NOON + 4 * HOUR, TTL_HELD)
+
+
+@pytest.mark.parametrize(
+    ("verb", "asked"), [("request_end", Asked.ABSENT), ("request_stop", Asked.STOPPED)]
+)
+def test_a_person_is_not_held_by_a_keep_which_ends_and_is_said(nodes, add, units, verb, asked):
+    node = add(kept_until=NOON + DAY, kept_because="a demo")
+    found = getattr(nodes, verb)(node.id, actor="ada")
+    assert found.warnings == ("the keep until 2026-11-06T12:00:00Z ends with that (a demo)",)
+    after = node_of(units, node)
+    assert (after.asked, after.kept_until, after.kept_because) == (asked, None, "")
+    assert story_of(units, node)[0][1].startswith("the keep until 2026-11-06T12:00:00Z ends: ")
+    assert getattr(nodes, verb)(node.id).warnings == ()
+
+
+def test_a_node_that_nobody_keeps_is_ended_without_a_word_of_a_keep(nodes, add, units):
+    node = add(kept_until=NOON, kept_because="a demo that is over")
+    assert nodes.request_end(node.id).warnings == ()
+    assert [message for _, message in story_of(units, node)] == ["deletion asked for"]
+
+
+def test_what_would_have_ended_a_node_stands_beside_what_a_person_asked_for(nodes, add, units):
+    keep = {"kept_until": NOON + DAY, "kept_because": "a demo"}
+    node = add(**keep, ttl_seconds=60, ends_after_keep="job 7 is SUCCEEDED")
+    nodes.delete(node.id)
+    assert story_of(units, node)[-1][1] == (
+        "deletion asked for (also: job 7 is SUCCEEDED; its time to live ran out)"
+    )
+    assert node_of(units, node).ends_after_keep == ""
+
+
+def test_a_start_ends_no_keep(nodes, add, units):
+    node = add(asked=Asked.STOPPED, state=NodeState.STOPPED, kept_until=NOON + DAY)
+    nodes.start(node.id)
+    assert node_of(units, node).kept_until == NOON + DAY
+
+
+def test_a_keep_beyond_the_time_to_live_is_refused_where_a_budget_has_no_room(units, clock):
+    purse = Purse(units, clock)
+    budget = purse.budget(amount=3 * HOURLY)
+    node = purse.up(purse.ask(ttl_seconds=HOUR))
+    keeps = KeepService(units, purse.prices, clock)
+    with pytest.raises(BudgetExceeded):
+        keeps.keep(node.id, KeepOrder("a demo", for_seconds=3 * HOUR))
+    assert node_of(units, node).kept_until is None
+    before = purse.room(budget).held
+    kept = keeps.keep(node.id, KeepOrder("a demo", for_seconds=2 * HOUR)).node
+    assert kept.kept_until == NOON + 2 * HOUR
+    notice = 900
+    assert purse.room(budget).held - before == HOURLY + HOURLY * notice // HOUR
+    keeps.unkeep(node.id)
+    assert purse.room(budget).held == before
+
+
+def test_a_keep_within_the_time_to_live_sets_nothing_more_aside(units, clock):
+    purse = Purse(units, clock)
+    budget = purse.budget(amount=2 * HOURLY)
+    node = purse.up(purse.ask(ttl_seconds=lasting(2 * HOUR)))
+    before = purse.room(budget).held
+    KeepService(units, purse.prices, clock).keep(node.id, KeepOrder("a demo", for_seconds=60))
+    assert purse.room(budget).held == before
+
+
+def test_a_kept_node_that_is_started_again_has_as_much_set_aside_as_before(units, clock):
+    purse = Purse(units, clock)
+    budget = purse.budget(amount=9 * HOURLY)
+    node = purse.up(purse.ask(ttl_seconds=lasting(HOUR)))
+    keeps = KeepService(units, purse.prices, clock)
+    purse.nodes.stop(node.id)
+    purse.down(node, NodeState.STOPPED)
+    keeps.keep(node.id, KeepOrder("a demo", for_seconds=lasting(3 * HOUR)))
+    purse.nodes.start(node.id)
+    assert purse.room(budget).held == 3 * HOURLY

@@ -1,0 +1,76 @@
+"""The terms of a node are written over the version that was read, on both databases."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from service.application.nodes import NodeChange, NodeService
+from service.domain.attribution import Reattribution
+from service.domain.clock import HOUR
+from service.domain.errors import BudgetExceeded, Rejected, StaleVersion
+from service.domain.holds import ROUNDING
+from service.domain.node import IdlePolicy
+from service.domain.terms import TermsChange
+from tests import factories
+from tests.controllers.budgeting import HOURLY, Purse, lasting
+from tests.store.given import Shelf
+
+OWN = IdlePolicy(600, 60, "delete", ("no_progress",))
+
+
+@pytest.fixture
+def nodes(units, clock):
+    return NodeService(units, Shelf(), clock, [factories.PROJECT], least_idle=600)
+
+
+def test_terms_are_read_as_they_were_written(nodes):
+    node = nodes.request(factories.wish()).node
+    change = NodeChange(Reattribution(owner="grace"), TermsChange(OWN, HOUR))
+    after = nodes.update(node.id, change, actor="ada")
+    assert nodes.get(node.id) == after
+    assert (after.spec.idle, after.spec.ttl_seconds, after.owner) == (OWN, HOUR, "grace")
+    told = [(one.actor, one.message) for _, one in nodes.events(node.id, 0, 99)][-2:]
+    assert told[0][0] == "ada"
+    assert "time to live 3600 s, was none" in told[0][1]
+    assert nodes.update(node.id, change) == after, "nothing is written where nothing changes"
+
+
+def test_the_least_idle_time_is_that_of_the_settings(nodes):
+    node = nodes.request(factories.wish(idle=OWN)).node
+    with pytest.raises(Rejected, match="the least is 600 s"):
+        nodes.update(node.id, NodeChange(terms=TermsChange(IdlePolicy(599))))
+    with pytest.raises(Rejected, match="the least is 600 s"):
+        nodes.request(factories.wish(idle=IdlePolicy(599)))
+
+
+def test_a_change_that_a_budget_refuses_leaves_nothing(units, clock):
+    purse = Purse(units, clock)
+    budget = purse.budget(amount=2 * HOURLY + ROUNDING)
+    node = purse.up(purse.ask(ttl_seconds=lasting(HOUR)))
+    before = purse.room(budget).held
+    change = NodeChange(Reattribution(owner="grace"), TermsChange(OWN, lasting(3 * HOUR)))
+    with pytest.raises(BudgetExceeded):
+        purse.nodes.update(node.id, change)
+    assert purse.node(node) == node
+    assert purse.room(budget).held == before
+    purse.nodes.update(node.id, NodeChange(terms=TermsChange(OWN, lasting(2 * HOUR))))
+    assert purse.room(budget).held == before + HOURLY
+    purse.nodes.update(node.id, NodeChange(terms=TermsChange(OWN, lasting(HOUR))))
+    assert purse.room(budget).held == before
+
+
+def test_of_two_who_saw_the_same_version_one_writes(nodes):
+    node = nodes.request(factories.wish()).node
+
+    def write(seconds):
+        try:
+            change = NodeChange(terms=TermsChange(ttl_seconds=seconds))
+            return nodes.update(node.id, change, version=node.version)
+        except StaleVersion:
+            return None
+
+    with ThreadPoolExecutor(2) as pool:
+        written = [one for one in pool.map(write, (600, 700)) if one is not None]
+    assert [nodes.get(node.id)] == written

@@ -1,0 +1,86 @@
+"""How far back metrics are read, and what of that is never lost."""
+
+from __future__ import annotations
+
+from service.controllers.idle.telemetry import TelemetryReader, at_once
+from service.domain.errors import CloudUnavailable
+from service.domain.idle.readings import FamilyRead
+from service.domain.idle.signal import MONITORED, Kind
+from tests.hands import NOON, HandClock
+
+OVERLAP, DEEPER = 300, 600
+READ = {kind: FamilyRead(read_at=NOON - 60) for kind in MONITORED}
+SHALLOW, DEEP = NOON - 60 - OVERLAP, NOON - 60 - OVERLAP - DEEPER
+
+
+class Monitoring:
+    """Keeps from when on each metric was read; fails for some."""
+
+    def __init__(self):
+        self.since = {}
+        self.broken = set()
+
+    def samples(self, _project, kind, since, _until):
+        self.since[kind] = since
+        if kind in self.broken:
+            raise CloudUnavailable("no answer")
+        return []
+
+
+class Later:
+    """Does work when a test says so, as a thread would."""
+
+    def __init__(self):
+        self.work = []
+
+    def __call__(self, work):
+        self.work.append(work)
+
+    def go_on(self):
+        self.work.pop(0)()
+
+
+def test_each_read_goes_back_for_as_long_as_points_may_be_late():
+    monitoring = Monitoring()
+    reader = TelemetryReader(monitoring, HandClock(), OVERLAP, at_once)
+    reader.take("lab", READ)
+    assert set(monitoring.since.values()) == {SHALLOW}
+    reader.take("lab", READ, deeper=DEEPER)
+    assert set(monitoring.since.values()) == {DEEP}
+    reader.take("lab", READ)
+    assert set(monitoring.since.values()) == {SHALLOW}, "once is enough"
+
+
+def test_a_deeper_read_that_is_asked_for_during_another_is_made_all_the_same():
+    monitoring, later = Monitoring(), Later()
+    reader = TelemetryReader(monitoring, HandClock(), OVERLAP, later)
+    reader.take("lab", READ)
+    reader.take("lab", READ, deeper=DEEPER)
+    assert len(later.work) == 1, "the first one is under way"
+    later.go_on()
+    earliest = dict(monitoring.since)
+    reader.take("lab", READ)
+    later.go_on()
+    for kind in MONITORED:
+        assert min(earliest[kind], monitoring.since[kind]) == DEEP
+
+
+def test_a_deeper_read_that_failed_is_done_again_for_that_metric():
+    monitoring = Monitoring()
+    reader = TelemetryReader(monitoring, HandClock(), OVERLAP, at_once)
+    monitoring.broken = {Kind.CPU}
+    reader.take("lab", READ, deeper=DEEPER)
+    monitoring.broken = set()
+    reader.take("lab", READ)
+    assert monitoring.since.pop(Kind.CPU) == DEEP
+    assert set(monitoring.since.values()) == {SHALLOW}
+
+
+def test_one_project_owes_nothing_to_another():
+    monitoring = Monitoring()
+    reader = TelemetryReader(monitoring, HandClock(), OVERLAP, at_once)
+    monitoring.broken = set(MONITORED)
+    reader.take("lab", READ, deeper=DEEPER)
+    monitoring.broken = set()
+    reader.take("other", READ)
+    assert set(monitoring.since.values()) == {SHALLOW}
