@@ -36,7 +36,7 @@ from service.api import (
     statements,
 )
 from service.api.auth import Auth
-from service.api.cleanup import cleanup
+from service.api.cleanup import cleanup, heartbeats, keeps, policies
 from service.api.guard import Guard
 from service.api.jobs import jobs
 from service.api.jobs import logs as job_logs
@@ -98,6 +98,9 @@ def create_app(services: Services, admin_token: str | None, *, at_once: int = 16
         runtimes,
         health,
         cleanup,
+        heartbeats,
+        keeps,
+        policies,
     ):
         app.include_router(one.router)
     plain = app.openapi

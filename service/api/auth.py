@@ -10,12 +10,16 @@ from base64 import b64decode
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.api.problems import Kind, problem
+from service.domain.idle.heartbeat import PREFIX
 
 PUBLIC = frozenset({"/healthz", "/readyz"})
 """What probes ask; neither says anything of the fleet."""
 
 _LINK = re.compile(r"/links/[^/]+")
 """The token of a link is a secret of its own, and all that whoever got the message has."""
+
+_HEARTBEAT = re.compile(r"/v1/nodes/[^/]+/heartbeat")
+"""The one route for which a heartbeat token is good; the route looks whether it is."""
 
 _STATIC = "/static/"
 """Styles and scripts are the same in every installation; the page of a link needs them."""
@@ -37,7 +41,8 @@ class Auth:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let in those who know the token, and everyone to what is public."""
-        if scope["type"] == "lifespan" or _is_public(scope["path"]) or self._knows(scope):
+        is_open = scope["type"] == "lifespan" or _is_public(scope["path"])
+        if is_open or self._knows(scope) or heartbeat_token_of(scope) is not None:
             await self._app(scope, receive, send)
             return
         scheme = "Bearer" if _is_api(scope) else "Basic"
@@ -50,11 +55,29 @@ class Auth:
         await refusal(scope, receive, send)
 
     def _knows(self, scope: Scope) -> bool:
-        for name, value in scope["headers"]:
-            if name == b"authorization":
-                scheme, _, secret = value.partition(b" ")
-                return hmac.compare_digest(_told(scope, scheme.lower(), secret), self._token)
-        return False
+        scheme, secret = _authorization(scope)
+        return hmac.compare_digest(_told(scope, scheme, secret), self._token)
+
+
+def heartbeat_token_of(scope: Scope) -> str | None:
+    """The heartbeat token that comes with a heartbeat; None for any other token, method or route.
+    Whether it is good is for the route to look."""
+    if scope["type"] != "http" or scope["method"] != "POST":
+        return None
+    scheme, secret = _authorization(scope)
+    token = secret.strip().decode("latin-1")
+    is_one = scheme == b"bearer" and token.startswith(PREFIX)
+    return token if is_one and _HEARTBEAT.fullmatch(scope["path"]) else None
+
+
+def _authorization(scope: Scope) -> tuple[bytes, bytes]:
+    """The scheme, in lower case, and the secret of the first header of that name; both empty
+    without one."""
+    for name, value in scope["headers"]:
+        if name == b"authorization":
+            scheme, _, secret = value.partition(b" ")
+            return scheme.lower(), secret
+    return b"", b""
 
 
 def _is_public(path: str) -> bool:

@@ -11,6 +11,9 @@ from service.api.jobs.follow import LogFollowers
 from service.application.budgets import BudgetService
 from service.application.capacity import CapacityService
 from service.application.cleanup.cleanup import CleanupService
+from service.application.cleanup.heartbeats import HeartbeatService
+from service.application.cleanup.keeps import KeepService
+from service.application.cleanup.policies import PolicyService
 from service.application.costs import CostService
 from service.application.estimates import EstimateService
 from service.application.explanations import ExplanationService
@@ -89,6 +92,18 @@ async def _cleanup(request: Request) -> CleanupService:
     return services_of(request).cleanup
 
 
+async def _heartbeats(request: Request) -> HeartbeatService:
+    return services_of(request).heartbeats
+
+
+async def _keeps(request: Request) -> KeepService:
+    return services_of(request).keeps
+
+
+async def _policies(request: Request) -> PolicyService:
+    return services_of(request).policies
+
+
 async def _capacity(request: Request) -> CapacityService:
     return services_of(request).capacity
 
@@ -149,6 +164,9 @@ PricesDep = Annotated[PriceService, Depends(_prices)]
 BudgetsDep = Annotated[BudgetService, Depends(_budgets)]
 CapacityDep = Annotated[CapacityService, Depends(_capacity)]
 CleanupDep = Annotated[CleanupService, Depends(_cleanup)]
+HeartbeatsDep = Annotated[HeartbeatService, Depends(_heartbeats)]
+KeepsDep = Annotated[KeepService, Depends(_keeps)]
+PoliciesDep = Annotated[PolicyService, Depends(_policies)]
 QuotasDep = Annotated[QuotaService, Depends(_quotas)]
 ReconciliationsDep = Annotated[ReconciliationService, Depends(_reconciliations)]
 ReservationsDep = Annotated[ReservationService, Depends(_reservations)]

@@ -7,11 +7,14 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from service.api.runtimes import FrameworkRequest
-from service.api.schemas import YEAR_SECONDS, Body, Flag, Instant, Line, Name, Seconds, Text
+from service.api.schemas import Body, Flag, Instant, Line, Name, Seconds, Text
+from service.application.nodes import NodeChange
 from service.domain.attribution import Reattribution
 from service.domain.clock import instant
+from service.domain.idle.policy import MAX_SECONDS, Action, Waste
 from service.domain.node import Architecture, IdlePolicy, ProvisioningModel, UserVm
 from service.domain.reimaging import Software
+from service.domain.terms import UNSAID, TermsChange
 from service.domain.tiers import MAX_SLICES
 from service.domain.wish import Wish
 
@@ -43,13 +46,29 @@ class HardwareRequest(Body):
 class IdleRequest(Body):
     """When the node counts as idle, and what then."""
 
-    after_seconds: Annotated[int, Field(strict=True, ge=60, le=YEAR_SECONDS)] = Field(
-        default=3_600, description="Seconds of quiet.", examples=[3_600]
+    after_seconds: Annotated[int, Field(strict=True, ge=1, le=MAX_SECONDS)] = Field(
+        default=3_600,
+        description="Seconds at rest after which the node is idle. The least follows"
+        " from how late signals arrive; less is answered with it.",
+        examples=[3_600],
     )
-    grace_seconds: Annotated[int, Field(strict=True, ge=0, le=YEAR_SECONDS)] = Field(
+    grace_seconds: Annotated[int, Field(strict=True, ge=0, le=MAX_SECONDS)] = Field(
         default=900, description="Seconds between the warning and the action.", examples=[900]
     )
-    action: Literal["observe", "notify", "delete"] = Field(default="notify")
+    action: Action = Field(
+        default=Action.NOTIFY,
+        description="The most that is done; STEWARD_IDLE_MODE may allow less.",
+    )
+    also: Annotated[tuple[Waste, ...], Field(max_length=len(Waste))] = Field(
+        default=(),
+        description="What else is stopped or deleted, although it looks busy.",
+        examples=[[]],
+    )
+
+    def to_policy(self) -> IdlePolicy:
+        """The same in the words of the domain."""
+        also = tuple(sorted(set(self.also)))
+        return IdlePolicy(self.after_seconds, self.grace_seconds, self.action, also)
 
 
 class UserVmRequest(Body):
@@ -168,7 +187,7 @@ class NodeRequest(HardwareRequest):
             valid_until=None if until is None else instant(until),
             framework=None if framework is None else framework.name,
             framework_version=None if framework is None else framework.version,
-            idle=None if idle is None else IdlePolicy(**idle.model_dump()),
+            idle=None if idle is None else idle.to_policy(),
             vm=None if self.vm is None else self.vm.to_vm(),
         )
 
@@ -186,8 +205,9 @@ class ReimageRequest(Body):
         return Software(self.runtime_version, self.framework.name, self.framework.version)
 
 
-class ReattributionRequest(Body):
-    """Who is to be charged from now on; what is not said stays as it is."""
+class UpdateRequest(Body):
+    """Who is charged for the node from now on, and on which terms it runs; what is left out stays
+    as it is."""
 
     owner: Line | None = Field(default=None, examples=["grace"])
     team: Line | None = Field(default=None, examples=["nlp"])
@@ -197,6 +217,25 @@ class ReattributionRequest(Body):
         examples=[{"run": "18", "draft": None}],
     )
 
-    def to_change(self) -> Reattribution:
+    idle: IdleRequest | None = Field(
+        default=None,
+        description="The node's own idle policy, as a whole; null has it inherit that of its team,"
+        " its project or the default.",
+        examples=[{"after_seconds": 3_600, "grace_seconds": 900, "action": "delete"}],
+    )
+    ttl_seconds: Seconds | None = Field(
+        default=None,
+        description="Deleted so long after its first READY; null for never. Of a flex-start node"
+        " Google knows it, and it stays.",
+        examples=[14_400],
+    )
+
+    def to_change(self) -> NodeChange:
         """The same in the words of the domain."""
-        return Reattribution(self.owner, self.team, self.labels)
+        said = self.model_fields_set
+        own = None if self.idle is None else self.idle.to_policy()
+        terms = TermsChange(
+            own if "idle" in said else UNSAID,
+            self.ttl_seconds if "ttl_seconds" in said else UNSAID,
+        )
+        return NodeChange(Reattribution(self.owner, self.team, self.labels), terms)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any, Protocol
 
 import msgspec
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field
 
-from service.api.deps import ExplanationsDep, NodesDep, VersionDep, services_of
+from service.api.cleanup.policies import AppliedView
+from service.api.deps import ExplanationsDep, NodesDep, PoliciesDep, VersionDep, services_of
 from service.api.explanations import ExplanationView
 from service.api.idempotency import HIT, IdempotencyKey, key_of, mark
 from service.api.nodelist import PARAMETERS, read_query
-from service.api.noderequest import NodeRequest, ReattributionRequest, ReimageRequest
+from service.api.noderequest import NodeRequest, ReimageRequest, UpdateRequest
 from service.api.nodeviews import (
+    ChangedView,
     EntryPage,
     EntryView,
     EventPage,
@@ -23,12 +26,15 @@ from service.api.nodeviews import (
     NodePage,
     NodeView,
     RequestedView,
+    UpdatedView,
 )
 from service.api.problems import may_answer
 from service.api.schemas import NumberedQuery
+from service.application.cleanup.policies import NodePolicy
 from service.application.nodes import NodeService
 from service.domain.clock import rfc3339
 from service.domain.event import Event
+from service.domain.node import Node
 
 router = APIRouter(prefix="/v1/nodes", tags=["nodes"])
 
@@ -38,6 +44,7 @@ _ETAG: dict[str, Any] = {
 }
 _NODE: dict[int | str, dict[str, Any]] = {200: {"model": NodeView, "headers": _ETAG}}
 _ACCEPTED: dict[int | str, dict[str, Any]] = {202: {"model": NodeView, "headers": _ETAG}}
+_CHANGED: dict[int | str, dict[str, Any]] = {202: {"model": ChangedView, "headers": _ETAG}}
 _CREATED: dict[int | str, dict[str, Any]] = {
     201: {
         "model": RequestedView,
@@ -48,6 +55,20 @@ _CREATED: dict[int | str, dict[str, Any]] = {
         },
     }
 }
+
+
+class HasWarnings(Protocol):
+    """A node that was changed, and what its owner should know about that."""
+
+    @property
+    def node(self) -> Node:
+        """The node as it was written."""
+        ...
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What its owner should know."""
+        ...
 
 
 class _Versioned(msgspec.Struct):
@@ -73,13 +94,12 @@ class StopQuery(BaseModel):
 def request_node(
     body: NodeRequest,
     nodes: NodesDep,
+    policies: PoliciesDep,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Record the wish for a node and answer at once; the daemon brings it up."""
     found = nodes.request(body.to_wish(), key=key_of(idempotency_key, body))
-    document = nodes.shown(found.node.id)
-    warnings = msgspec.json.encode(found.warnings)
-    answer = _document(document[:-1] + b',"warnings":' + warnings + b"}", 201)
+    answer = _with_policy(nodes, policies.of_node(found.node.id), found.warnings, 201)
     answer.headers["Location"] = f"/v1/nodes/{found.node.id}"
     mark(answer, created=found.created)
     return answer
@@ -107,13 +127,14 @@ async def list_nodes(request: Request) -> Response:
     "/{node_id}:stop",
     status_code=202,
     operation_id="stop_node",
-    responses=_ACCEPTED | may_answer(404, 409, 412, 422),
+    responses=_CHANGED | may_answer(404, 409, 412, 422),
 )
 def stop_node(
     node_id: str, nodes: NodesDep, version: VersionDep, query: Annotated[StopQuery, Query()]
 ) -> Response:
-    """Ask for the node to stop; its disk stays, its chips cost nothing."""
-    return _accepted(nodes, nodes.stop(node_id, version=version, force=query.force).id)
+    """Ask for the node to stop, which ends a keep; its disk stays, its chips cost nothing."""
+    changed = nodes.request_stop(node_id, version=version, force=query.force)
+    return changed_document(nodes, changed, 202)
 
 
 @router.post(
@@ -149,25 +170,33 @@ def get_node(node_id: str, nodes: NodesDep) -> Response:
 @router.patch(
     "/{node_id}",
     operation_id="update_node",
-    responses=_NODE | may_answer(400, 403, 404, 409, 412, 413, 415, 422),
+    responses={
+        200: {"model": UpdatedView, "headers": _ETAG},
+        **may_answer(400, 403, 404, 409, 412, 413, 415, 422),
+    },
 )
 def update_node(
-    node_id: str, body: ReattributionRequest, nodes: NodesDep, version: VersionDep
+    node_id: str,
+    body: UpdateRequest,
+    nodes: NodesDep,
+    policies: PoliciesDep,
+    version: VersionDep,
 ) -> Response:
-    """Have another owner, team or other labels be charged from now on; the past stays as it is."""
-    nodes.reattribute(node_id, body.to_change(), version=version)
-    return _document(nodes.shown(node_id), 200)
+    """Change the idle policy and the time to live of a node, and who is charged for it from now on;
+    the past stays as it is."""
+    node = nodes.update(node_id, body.to_change(), version=version)
+    return _with_policy(nodes, policies.of_node(node.id), (), 200)
 
 
 @router.delete(
     "/{node_id}",
     status_code=202,
     operation_id="delete_node",
-    responses=_ACCEPTED | may_answer(404, 409, 412, 422),
+    responses=_CHANGED | may_answer(404, 409, 412, 422),
 )
 def delete_node(node_id: str, nodes: NodesDep, version: VersionDep) -> Response:
-    """Ask for the node's end; it is over when its state is DELETED."""
-    return _accepted(nodes, nodes.delete(node_id, version=version).id)
+    """Ask for the node's end, which ends a keep; it is over when its state is DELETED."""
+    return changed_document(nodes, nodes.request_end(node_id, version=version), 202)
 
 
 @router.get("/{node_id}/events", operation_id="list_node_events", responses=may_answer(404, 422))
@@ -210,6 +239,23 @@ def explain_ledger_entry(
     """One line of the ledger, down to its price and to how both ends of its interval are known."""
     nodes.get(node_id)
     return ExplanationView.of(explanations.line(node_id, number))
+
+
+def _with_policy(
+    nodes: NodeService, found: NodePolicy, warnings: Sequence[str], status: int
+) -> Response:
+    """The answer to a request that may have said something of idleness: the node, `warnings`, and
+    the policy that applies."""
+    told = msgspec.json.encode([*warnings, *found.warnings])
+    policy = AppliedView.of(found.applied).model_dump_json().encode()
+    document = nodes.shown(found.node.id)[:-1]
+    return _document(document + b',"warnings":' + told + b',"policy":' + policy + b"}", status)
+
+
+def changed_document(nodes: NodeService, changed: HasWarnings, status: int) -> Response:
+    """The answer to a change of a node: the node, with `warnings`."""
+    document, warnings = nodes.shown(changed.node.id), msgspec.json.encode(changed.warnings)
+    return _document(document[:-1] + b',"warnings":' + warnings + b"}", status)
 
 
 def _accepted(nodes: NodeService, node_id: str) -> Response:

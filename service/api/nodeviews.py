@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from service.api.cleanup.policies import AppliedView
 from service.api.schemas import Page, Time, Usd, View
 from service.application.nodecost import CostLine, NodeCost
 from service.application.unposted import Stretch
@@ -47,6 +48,18 @@ class IdleView(View):
     after_seconds: int
     grace_seconds: int
     action: str
+    also: tuple[str, ...] = Field(
+        description="What else is stopped or deleted, although it looks busy.", examples=[[]]
+    )
+
+
+class KeepView(View):
+    """Until when somebody keeps the node, and why; also once that is over."""
+
+    until: Time | None = Field(
+        description="Null for a label `keep-until` that cannot be read: it protects the node."
+    )
+    reason: str = Field(examples=["a demo on Friday"])
 
 
 class UserVmView(View):
@@ -109,7 +122,15 @@ class NodeView(View):
     created_at: Time
     ready_at: Time | None
     ended_at: Time | None
-    deletes_at: Time | None = Field(description="When its time to live runs out.")
+    deletes_at: Time | None = Field(
+        description="When its time to live runs out; later where it is kept until then."
+    )
+    keep: KeepView | None = Field(description="Null where nobody ever kept it.")
+    ends_after_keep: str = Field(
+        description="Why it goes once nobody keeps it any more; empty while nothing waits for"
+        " that.",
+        examples=[""],
+    )
     delete_requested_at: Time | None = Field(description="When its deletion was asked for.")
     delete_reason: str
     replacing_since: Time | None = Field(
@@ -143,6 +164,23 @@ class RequestedView(NodeView):
     """A node that was asked for, and what its owner should know about it."""
 
     warnings: tuple[str, ...] = Field(examples=[[]])
+    policy: AppliedView = Field(description="The idle policy that applies, and what is done.")
+
+
+class UpdatedView(NodeView):
+    """A node that was changed, and the idle policy that applies to it now."""
+
+    warnings: tuple[str, ...] = Field(examples=[[]])
+    policy: AppliedView = Field(description="The idle policy that applies, and what is done.")
+
+
+class ChangedView(NodeView):
+    """A node that somebody wants to end, stop or keep, and what they should know about that."""
+
+    warnings: tuple[str, ...] = Field(
+        description="A keep that ended with it, or that lasts longer than what was asked for.",
+        examples=[[]],
+    )
 
 
 class NodePage(Page):

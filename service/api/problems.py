@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
@@ -87,6 +87,7 @@ KINDS: Mapping[type[errors.StewardError], Kind] = {
     errors.ImageDenied: Kind(422, "image-denied", "Access to the image is denied"),
     errors.NoSuchPlatform: Kind(422, "no-such-platform", "The image lacks the platform"),
     errors.BudgetExceeded: Kind(403, "budget-exceeded", "Over budget"),
+    errors.TokenRefused: Kind(403, "token-refused", "The token is not good for that"),
     errors.CloudError: Kind(502, "cloud-error", "The cloud failed"),
     errors.CapacityUnavailable: Kind(503, "capacity-unavailable", "No hardware there now", 60),
     errors.QuotaExceeded: Kind(503, "quota-exceeded", "The project's quota is used up", 600),
@@ -109,7 +110,7 @@ _BY_STATUS = {
 
 _TITLES = {
     400: "The body or the address cannot be read",
-    403: "A budget has no room for it",
+    403: "A budget has no room for it, or the token is not good for it",
     404: "There is no such thing",
     408: "Nothing of the body came for half a minute",
     409: "The wish contradicts what is there",
@@ -173,6 +174,9 @@ async def _steward_error(request: Request, error: Exception) -> Response:
     kind = kind_of(error)
     if isinstance(error, errors.StaleVersion) and "if-match" in request.headers:
         kind = STALE
+    wait = error.facts.get("retry_after")
+    if isinstance(wait, int):
+        kind = replace(kind, retry_after=wait)
     if kind.status >= 500:
         log.warning("not answered", problem=kind.slug, error=str(error)[:_LONGEST_DETAIL])
     if kind is INTERNAL:

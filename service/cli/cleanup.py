@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli import options
+from service.cli import options, policies
 from service.cli.client import connected
 from service.cli.render import as_json, echo, facts, table
 from service.cli.wording import NOTHING, age, counted, moment, money, since
@@ -16,6 +16,8 @@ from service.domain.clock import parse_rfc3339, wall_clock
 app = typer.Typer(
     help="Idle nodes: what goes, when, and why.", no_args_is_help=True, rich_markup_mode=None
 )
+
+app.add_typer(policies.app, name="policies")
 
 Project = Annotated[
     str | None, typer.Option(metavar="PROJECT", help="Needed where there are several.")
@@ -222,6 +224,11 @@ def _show_coverage(project: Mapping[str, Any], now: int) -> None:
             )
             for one in project["families"]
         ],
+    )
+    reports = project["reports"]
+    echo(
+        f"reports: {reports['reported']} of {counted(reports['nodes'], 'node')} with a supervisor;"
+        f" {reports['silent']} of {reports['needed']} that need them are silent"
     )
     if project["never_deleted"]:
         cost = money(project["never_deleted_hourly_cost"])

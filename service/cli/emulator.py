@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -67,6 +68,15 @@ def emulator(  # noqa: PLR0913, PLR0917 - its options
         Path | None,
         typer.Option(exists=True, dir_okay=False, help="What goes wrong when: a TOML file."),
     ] = None,
+    telemetry_delay: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            min=0,
+            max=86_400,
+            help="How late points of metrics come, at most; 180 unless said.",
+        ),
+    ] = None,
     run_startup_scripts: Annotated[
         bool,
         typer.Option(
@@ -100,8 +110,10 @@ def emulator(  # noqa: PLR0913, PLR0917 - its options
     from service.emulator.app import PortTaken, run  # noqa: PLC0415 - costs a second
 
     world = _world(speed, seed, scenario)
-    if run_startup_scripts_of:
-        _play_what_finds_no_room(world)
+    if telemetry_delay is not None:
+        _configure(world, {"telemetry": {"delay_seconds": telemetry_delay}})
+    if run_startup_scripts_of:  # a laptop bears so many workers: those of further nodes are played
+        _configure(world, {"played_workers": "overflow"})
     try:
         run(
             world,
@@ -147,11 +159,10 @@ def _world(speed: float, seed: int, path: Path | None) -> World:
     return world
 
 
-def _play_what_finds_no_room(world: World) -> None:
-    """A laptop bears so many workers: those of further nodes are played, and say so."""
+def _configure(world: World, changes: Mapping[str, object]) -> None:
     from service.emulator.config import patched  # noqa: PLC0415 - costs a second
 
-    world.configure(patched(world.config, {"played_workers": "overflow"}))
+    world.configure(patched(world.config, changes))
 
 
 def _direct(running: Emulator) -> None:

@@ -12,7 +12,7 @@ from service.cli import options
 from service.cli.client import connected
 from service.cli.naming import find_node
 from service.cli.render import as_json, echo, facts, table
-from service.cli.wording import age, moment, since
+from service.cli.wording import age, counted, moment, since
 from service.domain.clock import parse_rfc3339, wall_clock
 
 PAUSE = 5.0
@@ -65,6 +65,14 @@ def _next(shown: Mapping[str, Any], now: int) -> str:
     return reason or "nothing is known yet"
 
 
+def _report(report: Mapping[str, Any], now: int) -> str:
+    """One line of a worker's own report: `worker 0, 12s ago: 1 SSH session, the TPU is free`."""
+    counts = (("sessions", "SSH session"), ("containers", "container"), ("restarts", "restart"))
+    said = [counted(report[key], name) for key, name in counts if report[key]]
+    words = ", ".join([*said, report["holder"] or "the TPU is free"])
+    return f"worker {report['worker']}, {since(report['at'], now)} ago: {words}"
+
+
 def _show(shown: Mapping[str, Any], now: int) -> None:
     verdict = shown["verdict"] or {"reason": "", "since": None, "lacking": [], "blockers": []}
     facts(
@@ -94,5 +102,7 @@ def _show(shown: Mapping[str, Any], now: int) -> None:
                 for one in shown["signals"]
             ],
         )
+    for one in shown["reports"]:
+        echo(_report(one, now))
     for one in shown["ended"]:
         echo("", f"{moment(one['at'])} {one['action']} by {one['actor']}: {one['reason']}")

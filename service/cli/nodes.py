@@ -7,11 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli import nodeview, options, order
+from service.cli import idleterms, keeps, nodeview, options, order
 from service.cli.client import Answer, Client, connected
 from service.cli.connection import show_connection
 from service.cli.failure import Failure
 from service.cli.idle import idle
+from service.cli.jobs_of_node import check_jobs
 from service.cli.naming import find_node
 from service.cli.render import as_json, echo
 from service.cli.waiting import Goal, Patience
@@ -21,6 +22,11 @@ from service.domain.node import ENDED
 app = typer.Typer(help="The TPUs that were asked for.", no_args_is_help=True, rich_markup_mode=None)
 app.command()(order.create)
 app.command()(idle)
+app.command()(keeps.keep)
+app.command()(keeps.unkeep)
+app.command()(keeps.heartbeat)
+app.command("heartbeat-token")(keeps.heartbeat_token)
+app.command()(keeps.policy)
 
 Some = list[str] | None
 
@@ -65,29 +71,42 @@ def show(node: options.NodeName, json: options.Json = False) -> None:
     _get(node, "", nodeview.show_node, json=json)
 
 
+Force = Annotated[
+    bool, typer.Option("--force", help="Although a job runs on it, which ends with it.")
+]
+
+
 @app.command()
 def delete(
     node: options.NodeName,
+    force: Force = False,
     wait: options.Wait = False,
     timeout: options.Timeout = options.PATIENCE,
     json: options.Json = False,
 ) -> None:
-    """Delete a node, for good."""
+    """Delete a node, for good. A keep ends with it."""
     with connected() as client:
-        path = f"/v1/nodes/{find_node(client, node)}"
-        answer = client.ask("DELETE", path)
+        found = find_node(client, node)
+        check_jobs(client, found, node, force=force, json=json)
+        answer = client.ask("DELETE", f"/v1/nodes/{found}")
         _follow(client, answer, Goal.DELETED, timeout if wait else None, json=json)
 
 
 @app.command()
 def stop(
     node: options.NodeName,
+    force: Force = False,
     wait: options.Wait = False,
     timeout: options.Timeout = options.PATIENCE,
     json: options.Json = False,
 ) -> None:
-    """Stop a node of one host, bought on demand."""
-    _change(node, "stop", Goal.STOPPED, timeout if wait else None, json=json)
+    """Stop a node of one host, bought on demand. A keep ends with it."""
+    with connected() as client:
+        found = find_node(client, node)
+        is_busy = check_jobs(client, found, node, force=force, json=json)
+        params = {"force": "true"} if is_busy or force else None
+        answer = client.ask("POST", f"/v1/nodes/{found}:stop", params=params)
+        _follow(client, answer, Goal.STOPPED, timeout if wait else None, json=json)
 
 
 @app.command()
@@ -124,7 +143,7 @@ def reimage(
 
 
 @app.command("set")
-def set_(
+def set_(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     node: options.NodeName,
     team: Annotated[str | None, typer.Option(metavar="TEAM", help="Whose money it is.")] = None,
     owner: Annotated[str | None, typer.Option(metavar="NAME", help="Whose node it is.")] = None,
@@ -132,22 +151,47 @@ def set_(
         list[str] | None,
         typer.Option("--label", metavar="KEY=VALUE", help="May be said again; KEY= takes it away."),
     ] = None,
+    ttl: order.Ttl = None,
+    no_ttl: Annotated[
+        bool, typer.Option("--no-ttl", help="It has no time to live any more.")
+    ] = False,
+    idle_after: idleterms.IdleAfter = None,
+    grace: idleterms.Grace = None,
+    action: idleterms.Action = None,
+    also: idleterms.Also = None,
+    inherit: Annotated[
+        bool, typer.Option("--inherit", help="It has no idle policy of its own any more.")
+    ] = False,
     json: options.Json = False,
 ) -> None:
-    """Have another team, owner or other labels be charged from now on."""
+    """Change who is charged for a node from now on, its time to live, and its idle policy."""
+    idle = idleterms.typed(idle_after, grace, action, also)
+    _check_once(ttl=ttl, no_ttl=no_ttl, idle=idle, inherit=inherit)
     labels = {key: value or None for key, value in options.pairs(label, "--label")}
-    said = {"team": team, "owner": owner, "labels": labels or None}
-    body = {name: value for name, value in said.items() if value is not None}
-    if not body:
-        raise typer.BadParameter("say at least one", param_hint="--team / --owner / --label")
+    said = {"team": team, "owner": owner, "labels": labels or None, "ttl_seconds": ttl}
+    body: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+    body |= {"ttl_seconds": None} if no_ttl else {}
+    body |= {"idle": None} if inherit else {}
+    if not body and not idle:
+        raise typer.BadParameter("say at least one", param_hint="--team / --owner / --label / ...")
     with connected() as client:
-        answer = client.ask("PATCH", f"/v1/nodes/{find_node(client, node)}", body=body)
+        path = f"/v1/nodes/{find_node(client, node)}"
+        if idle:  # what is not said stays as it is, wherever it comes from
+            known = idleterms.settings_of(client.get(f"{path}/policy").value)
+            body["idle"] = idleterms.as_own(known | idle)
+        answer = client.ask("PATCH", path, body=body)
     if json:
         as_json(answer)
     else:
-        after = answer.value
-        whose = ", ".join(after[name] for name in ("team", "owner") if after[name])
-        echo(f"{after['name']} is charged from now on to {whose or 'nobody'}")
+        nodeview.show_update(answer.value, body)
+
+
+def _check_once(*, ttl: int | None, no_ttl: bool, idle: Mapping[str, Any], inherit: bool) -> None:
+    """Usage error where the same thing is said twice, differently."""
+    if ttl is not None and no_ttl:
+        raise typer.BadParameter("give only one of both", param_hint="--ttl / --no-ttl")
+    if idle and inherit:
+        raise typer.BadParameter("it has no other settings beside it", param_hint="--inherit")
 
 
 @app.command()
@@ -265,6 +309,8 @@ _WHAT_NOW = {
 
 def _follow(client: Client, answer: Answer, goal: Goal, timeout: int | None, *, json: bool) -> None:
     """Wait where a timeout is given, and say how it stands."""
+    if not json:
+        echo(*(f"note: {warning}" for warning in answer.value.get("warnings") or ()))
     if timeout is not None:
         answer = Patience(client, answer.value["id"], timeout).until(goal)
     node = answer.value

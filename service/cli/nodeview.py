@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
+from service.cli.idleterms import rule_words
 from service.cli.queue import (
     bought,
     gives_up,
@@ -169,9 +170,47 @@ def _dates(node: View, now: int) -> Iterator[tuple[str, str]]:
         left = parse_rfc3339(node["deletes_at"]) - now
         when = f", in {age(left)}" if left > 0 and not node["ended_at"] else ""
         yield "Deletes itself", f"{moment(node['deletes_at'])} UTC{when}"
+    yield "Kept until", _kept(node, now)
+    yield "Goes after that", node.get("ends_after_keep") or ""
+    if node.get("idle"):
+        yield "Idle policy", _own_policy(node["idle"])
     if node["ended_at"]:
         yield "Ended", f"{moment(node['ended_at'])} UTC"
     yield "Deleted for", node["delete_reason"] or ""
+
+
+def _kept(node: View, now: int) -> str:
+    """Until when somebody keeps it, and why; empty where nobody does now."""
+    keep = node.get("keep")
+    if not keep or node["ended_at"]:
+        return ""
+    if keep["until"] is None:
+        return f"a date that cannot be read ({keep['reason']})"
+    is_over = parse_rfc3339(keep["until"]) <= now
+    return "" if is_over else f"{moment(keep['until'])} UTC ({keep['reason']})"
+
+
+def _own_policy(idle: View) -> str:
+    """What the node says of its own idleness."""
+    return rule_words({**idle, "idle_after_seconds": idle["after_seconds"]})
+
+
+def show_update(node: View, said: View) -> None:
+    """What holds of a node now that some of it was changed."""
+    name = node["name"]
+    if said.keys() & {"team", "owner", "labels"}:
+        whose = ", ".join(node[field] for field in ("team", "owner") if node[field])
+        echo(f"{name} is charged from now on to {whose or 'nobody'}")
+    if "ttl_seconds" in said:
+        ttl = node["ttl_seconds"]
+        then = "" if node["deletes_at"] is None else f": until {moment(node['deletes_at'])} UTC"
+        lives = "until somebody deletes it" if ttl is None else f"{age(ttl)} from READY{then}"
+        echo(f"{name} lives {lives}")
+    if "idle" in said:
+        policy = node["policy"]
+        whose = "its own" if policy["source"] == "node" else f"that of {policy['source']}"
+        echo(f"the idle policy of {name} is {whose}: {rule_words(policy)}")
+    echo(*(f"note: {warning}" for warning in node.get("warnings") or ()))
 
 
 def _overdue(node: View, now: int) -> str:

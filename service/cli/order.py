@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli import options
+from service.cli import idleterms, options
 from service.cli.client import connected
 from service.cli.nodeview import show_asked_for, show_node
 from service.cli.render import as_json
@@ -136,6 +136,10 @@ def create(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     max_wait: MaxWait = None,
     valid_until: ValidUntil = None,
     recreate_on_preemption: Recreate = False,
+    idle_after: idleterms.IdleAfter = None,
+    grace: idleterms.Grace = None,
+    action: idleterms.Action = None,
+    also: idleterms.Also = None,
     startup_script: Script = None,
     network: Network = None,
     subnetwork: Network = None,
@@ -185,6 +189,10 @@ def body_of(typed: Mapping[str, Any]) -> dict[str, Any]:
         "labels": options.mapping(typed["label"], "--label"),
         "metadata": options.mapping(typed["metadata"], "--metadata"),
         "ttl_seconds": typed["ttl"],
+        "idle": idleterms.as_own(
+            idleterms.typed(*(typed[name] for name in ("idle_after", "grace", "action", "also")))
+        )
+        or None,
         "max_wait_seconds": typed["max_wait"],
         "startup_script": options.script(typed["startup_script"]),
         "vm": _vm(typed["vm_machine_type"], spot=typed["vm_spot"]),

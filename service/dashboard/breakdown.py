@@ -13,7 +13,7 @@ from service.dashboard.homes import home_of_node
 from service.dashboard.question import Asked
 from service.dashboard.spending import share
 from service.domain.clock import DAY
-from service.domain.dimension import label_key
+from service.domain.dimension import ACTIVITY, label_key
 from service.domain.window import Granularity, Window, zone_of
 
 SHOWN = 200
@@ -170,8 +170,9 @@ def _together(sums: Iterable[Sum]) -> Sum:
 
 
 def _lines(asked: Asked, group: Sequence[str], names: Mapping[str, Value]) -> str:
-    """Where the lines of the ledger are that a row is the sum of; empty for more than a node."""
-    if asked.aggregate != ("node",):
+    """Where the lines of the ledger are that a row is the sum of; empty for more than a node, and
+    for what a node did: lines are by the hour, and what it did cuts them."""
+    if asked.aggregate != ("node",) or ACTIVITY in asked.to_question().only:
         return ""
     return asked.at(f"{_named(group[0], names).href}/ledger")
 

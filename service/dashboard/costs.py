@@ -37,6 +37,7 @@ GROUPS = (
     "provisioning_model",
     "zone",
     "region",
+    "activity",
 )
 """What can be grouped by with one click; the form takes everything."""
 
@@ -190,4 +191,7 @@ def _doubts(asked: Asked, report: CostReport) -> Iterable[str]:
     if report.estimated:
         yield "Some of it still runs: what is not posted to the ledger yet is in the figures."
     if any(one.partition(":")[0] == "activity" for one in (*asked.aggregate, *asked.only)):
-        yield "Nothing tells yet what was idle: the activity of every second is unknown."
+        yield (
+            "Unknown is what no signal covers. Signals come up to ten minutes late, so the newest"
+            " seconds are unknown for a while."
+        )

@@ -13,7 +13,7 @@ from service.dashboard.homes import home_of_node, home_of_reservation
 from service.dashboard.question import Asked
 from service.dashboard.sums import LineRow, is_named, row_of_line, what_of
 from service.domain.attribution import Attribution
-from service.domain.dimension import condition_of, label_key
+from service.domain.dimension import ACTIVITY, condition_of, label_key
 from service.domain.zones import region_of
 from service.store.ledger import Line
 
@@ -119,7 +119,10 @@ def _ledger(
     if asked is None:
         total, as_of = in_all()
     else:
-        mine = replace(asked, aggregate=(), only=(*asked.only, condition_of("node", subject.id)))
+        # Lines are by the hour, and what a node did cuts them: that filter lets all of them count.
+        only = [one for one in asked.only if not one.startswith(f"{ACTIVITY}:")]
+        asked = replace(asked, only=tuple(only))
+        mine = replace(asked, aggregate=(), only=(*only, condition_of("node", subject.id)))
         question = mine.to_question()
         report = services.costs.report(question)
         total, as_of = report.total, report.as_of

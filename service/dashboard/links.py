@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from service.application.cleanup.links import Missing, Offer
 from service.domain.clock import rfc3339
-from service.domain.errors import Conflict, Rejected, StoreUnavailable
+from service.domain.errors import BudgetExceeded, Conflict, Rejected, StoreUnavailable
 from service.domain.idle.links import Verb
 from service.domain.money import dollars
 
@@ -51,9 +51,9 @@ def link_page(found: Offer | Missing) -> LinkPage:
             return _page_of(found)
 
 
-def failed_page(error: Conflict | Rejected | StoreUnavailable) -> LinkPage:
+def failed_page(error: BudgetExceeded | Conflict | Rejected | StoreUnavailable) -> LinkPage:
     """The page that says why nothing was done."""
-    status = {Conflict: 409, Rejected: 422}.get(type(error), 503)
+    status = {BudgetExceeded: 403, Conflict: 409, Rejected: 422}.get(type(error), 503)
     return LinkPage(status, "Nothing was changed", f"{error}.", is_alarm=True)
 
 

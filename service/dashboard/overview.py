@@ -10,6 +10,7 @@ from service.application.nodes import Filter
 from service.application.orphans import Sum
 from service.application.services import Services
 from service.dashboard.figures import Moment, count, moment, money
+from service.dashboard.idle import idle_line
 from service.dashboard.notices import Alarms, alarms_of, notices_of
 from service.dashboard.orphans import Found, found_in
 from service.dashboard.rows import NodeRow, row_of
@@ -150,7 +151,11 @@ def _live(services: Services, after: str, now: int) -> tuple[tuple[NodeRow, ...]
         page = services.nodes.page(Filter(live=True), NODES, after)
     except Rejected:
         page = services.nodes.page(Filter(live=True), NODES, "")
-    return tuple(row_of(node, now) for node in page.read()), page.next_page_token
+    shown = page.read()
+    briefs = services.cleanup.briefs(node["id"] for node in shown)
+    idle = {node_id: idle_line(brief, now) for node_id, brief in briefs.items()}
+    rows = tuple(row_of(node, now, idle.get(node["id"], "")) for node in shown)
+    return rows, page.next_page_token
 
 
 def _ended(services: Services, now: int) -> tuple[NodeRow, ...]:

@@ -36,7 +36,7 @@ from service.dashboard.series import GROUPINGS
 from service.dashboard.spending import WINDOWS
 from service.dashboard.statements import statement_of, statements_of
 from service.dashboard.story import story_of
-from service.domain.errors import Conflict, NotFound, Rejected, StoreUnavailable
+from service.domain.errors import BudgetExceeded, Conflict, NotFound, Rejected, StoreUnavailable
 
 _HERE = Path(__file__).parent
 _STATIC = _HERE / "static"
@@ -313,7 +313,7 @@ def use_link(request: Request, token: str) -> Response:
 def _linked(request: Request, ask: Callable[[Services], Offer | Missing]) -> Response:
     try:
         page = link_page(ask(request.app.state.services))
-    except (Conflict, Rejected, StoreUnavailable) as error:
+    except (BudgetExceeded, Conflict, Rejected, StoreUnavailable) as error:
         page = failed_page(error)
     return _pages.TemplateResponse(
         request, "link.html", {"page": page}, status_code=page.status, headers=page.headers

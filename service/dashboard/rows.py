@@ -42,7 +42,8 @@ _ASKED: Mapping[str, str] = {Asked.ABSENT: "deletion asked for", Asked.STOPPED: 
 class NodeRow:
     """One node in words. `hourly` is empty when no price is known; `billed` says whether it is
     charged now, `rate_note` what to say where that is not all of it; `tone` which of a few signs
-    goes with its state; `waited` for how long it has been in the queue, empty where it is not."""
+    goes with its state; `waited` for how long it has been in the queue, empty where it is not;
+    `idle` what is known of its idleness, empty where it works."""
 
     id: str
     name: str
@@ -57,6 +58,7 @@ class NodeRow:
     since: Moment
     wish: str
     waited: str
+    idle: str
     error: str
     created: Moment
     age: str
@@ -72,8 +74,9 @@ def tone_of(state: str) -> str:
     return _TONES.get(state, "unknown")
 
 
-def row_of(said: Mapping[str, Any], now: int) -> NodeRow:
-    """A node as the API shows it as a row, with its age as of `now`."""
+def row_of(said: Mapping[str, Any], now: int, idle: str = "") -> NodeRow:
+    """A node as the API shows it as a row, with its age as of `now`, and the line about its
+    idleness."""
     created = parse_rfc3339(said["created_at"])
     ended = said["ended_at"]
     until = now if ended is None else parse_rfc3339(ended)
@@ -93,6 +96,7 @@ def row_of(said: Mapping[str, Any], now: int) -> NodeRow:
         since=moment(parse_rfc3339(said["state_since"])),
         wish=wish_of(said),
         waited=_waited(said, now),
+        idle=idle,
         error=said["last_error"],
         created=moment(created),
         age=duration(until - created),

@@ -12,6 +12,7 @@ from service.application.nodecost import CostLine, NodeCost, Rate
 from service.application.services import Services
 from service.dashboard.figures import Moment, count, duration, exact, moment, money
 from service.dashboard.homes import home_of_job, home_of_reservation
+from service.dashboard.idle import idle_sentence
 from service.dashboard.jobs import tone_of_job
 from service.dashboard.queue import Slices, Ticket, slices_of, ticket_of
 from service.dashboard.rows import NOT_KNOWN, TIMES, NodeRow, hardware_of, row_of
@@ -118,11 +119,13 @@ def story_of(services: Services, node_id: str) -> Story:
     told = list(_every(lambda after: services.nodes.events(node_id, after, _BATCH), _event_number))
     said: Mapping[str, Any] = json.loads(document)
     whys = whys_of(event for _, event in told)
+    brief = services.cleanup.briefs([node_id]).get(node_id)
+    idle = "" if brief is None else idle_sentence(brief, cost.as_of)
     return Story(
         alarm=_alarm(said, told),
         ticket=ticket_of(said),
         slices=slices_of(said),
-        node=row_of(said, cost.as_of),
+        node=row_of(said, cost.as_of, idle),
         facts=(
             *facts_of(said),
             *_ran_in(services, cost),

@@ -15,7 +15,10 @@ from service.api.app import create_app
 from service.application.budgets import BudgetService
 from service.application.capacity import CapacityService
 from service.application.cleanup.cleanup import CleanupService, IdleMode
+from service.application.cleanup.heartbeats import HeartbeatService
+from service.application.cleanup.keeps import KeepService
 from service.application.cleanup.links import LinkService
+from service.application.cleanup.policies import PolicyService
 from service.application.costs import CostService
 from service.application.estimates import EstimateService
 from service.application.explanations import ExplanationService
@@ -79,7 +82,10 @@ def services(units: Units, clock: HandClock) -> Services:
         reservations=ReservationService(*shared, projects),
         orphans=OrphanService(*shared, projects),
         health=HealthService(*shared, projects),
+        heartbeats=HeartbeatService(units, clock),
+        keeps=KeepService(*shared),
         links=LinkService(*shared, NodeService(*shared, projects)),
+        policies=PolicyService(*shared, projects, IdleMode()),
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from service.application.cleanup.cleanup import CleanupService, IdleMode
 from service.domain.clock import parse_rfc3339
 from service.domain.idle.policy import Action
-from tests.controllers.idle.conftest import REST, TIMES, WORK, IdleLab
+from tests.controllers.idle.conftest import REST, TIMES, WORK, FakeWorkers, IdleLab
 
 MINUTES = (TIMES.warmup + 1_800 + TIMES.telemetry) // 60 + 1
 
@@ -49,6 +49,21 @@ def test_how_an_idle_node_stands_is_shown_with_its_signals(client, lab):
     assert (shown["state"], shown["due_at"]) == ("ACTIVE", None)
     assert "at work" in shown["verdict"]["reason"]
     assert client.get("/v1/nodes/nobody/idle").status_code == 404
+
+
+def test_what_workers_report_is_shown_with_its_age(client, lab):
+    lab.workers = FakeWorkers(lab.clock)
+    lab.start_daemon("two")
+    node = lab.add(None, supervisor=True)
+    lab.workers.add(node.cloud_id)
+    lab.workers.machines[node.cloud_id][0].do(lab.clock(), sessions=2, holder="process 7 holds it")
+    lab.minute(8)
+    shown = client.get(f"/v1/nodes/{node.id}/idle").json()
+    (report,) = shown["reports"]
+    age = lab.clock() - parse_rfc3339(report["at"])
+    assert report["age_seconds"] == age < 600
+    assert (report["worker"], report["sessions"], report["holder"]) == (0, 2, "process 7 holds it")
+    assert parse_rfc3339(shown["reports_read_at"]) >= parse_rfc3339(report["at"])
 
 
 def test_a_plan_is_shown_applied_once_and_found_in_the_history(client, lab):

@@ -96,7 +96,7 @@ def test_a_rule_of_the_service_is_told_when_it_is_broken(client, changes, said):
         ({"chips": 0}, "chips", "greater than or equal to 1"),
         ({"chips": 10**30}, "chips", "less than or equal"),
         ({"provisioning_model": "free"}, "provisioning_model", "'spot'"),
-        ({"idle": {"after_seconds": 0}}, "idle.after_seconds", "greater than or equal to 60"),
+        ({"idle": {"after_seconds": 0}}, "idle.after_seconds", "greater than or equal to 1"),
         ({"idle": {"action": "explode"}}, "idle.action", "'notify'"),
         ({"framework": {"name": "mxnet"}}, "framework.name", "'jax'"),
         ({"framework": "jax"}, "framework", "object"),

@@ -35,6 +35,9 @@ class Call:
     body: Any
 
 
+NO_JOBS = {"jobs": [], "next_page_token": ""}
+
+
 @dataclass
 class Api:
     """Answers each (method, path) with its next status and document; the last one for ever."""
@@ -43,7 +46,9 @@ class Api:
     media_type: str = "application/json"
     media_types: dict[str, str] = field(default_factory=dict)
     """Of paths that answer with something else."""
-    answers: dict[tuple[str, str], list[tuple[int, Any]]] = field(default_factory=dict)
+    answers: dict[tuple[str, str], list[tuple[int, Any]]] = field(
+        default_factory=lambda: {("GET", "/v1/jobs"): [(200, NO_JOBS)]}
+    )
     calls: list[Call] = field(default_factory=list)
 
     def when(self, method: str, path: str, *documents: Any, status: int = 200) -> None:
@@ -73,7 +78,7 @@ def served(api: Api) -> Iterator[Api]:
             self.end_headers()
             self.wfile.write(text.encode())
 
-        do_GET = do_POST = do_PATCH = do_DELETE = _answer  # noqa: N815 - the names that http.server calls
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815 - the names that http.server calls
 
         def log_message(self, *_: object) -> None:
             pass

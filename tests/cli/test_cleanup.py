@@ -146,14 +146,16 @@ def test_the_coverage_names_what_nobody_sees(api):
         "unknown": 1,
         "never_deleted": 1,
         "never_deleted_hourly_cost": "9.600000000",
+        "reports": {"nodes": 3, "reported": 2, "needed": 2, "silent": 1, "newest_at": None},
         "families": [family],
     }
     api.when("GET", "/v1/cleanup/coverage", {"projects": [found]})
     lines = steward("cleanup", "coverage").stdout.splitlines()
     assert lines[0] == "project lab: 2 READY nodes, 1 unknown"
     assert lines[2].split() == ["cpu", "failed", "0", "1h00m", "no", "answer"]
-    assert lines[3].startswith("1 node without supervisor and metrics")
-    assert lines[3].endswith("$9.60 an hour")
+    assert lines[3] == "reports: 2 of 3 nodes with a supervisor; 1 of 2 that need them are silent"
+    assert lines[4].startswith("1 node without supervisor and metrics")
+    assert lines[4].endswith("$9.60 an hour")
 
 
 def test_the_history_is_a_table_and_says_where_the_evidence_is(api):
@@ -171,6 +173,17 @@ def test_the_history_is_a_table_and_says_where_the_evidence_is(api):
     assert lines[-1] == "the evidence: tpu-steward nodes idle NAME"
     api.when("GET", "/v1/cleanup/history", {"history": [], "next_page_token": ""})
     assert steward("cleanup", "history").stdout == "nothing was ended for idleness yet\n"
+
+
+REPORT = {
+    "worker": 0,
+    "at": "2026-11-05T11:59:48Z",
+    "age_seconds": 12,
+    "holder": "",
+    "sessions": 1,
+    "containers": 0,
+    "restarts": 0,
+}
 
 
 def shown(**changes):
@@ -206,6 +219,8 @@ def shown(**changes):
                 "last_active_at": None,
             }
         ],
+        "reports": [REPORT],
+        "reports_read_at": "2026-11-05T11:59:30Z",
         "ended": [],
         **changes,
     }
@@ -240,6 +255,23 @@ def test_a_node_says_what_happens_to_it_next(api, changes, said):
     lines = steward("nodes", "idle", ID).stdout.splitlines()
     assert lines[0].split("  ", 1)[1].strip() == said
     assert any(line.split() == ["0", "cpu", "QUIET", "2.5", "1m00s", "-"] for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "worker 0, 12s ago: 1 SSH session, the TPU is free"),
+        ({"sessions": 0}, "worker 0, 12s ago: the TPU is free"),
+        (
+            {"sessions": 2, "containers": 1, "restarts": 4, "holder": "process 7 (x) holds y"},
+            "worker 0, 12s ago: 2 SSH sessions, 1 container, 4 restarts, process 7 (x) holds y",
+        ),
+    ],
+)
+def test_a_node_says_what_its_workers_report(api, changes, said):
+    api.when("GET", "/v1/nodes", {"nodes": [node()], "next_page_token": ""})
+    api.when("GET", f"/v1/nodes/{ID}/idle", shown(reports=[{**REPORT, **changes}]))
+    assert said in steward("nodes", "idle", ID).stdout.splitlines()
 
 
 def test_watching_looks_again_until_the_node_goes(api):

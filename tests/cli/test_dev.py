@@ -17,6 +17,8 @@ import httpx2
 import pytest
 
 from service.cli.address import Address
+from service.cli.dev import plan_of
+from service.settings import Settings
 from tests.cli.given import free_port, program, steward
 
 T = TypeVar("T")
@@ -94,9 +96,24 @@ def gone(pids: list[int]) -> bool:
     return not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 
+def test_what_somebody_says_of_idleness_is_not_said_again(monkeypatch):
+    monkeypatch.setenv("STEWARD_IDLE_MODE", "observe")
+    monkeypatch.setenv("STEWARD_IDLE_WARMUP_SECONDS", "1800")
+    told = plan_of(Settings()).environment()
+    assert told["STEWARD_IDLE_MODE"] == "observe"
+    assert told["STEWARD_IDLE_WARMUP_SECONDS"] == "1800"
+    assert told["STEWARD_IDLE_TELEMETRY_SECONDS"] == "60"
+    assert told["STEWARD_IDLE_START_SECONDS"] == "15"
+
+
 def test_everything_starts_works_heals_and_stops(dev, tmp_path):
     said = dev.hears("Ctrl-C stops everything", dev.said)
     assert "Jobs run their commands on this machine, as this user" in said
+    assert "they count 30 s after READY" in said
+    cleanup = httpx2.get(f"{dev.url}/v1/cleanup").json()
+    assert (cleanup["mode"], cleanup["telemetry_seconds"]) == ("delete", 60)
+    config = httpx2.get(f"http://127.0.0.1:{dev.rest}/_emulator/config").json()
+    assert config["telemetry"]["delay_seconds"] == 30
     assert httpx2.get(f"{dev.url}/readyz").status_code == 200
     first = dev.children()
 

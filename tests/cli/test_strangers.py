@@ -21,6 +21,7 @@ SAID = {
     "RESERVATION": ID,
     "BUDGET": "monthly",
     "ORPHAN": ODD_ID,
+    "SCOPE": "default",
     "PLAN": "0" * 32,
     "DISCOUNT": ID,
     "ID": ODD_ID,
@@ -43,6 +44,8 @@ MORE = {
     ("nodes", "create"): ["--accelerator-type", "v5litepod-8", "--wait"],
     ("nodes", "reimage"): ["--framework", "jax"],
     ("nodes", "set"): ["--team", "vision"],
+    ("nodes", "keep"): ["--for", "4h"],
+    ("cleanup", "policies", "set"): ["--grace", "15m"],
     ("jobs", "submit"): ["--image", "a/b:c", "--accelerator-type", "v5litepod-8"],
     ("cleanup", "pause"): ["--reason", "a demo"],
     ("estimate",): ["--accelerator-type", "v5litepod-8"],
@@ -52,7 +55,7 @@ MORE = {
 NOUNS = (
     *("nodes", "orphans", "budgets", "reservations", "prices", "discounts", "accelerators"),
     *("zones", "capacity", "quotas", "runtimes", "entries", "events", "statements", "rows"),
-    *("projects", "history"),
+    *("projects", "history", "policies", "jobs"),
 )
 ANSWERS = {
     "an empty object": (200, "{}"),

@@ -201,7 +201,7 @@ def test_what_has_no_price_and_what_is_uncertain_is_said_in_words(
 def test_what_was_idle_is_not_made_up(lab: Lab, caller: TestClient) -> None:
     lab.ran(NOON - HOUR)
     said = text_of(caller.get("/costs?aggregate=activity"))
-    assert "Nothing tells yet what was idle" in said
+    assert "Unknown is what no signal covers." in said
 
 
 def test_the_token_that_the_links_need_is_told_of(lab: Lab, caller: TestClient) -> None:

@@ -11,9 +11,10 @@ from structlog.testing import capture_logs
 
 from service.api.app import create_app
 from service.application.cleanup.links import MAX_MISSES
+from service.dashboard.links import failed_page
 from service.dashboard.pages import add_dashboard
 from service.domain.clock import HOUR
-from service.domain.errors import StoreUnavailable
+from service.domain.errors import BudgetExceeded, Conflict, Rejected, StoreUnavailable
 from service.domain.idle.links import Verb
 from service.domain.node import Asked, Node, ProvisioningModel
 from tests.dashboard.lab import Lab
@@ -189,3 +190,17 @@ def test_a_failure_writes_no_token_to_the_log(
         assert outside.get("/links/a-token-of-somebody").status_code == 500
     assert [(one["event"], one["path"]) for one in written] == [("request failed", "/links/...")]
     assert "a-token-of-somebody" not in str(written)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (BudgetExceeded("the budget has no room for it", budget_id="b"), 403),
+        (Conflict("it is being changed"), 409),
+        (Rejected("Google ends this node before that"), 422),
+        (StoreUnavailable("the database is locked"), 503),
+    ],
+)
+def test_a_page_says_why_nothing_was_done(error, status):
+    page = failed_page(error)
+    assert (page.status, page.sentence, page.button) == (status, f"{error}.", "")

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic import Field
 
 from service.api.schemas import Page, Time, Usd, View
 from service.application.cleanup.cleanup import IdleNode, Standing
-from service.application.cleanup.coverage import FamilyCoverage, ProjectCoverage
+from service.application.cleanup.coverage import (
+    FamilyCoverage,
+    ProjectCoverage,
+    ReportCoverage,
+)
 from service.domain.clock import rfc3339
 from service.domain.idle.assess import holders
 from service.domain.idle.cleanup import Cleanup, Ended, Held
 from service.domain.idle.plan import Entry, Plan
 from service.domain.idle.policy import Action
 from service.domain.idle.precedence import Holder
-from service.domain.idle.proof import Blocker, Verdict
+from service.domain.idle.proof import Blocker, Host, Signals, Verdict
 from service.domain.idle.rails import Rail, Waiting
 from service.domain.idle.signal import Kind, Level, Track
 from service.domain.money import usd
@@ -213,7 +216,9 @@ class FamilyView(View):
     newest_at: Time | None = Field(description="The end of the newest series of any node.")
     read_at: Time | None = Field(description="When a read succeeded last.")
     error: str = Field(description="Why the newest read failed, else empty.", examples=[""])
-    nodes: int = Field(description="Nodes of ours with series in the newest read.", examples=[3])
+    nodes: int = Field(
+        description="READY nodes of which it has a point of the last 15 minutes.", examples=[3]
+    )
 
     @classmethod
     def of(cls, one: FamilyCoverage) -> FamilyView:
@@ -224,7 +229,33 @@ class FamilyView(View):
             newest_at=moment(one.read.seen_at),
             read_at=moment(one.read.read_at),
             error=one.read.error,
-            nodes=one.read.nodes,
+            nodes=one.nodes,
+        )
+
+
+class ReportsView(View):
+    """What the workers of nodes report of themselves."""
+
+    nodes: int = Field(description="Nodes with a supervisor.", examples=[10])
+    reported: int = Field(description="Of these, nodes whose workers all reported.", examples=[10])
+    needed: int = Field(
+        description="Of these, nodes that Cloud Monitoring does not cover.", examples=[2]
+    )
+    silent: int = Field(
+        description="Of those that need it, nodes without a report that is new enough: they stay.",
+        examples=[0],
+    )
+    newest_at: Time | None = Field(description="The end of the newest report of any node.")
+
+    @classmethod
+    def of(cls, one: ReportCoverage) -> ReportsView:
+        """The view of what is reported."""
+        return cls(
+            nodes=one.nodes,
+            reported=one.reported,
+            needed=one.needed,
+            silent=one.silent,
+            newest_at=moment(one.newest_at),
         )
 
 
@@ -241,6 +272,7 @@ class CoverageView(View):
         examples=[0],
     )
     never_deleted_hourly_cost: Usd = Field(description="What those cost an hour, where known.")
+    reports: ReportsView
     families: tuple[FamilyView, ...]
 
     @classmethod
@@ -253,6 +285,7 @@ class CoverageView(View):
             unknown=one.nodes - one.known,
             never_deleted=one.unseen,
             never_deleted_hourly_cost=usd(one.unseen_hourly),
+            reports=ReportsView.of(one.reports),
             families=tuple(map(FamilyView.of, one.families)),
         )
 
@@ -285,6 +318,36 @@ class SignalView(View):
             at=rfc3339(track.end),
             age_seconds=max(0, now - track.end),
             last_active_at=moment(track.broken_at),
+        )
+
+
+class WorkerReportView(View):
+    """What the newest report of one worker shows: a claim by a process on that machine."""
+
+    worker: int = Field(examples=[0])
+    at: Time = Field(description="The end of the time that it tells of.")
+    age_seconds: int = Field(examples=[90])
+    holder: str = Field(
+        description="The process that holds the accelerator, empty for none.",
+        examples=["process 4242 (python3 train.py) holds /dev/vfio/0"],
+    )
+    sessions: int = Field(description="People who are logged in by SSH.", examples=[0])
+    containers: int = Field(description="Running containers that are of no job.", examples=[0])
+    restarts: int = Field(
+        description="The most restarts of one container in ten minutes.", examples=[0]
+    )
+
+    @classmethod
+    def of(cls, worker: int, host: Host, now: int) -> WorkerReportView:
+        """The view of a report."""
+        return cls(
+            worker=worker,
+            at=rfc3339(host.at),
+            age_seconds=max(0, now - host.at),
+            holder=host.holder,
+            sessions=host.sessions,
+            containers=host.containers,
+            restarts=host.restarts,
         )
 
 
@@ -335,6 +398,10 @@ class IdleView(View):
     waiting: WaitingView | None = Field(description="The rail that it waits for.")
     verdict: VerdictView | None
     signals: tuple[SignalView, ...]
+    reports: tuple[WorkerReportView, ...] = Field(
+        description="The newest report of each worker; before an end they are read afresh."
+    )
+    reports_read_at: Time | None = Field(description="When they were read last.")
     ended: tuple[EndedView, ...] = Field(description="How it was ended for idleness.")
 
     @classmethod
@@ -345,7 +412,7 @@ class IdleView(View):
         verdict = None if watched is None else watched.verdict
         place = next((one for one in found.cleanup.waiting if one.node_id == found.node.id), None)
         held = () if subject is None or verdict is None else holders(subject, verdict, now)
-        tracks: Mapping[tuple[int, Kind], Track] = {} if watched is None else watched.signals.tracks
+        signals = Signals() if watched is None else watched.signals
         return cls(
             node_id=found.node.id,
             state="" if course is None else course.state,
@@ -359,7 +426,14 @@ class IdleView(View):
             held_by=tuple(held),
             waiting=None if place is None else WaitingView.of(place),
             verdict=None if verdict is None else VerdictView.of(verdict),
-            signals=tuple(SignalView.of(at, one, now) for at, one in sorted(tracks.items())),
+            signals=tuple(
+                SignalView.of(at, one, now) for at, one in sorted(signals.tracks.items())
+            ),
+            reports=tuple(
+                WorkerReportView.of(worker, host, now)
+                for worker, host in sorted(signals.hosts.items())
+            ),
+            reports_read_at=moment(signals.asked_at),
             ended=tuple(map(EndedView.of, found.ended)),
         )
 

@@ -1,0 +1,114 @@
+"""Heartbeats over HTTP, and the tokens that are good for them alone."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request
+from pydantic import Field
+
+from service.api.auth import heartbeat_token_of
+from service.api.deps import HeartbeatsDep
+from service.api.problems import may_answer
+from service.api.schemas import Body, Instant, Text, Time, View
+from service.application.cleanup.heartbeats import NewToken
+from service.domain.clock import instant, rfc3339
+from service.domain.idle.heartbeat import DEFAULT_SECONDS, LONGEST_SECONDS, Beat, Heartbeat
+
+router = APIRouter(prefix="/v1/nodes", tags=["nodes"])
+
+NodeId = Annotated[str, Path()]
+
+
+class HeartbeatRequest(Body):
+    """That the node is at work."""
+
+    at: Instant | None = Field(
+        default=None,
+        description="When it was sent, by the sender's clock (RFC 3339); now by default. More than"
+        " a minute in the future is refused.",
+        examples=[None],
+    )
+    expires_seconds: Annotated[int, Field(strict=True, ge=1, le=LONGEST_SECONDS)] = Field(
+        default=DEFAULT_SECONDS,
+        description="For how long it holds; at most a day.",
+        examples=[DEFAULT_SECONDS],
+    )
+    note: Annotated[Text, Field(max_length=200)] = Field(default="", examples=["epoch 7"])
+
+    def to_beat(self) -> Beat:
+        """The same in the words of the domain."""
+        at = None if self.at is None else instant(self.at)
+        return Beat(at, self.expires_seconds, " ".join(self.note.split()))
+
+
+class HeartbeatView(View):
+    """The heartbeat that holds: the newest, or one before it that says the same or more."""
+
+    node_id: str
+    at: Time = Field(description="When it came.")
+    expires_at: Time = Field(description="Until then the node counts as at work.")
+    note: str = Field(examples=["epoch 7"])
+
+    @classmethod
+    def of(cls, beat: Heartbeat) -> HeartbeatView:
+        """The view of a heartbeat."""
+        return cls(
+            node_id=beat.node_id,
+            at=rfc3339(beat.at),
+            expires_at=rfc3339(beat.until),
+            note=beat.note,
+        )
+
+
+class HeartbeatTokenView(View):
+    """A token, which is never shown again."""
+
+    token: str = Field(
+        description="Send it as `Authorization: Bearer <token>`.", examples=["hb_3q2-7wAB"]
+    )
+    node_id: str
+    incarnation: int = Field(
+        description="The placement of the node that it is good for; not for a later one.",
+        examples=[1],
+    )
+    expires_at: Time
+
+    @classmethod
+    def of(cls, made: NewToken) -> HeartbeatTokenView:
+        """The view of a new token."""
+        return cls(
+            token=made.token,
+            node_id=made.stored.node_id,
+            incarnation=made.stored.incarnation,
+            expires_at=rfc3339(made.stored.expires_at),
+        )
+
+
+@router.post(
+    "/{node_id}/heartbeat",
+    operation_id="send_heartbeat",
+    responses=may_answer(400, 403, 404, 409, 413, 415, 422, 429),
+)
+def send_heartbeat(
+    node_id: NodeId,
+    service: HeartbeatsDep,
+    request: Request,
+    body: HeartbeatRequest | None = None,
+) -> HeartbeatView:
+    """Say that the node is at work: until the heartbeat expires the node is not idle. A heartbeat
+    that says no more than the one before is answered and not written."""
+    beat = (body or HeartbeatRequest()).to_beat()
+    return HeartbeatView.of(service.beat(node_id, beat, heartbeat_token_of(request.scope)))
+
+
+@router.post(
+    "/{node_id}/heartbeat-token",
+    status_code=201,
+    operation_id="create_heartbeat_token",
+    responses=may_answer(404, 409, 422),
+)
+def create_heartbeat_token(node_id: NodeId, service: HeartbeatsDep) -> HeartbeatTokenView:
+    """A token for a program on the node: good for heartbeats of the node as it is made now, for 30
+    days, and for nothing else. Of a node the newest twenty are good."""
+    return HeartbeatTokenView.of(service.make_token(node_id))

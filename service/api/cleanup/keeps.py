@@ -1,0 +1,76 @@
+"""Keeping nodes over HTTP: no idleness, time to live or end of a job deletes them until then."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Response
+from pydantic import Field
+
+from service.api.deps import KeepsDep, NodesDep, VersionDep
+from service.api.nodes import changed_document
+from service.api.nodeviews import ChangedView
+from service.api.problems import may_answer
+from service.api.schemas import Body, Instant, Text
+from service.application.cleanup.keeps import KeepOrder
+from service.domain.clock import instant
+from service.domain.idle.keep import LONGEST_SECONDS, MAX_REASON
+
+router = APIRouter(prefix="/v1/nodes", tags=["nodes"])
+
+_CHANGED: dict[int | str, dict[str, Any]] = {
+    200: {
+        "model": ChangedView,
+        "headers": {
+            "ETag": {
+                "description": 'Its version, for If-Match: `"3"`.',
+                "schema": {"type": "string"},
+            }
+        },
+    }
+}
+NodeId = Annotated[str, Path()]
+
+
+class KeepRequest(Body):
+    """For how long to keep the node, and why; give exactly one of `for_seconds` and `until`."""
+
+    for_seconds: Annotated[int, Field(strict=True, ge=1, le=LONGEST_SECONDS)] | None = Field(
+        default=None, description="At most 30 days.", examples=[14_400]
+    )
+    until: Instant | None = Field(
+        default=None, description="RFC 3339; at most 30 days from now.", examples=[None]
+    )
+    reason: Annotated[Text, Field(min_length=1, max_length=MAX_REASON)] = Field(
+        description="Shown to everybody who asks why the node stays.",
+        examples=["a demo on Friday"],
+    )
+
+    def to_order(self) -> KeepOrder:
+        """The same in the words of the domain."""
+        until = None if self.until is None else instant(self.until)
+        return KeepOrder(" ".join(self.reason.split()), until, self.for_seconds)
+
+
+@router.post(
+    "/{node_id}:keep",
+    operation_id="keep_node",
+    responses=_CHANGED | may_answer(400, 403, 404, 409, 412, 413, 415, 422),
+)
+def keep_node(
+    node_id: NodeId, body: KeepRequest, keeps: KeepsDep, nodes: NodesDep, version: VersionDep
+) -> Response:
+    """Keep a node: until then neither idleness nor its time to live nor the end of its job deletes
+    it. Its owner and a budget that deletes still do. A keep that lasts longer stays as it is."""
+    return changed_document(nodes, keeps.keep(node_id, body.to_order(), version=version), 200)
+
+
+@router.delete(
+    "/{node_id}/keep",
+    operation_id="unkeep_node",
+    responses=_CHANGED | may_answer(404, 409, 412, 422),
+)
+def unkeep_node(node_id: NodeId, keeps: KeepsDep, nodes: NodesDep, version: VersionDep) -> Response:
+    """End the keep of a node. A time to live that is over by now deletes the node after a notice,
+    the end of its job at once."""
+    return changed_document(nodes, keeps.unkeep(node_id, version=version), 200)

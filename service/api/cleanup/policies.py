@@ -1,0 +1,301 @@
+"""Idle policies over HTTP: to read, set and delete them, and the one that applies to a node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Response
+from pydantic import Field
+
+from service.api.deps import PoliciesDep, VersionDep
+from service.api.problems import may_answer
+from service.api.schemas import Body, Line, Page, PageQuery, Secret, Time, View
+from service.application.cleanup.policies import NodePolicy
+from service.domain.clock import rfc3339
+from service.domain.idle.ends import End
+from service.domain.idle.policy import (
+    MAX_SECONDS,
+    Action,
+    Applied,
+    Format,
+    Policy,
+    Recipient,
+    Rule,
+    Waste,
+)
+from service.domain.idle.precedence import Holder
+from service.domain.notification import MAX_URL, origin_of
+
+router = APIRouter(prefix="/v1", tags=["cleanup"])
+
+MAX_RECIPIENTS = 20
+_ETAG: dict[str, Any] = {
+    "ETag": {"description": 'Its version, for If-Match: `"3"`.', "schema": {"type": "string"}}
+}
+Scope = Annotated[
+    str,
+    Path(
+        max_length=300,
+        description="`default`, `project:<project>` or `team:<team>`.",
+        examples=["team:vision"],
+    ),
+]
+Wait = Annotated[int, Field(strict=True, ge=0, le=MAX_SECONDS)]
+
+
+class RecipientBody(Body):
+    """Who is told: either a webhook or e-mail addresses."""
+
+    webhook: Annotated[str, Field(max_length=MAX_URL)] | None = Field(
+        default=None,
+        description="An address that messages are sent to.",
+        examples=["https://hooks.example.com/tpus"],
+    )
+    secret: Secret | None = Field(
+        default=None,
+        description="Signs what the webhook gets. Never shown again; a webhook that is there"
+        " already keeps its secret where none is given. Not needed for `slack`.",
+        examples=["a long random text"],
+    )
+    format: Format = Field(default=Format.STEWARD, description="The body that the webhook gets.")
+    emails: Annotated[tuple[Line, ...], Field(max_length=20)] = Field(default=(), examples=[[]])
+
+    def to_recipient(self) -> Recipient:
+        """The same in the words of the domain."""
+        return Recipient(self.webhook or "", self.secret or "", self.format, self.emails)
+
+
+class PolicyRequest(Body):
+    """A policy; what is left out has its default, but `recipients` that are left out stay."""
+
+    idle_after_seconds: Wait = Field(
+        default=3_600,
+        description="Seconds at rest after which a node is idle. The least follows from how late"
+        " signals arrive; less is answered with it.",
+        examples=[3_600],
+    )
+    grace_seconds: Wait = Field(
+        default=900, description="Seconds between the notification and the action.", examples=[900]
+    )
+    action: Action = Field(
+        default=Action.NOTIFY,
+        description="The most that is done; STEWARD_IDLE_MODE may allow less.",
+    )
+    also: Annotated[tuple[Waste, ...], Field(max_length=len(Waste))] = Field(
+        default=(),
+        description="What else is stopped or deleted, although it looks busy.",
+        examples=[["crash_loop"]],
+    )
+    recipients: Annotated[tuple[RecipientBody, ...], Field(max_length=MAX_RECIPIENTS)] | None = (
+        Field(
+            default=None,
+            description="Who is told. Left out, the present ones stay; an empty list removes them.",
+            examples=[[{"emails": ["ada@example.com"]}]],
+        )
+    )
+
+    def to_rule(self) -> Rule:
+        """The rule in the words of the domain."""
+        return Rule(self.idle_after_seconds, self.grace_seconds, self.action, frozenset(self.also))
+
+    def to_recipients(self) -> Sequence[Recipient] | None:
+        """The recipients in the words of the domain; None where those that are there stay."""
+        if self.recipients is None:
+            return None
+        return [one.to_recipient() for one in self.recipients]
+
+
+class RecipientView(View):
+    """Who is told. Secrets are never shown."""
+
+    webhook: str = Field(
+        description="Its host; the rest may be secret. Empty for e-mail.",
+        examples=["https://hooks.example.com/..."],
+    )
+    format: Format
+    emails: tuple[str, ...] = Field(examples=[[]])
+
+    @classmethod
+    def of(cls, one: Recipient) -> RecipientView:
+        """The view of a recipient."""
+        return cls(webhook=origin_of(one.webhook), format=one.format, emails=one.emails)
+
+
+class PolicyView(View):
+    """What is done with idle nodes of a scope."""
+
+    scope: str = Field(examples=["team:vision"])
+    idle_after_seconds: int = Field(examples=[3_600])
+    grace_seconds: int = Field(examples=[900])
+    action: Action
+    also: tuple[Waste, ...] = Field(examples=[[]])
+    recipients: tuple[RecipientView, ...]
+    version: int = Field(description="Its ETag; 0 for one that nobody has written.", examples=[1])
+    updated_at: Time | None = Field(description="Null for one that nobody has written.")
+
+    @classmethod
+    def of(cls, policy: Policy) -> PolicyView:
+        """The view of a policy."""
+        return cls(
+            scope=policy.scope,
+            idle_after_seconds=policy.rule.idle_after_seconds,
+            grace_seconds=policy.rule.grace_seconds,
+            action=policy.rule.action,
+            also=tuple(sorted(policy.rule.also)),
+            recipients=tuple(map(RecipientView.of, policy.recipients)),
+            version=policy.version,
+            updated_at=rfc3339(policy.updated_at) if policy.updated_at else None,
+        )
+
+
+class PolicyPage(Page):
+    """A page of policies: the default, then by scope."""
+
+    policies: tuple[PolicyView, ...]
+
+
+class AppliedView(View):
+    """The policy that applies to a node, where it comes from, and what is really done."""
+
+    source: str = Field(description="`node`, or the scope that says so.", examples=["default"])
+    version: int = Field(description="Of that policy; 0 for the node's own.", examples=[0])
+    idle_after_seconds: int = Field(examples=[3_600])
+    grace_seconds: int = Field(examples=[900])
+    action: Action = Field(description="What the policy asks for.")
+    also: tuple[Waste, ...] = Field(examples=[[]])
+    applied_action: Action = Field(description="What is really done.")
+    limits: tuple[str, ...] = Field(
+        description="Why less is done than the policy asks for.",
+        examples=[["STEWARD_IDLE_MODE is observe"]],
+    )
+
+    @classmethod
+    def of(cls, applied: Applied) -> AppliedView:
+        """The view of a rule that applies."""
+        return cls(**_applied(applied))
+
+
+class EndView(View):
+    """One way in which a node may end, and what holds it back."""
+
+    rank: int = Field(description="1 is the strongest; the strongest decides.", examples=[5])
+    ender: str = Field(description="google, job_end, budget, ttl or idle.", examples=["ttl"])
+    reason: str = Field(examples=["its time to live of 3600 s"])
+    at: Time | None = Field(description="Null where nobody knows when.")
+    held_by: tuple[Holder, ...] = Field(examples=[[]])
+
+    @classmethod
+    def of(cls, end: End) -> EndView:
+        """The view of an end."""
+        return cls(
+            rank=end.ender,
+            ender=end.ender.name.lower(),
+            reason=end.reason,
+            at=None if end.at is None else rfc3339(end.at),
+            held_by=end.held_by,
+        )
+
+
+class NodePolicyView(AppliedView):
+    """The policy that applies to a node, who is told of the node, and what may end it."""
+
+    node_id: str
+    recipients: tuple[RecipientView, ...]
+    told_by: str = Field(
+        description="The scope whose recipients are told; empty where no policy names any. An owner"
+        " that is an e-mail address is told as well.",
+        examples=["team:vision"],
+    )
+    ends: tuple[EndView, ...] = Field(
+        description="What may end the node, the strongest first; people aside."
+    )
+
+    @classmethod
+    def of_node(cls, found: NodePolicy) -> NodePolicyView:
+        """The view of the policy of a node."""
+        return cls(
+            **_applied(found.applied),
+            node_id=found.node.id,
+            recipients=tuple(map(RecipientView.of, found.recipients)),
+            told_by=found.applied.told_by,
+            ends=tuple(map(EndView.of, found.ends)),
+        )
+
+
+def _applied(applied: Applied) -> dict[str, Any]:
+    rule = applied.rule
+    return {
+        "source": applied.source,
+        "version": applied.version,
+        "idle_after_seconds": rule.idle_after_seconds,
+        "grace_seconds": rule.grace_seconds,
+        "action": rule.action,
+        "also": tuple(sorted(rule.also)),
+        "applied_action": applied.action,
+        "limits": applied.limits,
+    }
+
+
+@router.get(
+    "/cleanup/policies", operation_id="list_cleanup_policies", responses=may_answer(422, 503)
+)
+def list_policies(policies: PoliciesDep, query: Annotated[PageQuery, Query()]) -> PolicyPage:
+    """The default policy, then those of projects and teams by scope."""
+    page, token = query.cut(policies.all())
+    return PolicyPage(policies=tuple(map(PolicyView.of, page)), next_page_token=token)
+
+
+@router.get(
+    "/cleanup/policies/{scope:path}",
+    operation_id="get_cleanup_policy",
+    responses={200: {"model": PolicyView, "headers": _ETAG}, **may_answer(404, 422)},
+)
+def get_policy(scope: Scope, policies: PoliciesDep, response: Response) -> PolicyView:
+    """The policy of a scope. The default that nobody has written is the shipped one."""
+    return _shown(policies.get(scope), response)
+
+
+@router.put(
+    "/cleanup/policies/{scope:path}",
+    operation_id="set_cleanup_policy",
+    responses={
+        200: {"model": PolicyView, "headers": _ETAG},
+        **may_answer(400, 409, 412, 413, 415, 422),
+    },
+)
+def set_policy(
+    scope: Scope,
+    body: PolicyRequest,
+    policies: PoliciesDep,
+    version: VersionDep,
+    response: Response,
+) -> PolicyView:
+    """Set what is done with idle nodes of a scope. It counts from the next look on: a node that
+    was told of less is told again, and has the whole grace."""
+    policy = policies.put(scope, body.to_rule(), body.to_recipients(), version=version)
+    return _shown(policy, response)
+
+
+@router.delete(
+    "/cleanup/policies/{scope:path}",
+    operation_id="delete_cleanup_policy",
+    responses=may_answer(404, 409, 412, 422),
+)
+def delete_policy(scope: Scope, policies: PoliciesDep, version: VersionDep) -> PolicyView:
+    """Delete the policy of a scope, which inherits from then on; answers the policy as it was."""
+    return PolicyView.of(policies.remove(scope, version=version))
+
+
+@router.get(
+    "/nodes/{node_id}/policy", operation_id="get_node_policy", responses=may_answer(404, 422)
+)
+def get_node_policy(node_id: Annotated[str, Path()], policies: PoliciesDep) -> NodePolicyView:
+    """The idle policy that applies to a node, where it comes from, what is really done, who is
+    told, and everything that may end the node."""
+    return NodePolicyView.of_node(policies.with_ends(node_id))
+
+
+def _shown(policy: Policy, response: Response) -> PolicyView:
+    response.headers["ETag"] = f'"{policy.version}"'
+    return PolicyView.of(policy)

@@ -1,0 +1,35 @@
+"""Asks before a node is ended on which a job runs."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from service.cli.client import Client
+from service.cli.failure import Failure
+from service.domain.jobs.job import ENDED_STATES, JobState
+
+_NOT_BEGUN = frozenset({JobState.QUEUED, JobState.PREEMPTED})
+
+
+def check_jobs(client: Client, node_id: str, node: str, *, force: bool, json: bool) -> bool:
+    """Whether a job runs on a node that is to be ended. Asks whoever sits at a terminal whether to
+    go on; raises Failure where nobody does, or says no. With `force` nobody is asked."""
+    jobs = client.pages("/v1/jobs", "jobs", {"node_id": node_id}).value["jobs"]
+    running = [
+        job["id"]
+        for job in jobs
+        if job["node_id"] == node_id and job["state"] not in ENDED_STATES | _NOT_BEGUN
+    ]
+    if not running or force:
+        return bool(running)
+    said = f"job {running[0]} runs on node {node}, and ends with it"
+    if not json and is_at_terminal() and typer.confirm(f"{said}. Go on?", err=True):
+        return True
+    raise Failure(f"{said}; cancel the job, or repeat with --force")
+
+
+def is_at_terminal() -> bool:
+    """Whether somebody can answer a question."""
+    return sys.stdin.isatty()

@@ -1,0 +1,148 @@
+"""`nodes keep`, `unkeep`, `heartbeat` and `policy`: what people and programs say of a node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from service.cli import options
+from service.cli.client import connected
+from service.cli.idleterms import rule_words, told_words
+from service.cli.naming import find_node
+from service.cli.render import as_json, echo, facts, table
+from service.cli.wording import NOTHING, moment
+from service.domain.clock import instant
+
+FIFTEEN_MINUTES: Any = "15m"
+
+
+def _until(text: str) -> str:
+    try:
+        instant(text.strip())
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    return text.strip()
+
+
+def keep(
+    node: options.NodeName,
+    reason: Annotated[
+        str, typer.Option(metavar="TEXT", help="Shown to everybody who asks why it stays.")
+    ],
+    duration: Annotated[
+        int | None,
+        typer.Option(
+            "--for", parser=options.seconds, metavar="DURATION", help="At most 30d, as in 4h."
+        ),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(parser=_until, metavar="INSTANT", help="Instead: until then, or that day."),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Keep a node: no idleness, time to live or end of its job deletes it until then."""
+    if (duration is None) is (until is None):
+        raise typer.BadParameter("give exactly one of both", param_hint="--for / --until")
+    said = {"for_seconds": duration, "until": until, "reason": reason}
+    body = {name: value for name, value in said.items() if value is not None}
+    with connected() as client:
+        answer = client.ask("POST", f"/v1/nodes/{find_node(client, node)}:keep", body=body)
+    if json:
+        as_json(answer)
+        return
+    kept = answer.value["keep"]
+    echo(f"{answer.value['name']} is kept until {moment(kept['until'])} UTC: {kept['reason']}")
+    _show_notes(answer.value)
+
+
+def unkeep(node: options.NodeName, json: options.Json = False) -> None:
+    """End the keep of a node; what the keep held back follows."""
+    with connected() as client:
+        answer = client.ask("DELETE", f"/v1/nodes/{find_node(client, node)}/keep")
+    if json:
+        as_json(answer)
+        return
+    echo(f"{answer.value['name']} is not kept any more")
+    _show_notes(answer.value)
+
+
+def _show_notes(node: Mapping[str, Any]) -> None:
+    echo(*(f"note: {warning}" for warning in node["warnings"]))
+
+
+def heartbeat(
+    node: options.NodeName,
+    expires: Annotated[
+        int,
+        typer.Option(
+            "--expires", parser=options.seconds, metavar="DURATION", help="For how long it holds."
+        ),
+    ] = FIFTEEN_MINUTES,
+    note: Annotated[str | None, typer.Option(metavar="TEXT", help="What it works on.")] = None,
+    json: options.Json = False,
+) -> None:
+    """Say that a node is at work; it is not idle until the heartbeat expires."""
+    body = {"expires_seconds": expires, **({} if note is None else {"note": note})}
+    with connected() as client:
+        path = f"/v1/nodes/{find_node(client, node)}/heartbeat"
+        answer = client.ask("POST", path, body=body)
+    if json:
+        as_json(answer)
+    else:
+        echo(f"at work until {moment(answer.value['expires_at'])} UTC")
+
+
+def heartbeat_token(node: options.NodeName, json: options.Json = False) -> None:
+    """Make a token that is good for heartbeats of this node, and for nothing else."""
+    with connected() as client:
+        path = f"/v1/nodes/{find_node(client, node)}/heartbeat-token"
+        answer = client.ask("POST", path)
+    if json:
+        as_json(answer)
+        return
+    made = answer.value
+    echo(made["token"])
+    typer.echo(
+        f"not shown again; good until {moment(made['expires_at'])} UTC, or until the node is made"
+        f" again: STEWARD_TOKEN=... tpu-steward nodes heartbeat {made['node_id']}",
+        err=True,
+    )
+
+
+def policy(node: options.NodeName, json: options.Json = False) -> None:
+    """Show which idle policy applies to a node, what is really done, and what may end it."""
+    with connected() as client:
+        found = find_node(client, node, to_read=True)
+        answer = client.get(f"/v1/nodes/{found}/policy")
+    if json:
+        as_json(answer)
+        return
+    shown = answer.value
+    facts(
+        [
+            ("Policy of", "the node itself" if shown["source"] == "node" else shown["source"]),
+            ("Rule", rule_words(shown)),
+            ("Done", shown["applied_action"]),
+            ("Limited by", "; ".join(shown["limits"])),
+            ("Tells", told_words(shown["recipients"]) or "nobody"),
+            ("Recipients of", shown["told_by"]),
+        ]
+    )
+    if shown["ends"]:
+        echo("")
+        table(
+            [">RANK", "ENDED BY", "WHEN (UTC)", "HELD BY", "REASON"],
+            [
+                (
+                    str(one["rank"]),
+                    one["ender"],
+                    moment(one["at"]),
+                    ", ".join(one["held_by"]) or NOTHING,
+                    one["reason"],
+                )
+                for one in shown["ends"]
+            ],
+        )

@@ -1,0 +1,166 @@
+"""`cleanup policies`: what is done with idle nodes of the installation, a project or a team."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from service.cli import idleterms, options
+from service.cli.client import Client, connected
+from service.cli.render import as_json, echo, facts, table
+from service.cli.wording import NOTHING, age, moment
+
+app = typer.Typer(
+    help="What is done with idle nodes, by scope.",
+    invoke_without_command=True,
+    rich_markup_mode=None,
+)
+
+ROOT = "/v1/cleanup/policies"
+
+Scope = Annotated[
+    str,
+    typer.Argument(
+        callback=options.named, metavar="SCOPE", help="default, project:NAME or team:NAME."
+    ),
+]
+
+
+@app.callback()
+def list_policies(context: typer.Context, json: options.Json = False) -> None:
+    """What is done with idle nodes, by scope; a list where nothing else is said."""
+    if context.invoked_subcommand is not None:
+        return
+    with connected() as client:
+        answer = client.pages(ROOT, "policies")
+    if json:
+        as_json(answer)
+        return
+    table(
+        ["SCOPE", ">IDLE AFTER", ">GRACE", "ACTION", "ALSO", "TELLS"],
+        [
+            (
+                one["scope"],
+                age(one["idle_after_seconds"]),
+                age(one["grace_seconds"]),
+                one["action"],
+                ", ".join(one["also"]) or NOTHING,
+                idleterms.told_words(one["recipients"]) or "nobody",
+            )
+            for one in answer.value["policies"]
+        ],
+    )
+
+
+@app.command()
+def show(scope: Scope, json: options.Json = False) -> None:
+    """Show the policy of a scope."""
+    with connected() as client:
+        answer = client.get(_path(scope))
+    if json:
+        as_json(answer)
+    else:
+        _show(answer.value)
+
+
+@app.command("set")
+def set_(  # noqa: PLR0913, PLR0917 - each is an option of the command line
+    scope: Scope,
+    idle_after: idleterms.IdleAfter = None,
+    grace: idleterms.Grace = None,
+    action: idleterms.Action = None,
+    also: idleterms.Also = None,
+    email: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ADDRESS", help="Tell them, and nobody else; may be said again."),
+    ] = None,
+    webhook: Annotated[
+        str | None, typer.Option(metavar="URL", help="Tell this address; its body is signed.")
+    ] = None,
+    webhook_secret: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            envvar="STEWARD_WEBHOOK_SECRET",
+            help="What signs it; made up and shown once when left out.",
+        ),
+    ] = None,
+    slack: Annotated[
+        str | None, typer.Option(metavar="URL", help="Tell this incoming webhook of Slack.")
+    ] = None,
+    tell_nobody: Annotated[
+        bool, typer.Option("--tell-nobody", help="Remove all recipients.")
+    ] = False,
+    json: options.Json = False,
+) -> None:
+    """Set the policy of a scope; what is not said stays as it is."""
+    made_up = secrets.token_urlsafe(32) if webhook and not webhook_secret else None
+    told = _recipients(email, webhook, webhook_secret or made_up, slack)
+    if told and tell_nobody:
+        raise typer.BadParameter("name nobody to tell beside it", param_hint="--tell-nobody")
+    said = idleterms.typed(idle_after, grace, action, also)
+    if told or tell_nobody:
+        said["recipients"] = told
+    if not said:
+        raise typer.BadParameter("say at least one setting", param_hint="--idle-after, ...")
+    with connected() as client:
+        before = _find(client, scope)
+        settings = {} if before is None else idleterms.settings_of(before)
+        headers = {} if before is None else {"If-Match": f'"{before["version"]}"'}
+        answer = client.ask("PUT", _path(scope), body={**settings, **said}, headers=headers)
+    if json:
+        as_json(answer)
+    else:
+        _show(answer.value)
+    if made_up:
+        typer.echo(f"the webhook's secret, which is not shown again: {made_up}", err=True)
+
+
+@app.command()
+def delete(scope: Scope, json: options.Json = False) -> None:
+    """Delete the policy of a scope, which inherits from then on."""
+    with connected() as client:
+        answer = client.ask("DELETE", _path(scope))
+    if json:
+        as_json(answer)
+    else:
+        echo(f"{answer.value['scope']} has no policy of its own any more")
+
+
+def _path(scope: str) -> str:
+    return f"{ROOT}/{quote(scope, safe=':')}"
+
+
+def _find(client: Client, scope: str) -> Mapping[str, Any] | None:
+    """The policy of a scope as it is; None where there is none."""
+    known = client.pages(ROOT, "policies").value["policies"]
+    return next((one for one in known if one["scope"] == scope), None)
+
+
+def _recipients(
+    emails: Sequence[str] | None, webhook: str | None, secret: str | None, slack: str | None
+) -> list[dict[str, Any]]:
+    """Who is told, as the API takes it."""
+    found: list[dict[str, Any]] = []
+    if webhook:
+        found.append({"webhook": webhook, "secret": secret})
+    if slack:
+        found.append({"webhook": slack, "format": "slack"})
+    if emails:
+        found.append({"emails": list(emails)})
+    return found
+
+
+def _show(policy: Mapping[str, Any]) -> None:
+    facts(
+        [
+            ("Scope", policy["scope"]),
+            ("Rule", idleterms.rule_words(policy)),
+            ("Tells", idleterms.told_words(policy["recipients"]) or "nobody"),
+            ("Written", f"{moment(policy['updated_at'])} UTC" if policy["updated_at"] else ""),
+        ]
+    )
