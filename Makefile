@@ -25,9 +25,9 @@ install: $(STAMP) ## Make the virtual environment .venv, and nothing else.
 run: $(STAMP) ## Start everything on this machine: emulator, daemon, API and dashboard.
 	@$(BIN)/tpu-steward dev
 
-# The journeys mostly wait, so one more than there are cores pays.
-JOBS ?= $(shell $(PYTHON) -c 'import os; print(max(2, min(4, (os.cpu_count() or 1) + 1)))')
-test: $(STAMP) ## Run the tests, on SQLite and on PostgreSQL, JOBS=2 to 4 at a time.
+# The journeys mostly wait, so two more than there are cores pay.
+JOBS ?= $(shell $(PYTHON) -c 'import os; print(max(2, min(6, (os.cpu_count() or 1) + 2)))')
+test: $(STAMP) ## Run the tests, on SQLite and on PostgreSQL, JOBS=2 to 6 at a time.
 	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal -m "not deep"
 
 test-deep: $(STAMP) ## Run what `make test` leaves out: the planted bugs of the simulation.

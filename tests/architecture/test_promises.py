@@ -51,6 +51,8 @@ FEATURES = [
     "a forecast that says how sure it is",
     "an export that other tools read (FOCUS)",
     "the cloud's bill held against all of it",
+    "a container run on every worker, and again after a preemption",
+    "idle nodes deleted, with evidence",
     "the cost of what runs idle",
 ]
 """What managers of TPUs are known for; a row may say that we lack it, but not be left out."""

@@ -18,6 +18,7 @@ CLOCKS = {
     "emulator/clock.py",
     "emulator/workers/docker/clock.py",
     "domain/names.py",
+    "supervisor/meter.py",
     "supervisor/supervisor.py",
 }
 """Who may ask what time it is. Ids hold the time at which they were made."""

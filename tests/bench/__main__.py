@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from tests.bench import (
     admission,
+    cleanup,
     emulator,
     exports,
     inventory,
@@ -26,6 +27,7 @@ PARTS: Sequence[tuple[str, Callable[[], list[Figure]]]] = (
     ("emulator", emulator.measure),
     ("listing", listing.measure),
     ("jobs", jobs.measure),
+    ("cleanup", cleanup.measure),
 )
 
 

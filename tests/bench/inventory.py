@@ -33,7 +33,7 @@ from tests.databases import fresh_database
 
 NODES = 10_000
 RUNS = 7
-SUPERVISOR_BYTES = 10_000
+PROGRAMS = {"steward-supervisor": "x" * 10_000, "steward-meter": "x" * 5_000}
 ZONES = ("us-west4-a", "us-central1-a", "us-east5-b", "europe-west4-b")
 
 
@@ -44,7 +44,7 @@ def measure() -> list[Figure]:
         for n in range(NODES)
     ]
     folder = Path(tempfile.mkdtemp())
-    with _emulator(fleet, {"steward-supervisor": "x" * SUPERVISOR_BYTES}) as address:
+    with _emulator(fleet, PROGRAMS) as address:
         carrying = _look(address)
     with _emulator(fleet) as address:
         bare = _look(address)

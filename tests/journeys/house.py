@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from service.cli.dev import IDLE_SETTINGS, TELEMETRY_DELAY, idle_environment
 from service.domain.jobs.startup import script_digest
 
 PATIENCE = 60
@@ -32,8 +33,16 @@ class House:
     """An emulator, a server and a daemon, each of which can be killed and started again."""
 
     def __init__(
-        self, folder: Path, speed: float = 20, database: str = "", *, supervisors: bool = False
+        self,
+        folder: Path,
+        speed: float = 20,
+        database: str = "",
+        *,
+        supervisors: bool = False,
+        laptop: bool = False,
     ) -> None:
+        """`supervisors` are run on the workers; on a `laptop` idle nodes go as soon as with
+        `make run`."""
         self.api = f"http://127.0.0.1:{(port := free_port())}"
         grpc_port, rest_port = free_port(), free_port()
         self.emulator = f"http://127.0.0.1:{rest_port}"
@@ -49,12 +58,15 @@ class House:
             "STEWARD_INVENTORY_SECONDS": "1",
             "STEWARD_LIFECYCLE_SECONDS": "1",
             "STEWARD_METERING_SECONDS": "1",
+            **(idle_environment(IDLE_SETTINGS) if laptop else {}),
         }
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._run("migrate").wait(PATIENCE)
         ports = ["--grpc-port", str(grpc_port), "--rest-port", str(rest_port)]
         if supervisors:
             ports += ["--run-startup-scripts-of", script_digest()]
+        if laptop:
+            ports += ["--telemetry-delay", str(TELEMETRY_DELAY)]
         self.start("emulator", *ports, "--speed", str(speed))
         self.start("serve")
         self.until(lambda: bool(self.get("/readyz")), "the server to answer")

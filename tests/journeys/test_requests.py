@@ -46,11 +46,11 @@ def test_what_is_asked_for_twice_and_answered_never_is_made_once(
 
 def test_who_gives_up_waiting_leaves_nothing_that_was_made_meanwhile(home: House) -> None:
     home.configure(durations={"create": 600})
-    node = home.post("/v1/nodes", {"name": "slow", "max_wait_seconds": 4, **V5E})
+    node = home.post("/v1/nodes", {"name": "slow", "max_wait_seconds": 12, **V5E})
     home.until(lambda: len(home.in_cloud("slow")) == 1, "it to be under way")
     home.configure(durations={"create": 20})
     failed = home.until_state(node, "FAILED")
-    assert "it was not READY within 4 seconds" in failed["last_error"]
+    assert "it was not READY within 12 seconds" in failed["last_error"]
     assert home.in_cloud("slow") == home.bill("slow") == []
 
 
