@@ -235,9 +235,14 @@ def _followed(client: Client, job: View) -> View:
 
 
 def _end(job: View) -> None:
-    complain(f"{job['state']}: {job['detail']}", f"Cost: {money(job['cost'])}")
+    complain(f"{job['state']}: {job['detail']}", f"Cost: {_cost(job)}")
     if job["state"] != "SUCCEEDED":
         raise Failure(f"job {job['id']} is {job['state']} ({job['reason'] or 'no reason yet'})")
+
+
+def _cost(job: View) -> str:
+    """What a job cost. It is "so far" until its node is gone, which may be after the job's end."""
+    return money(job["cost"]) + (" so far" if job["cost_estimated"] else "")
 
 
 def _lost(seconds: int | None) -> str:
@@ -293,7 +298,7 @@ def _facts(job: View) -> None:
             ("Node", job["node_name"]),
             ("Attempts", str(job["attempts"])),
             ("Waited", f"{span(job['waited_seconds'])}, not charged"),
-            ("Cost", money(job["cost"]) + (" so far" if job["cost_estimated"] else "")),
+            ("Cost", _cost(job)),
             ("Unpriced", span(job["unpriced_seconds"]) if job["unpriced_seconds"] else ""),
             ("Logs", f"about {money(job['logs_cost_estimate'])} extra for Cloud Logging"),
             ("Owner", job["owner"]),

@@ -155,12 +155,13 @@ def test_a_job_is_followed_from_its_states_to_its_output_and_its_cost(api):
 @pytest.mark.parametrize("state", ["FAILED", "CANCELLED", "TIMED_OUT"])
 def test_a_job_that_did_not_succeed_ends_the_command_with_an_error(api, state):
     api.when("POST", "/v1/jobs", job(state="RUNNING"))
-    api.when("GET", PATH, job(state=state, reason="PROGRAM_FAILED"))
+    api.when("GET", PATH, job(state=state, reason="PROGRAM_FAILED", cost_estimated=True))
     api.media_types[f"{PATH}/logs"] = jobs.EVENT_STREAM
     api.when("GET", f"{PATH}/logs", events())
     done = submit("--accelerator-type", "v5litepod-8")
     assert done.exit_code != 0
     assert f"is {state} (PROGRAM_FAILED)" in done.stderr
+    assert "Cost: $1.25 so far\n" in done.stderr, "its node is not gone yet"
 
 
 def test_a_submission_without_an_image_and_a_dry_run_submit_nothing(api):
