@@ -59,8 +59,8 @@ def _next(shown: Mapping[str, Any], now: int) -> str:
         left = parse_rfc3339(shown["due_at"]) - now
         if left > 0:
             return f"{verb} in {age(left)}"
-        waiting = shown["waiting"]
-        return f"{verb} now" if waiting is None else f"waits for the rail {waiting['rail']}"
+        soon = f"{verb} as soon as the newest signals are read"
+        return f"waits for the rail {shown['waiting']['rail']}" if shown["waiting"] else soon
     reason = "" if shown["verdict"] is None else str(shown["verdict"]["reason"])
     return reason or "nothing is known yet"
 

@@ -240,7 +240,10 @@ ENDED = {
         ({}, "NOTIFIED: deleted in 4m10s"),
         ({"action": "stop"}, "NOTIFIED: stopped in 4m10s"),
         ({"held_by": ["keep"]}, "NOTIFIED: held back by keep"),
-        ({"due_at": "2026-11-05T11:59:00Z"}, "NOTIFIED: deleted now"),
+        (
+            {"due_at": "2026-11-05T11:59:00Z"},
+            "NOTIFIED: deleted as soon as the newest signals are read",
+        ),
         (
             {"due_at": "2026-11-05T11:59:00Z", "waiting": {"rail": "mass"}},
             "NOTIFIED: waits for the rail mass",

@@ -139,6 +139,7 @@ class IdleController:
             fleet.census,
             self._drift(lease.project, now),
             fleet.begun,
+            memory.has_read,
         )
         before = replace(fleet.cleanup, families=families)
         decided = decide(before, saved, fleet.courses, facts, self._times)
@@ -265,6 +266,8 @@ def _measure(
             families[found.kind] = replace(before, error=found.error)
             continue
         new = memory.take_new(found.kind, found.samples)
+        if found.is_deep:
+            memory.deep.add(found.kind)
         seen = max(filter(None, (before.seen_at, newest(new))), default=None)
         families[found.kind] = FamilyRead(seen_at=seen, read_at=found.until)
         measured = with_samples(tracks, workers, found.kind, new, oldest)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from service.cloud.ports import Sample
 from service.domain.idle.cleanup import REFRESH_SECONDS, Watched
 from service.domain.idle.rollup import Lately
-from service.domain.idle.signal import Kind, Reading
+from service.domain.idle.signal import MONITORED, Kind, Reading
 from service.domain.node import Node
 from service.store.idle_fleet import Known
 
@@ -34,7 +34,8 @@ class Memory:
     """It is for one holder of the lease: whoever takes the lease begins with an empty one.
 
     `written` is when the row of each node was written last, `samples` are those of the newest read
-    of each metric, `lately` is what the hours of each node do not say yet.
+    of each metric, `deep` the metrics that were read from before what the rows say, `lately` is
+    what the hours of each node do not say yet.
     """
 
     epoch: int
@@ -42,12 +43,18 @@ class Memory:
     courses: dict[str, Watched] = field(default_factory=dict)
     written: dict[str, int] = field(default_factory=dict)
     samples: dict[Kind, frozenset[Sample]] = field(default_factory=dict)
+    deep: set[Kind] = field(default_factory=set)
     lately: dict[str, Lately] = field(default_factory=dict)
 
     @property
     def known(self) -> Known:
         """Nodes and courses, for the next read of the project."""
         return Known(self.nodes, self.courses)
+
+    @property
+    def has_read(self) -> bool:
+        """Whether every metric was read from before the rows that the memory began with."""
+        return self.deep.issuperset(MONITORED)
 
     def take_new(self, kind: Kind, samples: Sequence[Sample]) -> Collection[Sample]:
         """The samples of a read that the read before did not bring. Reads overlap, as points are

@@ -90,7 +90,10 @@ class ReportReader:
                 log.exception("idle.reports_broke", node_id=node.id)
                 is_complete = False
                 continue
-            for worker, values in enumerate(written[:hosts]):
-                report = parse_worker(values, now, node.up_since or 0)
-                workers[number * hosts + worker] = report
+            for worker, values in enumerate(written[:hosts], start=number * hosts):
+                # by the clock after the call: a report may be written while it is under way
+                report = workers[worker] = parse_worker(values, self._clock(), node.up_since or 0)
+                if report.is_ahead:
+                    log.warning("idle.report_ahead", node_id=node.id, worker=worker)
+                    is_complete = False
         return Answer(node.id, node.attempt, now, workers, is_complete)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -22,12 +22,14 @@ LONGEST_SECONDS = 6 * HOUR
 
 @dataclass(frozen=True, slots=True)
 class FamilySamples:
-    """What one read of a metric brought: its samples up to `until`, or why it failed."""
+    """What one read of a metric brought: its samples up to `until`, or why it failed. `is_deep`
+    says that it went back as far as somebody who had just begun had asked."""
 
     kind: Kind
     until: int
     samples: Sequence[Sample] = ()
     error: str = ""
+    is_deep: bool = False
 
 
 Start = Callable[[Callable[[], None]], None]
@@ -92,6 +94,7 @@ class TelemetryReader:
                 with self._lock:
                     if found.error and deeper:
                         self._owed.setdefault((project, kind), deeper)
+                    found = replace(found, is_deep=bool(deeper) and not found.error)
                     self._done.setdefault(project, []).append(found)
         finally:
             with self._lock:

@@ -10,7 +10,15 @@ from service.domain.idle.course import Course, Moved, State, advance, due_at
 from service.domain.idle.keep import Keep
 from service.domain.idle.policy import Applied
 from service.domain.idle.precedence import Holder
-from service.domain.idle.proof import Evidence, Family, JobActivity, Signals, Verdict, judge
+from service.domain.idle.proof import (
+    REPORT_AGE,
+    Evidence,
+    Family,
+    JobActivity,
+    Signals,
+    Verdict,
+    judge,
+)
 from service.domain.idle.signal import Kind, Level, Track
 from service.domain.node import Node
 
@@ -22,11 +30,6 @@ REPORT_PAUSE = 300
 
 SOON_SECONDS = 30
 """Least seconds between two reads of a node that is about to be ended: two a minute at most."""
-
-REPORT_AGE = 360
-"""How old, in seconds, a report may be that was just read: a meter writes after 240, by a clock of
-its own, and of the time until its last count."""
-
 
 WARMUP_SECONDS = 1_800
 """From READY on: no idleness counts so soon, where the settings say nothing else."""
@@ -183,10 +186,10 @@ def report_age(times: Times) -> int:
 
 
 def has_fresh_reports(subject: Subject, now: int, period: int) -> bool:
-    """Whether the reports of a node were read within one period, and each was a new one; of a node
-    whose workers never reported there is nothing to wait for."""
+    """Whether the reports of a node were read within one period, and each was a new one. Of workers
+    that never reported, that has to be what the read showed."""
     signals = subject.signals
-    if not subject.node.spec.supervisor or not signals.hosts:
+    if not subject.node.spec.supervisor:
         return True
     if signals.asked_at is None or now - signals.asked_at > max(period, SOON_SECONDS):
         return False

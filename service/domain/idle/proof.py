@@ -27,6 +27,10 @@ COVERAGE_PERCENT = 90
 STALE_SECONDS = 300
 """A signal whose newest reading ended so long before the newest seconds has stopped."""
 
+REPORT_AGE = 360
+"""How old, in seconds, a report may be that was just read: a meter writes after 240, by a clock of
+its own, and of the time until its last count."""
+
 CRASHES = 3
 """A container that was restarted so often within `idle_after` is a crash loop."""
 
@@ -261,16 +265,18 @@ def _troubles(
     evidence: Evidence, tracks: Mapping[Kind, Track], until: int
 ) -> Iterator[tuple[Kind, str]]:
     """The signals of a worker that cannot be relied on, and why. A metric that the project does not
-    have counts neither way."""
-    is_asked = evidence.asked_at is not None and evidence.asked_at >= until
+    have counts neither way. Reports are read where they are needed only: one that the newest read
+    found too old has stopped, for as long as no newer one is read."""
     for kind in _KINDS:
-        is_read = is_asked  # the supervisor is asked for its report where one is needed
-        if kind in MONITORED:
-            family = evidence.families.get(kind, Family.FAILED)
-            if family is Family.FAILED:
-                yield kind, "cannot be read"
-            is_read = family is Family.PRESENT
         track = tracks.get(kind)
+        if kind not in MONITORED:
+            if track is not None and track.end < (evidence.asked_at or 0) - REPORT_AGE:
+                yield kind, "has stopped"
+            continue
+        family = evidence.families.get(kind, Family.FAILED)
+        if family is Family.FAILED:
+            yield kind, "cannot be read"
+        is_read = family is Family.PRESENT
         if is_read and track is not None and track.end < until - STALE_SECONDS:
             yield kind, "has stopped"
 

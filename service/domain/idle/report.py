@@ -23,6 +23,10 @@ MAX_REPORT_BYTES, MAX_ACTIVITY_BYTES = 256 * 1024, 16 * 1024
 """Google's limit for a value, and several times of what a meter writes; longer ones are not read.
 """
 
+AHEAD_SECONDS = 5
+"""A report that is dated further ahead of our clock counts for nothing. It would look new for as
+long as that time has not come, though its meter died long ago."""
+
 _LONGEST_HOLDER = 300
 _INSTANCE = re.compile(r"[0-9]{1,20}", re.ASCII)
 
@@ -59,10 +63,12 @@ class WorkerActivity:
 @dataclass(frozen=True, slots=True)
 class WorkerReport:
     """What one worker has written: the id of its instance, empty where it names none, and its
-    activity in the boot that its supervisor reports; None where there is none of that boot."""
+    activity in the boot that its supervisor reports; None where there is none of that boot.
+    `is_ahead` says that it is dated in the future, and therefore not read."""
 
     instance: str = ""
     activity: WorkerActivity | None = None
+    is_ahead: bool = False
 
 
 def parse_worker(values: Mapping[str, str], now: int, since: int = 0) -> WorkerReport:
@@ -73,9 +79,11 @@ def parse_worker(values: Mapping[str, str], now: int, since: int = 0) -> WorkerR
     boot, instance = claims.text(report, "boot", 80), claims.text(report, "instance", 40)
     is_of_boot = bool(boot) and activity.get("v") == 1 and activity.get("boot") == boot
     since = max(since, claims.instant(report, "boot_at", now) or 0)
+    is_ahead = is_of_boot and (claims.whole(activity, "at") or 0) > now + AHEAD_SECONDS
     return WorkerReport(
         instance if _INSTANCE.fullmatch(instance) else "",
-        parse_activity(activity, now, since) if is_of_boot else None,
+        parse_activity(activity, now, since) if is_of_boot and not is_ahead else None,
+        is_ahead,
     )
 
 

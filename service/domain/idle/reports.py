@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from service.domain.clock import HOUR
 from service.domain.idle.assess import REPORT_PAUSE, SOON_SECONDS, Subject, Times
 from service.domain.idle.course import State
-from service.domain.idle.proof import STALE_SECONDS, Host, Signals
+from service.domain.idle.proof import REPORT_AGE, STALE_SECONDS, Host, Signals
 from service.domain.idle.report import WorkerReport, readings_of
 from service.domain.idle.signal import Kind, Level, Reading, Track, read
 from service.domain.idle.workers import is_covered
@@ -33,7 +33,7 @@ MOST_READS = 2_000
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What one read of a node brought: the reports by worker, over all slices. It is complete where
-    the cloud answered for every slice."""
+    the cloud answered for every slice, and no worker's report is dated in the future."""
 
     node_id: str
     incarnation: int
@@ -78,11 +78,17 @@ def pause_of(subject: Subject, now: int, times: Times) -> int | None:
     node = subject.node
     if not node.spec.supervisor:
         return None
-    if is_candidate(subject, times) or not is_covered(
-        subject, now - times.telemetry - STALE_SECONDS
-    ):
+    is_seen = is_covered(subject, now - times.telemetry - STALE_SECONDS)
+    if is_candidate(subject, times) or not is_seen or _has_stopped(subject.signals):
         return REPORT_PAUSE
     return NAMES_PAUSE if len(subject.signals.instances) < node.spec.hosts else None
+
+
+def _has_stopped(signals: Signals) -> bool:
+    """Whether the newest read found a report too old: it counts as stopped until a newer one is
+    read."""
+    asked_at = signals.asked_at or 0
+    return any(host.at < asked_at - REPORT_AGE for host in signals.hosts.values())
 
 
 def is_candidate(subject: Subject, times: Times) -> bool:

@@ -30,7 +30,9 @@ from service.domain.idle.signal import DEVICE_KINDS, Level
 class Facts:
     """What a round knows of its project besides the nodes. `held_since` is since when daemons have
     held its lease without a gap, `drift` by how many seconds the agreed clock left the monotonic
-    one since the round before, `begun` when the daemon began to end nodes lately."""
+    one since the round before, `begun` when the daemon began to end nodes lately. `has_read` is
+    whether this process has read every metric itself: until then it knows the past from rows, which
+    are minutes old."""
 
     now: int
     held_since: int
@@ -38,6 +40,7 @@ class Facts:
     census: Census
     drift: float = 0.0
     begun: Sequence[int] = ()
+    has_read: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +144,8 @@ def _holds(cleanup: Cleanup, facts: Facts, times: Times) -> Sequence[Held]:
     started_until = facts.held_since + times.start
     if now < started_until:
         hold(Rail.START, "a daemon has just begun to watch", facts.held_since, started_until)
+    elif not facts.has_read:
+        hold(Rail.START, "a daemon has just begun, and has not read every metric yet")
     _hold_for_clock(known.get(Rail.CLOCK), facts, times, found)
     missing = facts.census.missing
     if facts.census.too_many and missing >= MISSING_NODES:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from service.application.cleanup.daemon import DaemonActs
 from service.cloud.ports import Sample
 from service.controllers.idle.idle import IdleController, IdleManners
 from service.controllers.idle.reports import ReportReader
-from service.controllers.idle.telemetry import TelemetryReader, at_once
+from service.controllers.idle.telemetry import Start, TelemetryReader, at_once
 from service.domain.errors import CloudUnavailable
 from service.domain.idle.assess import Times
 from service.domain.idle.cleanup import Watched
@@ -41,6 +41,20 @@ REST = {
 }
 WORK = {**REST, Kind.DUTY_CYCLE: 80.0, Kind.TENSORCORE: 40.0, Kind.TENSORCORE_IDLE: 0.0}
 BY_NODE = (Kind.TENSORCORE_IDLE, Kind.CPU, Kind.NETWORK)
+
+
+class Later:
+    """Keeps work until a test says so, as a thread does that is slow."""
+
+    def __init__(self) -> None:
+        self.work: list[Callable[[], None]] = []
+
+    def __call__(self, work: Callable[[], None]) -> None:
+        self.work.append(work)
+
+    def go_on(self) -> None:
+        for work in [self.work.pop() for _ in list(self.work)]:
+            work()
 
 
 @dataclass
@@ -151,8 +165,8 @@ class IdleLab:
         self.prices = PriceShelf()
         self.start_daemon("one")
 
-    def start_daemon(self, holder: str) -> None:
-        """A daemon begins with nothing in its memory."""
+    def start_daemon(self, holder: str, start: Start = at_once) -> None:
+        """A daemon begins with nothing in its memory. `start` has its reads of metrics be done."""
         reports = None
         if self.workers is not None:
             reports = ReportReader(self.workers, self.clock, TIMES, at_once)  # type: ignore[arg-type]
@@ -161,7 +175,7 @@ class IdleLab:
             self.units,
             self.prices,
             self.clock,
-            TelemetryReader(self.telemetry, self.clock, 300, at_once),
+            TelemetryReader(self.telemetry, self.clock, 300, start),
             DaemonActs(),
             manners,
         )

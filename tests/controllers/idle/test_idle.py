@@ -20,7 +20,7 @@ from service.domain.idle.signal import Kind
 from service.domain.node import Asked, IdlePolicy, NodeState
 from service.domain.notification import About
 from service.store.tables import leases
-from tests.controllers.idle.conftest import DELETES, REST, TIMES, WORK, IdleLab
+from tests.controllers.idle.conftest import DELETES, REST, TIMES, WORK, IdleLab, Later
 from tests.hands import NOON
 
 IDLE_MINUTES = (TIMES.warmup + 1_800 + TIMES.telemetry) // 60
@@ -240,6 +240,26 @@ def test_a_daemon_that_has_just_begun_ends_nothing(lab, engine):
     assert waiting.until == held.until
     lab.minute(2)
     assert lab.node(idle).asked == "absent"
+
+
+def test_a_daemon_ends_nothing_before_it_has_read_every_metric_itself(lab, engine):
+    later = Later()
+    idle, burst = lab.add(REST), lab.add(REST)
+    lab.minute(IDLE_MINUTES + GRACE_MINUTES - 1)
+    assert lab.course(burst).course.state == "NOTIFIED"
+    lab.start_daemon("two", later)
+    with engine.begin() as connection:
+        connection.execute(update(leases).values(held_since=NOON - 7_200))
+    lab.doing[burst.id] = WORK
+    lab.minute(3)
+    assert lab.ended() == [], "the rows that it knows are from before the burst"
+    with lab.units.reading() as unit:
+        (held,) = unit.cleanups.get("lab").holds
+    assert (held.rail, held.until) == ("start", None)
+    later.go_on()
+    lab.minute()
+    assert lab.ended() == [idle.name]
+    assert lab.node(burst).asked == "present"
 
 
 def test_a_pause_holds_everything_until_it_is_over(lab):

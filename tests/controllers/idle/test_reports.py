@@ -19,7 +19,7 @@ from service.domain.idle.signal import Kind
 from service.store.idle_fleet import read_fleet
 from service.store.tables import leases
 from tests import factories
-from tests.controllers.idle.conftest import REST, TIMES, FakeWorkers, IdleLab
+from tests.controllers.idle.conftest import REST, TIMES, FakeWorkers, IdleLab, Later
 from tests.hands import NOON
 
 IDLE_MINUTES = (TIMES.warmup + 1_800 + TIMES.telemetry) // 60
@@ -128,6 +128,43 @@ def test_the_report_is_read_freshly_before_the_end(lab):
     assert lab.node(idle).asked == "present", "and nothing ends without a fresh report"
     lab.workers.broken.clear()
     lab.minute(2)
+    assert lab.node(idle).asked == "absent"
+
+
+def test_what_was_never_read_of_a_node_does_not_end_it_by_monitoring_alone(lab):
+    idle = add(lab, REST)
+    lab.workers.broken.add(idle.cloud_id)
+    lab.minute(ENOUGH + 30)
+    assert lab.course(idle).course.state == "NOTIFIED"
+    assert lab.node(idle).asked == "present"
+    lab.workers.broken.clear()
+    lab.minute(2)
+    assert lab.node(idle).asked == "absent"
+
+
+def test_a_worker_whose_reports_are_dated_in_the_future_ends_no_node(lab):
+    idle = add(lab, REST)
+    lab.minute(IDLE_MINUTES)
+    worker = machine(lab, idle)
+    document = json.loads(worker.values["activity"]) | {"at": lab.clock() + 86_400}
+    worker.is_silent = True
+    worker.values["activity"] = json.dumps(document)
+    lab.minute(ENOUGH)
+    assert lab.node(idle).asked == "present"
+
+
+def test_reports_that_stop_freeze_a_node_that_monitoring_shows_until_there_is_a_new_one(lab):
+    idle = add(lab, REST)
+    lab.minute(20)
+    machine(lab, idle).is_silent = True
+    states = []
+    for _ in range(3 * ENOUGH):
+        lab.minute()
+        states.append(lab.course(idle).course.state)
+    blind = states.index("UNKNOWN")
+    assert set(states[blind:]) == {"UNKNOWN"}, "it does not come and go with the reads"
+    machine(lab, idle).is_silent = False
+    lab.minute(GRACE_MINUTES + 8)
     assert lab.node(idle).asked == "absent"
 
 
@@ -285,20 +322,6 @@ def test_coverage_counts_the_nodes_that_only_reports_show_and_those_that_are_sil
     with lab.units.reading() as unit:
         fleet = read_fleet(unit, "lab", lab.prices, Action.DELETE, lab.clock())
     assert coverage_of(fleet, lab.clock(), TIMES).reports.silent == 2
-
-
-class Later:
-    """Keeps work for later, as a thread does that is slow."""
-
-    def __init__(self):
-        self.work = []
-
-    def __call__(self, work):
-        self.work.append(work)
-
-    def go_on(self):
-        for work in [self.work.pop() for _ in list(self.work)]:
-            work()
 
 
 @pytest.fixture

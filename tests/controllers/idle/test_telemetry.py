@@ -6,6 +6,7 @@ from service.controllers.idle.telemetry import TelemetryReader, at_once
 from service.domain.errors import CloudUnavailable
 from service.domain.idle.readings import FamilyRead
 from service.domain.idle.signal import MONITORED, Kind
+from tests.controllers.idle.conftest import Later
 from tests.hands import NOON, HandClock
 
 OVERLAP, DEEPER = 300, 600
@@ -25,19 +26,6 @@ class Monitoring:
         if kind in self.broken:
             raise CloudUnavailable("no answer")
         return []
-
-
-class Later:
-    """Does work when a test says so, as a thread would."""
-
-    def __init__(self):
-        self.work = []
-
-    def __call__(self, work):
-        self.work.append(work)
-
-    def go_on(self):
-        self.work.pop(0)()
 
 
 def test_each_read_goes_back_for_as_long_as_points_may_be_late():
@@ -74,6 +62,22 @@ def test_a_deeper_read_that_failed_is_done_again_for_that_metric():
     reader.take("lab", READ)
     assert monitoring.since.pop(Kind.CPU) == DEEP
     assert set(monitoring.since.values()) == {SHALLOW}
+
+
+def test_a_read_says_whether_it_brought_what_was_owed():
+    monitoring, later = Monitoring(), Later()
+    reader = TelemetryReader(monitoring, HandClock(), OVERLAP, later)
+    reader.take("lab", READ)
+    monitoring.broken = {Kind.CPU}
+    reader.take("lab", READ, deeper=DEEPER)
+    later.go_on()
+    begun = {one.kind: one.is_deep for one in reader.take("lab", READ)}
+    later.go_on()
+    after = {one.kind: one.is_deep for one in reader.take("lab", READ)}
+    for kind in set(MONITORED) - {Kind.CPU}:
+        assert begun[kind] != after[kind]
+    assert not begun[Kind.CPU]
+    assert not after[Kind.CPU]
 
 
 def test_one_project_owes_nothing_to_another():

@@ -8,6 +8,7 @@ import pytest
 
 from service.domain.idle.policy import Waste
 from service.domain.idle.proof import (
+    REPORT_AGE,
     Blocker,
     Evidence,
     Family,
@@ -272,11 +273,15 @@ def test_a_device_that_is_held_is_told_by_another_metric_or_not_at_all():
     assert is_idle(at_rest(tracks={(0, Kind.DEVICE): held}, hosts=hosts, asked_at=NOW))
 
 
-def test_a_report_that_has_stopped_counts_once_it_was_asked_for():
-    old = reported(until=UNTIL - 301)
-    assert verdict(at_rest(tracks=old, asked_at=NOW)).level is Level.UNKNOWN
-    assert is_idle(at_rest(tracks=old, asked_at=UNTIL - 301))
+def test_a_report_that_the_newest_read_found_too_old_has_stopped_until_a_newer_one_is_read():
+    old = reported(until=NOW - 2_000)
+    read_at = NOW - 2_000 + REPORT_AGE
     assert is_idle(at_rest(tracks=old))
+    assert is_idle(at_rest(tracks=old, asked_at=read_at)), "nobody has asked for another since"
+    found = verdict(at_rest(tracks=old, asked_at=read_at + 1))
+    assert found.level is Level.UNKNOWN
+    assert found.reason == "device of worker 0 has stopped"
+    assert is_idle(at_rest(tracks=reported(until=read_at), asked_at=read_at + 1))
 
 
 def test_a_stale_reading_is_none():

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from service.domain.idle.proof import Host
 from service.domain.idle.report import (
+    AHEAD_SECONDS,
     MAX_ACTIVITY_BYTES,
     WorkerActivity,
     WorkerReport,
@@ -188,6 +189,14 @@ def test_nothing_counts_from_before_the_boot_or_the_node():
     assert (late.watched_from, late.cpu_quiet_since) == (FROM + 100, FROM + 100)
     assert worker(since=AT - 50).activity.watched_from == AT - 50
     assert worker(since=AT + 1).activity is None
+
+
+def test_a_report_that_is_dated_in_the_future_counts_for_nothing():
+    near = worker(activity={**METERED, "at": NOON + AHEAD_SECONDS})
+    assert (near.is_ahead, near.activity.at) == (False, NOON)
+    for far in (NOON + AHEAD_SECONDS + 1, 2**52):
+        assert worker(activity={**METERED, "at": far}) == WorkerReport("4711", is_ahead=True)
+    assert not worker(activity={**METERED, "at": 2**52, "boot": "b-1"}).is_ahead
 
 
 @pytest.mark.parametrize("instance", ["", "47x", "-1", "1" * 21, None, 4711, "4711\n5", "\u0664"])

@@ -62,6 +62,8 @@ def chosen(*subjects, tried=None):
     [
         (make_subject(), None),
         (make_subject(signals=Signals(tracks=SEEN)), 1_800),
+        (make_subject(signals=replace(COVERED, hosts={0: Host(NOON - 360)}, asked_at=NOON)), None),
+        (make_subject(signals=replace(COVERED, hosts={0: Host(NOON - 361)}, asked_at=NOON)), 300),
         (make_subject(signals=Signals()), 300),
         (make_subject(signals=Signals(), spec={"supervisor": False}), None),
         (make_subject(hosts=2), 300),
@@ -210,7 +212,9 @@ def test_nobody_takes_the_instance_of_another_worker():
 @pytest.mark.parametrize(
     ("signals", "is_fresh"),
     [
-        (Signals(), True),
+        (Signals(), False),
+        (Signals(asked_at=NOON - 60), True),
+        (Signals(asked_at=NOON - 61), False),
         (Signals(hosts={0: Host(NOON - 300)}, asked_at=NOON - 60), True),
         (Signals(hosts={0: Host(NOON - 300)}, asked_at=NOON - 61), False),
         (Signals(hosts={0: Host(NOON - 300)}), False),
@@ -218,7 +222,7 @@ def test_nobody_takes_the_instance_of_another_worker():
         (Signals(hosts={0: Host(NOON), 1: Host(NOON - 500)}, asked_at=NOON), False),
     ],
 )
-def test_a_node_that_ever_reported_ends_with_a_fresh_report_only(signals, is_fresh):
+def test_a_node_with_a_supervisor_ends_with_a_fresh_report_only(signals, is_fresh):
     assert has_fresh_reports(make_subject(signals=signals), NOON, 60) is is_fresh
     without = make_subject(signals=signals, spec={"supervisor": False})
     assert has_fresh_reports(without, NOON, 60)

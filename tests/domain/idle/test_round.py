@@ -66,6 +66,16 @@ def test_what_has_no_fresh_report_waits_and_takes_nobody_s_turn():
     assert names(round_of([*stale, node(7), *busy(40)])) == ["n7"]
 
 
+def test_nothing_goes_before_this_daemon_has_read_every_metric_itself():
+    fleet = [node(1), *busy(9)]
+    first = round_of(fleet, has_read=False)
+    assert names(first) == []
+    (held,) = first.cleanup.holds
+    assert (held.rail, held.since, held.until) == (Rail.START, NOW, None)
+    assert first.cleanup.waiting[0].rail is Rail.START
+    assert names(round_of(fleet, first.cleanup, now=NOW + 60)) == ["n1"]
+
+
 @pytest.mark.parametrize(
     "changes",
     [
