@@ -73,6 +73,25 @@ def _report(report: Mapping[str, Any], now: int) -> str:
     return f"worker {report['worker']}, {since(report['at'], now)} ago: {words}"
 
 
+UNITS = {
+    "duty_cycle": "%",
+    "tensorcore_utilization": "%",
+    "cpu": "%",
+    "reported_cpu": "%",
+    "tensorcore_idle_duration": "s",
+    "active_chips": "chips",
+}
+
+
+def _value(signal: str, value: float) -> str:
+    """A reading with its unit: `2.5 %`, `0.74 kB/s`, `63 s`, and `held` or `free` of a device."""
+    if signal == "device":
+        return "held" if value else "free"
+    if signal in UNITS:
+        return f"{value:.3g} {UNITS[signal]}" if value < 1_000 else f"{value:,.0f} {UNITS[signal]}"
+    return f"{value / 1_000:,.3g} kB/s" if value < 1_000_000 else f"{value / 1e6:,.3g} MB/s"
+
+
 def _show(shown: Mapping[str, Any], now: int) -> None:
     verdict = shown["verdict"] or {"reason": "", "since": None, "lacking": [], "blockers": []}
     facts(
@@ -95,7 +114,7 @@ def _show(shown: Mapping[str, Any], now: int) -> None:
                     str(one["worker"]),
                     one["signal"],
                     one["level"],
-                    f"{one['value']:g}",
+                    _value(one["signal"], one["value"]),
                     since(one["at"], now),
                     moment(one["last_active_at"]),
                 )

@@ -226,6 +226,26 @@ def shown(**changes):
     }
 
 
+@pytest.mark.parametrize(
+    ("signal", "value", "said"),
+    [
+        ("cpu", 1.14869, "1.15 %"),
+        ("duty_cycle", 0, "0 %"),
+        ("tensorcore_idle_duration", 1_000_000, "1,000,000 s"),
+        ("active_chips", 4.0, "4 chips"),
+        ("network", 741.746, "0.742 kB/s"),
+        ("reported_network", 12_345_678, "12.3 MB/s"),
+        ("device", 0.0, "free"),
+        ("device", 1.0, "held"),
+    ],
+)
+def test_a_reading_is_shown_with_its_unit(api, signal, value, said):
+    reading = {**shown()["signals"][0], "signal": signal, "value": value}
+    api.when("GET", f"/v1/nodes/{ID}/idle", shown(signals=[reading]))
+    (line,) = [one for one in steward("nodes", "idle", ID).stdout.splitlines() if signal in one]
+    assert f" {said} " in line
+
+
 ENDED = {
     "at": "2026-11-05T12:00:00Z",
     "action": "delete",
@@ -257,7 +277,7 @@ def test_a_node_says_what_happens_to_it_next(api, changes, said):
     api.when("GET", f"/v1/nodes/{ID}/idle", shown(**changes))
     lines = steward("nodes", "idle", ID).stdout.splitlines()
     assert lines[0].split("  ", 1)[1].strip() == said
-    assert any(line.split() == ["0", "cpu", "QUIET", "2.5", "1m00s", "-"] for line in lines)
+    assert any(line.split() == ["0", "cpu", "QUIET", "2.5", "%", "1m00s", "-"] for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -210,7 +210,7 @@ def holders(subject: Subject, verdict: Verdict, now: int) -> list[Holder]:
     is_wasteful = verdict.waste is not None and verdict.waste in subject.applied.rule.also
     holds = {
         Holder.KEEP: subject.keep is not None and subject.keep.holds(now),
-        Holder.UNKNOWN: verdict.level is not Level.QUIET,
+        Holder.UNKNOWN: verdict.level is Level.UNKNOWN,
         Holder.BUSY_JOB: subject.job is not None and not is_wasteful,
     }
     return [holder for holder, does_hold in holds.items() if does_hold]

@@ -91,6 +91,7 @@ def test_the_first_budget_ends_a_node_and_nothing_holds_it():
         ({"keep": Keep(NOON + 1, "a demo")}, (Holder.KEEP,)),
         ({"keep": Keep(NOON, "a demo")}, ()),
         ({"level": Level.UNKNOWN}, (Holder.UNKNOWN,)),
+        ({"level": Level.ACTIVE}, ()),
         ({"cleanup": HELD}, (Holder.RAILS,)),
         ({"cleanup": PAUSED}, (Holder.PAUSE,)),
         ({"ceiling": Action.NOTIFY}, (Holder.MODE,)),
