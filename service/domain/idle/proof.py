@@ -120,7 +120,8 @@ class Verdict:
     With QUIET, `since` is when the devices came to rest, and `proved_since` from when on the hosts
     were at rest as well. `coverage` is the least covered share of that time in percent, of all
     workers and signals that are needed. `until` is how far the proof reaches. `lacking` says what
-    is missing for a proof.
+    is missing for a proof. `is_seen` says of an UNKNOWN node that all its workers report, and what
+    they report proves no rest: nothing has gone dark.
     """
 
     level: Level
@@ -132,6 +133,7 @@ class Verdict:
     waste: Waste | None = None
     lacking: tuple[str, ...] = ()
     until: int | None = None
+    is_seen: bool = False
 
 
 _KINDS = tuple(Kind)
@@ -146,6 +148,7 @@ class _Proof:
     lacking: tuple[str, ...]
     coverage: int
     busy_until: int
+    has_stopped: bool = False
 
 
 def judge(evidence: Evidence, idle_after: int, now: int, delay: int) -> Verdict:
@@ -185,7 +188,11 @@ def _judge(evidence: Evidence, idle_after: int, now: int, until: int) -> Verdict
     if not proofs:
         lacking = ("the number of workers is not known",)
     if lacking:
-        return Verdict(Level.UNKNOWN, lacking[0], lacking=lacking, blockers=blockers)
+        is_dark = not proofs or any(proof.has_stopped for proof in proofs)
+        is_seen = not is_dark and _reported_until(evidence, now) is not None
+        return Verdict(
+            Level.UNKNOWN, lacking[0], lacking=lacking, blockers=blockers, is_seen=is_seen
+        )
     return Verdict(
         Level.QUIET,
         "every device is at rest",
@@ -240,7 +247,7 @@ def _prove(
         device = min(cpu, network)
     least = min(device, cpu, network)
     if least >= COVERAGE_PERCENT:
-        return _Proof(tuple(stopped), least, busy_until)
+        return _Proof(tuple(stopped), least, busy_until, bool(stopped))
     is_busy = busy_until > start  # a busy host blocks; it is not what is lacking
     lacking = [
         f"{name} of worker {worker} is known at rest for {share} % of the time,"
@@ -248,7 +255,7 @@ def _prove(
         for name, share in (("device", device), ("cpu", cpu), ("network", network))
         if share < COVERAGE_PERCENT and not (name != "device" and is_busy)
     ]
-    return _Proof((*stopped, *lacking), least, busy_until)
+    return _Proof((*stopped, *lacking), least, busy_until, bool(stopped))
 
 
 def _coverage(track: Track | None, start: int, until: int) -> int:

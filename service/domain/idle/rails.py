@@ -23,6 +23,8 @@ BREAKER_PERCENT = 30
 BREAKER_SECONDS = 600
 CLOSING_SECONDS = 900
 CLOSING_PERCENT = 90
+LOST_SECONDS = 2 * HOUR
+"""A node that is unknown for so long may stay so; alone it does not keep the breaker open."""
 MISSING_NODES = 3
 CLOCK_SECONDS = 60
 
@@ -131,7 +133,8 @@ class Sight:
 @dataclass(frozen=True, slots=True)
 class Breaker:
     """The breaker of a project: `lost` are the instants at which nodes that were known became
-    unknown, `opened_at` since when it is open, and `fresh_since` since when nine in ten are known.
+    unknown, `opened_at` since when it is open, and `fresh_since` since when nine in ten of those
+    that were ever known are known again.
     """
 
     lost: tuple[tuple[str, int], ...] = ()
@@ -157,19 +160,24 @@ def looked(
 
     It opens when more than three in ten of the nodes that were known became unknown within ten
     minutes, or went from work to rest at one instant: a fleet does neither, a monitoring outage
-    does. It closes after fifteen minutes in which nine in ten are known.
+    does. It closes after fifteen minutes in which nine in ten are known. Nodes that were never
+    known do not count, or they would keep it open for ever.
     """
     known = [node for node, sight in before.items() if sight.is_known and node in after]
-    lost = {node: at for node, at in breaker.lost if now - at < BREAKER_SECONDS and node in after}
+    lost = {node: at for node, at in breaker.lost if node in after}
     for node in known:
         if not after[node].is_known:
             lost.setdefault(node, now)
     lost = {node: at for node, at in lost.items() if not after[node].is_known}
-    breaker = replace(breaker, lost=tuple(sorted(lost.items())))
-    enough = sum(sight.is_known for sight in after.values()) + len(lost)
+    recent = {node: at for node, at in lost.items() if now - at < BREAKER_SECONDS}
+    kept = lost if breaker.is_open else recent
+    breaker = replace(breaker, lost=tuple(sorted(kept.items())))
+    enough = sum(sight.is_known for sight in after.values()) + len(recent)
     reason = ""
-    if enough >= BREAKER_NODES and 100 * len(lost) > BREAKER_PERCENT * enough:
-        reason = f"{len(lost)} of {enough} nodes became unknown within {BREAKER_SECONDS // 60} min"
+    if enough >= BREAKER_NODES and 100 * len(recent) > BREAKER_PERCENT * enough:
+        reason = (
+            f"{len(recent)} of {enough} nodes became unknown within {BREAKER_SECONDS // 60} min"
+        )
     fell = _fell_at_once(before, after)
     if len(known) >= BREAKER_NODES and 100 * fell > BREAKER_PERCENT * len(known):
         reason = f"{fell} of {len(known)} nodes came to rest at one instant"
@@ -177,11 +185,20 @@ def looked(
         return replace(breaker, opened_at=breaker.opened_at or now, reason=reason, fresh_since=None)
     if not breaker.is_open:
         return breaker
-    fresh = 100 * sum(sight.is_known for sight in after.values()) >= CLOSING_PERCENT * len(after)
-    since = (breaker.fresh_since if breaker.fresh_since is not None else now) if fresh else None
+    is_fresh = _is_fresh(lost, after, now)
+    since = (breaker.fresh_since if breaker.fresh_since is not None else now) if is_fresh else None
     if since is not None and now - since >= CLOSING_SECONDS:
         return Breaker()
     return replace(breaker, fresh_since=since)
+
+
+def _is_fresh(lost: Mapping[str, int], after: Mapping[str, Sight], now: int) -> bool:
+    """Whether nine in ten are known again, of those that are known and those that were lost. Nodes
+    that are lost for hours count no more, unless they are as many as open a breaker."""
+    seen = sum(sight.is_known for sight in after.values())
+    recent = sum(now - at < LOST_SECONDS for at in lost.values())
+    most = 100 * len(lost) <= BREAKER_PERCENT * (seen + len(lost))
+    return most and 100 * seen >= CLOSING_PERCENT * (seen + recent)
 
 
 def _fell_at_once(before: Mapping[str, Sight], after: Mapping[str, Sight]) -> int:

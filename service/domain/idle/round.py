@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from service.domain.absence import Census
-from service.domain.idle.assess import Assessed, Times
+from service.domain.idle.assess import Assessed, Times, counts_from
 from service.domain.idle.cleanup import Cleanup, Held, Watched
 from service.domain.idle.policy import Action
 from service.domain.idle.proof import Verdict
@@ -24,6 +24,9 @@ from service.domain.idle.rails import (
     share_of,
 )
 from service.domain.idle.signal import DEVICE_KINDS, Level
+
+BOOT_SECONDS = 120
+"""After READY: for so long a point may be of the boot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ def decide(
     breaker = looked(
         before.breaker,
         {node_id: sight_of(one.verdict) for node_id, one in earlier.items() if one.verdict},
-        {one.watched.course.node_id: sight_of(one.verdict, one.watched) for one in nodes},
+        {one.watched.course.node_id: _sight(one, times) for one in nodes},
         now,
     )
     cleanup = replace(
@@ -85,8 +88,15 @@ def decide(
     return Round(replace(cleanup, waiting=allowed.waits), goes)
 
 
-def sight_of(verdict: Verdict | None, watched: Watched | None = None) -> Sight:
-    """What a verdict showed of a node, for the breaker."""
+def _sight(one: Assessed, times: Times) -> Sight:
+    """What a look showed of a node. Its first minutes are no work: nodes that were made together
+    come to rest together."""
+    booted = counts_from(one.subject.node, times) - times.warmup + BOOT_SECONDS
+    return sight_of(one.verdict, one.watched, booted)
+
+
+def sight_of(verdict: Verdict | None, watched: Watched | None = None, since: int = 0) -> Sight:
+    """What a verdict showed of a node, for the breaker: its work from `since` on."""
     if verdict is None:
         return Sight(is_known=False)
     ends = (
@@ -95,11 +105,11 @@ def sight_of(verdict: Verdict | None, watched: Watched | None = None) -> Sight:
         else [
             track.broken_at
             for (_, kind), track in watched.signals.tracks.items()
-            if kind in DEVICE_KINDS and track.broken_at is not None
+            if kind in DEVICE_KINDS and track.broken_at is not None and track.broken_at > since
         ]
     )
     is_quiet = verdict.level is Level.QUIET
-    return Sight(verdict.level is not Level.UNKNOWN, max(ends, default=None), is_quiet)
+    return Sight(_is_known(verdict), max(ends, default=None), is_quiet)
 
 
 def _due(one: Assessed) -> Due:
@@ -119,15 +129,18 @@ def _mass_since(
     if not is_mass(candidates, facts.live):
         return None
     is_lost = any(
-        one.verdict.level is Level.UNKNOWN and _was_known(earlier.get(one.subject.node.id))
-        for one in nodes
+        not _is_known(one.verdict) and _was_known(earlier.get(one.subject.node.id)) for one in nodes
     )
     return facts.now if is_lost or before.mass_since is None else before.mass_since
 
 
 def _was_known(watched: Watched | None) -> bool:
-    verdict = None if watched is None else watched.verdict
-    return verdict is not None and verdict.level is not Level.UNKNOWN
+    return watched is not None and watched.verdict is not None and _is_known(watched.verdict)
+
+
+def _is_known(verdict: Verdict) -> bool:
+    """Whether its signals come: a node whose reports show a device that is held is not dark."""
+    return verdict.level is not Level.UNKNOWN or verdict.is_seen
 
 
 def _holds(cleanup: Cleanup, facts: Facts, times: Times) -> Sequence[Held]:

@@ -343,6 +343,24 @@ def test_a_device_that_is_held_is_not_at_rest_however_long_the_host_is():
     evidence = replace(evidence, tracks={**evidence.tracks, (0, Kind.DEVICE): held})
     assert short_verdict(evidence).level is Level.UNKNOWN
     assert "process 7" in short_verdict(evidence).reason
+    assert short_verdict(evidence).is_seen, "it says so itself: nothing has gone dark"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"hosts": {}},
+        {"hosts": {0: Host(NOW - 5_000, "process 7 (python) holds /dev/vfio/0")}},
+        {"families": dict.fromkeys(MONITORED, Family.FAILED)},
+    ],
+)
+def test_a_node_whose_signals_do_not_come_is_not_seen(changes):
+    held = track(Kind.DEVICE, (LONG_AGO, NOW), (NOW - 300, NOW - 299, 1.0))
+    holds = Host(NOW, "process 7 (python) holds /dev/vfio/0")
+    evidence = seen_by_reports(NOW, hosts={0: holds})
+    evidence = replace(evidence, tracks={**evidence.tracks, (0, Kind.DEVICE): held})
+    found = short_verdict(replace(evidence, **changes))
+    assert (found.level, found.is_seen) == (Level.UNKNOWN, False)
 
 
 def test_a_device_that_a_job_holds_is_judged_by_the_progress_of_the_job():

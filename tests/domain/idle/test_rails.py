@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.domain.idle.rails import (
+    LOST_SECONDS,
     Breaker,
     Due,
     Rail,
@@ -165,3 +166,31 @@ def test_the_breaker_stays_open_while_too_few_are_known():
     assert breaker.is_open
     breaker = looked(breaker, most, most, NOW + 1_901)
     assert breaker.is_open, "the fifteen minutes began again"
+
+
+def test_nodes_that_were_never_known_do_not_keep_the_breaker_open():
+    dark = [LOST] * 5
+    breaker = looked(
+        Breaker(), fleet(*[KNOWN] * 10, *dark), fleet(*[LOST] * 4, *[KNOWN] * 6, *dark), NOW
+    )
+    assert breaker.is_open
+    well = fleet(*[KNOWN] * 10, *dark)
+    breaker = looked(breaker, well, well, NOW + 1_000)
+    assert not looked(breaker, well, well, NOW + 1_900).is_open
+
+
+def test_a_node_that_stays_lost_for_hours_does_not_keep_the_breaker_open_alone():
+    breaker = looked(Breaker(), fleet(*[KNOWN] * 6), fleet(*[LOST] * 6), NOW)
+    one = fleet(LOST, *[KNOWN] * 5)
+    breaker = looked(breaker, one, one, NOW + LOST_SECONDS - 1)
+    assert breaker.fresh_since is None, "five of six"
+    breaker = looked(breaker, one, one, NOW + LOST_SECONDS)
+    assert not looked(breaker, one, one, NOW + LOST_SECONDS + 900).is_open
+
+
+def test_as_many_lost_nodes_as_open_a_breaker_keep_it_open():
+    breaker = looked(Breaker(), fleet(*[KNOWN] * 6), fleet(*[LOST] * 6), NOW)
+    half = fleet(*[LOST] * 3, *[KNOWN] * 3)
+    for hour in range(1, 50):
+        breaker = looked(breaker, half, half, NOW + 3_600 * hour)
+        assert breaker.fresh_since is None

@@ -12,10 +12,10 @@ from service.domain.idle.cleanup import Cleanup, Watched
 from service.domain.idle.course import Course, Moved, State
 from service.domain.idle.policy import Action, Applied, Rule
 from service.domain.idle.precedence import Holder
-from service.domain.idle.proof import Verdict
+from service.domain.idle.proof import Signals, Verdict
 from service.domain.idle.rails import Breaker, Rail
 from service.domain.idle.round import Facts, decide
-from service.domain.idle.signal import Level
+from service.domain.idle.signal import Kind, Level, Track
 from tests import factories
 
 NOW = 1_000_000
@@ -185,3 +185,36 @@ def test_when_nodes_go_dark_together_the_breaker_opens():
     assert Rail.BREAKER in rails(found)
     few = [node(one, verdict=dark if one < 3 else QUIET, is_due=False) for one in range(10)]
     assert Rail.BREAKER not in rails(decide(Cleanup("lab"), few, before, FACTS, TIMES))
+
+
+def opens(nodes, earlier):
+    return Rail.BREAKER in rails(round_of(nodes, earlier=earlier))
+
+
+def test_nodes_whose_reports_show_a_device_that_is_held_have_not_gone_dark():
+    held = Verdict(Level.UNKNOWN, "a process holds the device", is_seen=True)
+    fleet = [node(number, is_due=False) for number in range(9)]
+    works = [node(number, is_due=False, verdict=held) for number in range(9)]
+    assert not opens([*works, node(9)], [*fleet, node(9)])
+    dark = replace(held, is_seen=False)
+    lost = [node(number, is_due=False, verdict=dark) for number in range(9)]
+    assert opens([*lost, node(9)], [*fleet, node(9)])
+
+
+def test_nodes_that_were_made_together_do_not_come_to_rest_together():
+    def made(number, level, ended):
+        one = node(number, is_due=False, verdict=Verdict(level, "?"))
+        made_at = replace(one.subject.node, up_since=NOW - 600, state_since=NOW - 600)
+        track = Track(NOW - 60, 0.0, Level.QUIET, (), NOW - 600 + ended)
+        signals = Signals(tracks={(0, Kind.TENSORCORE_IDLE): track})
+        return replace(
+            one,
+            subject=replace(one.subject, node=made_at),
+            watched=replace(one.watched, signals=signals),
+        )
+
+    before = [made(number, Level.ACTIVE, 60) for number in range(6)]
+    booted = [made(number, Level.QUIET, 120) for number in range(6)]
+    assert not opens(booted, before)
+    fell = [made(number, Level.QUIET, 121) for number in range(6)]
+    assert opens(fell, before)
