@@ -386,7 +386,7 @@ def run(seed: int) -> Run:
     """Live through one seed; raises Violation with the seed and what was in store for it."""
     with ExitStack() as stack:
         agenda = Agenda()
-        engine = stack.enter_context(_database(agenda))
+        engine = stack.enter_context(database(agenda))
         stack.enter_context(repeatable_ids(seed, agenda))
         logs = stack.enter_context(capture_logs())
         # Even these small fleets come in several pages.
@@ -410,7 +410,7 @@ def _check_logs(logs: list[MutableMapping[str, Any]]) -> None:
 
 
 @contextmanager
-def _database(agenda: Agenda) -> Iterator[Engine]:
+def database(agenda: Agenda) -> Iterator[Engine]:
     """A fresh database in memory-backed files, whose own clock is the agenda's."""
     with TemporaryDirectory() as folder, fresh_database("sqlite", Path(folder)) as address:
         engine = make_engine(address)

@@ -1,0 +1,129 @@
+"""The judge of the cleanup: it knows what every node truly does, and asks the service nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from service.domain.idle.assess import Times
+from service.domain.idle.rails import share_of
+from service.domain.lease import Lease
+from service.domain.node import Asked, IdlePolicy, Node
+from service.store.unit import Units
+from tests.simulation.cleanup.workloads import RESTS, WASTE, Fleet, Life
+from tests.simulation.clock import Agenda
+from tests.simulation.truth import Violation
+
+TICK_SECONDS = 45
+"""Two ends so close are of one look."""
+ALIGNED_SECONDS = 60
+"""Points are of whole minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """What the daemon began to end."""
+
+    at: int
+    node: Node
+    live: int
+
+
+class CleanupOracle:
+    """Looks at each end when it is asked for, and at what is left at the end of all."""
+
+    def __init__(self, agenda: Agenda, units: Units, fleet: Fleet, times: Times) -> None:
+        self._agenda = agenda
+        self._units = units
+        self._fleet = fleet
+        self._times = times
+        self.ends: list[End] = []
+        self.paused = False
+        self.sees_devices = True
+        self.unseen: set[str] = set()
+        """Ids of nodes that nothing ever shows."""
+        self._known: set[tuple[str, int]] = set()
+
+    def committed(self, nodes: list[Node], lease: Lease | None) -> None:
+        """See what was written; raises Violation for an end that must not be."""
+        for node in nodes:
+            is_end = node.asked is Asked.ABSENT and node.delete_reason.startswith("it is ")
+            if lease is None or not is_end or (node.id, node.attempt) in self._known:
+                continue
+            self._known.add((node.id, node.attempt))
+            with self._units.reading() as unit:
+                live = sum(not unit.nodes.get(one).ended for one in self._fleet.lives)
+            end = End(self._agenda.seconds(), node, live)
+            self.ends.append(end)
+            self._check_node(end)
+            self._check_pace(end)
+
+    def _check_node(self, end: End) -> None:
+        node, now = end.node, end.at
+        life, idle = self._fleet.lives[node.id], node.spec.idle
+        assert idle is not None
+        if idle.action != "delete":
+            raise Violation(f"{node.name} has a policy that only says {idle.action}")
+        if self.paused:
+            raise Violation(f"{node.name} was ended in a pause")
+        if node.kept_until is not None and node.kept_until > now:
+            raise Violation(f"{node.name} was kept until {node.kept_until}")
+        if node.id in self.unseen:
+            raise Violation(f"{node.name} was ended, and nothing has ever shown it")
+        self._check_rest(end, life, idle)
+
+    def _check_rest(self, end: End, life: Life, idle: IdlePolicy) -> None:
+        node, now = end.node, end.at
+        if life.workload in WASTE and not self.sees_devices:
+            return  # a machine at rest, for all that Monitoring has of it
+        if life.workload not in RESTS:
+            until = now - self._times.telemetry - ALIGNED_SECONDS
+            if life.works_within(until - idle.after_seconds + 2 * ALIGNED_SECONDS, until):
+                raise Violation(f"{node.name} is {life.workload}, and was ended at work")
+            if not life.work:
+                raise Violation(f"{node.name} is {life.workload}, which its policy does not end")
+        earliest = life.rests_since() if life.workload in RESTS else life.booted_at
+        least = max(earliest, life.booted_at + self._times.warmup) + idle.after_seconds
+        if now < least + idle.grace_seconds:
+            raise Violation(f"{node.name} was ended {least + idle.grace_seconds - now:.0f} s early")
+        self._check_notice(end, life, idle)
+
+    def _check_notice(self, end: End, life: Life, idle: IdlePolicy) -> None:
+        node, now = end.node, end.at
+        with self._units.reading() as unit:
+            told = [one.at for one in unit.events.of_kind(node.id, "idle", 0)]
+        since = [at for at in told if at >= life.booted_at]
+        if not since or now - max(since) < idle.grace_seconds:
+            raise Violation(f"{node.name} had no whole grace: told at {since}, ended at {now}")
+
+    def _check_pace(self, end: End) -> None:
+        with_it = [one for one in self.ends if end.at - one.at <= TICK_SECONDS]
+        if len(with_it) > min(3, max(1, end.live * 10 // 100)):
+            raise Violation(f"{len(with_it)} of {end.live} nodes were ended in one look")
+        shares = [share_of(one.node.id, one.node.owner, one.node.team) for one in with_it]
+        if len(shares) != len(set(shares)):
+            raise Violation(f"several nodes of one owner were ended in one look: {shares}")
+        lately = [one for one in self.ends if end.at - one.at < 3_600]
+        if len(lately) > max(3, (end.live + len(lately)) * 25 // 100):
+            raise Violation(f"{len(lately)} of {end.live} nodes were ended within an hour")
+
+    def at_rest(self) -> None:
+        """Raises Violation for an idle node that is still there, long after all is calm."""
+        now = self._agenda.seconds()
+        for node_id, life in self._fleet.lives.items():
+            with self._units.reading() as unit:
+                node = unit.nodes.get(node_id)
+            idle = node.spec.idle
+            is_kept = node.kept_until is not None and node.kept_until > now - 3_600
+            if life.workload not in RESTS or node_id in self.unseen or is_kept or idle is None:
+                continue
+            if idle.action == "delete" and node.asked is Asked.PRESENT:
+                raise Violation(
+                    f"{node.name} is {life.workload} since {life.rests_since():.0f}, and is"
+                    f" still there at {now}: {self._why(node_id)}"
+                )
+
+    def _why(self, node_id: str) -> str:
+        with self._units.reading() as unit:
+            watched, cleanup = unit.idle_courses.get(node_id), unit.cleanups.get("lab")
+        state = "not looked at" if watched is None else f"{watched.course.state}, {watched.verdict}"
+        return f"{state}; {cleanup.holds}"
