@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, bindparam, delete, insert, select, update
@@ -49,6 +49,7 @@ class _Stored:
     hosts: dict[int, Host]
     asked_at: int | None
     instances: dict[int, str]
+    named_at: dict[int, int] = field(default_factory=dict)
 
 
 class IdleCourses:
@@ -117,7 +118,13 @@ def _stale() -> StaleVersion:
 def _row(one: Watched) -> dict[str, Any]:
     course, signals = one.course, one.signals
     tracks = {f"{worker}:{kind}": track for (worker, kind), track in signals.tracks.items()}
-    stored = _Stored(tracks, dict(signals.hosts), signals.asked_at, dict(signals.instances))
+    stored = _Stored(
+        tracks,
+        dict(signals.hosts),
+        signals.asked_at,
+        dict(signals.instances),
+        dict(signals.named_at),
+    )
     return {
         **{name: getattr(course, name) for name in _COURSE},
         "project": one.project,
@@ -146,6 +153,7 @@ def _read(row: RowMapping) -> Watched:
             stored.hosts,
             stored.asked_at,
             stored.instances,
+            stored.named_at,
         ),
         loads(row["verdict"], Verdict) if row["verdict"] else None,
         row["judged_at"],

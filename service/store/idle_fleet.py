@@ -136,7 +136,6 @@ def _subject(node: Node, around: _Around) -> Subject:
     watched, claim = around.courses.get(node.id), around.claims.get(node.id)
     beat = around.beats.get(node.id)
     holds = applied(node.spec, node.team, around.policies, around.ceiling)
-    waiting = around.waiting.get(node.id, "")
     return Subject(
         node=node,
         applied=holds,
@@ -145,7 +144,7 @@ def _subject(node: Node, around: _Around) -> Subject:
         keep=keep_of_node(node),
         heartbeat_until=beat.until if beat is not None and beat.incarnation == node.attempt else 0,
         job=None if claim is None else activity_of(*claim, around.now),
-        queued_job="" if claim is not None and waiting == claim[0].id else waiting,
+        queued_job=around.waiting.get(node.id, ""),
         hourly=around.rates.get(node.id),
         can_tell=bool(recipients_of(holds, node.owner)),
     )

@@ -10,6 +10,7 @@ from sqlalchemy import (
     Connection,
     RowMapping,
     bindparam,
+    exists,
     func,
     insert,
     select,
@@ -77,6 +78,19 @@ class JobFilter:
     team: str | None = None
     node_id: str | None = None
     project: str | None = None
+
+
+_RUNS = exists().where(
+    job_attempts.c.job_id == jobs.c.id,
+    job_attempts.c.node_id == jobs.c.node_id,
+    job_attempts.c.released_at.is_(None),
+)
+_WAITING = (
+    select(jobs.c.node_id, func.min(jobs.c.id))
+    .where(jobs.c.ended_at.is_(None), jobs.c.own_node.is_(False), jobs.c.node_id != "", ~_RUNS)
+    .group_by(jobs.c.node_id)
+)
+"""The oldest job that waits for each node, and runs on none."""
 
 
 class Jobs:
@@ -210,14 +224,15 @@ class Jobs:
         return {one.node_id: (found[one.job_id], one) for one in attempts}
 
     def waiting(self, project: str) -> Mapping[str, str]:
-        """The oldest job that waits for or runs on each node that a caller has named, by node."""
-        statement = (
-            select(jobs.c.node_id, func.min(jobs.c.id))
-            .where(jobs.c.project == project, jobs.c.ended_at.is_(None))
-            .where(jobs.c.own_node.is_(False), jobs.c.node_id != "")
-            .group_by(jobs.c.node_id)
-        )
+        """The oldest job that waits for each node that a caller has named, by node. The one that
+        runs there does not wait."""
+        statement = _WAITING.where(jobs.c.project == project)
         return dict(self._connection.execute(statement).all())
+
+    def waiting_for(self, node_id: str) -> str:
+        """The id of the oldest job that waits for a node; empty where none does."""
+        row = self._connection.execute(_WAITING.where(jobs.c.node_id == node_id)).first()
+        return "" if row is None else row[1]
 
     def last_generation(self, node_id: str) -> int:
         """The highest generation of a task that a node was given; 0 before the first."""

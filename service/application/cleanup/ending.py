@@ -35,7 +35,8 @@ class EndOrder:
 def begin_end(unit: Unit, order: EndOrder, now: int) -> Node:
     """Ask for the stop or the deletion of a node, with the evidence in the history and in its
     course. Raises StaleVersion where the node, its course, its policy or the cleanup of the project
-    changed since, Conflict where a job has claimed the node or somebody ends it already."""
+    changed since, Conflict where a job has claimed the node or waits for it, or somebody ends it
+    already."""
     subject = order.assessed.subject
     node = unit.nodes.get(subject.node.id)
     _check(unit, order, node, now)
@@ -117,6 +118,9 @@ def _check(unit: Unit, order: EndOrder, node: Node, now: int) -> None:
     claim = unit.jobs.claimed(node.id)
     if claim is not None and (subject.job is None or subject.job.job_id != claim.job_id):
         raise Conflict(f"job {claim.job_id} has just begun on node {node.name}")
+    queued = unit.jobs.waiting_for(node.id)
+    if queued and queued != subject.queued_job:
+        raise Conflict(f"job {queued} has just been submitted to node {node.name}")
     beat = unit.heartbeats.get(node.id)
     is_news = beat is not None and beat.until > max(now, subject.heartbeat_until)
     if beat is not None and is_news and beat.incarnation == node.attempt:

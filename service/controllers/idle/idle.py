@@ -270,6 +270,7 @@ def _measure(
             memory.deep.add(found.kind)
         seen = max(filter(None, (before.seen_at, newest(new))), default=None)
         families[found.kind] = FamilyRead(seen_at=seen, read_at=found.until)
+        memory.offer_again(found.kind, [one for one in new if workers.find(one) is None])
         measured = with_samples(tracks, workers, found.kind, new, oldest)
         tracks.update(measured.tracks)
         changed.update(measured.tracks)

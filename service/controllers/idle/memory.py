@@ -64,6 +64,10 @@ class Memory:
         self.samples[kind] = found
         return new
 
+    def offer_again(self, kind: Kind, samples: Iterable[Sample]) -> None:
+        """Have the next read bring samples once more, as nobody knows yet whose they are."""
+        self.samples[kind] -= frozenset(samples)
+
     def add_readings(self, readings: Mapping[str, Sequence[Reading]]) -> None:
         """Keep new readings by node until their hours are written."""
         for node_id, some in readings.items():

@@ -74,7 +74,7 @@ class Subject:
     def measured(self, tracks: Mapping[tuple[int, Kind], Track]) -> Subject:
         """The node with newer tracks."""
         known = self.signals
-        signals = Signals(tracks, known.hosts, known.asked_at, known.instances)
+        signals = Signals(tracks, known.hosts, known.asked_at, known.instances, known.named_at)
         return replace(self, signals=signals)
 
 
@@ -142,7 +142,9 @@ def evidence_of(subject: Subject, families: Mapping[Kind, Family], times: Times)
         families=families,
         hosts=signals.hosts,
         asked_at=signals.asked_at,
-        named=frozenset(signals.instances),
+        named={
+            worker: at for worker, at in signals.named_at.items() if worker in signals.instances
+        },
         report_seconds=report_age(times),
         heartbeat_until=subject.heartbeat_until,
         job=subject.job,

@@ -73,12 +73,14 @@ class Host:
 class Signals:
     """What was measured and reported of one incarnation of a node: the tracks by worker and kind,
     the newest report of each worker, when the reports were asked for, and the ids of the instances
-    of the workers: some metrics know a worker by nothing else."""
+    of the workers: some metrics know a worker by nothing else, and of the time before `named_at`
+    they can tell nothing."""
 
     tracks: Mapping[tuple[int, Kind], Track] = field(default_factory=dict)
     hosts: Mapping[int, Host] = field(default_factory=dict)
     asked_at: int | None = None
     instances: Mapping[int, str] = field(default_factory=dict)
+    named_at: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +88,9 @@ class Evidence:
     """All that is known of the activity of one incarnation of a node.
 
     `counts_from` is READY and the warm-up; before it nothing is idle. `hosts` are the newest
-    reports by worker, of this boot only; `asked_at` is when they were asked for. `named` are the
-    workers whose instance id is known. `report_seconds` is how old the newest reports may be where
+    reports by worker, of this boot only; `asked_at` is when they were asked for. `named` is
+    since when the instance id of a worker is known; without those of which it is not.
+    `report_seconds` is how old the newest reports may be where
     nobody else sees a node: they are not read more often. `queued_job` is the id of a job that
     waits for this node.
     """
@@ -98,7 +101,7 @@ class Evidence:
     families: Mapping[Kind, Family]
     hosts: Mapping[int, Host] = field(default_factory=dict)
     asked_at: int | None = None
-    named: frozenset[int] = frozenset()
+    named: Mapping[int, int] = field(default_factory=dict)
     report_seconds: int = 0
     heartbeat_until: int = 0
     job: JobActivity | None = None
@@ -242,7 +245,7 @@ def _prove(
     host = [track for kind in _HOST_KINDS if (track := tracks.get(kind)) is not None]
     busy_until = max((track.broken_at or 0 for track in host), default=0)
     if device < COVERAGE_PERCENT and _never_started(evidence, worker):
-        device = max(device, min(_coverage(tracks.get(Kind.CPU), start, until), network))
+        device = max(device, _coverage_of_missing(evidence.named[worker], tracks, window))
     elif device < COVERAGE_PERCENT and _is_of_job(evidence, worker):
         device = min(cpu, network)
     least = min(device, cpu, network)
@@ -266,6 +269,25 @@ def _coverage(track: Track | None, start: int, until: int) -> int:
     if until <= start:
         return 100
     return 100 * track.covered(start, until) // (until - start)
+
+
+def _coverage_of_missing(
+    named_at: int, tracks: Mapping[Kind, Track], window: tuple[int, int]
+) -> int:
+    """The share of a window in which a duty cycle was missing and the host at rest, in percent.
+    Before the id of the instance was known nobody could have seen one, so it was not missing."""
+    start, until = window
+    seen_from = max(start, named_at)
+    if until <= start or seen_from >= until:
+        return 100 if until <= start else 0
+    host = [
+        max(
+            (track.covered(seen_from, until) for kind in kinds if (track := tracks.get(kind))),
+            default=0,
+        )
+        for kinds in ((Kind.CPU,), NETWORK_KINDS)
+    ]
+    return 100 * min(host) // (until - start)
 
 
 def _troubles(
@@ -292,13 +314,15 @@ def _never_started(evidence: Evidence, worker: int) -> bool:
     """Whether the metrics show a worker whose accelerator never ran: no duty cycle, though other
     workers of the project have one (reference/cloud-tpu-api.md section 5). Duty cycles go by the
     ids of instances: of a worker whose id is not known, none can be found. A device that any signal
-    has shown at work, or a process has held, was started."""
+    has shown at work, or a process has held, was started; and only the worker's own report says
+    that none has held it."""
     is_measured = evidence.families.get(Kind.DUTY_CYCLE) is Family.PRESENT
     tracks = [evidence.tracks.get((worker, kind)) for kind in DEVICE_KINDS]
     was_used = any(track is not None and track.broken_at is not None for track in tracks)
     is_named = worker in evidence.named
     is_missing = (worker, Kind.DUTY_CYCLE) not in evidence.tracks
-    return is_measured and is_named and is_missing and not was_used
+    is_reported = (worker, Kind.DEVICE) in evidence.tracks
+    return is_measured and is_named and is_reported and is_missing and not was_used
 
 
 def _is_of_job(evidence: Evidence, worker: int) -> bool:

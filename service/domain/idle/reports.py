@@ -152,7 +152,7 @@ def with_answers(
             after.append(subject)
             continue
         oldest = now - subject.applied.rule.idle_after_seconds - times.telemetry - HOUR
-        signals, readings[subject.node.id] = _with_answer(subject, answer, oldest)
+        signals, readings[subject.node.id] = _with_answer(subject, answer, oldest, now)
         after.append(replace(subject, signals=signals))
     return Reported(_without_contested(subjects, after) if readings else after, readings)
 
@@ -162,17 +162,19 @@ def _by_time(answer: Answer) -> int:
 
 
 def _with_answer(
-    subject: Subject, answer: Answer, oldest: int
+    subject: Subject, answer: Answer, oldest: int, now: int
 ) -> tuple[Signals, Sequence[Reading]]:
     """The signals of a node after one answer, and the readings in it."""
     before = subject.signals
-    hosts, instances = dict(before.hosts), dict(before.instances)
+    hosts, instances, named_at = dict(before.hosts), dict(before.instances), dict(before.named_at)
     tracks: dict[tuple[int, Kind], Track] = dict(before.tracks)
     readings: list[Reading] = []
     for worker, report in answer.workers.items():
         if worker >= subject.node.spec.hosts:
             continue
         if report.instance:
+            is_known = before.instances.get(worker) == report.instance
+            named_at[worker] = named_at.get(worker, now) if is_known else now
             instances[worker] = report.instance
         activity = report.activity
         if activity is None or not _is_newer(activity.host, hosts.get(worker)):
@@ -183,8 +185,7 @@ def _with_answer(
             tracks[key] = read(tracks.get(key), reading, oldest)
             readings.append(reading)
     asked_at = answer.asked_at if answer.is_complete else before.asked_at
-    after = replace(before, tracks=tracks, hosts=hosts, asked_at=asked_at, instances=instances)
-    return after, readings
+    return Signals(tracks, hosts, asked_at, instances, named_at), readings
 
 
 def _is_newer(host: Host, before: Host | None) -> bool:

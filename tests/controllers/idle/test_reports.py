@@ -10,16 +10,18 @@ import pytest
 from sqlalchemy import update
 
 from service.application.cleanup.coverage import coverage_of
+from service.cloud.ports import Sample
 from service.controllers.idle.reports import ReportReader
 from service.controllers.idle.telemetry import at_once
 from service.domain.idle.assess import Subject
 from service.domain.idle.policy import Action, Applied, Rule
 from service.domain.idle.proof import Blocker
 from service.domain.idle.signal import Kind
+from service.domain.node import IdlePolicy
 from service.store.idle_fleet import read_fleet
 from service.store.tables import leases
 from tests import factories
-from tests.controllers.idle.conftest import REST, TIMES, FakeWorkers, IdleLab, Later
+from tests.controllers.idle.conftest import REST, TIMES, WORK, FakeWorkers, IdleLab, Later
 from tests.hands import NOON
 
 IDLE_MINUTES = (TIMES.warmup + 1_800 + TIMES.telemetry) // 60
@@ -392,3 +394,42 @@ def test_each_slice_is_read_and_its_workers_are_counted_over_all(clock):
     clock.pass_(300)
     (again,) = reader.take("lab", [found], clock()).subjects
     assert again.signals.asked_at == found.signals.asked_at, "one slice did not answer"
+
+
+def names_itself_late(lab, node, minute, is_gap):
+    """A busy node of which only CPU and network are at rest, whose meter is dead, and whose duty
+    cycle goes by an id that its supervisor tells in that minute; `is_gap` says when it is lost."""
+    lab.add(WORK)
+    mute = lab.workers.machines[node.cloud_id][0]
+    mute.is_silent = True
+    for now in range(minute + 40):
+        start = lab.clock()
+        if not is_gap(now):
+            points = lab.telemetry.points.setdefault(Kind.DUTY_CYCLE, [])
+            points.append(Sample("", 0, mute.instance, start, start + 60, 90.0))
+        if now == minute:
+            mute.values = {"report": json.dumps({"boot": "b", "instance": mute.instance})}
+        lab.minute()
+        yield lab.course(node)
+
+
+@pytest.mark.parametrize("gap", [0, 2, 3, 8])
+@pytest.mark.parametrize("grace", [0, 60, 300])
+def test_a_busy_node_stays_when_the_id_of_its_instance_becomes_known(lab, gap, grace):
+    policy = IdlePolicy(after_seconds=1_800, grace_seconds=grace, action="delete")
+    busy = add(lab, {Kind.CPU: 2.0, Kind.NETWORK: 100.0}, idle=policy)
+    minute, lab.telemetry.late = ENOUGH + 20, 120
+    looks = names_itself_late(lab, busy, minute, lambda now: 0 <= now - minute + 2 < gap)
+    assert {one.course.state for one in looks} <= {"WARMING", "UNKNOWN", "ACTIVE"}
+    assert lab.ended() == []
+
+
+def test_points_that_came_before_their_instance_was_known_are_not_lost(lab):
+    busy = add(lab, {Kind.CPU: 2.0, Kind.NETWORK: 100.0})
+
+    def is_named(now):
+        return now > 0 and 0 in lab.course(busy).signals.instances
+
+    looks = list(names_itself_late(lab, busy, ENOUGH, is_named))
+    assert looks[-1].signals.tracks[0, Kind.DUTY_CYCLE].value == 90.0
+    assert lab.ended() == []

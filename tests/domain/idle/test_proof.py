@@ -56,7 +56,7 @@ def at_rest(workers=1, kinds=tuple(REST), **changes):
     tracks.update(changes.pop("tracks", {}))
     missing = changes.pop("without", ())
     tracks = {key: found for key, found in tracks.items() if key not in missing}
-    named = frozenset(range(workers))
+    named = dict.fromkeys(range(workers), LONG_AGO)
     return replace(Evidence(workers, LONG_AGO, tracks, PRESENT, named=named), **changes)
 
 
@@ -68,6 +68,17 @@ def is_idle(evidence):
     found = verdict(evidence)
     since = found.proved_since
     return since is not None and UNTIL - since >= AFTER and not found.blockers
+
+
+FREE = track(Kind.DEVICE, (NOW - 60, NOW))
+"""A device that nobody holds now; who held it before, nobody says."""
+
+
+def never_started(workers=1, **changes):
+    """A node whose accelerators no metric has ever shown, though those of others are."""
+    free = {(worker, Kind.DEVICE): FREE for worker in range(workers)}
+    tracks = free | changes.pop("tracks", {})
+    return at_rest(workers, (Kind.CPU, Kind.NETWORK), tracks=tracks, **changes)
 
 
 def reported(worker=0, since=LONG_AGO, until=NOW):
@@ -156,8 +167,9 @@ def test_active_chips_alone_prove_no_rest():
 
 
 def test_an_accelerator_that_never_started_is_at_rest_while_its_host_is_seen():
-    never = at_rest(kinds=(Kind.CPU, Kind.NETWORK))
+    never = never_started()
     assert is_idle(never)
+    assert verdict(never_started(without=[(0, Kind.CPU)])).level is Level.UNKNOWN
     assert verdict(replace(never, tracks={})).level is Level.UNKNOWN
     absent = replace(never, families={**PRESENT, Kind.DUTY_CYCLE: Family.ABSENT})
     assert verdict(absent).level is Level.UNKNOWN
@@ -165,7 +177,7 @@ def test_an_accelerator_that_never_started_is_at_rest_while_its_host_is_seen():
 
 def test_a_device_that_a_process_holds_was_started_though_it_has_no_duty_cycle():
     held = {(0, Kind.DEVICE): track(Kind.DEVICE, (NOW - 60, NOW, 1.0))}
-    found = verdict(at_rest(kinds=(Kind.CPU, Kind.NETWORK), tracks=held))
+    found = verdict(never_started(tracks=held))
     assert found.level is Level.UNKNOWN
     assert "device of worker 0" in found.lacking[0]
 
@@ -178,10 +190,19 @@ def test_a_worker_of_which_monitoring_shows_nothing_may_have_started():
 
 def test_a_duty_cycle_that_cannot_be_found_proves_nothing():
     """It goes by the id of the instance, which the supervisor reports."""
-    never = at_rest(kinds=(Kind.CPU, Kind.NETWORK), named=frozenset())
-    assert verdict(never).level is Level.UNKNOWN
-    of_four = at_rest(4, kinds=(Kind.CPU, Kind.NETWORK), named=frozenset({0, 1, 3}))
+    assert verdict(never_started(named={})).level is Level.UNKNOWN
+    of_four = never_started(4, named=dict.fromkeys((0, 1, 3), LONG_AGO))
     assert "worker 2" in verdict(of_four).lacking[0]
+
+
+def test_a_duty_cycle_is_missing_only_since_its_instance_is_known():
+    for at, expected in ((UNTIL - AFTER * 9 // 10, True), (UNTIL - AFTER // 2, False)):
+        assert is_idle(never_started(named={0: at})) is expected
+    assert verdict(never_started(named={0: NOW})).level is Level.UNKNOWN
+
+
+def test_a_missing_duty_cycle_counts_only_where_the_worker_tells_who_holds_its_device():
+    assert verdict(at_rest(kinds=(Kind.CPU, Kind.NETWORK))).level is Level.UNKNOWN
 
 
 @pytest.mark.parametrize("kind", [Kind.CPU, Kind.NETWORK])

@@ -1,0 +1,57 @@
+"""Nodes that jobs run on or wait for."""
+
+from __future__ import annotations
+
+import pytest
+
+from service.application.cleanup.daemon import DaemonActs
+from service.domain.idle.proof import Blocker
+from service.domain.jobs.job import Phase
+from service.domain.node import IdlePolicy
+from tests.controllers.idle.conftest import REST, TIMES
+from tests.store.test_jobs import a_job, an_attempt
+
+ENOUGH = (TIMES.warmup + 1_800 + TIMES.telemetry) // 60 + 5 + 3
+ENDS_HUNG = IdlePolicy(
+    after_seconds=1_800, grace_seconds=300, action="delete", also=("no_progress",)
+)
+
+
+@pytest.fixture
+def hung(lab):
+    """A node whose policy ends jobs that hang, and the one that runs on it."""
+    node = lab.add(REST, idle=ENDS_HUNG)
+    job = a_job(node_id=node.id)
+    with lab.units() as unit:
+        unit.jobs.add(job, None)
+        unit.jobs.add_attempt(an_attempt(job, node, phase=Phase.RUNNING))
+    return node
+
+
+def test_a_job_that_hangs_does_not_wait_for_its_own_node(lab, hung):
+    lab.minute(ENOUGH)
+    assert lab.ended() == [hung.name]
+
+
+def test_a_job_that_waits_behind_one_that_hangs_keeps_its_node(lab, hung):
+    with lab.units() as unit:
+        unit.jobs.add(a_job(id="a", node_id="elsewhere"), None)
+        unit.jobs.add(a_job(id="z", node_id=hung.id), None)
+    lab.minute(ENOUGH)
+    assert lab.course(hung).verdict.blockers == (Blocker.QUEUED_JOB,)
+    assert lab.ended() == []
+
+
+def test_a_job_that_is_submitted_within_a_look_stops_the_end(lab, monkeypatch):
+    idle = lab.add(REST)
+    end, tried = DaemonActs.end, []
+
+    def end_after_a_job(acts, unit, assessed, cleanup, now):
+        tried.append(now)
+        unit.jobs.add(a_job(node_id=idle.id), None)
+        end(acts, unit, assessed, cleanup, now)
+
+    monkeypatch.setattr(DaemonActs, "end", end_after_a_job)
+    lab.minute(ENOUGH)
+    assert tried
+    assert lab.ended() == []
