@@ -31,7 +31,8 @@ class Activities:
     ) -> Activities:
         """What is known of the nodes of usages in [start, end)."""
         ids = {usage.node_id for usage in usages if not usage.is_purchase}
-        known = unit.idle_rollups.of(ids, start, end)
+        # a node that started before the window may have worked before it: it starts no more
+        known = unit.idle_rollups.of(ids, start - warmup, end)
         return cls({node_id: list(slots_of(hours)) for node_id, hours in known.items()}, warmup)
 
     def cut(self, usage: Usage, start: int, end: int) -> Iterator[tuple[int, int, Activity]]:

@@ -80,6 +80,7 @@ UNITS = {
     "reported_cpu": "%",
     "tensorcore_idle_duration": "s",
     "active_chips": "chips",
+    "utilized_chips": "chips",
 }
 
 

@@ -85,17 +85,14 @@ def _address(url: str) -> str:
 
 
 def _letter_of(facts: Facts, quote: Quote) -> Letter:
-    match facts.get("kind", ""):
-        case "node.idle":
-            return _idle(facts, quote)
-        case "node.unknown":
-            return _unknown(facts, quote)
-        case "node.ttl":
-            return _ttl(facts, quote)
-        case "cleanup.held":
-            return _held(facts, quote)
-        case _:
-            return _budget(facts, quote)
+    made: Mapping[str, Callable[[Facts, Quote], Letter]] = {
+        "node.idle": _idle,
+        "node.unknown": _unknown,
+        "node.ttl": _ttl,
+        "node.keep_unreadable": _kept,
+        "cleanup.held": _held,
+    }
+    return made.get(facts.get("kind", ""), _budget)(facts, quote)
 
 
 def _budget(facts: Facts, quote: Quote) -> Letter:
@@ -154,6 +151,17 @@ def _ttl(facts: Facts, quote: Quote) -> Letter:
         f" longer. It will be deleted at {facts['acts_at']}.",
         facts,
         quote,
+    )
+
+
+def _kept(facts: Facts, quote: Quote) -> Letter:
+    name = quote(facts["node"]["name"])
+    return _about_node(
+        f"Nobody can read until when node {name} is kept. It stays, and costs money, until that is"
+        f" corrected: write the label as {facts['correct_as']}.",
+        facts,
+        quote,
+        ("Kept by", quote(facts["reason"])),
     )
 
 

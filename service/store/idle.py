@@ -50,6 +50,7 @@ class _Stored:
     asked_at: int | None
     instances: dict[int, str]
     named_at: dict[int, int] = field(default_factory=dict)
+    unread_since: int | None = None
 
 
 class IdleCourses:
@@ -124,6 +125,7 @@ def _row(one: Watched) -> dict[str, Any]:
         signals.asked_at,
         dict(signals.instances),
         dict(signals.named_at),
+        signals.unread_since,
     )
     return {
         **{name: getattr(course, name) for name in _COURSE},
@@ -154,6 +156,7 @@ def _read(row: RowMapping) -> Watched:
             stored.asked_at,
             stored.instances,
             stored.named_at,
+            stored.unread_since,
         ),
         loads(row["verdict"], Verdict) if row["verdict"] else None,
         row["judged_at"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from service.domain.absence import Census
@@ -17,6 +17,7 @@ from service.domain.idle.policy import MAX_SECONDS, Action, Policy, applied
 from service.domain.idle.progress import activity_of
 from service.domain.jobs.job import Attempt, Job
 from service.domain.node import Asked, Node, NodeState
+from service.domain.notification import About
 from service.domain.pricing import Price, PriceBook, Sku
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit
@@ -45,6 +46,7 @@ class _Around:
     waiting: Mapping[str, str]
     beats: Mapping[str, Heartbeat]
     rates: Mapping[str, int | None]
+    untried: Collection[tuple[str, int]]
     ceiling: Action
     now: int
 
@@ -115,6 +117,7 @@ def _around(
         unit.jobs.waiting(project),
         unit.heartbeats.holding(now - MAX_SECONDS),
         _rates(unit, project, prices.book(unit), now),
+        unit.notifications.untried(About.NODE),
         ceiling,
         now,
     )
@@ -147,4 +150,5 @@ def _subject(node: Node, around: _Around) -> Subject:
         queued_job=around.waiting.get(node.id, ""),
         hourly=around.rates.get(node.id),
         can_tell=bool(recipients_of(holds, node.owner)),
+        is_untried=watched is not None and (node.id, watched.course.notified_at) in around.untried,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -96,6 +96,15 @@ class Notifications:
             notifications.c.next_try_at.is_not(None),
         )
         return self._connection.execute(statement.limit(1)).first() is not None
+
+    def untried(self, kind: About) -> Collection[tuple[str, int]]:
+        """What messages that were never tried are about, each with when it was written."""
+        statement = select(notifications.c.about_id, notifications.c.created_at).where(
+            notifications.c.about_kind == kind,
+            notifications.c.tries == 0,
+            notifications.c.next_try_at.is_not(None),
+        )
+        return {(row.about_id, row.created_at) for row in self._connection.execute(statement)}
 
     def of(self, about_id: str, limit: int, kind: About = About.BUDGET) -> Sequence[Notification]:
         """The newest messages about a budget, node or project, the latest first."""

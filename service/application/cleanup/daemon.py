@@ -10,7 +10,7 @@ import structlog
 from service.application.cleanup.ending import EndOrder, begin_end
 from service.domain.clock import rfc3339
 from service.domain.event import Event
-from service.domain.idle.assess import Assessed
+from service.domain.idle.assess import UNTOLD, Assessed, Subject
 from service.domain.idle.cleanup import DAEMON, Cleanup, Held
 from service.domain.idle.course import Tell, due_at
 from service.domain.idle.keep import LABEL, Keep
@@ -20,6 +20,7 @@ from service.domain.idle.messages import (
     Message,
     held_message,
     idle_message,
+    keep_message,
     notifications_of,
     recipients_of,
     unknown_message,
@@ -27,13 +28,15 @@ from service.domain.idle.messages import (
 from service.domain.idle.policy import DEFAULT, Action
 from service.domain.idle.proof import Verdict
 from service.domain.names import new_id
-from service.domain.node import Node
 from service.store.unit import Unit
 
 log = structlog.get_logger()
 
 KIND = "idle"
 """Of the events by which a node is told that it is idle."""
+
+ALARM = "alarm"
+"""Of the events that somebody has to look at."""
 
 
 class DaemonActs:
@@ -52,6 +55,9 @@ class DaemonActs:
             return
         said = _idle(assessed) if tell is Tell.IDLE else _blind(assessed)
         unit.events.add(Event(node.id, now, KIND, said, DAEMON))
+        if tell is Tell.IDLE and not assessed.is_told:
+            unit.events.add(Event(node.id, now, ALARM, UNTOLD, DAEMON))
+            log.error("node.alarm", node_id=node.id, cloud_id=node.cloud_id, told=UNTOLD)
         message = _message(assessed, now, self._links(unit, assessed, now))
         told = recipients_of(assessed.subject.applied, node.owner)
         for one in notifications_of(message, told, now, new_id):
@@ -67,14 +73,21 @@ class DaemonActs:
             unit.links.add(link, now)
         return urls
 
-    def warn_of_keep(self, unit: Unit, node: Node, keep: Keep, now: int) -> None:
+    def warn_of_keep(self, unit: Unit, subject: Subject, keep: Keep, now: int) -> None:
         """Say once that nobody can read until when a node is kept, which protects it."""
+        node = subject.node
         message = f"nobody can read until when it is kept ({keep.reason}); it stays until that is"
         message = f"{message} corrected: write the label as {LABEL}=2026-12-01"
-        told = unit.events.of_kind(node.id, "alarm", 0)
-        if all(event.message != message for event in told):
-            unit.events.add(Event(node.id, now, "alarm", message, DAEMON))
-            log.error("node.alarm", node_id=node.id, cloud_id=node.cloud_id, told=message)
+        told = unit.events.of_kind(node.id, ALARM, 0)
+        if any(event.message == message for event in told):
+            return
+        unit.events.add(Event(node.id, now, ALARM, message, DAEMON))
+        log.error("node.alarm", node_id=node.id, cloud_id=node.cloud_id, told=message)
+        letter = keep_message(node, now, keep.reason, subject.hourly)
+        for one in notifications_of(
+            letter, recipients_of(subject.applied, node.owner), now, new_id
+        ):
+            unit.notifications.add(one)
 
     def alarm(
         self, unit: Unit, cleanup: Cleanup, held: Held, rates: Sequence[int | None], now: int

@@ -19,7 +19,7 @@ from service.cloud.google.pages import all_of, raw
 from service.cloud.google.retries import PATIENT, Patience
 from service.cloud.ports import Sample
 from service.domain.errors import CloudNotFound
-from service.domain.idle.signal import Kind
+from service.domain.idle.signal import CHIPS_KINDS, Kind
 
 MONITORING_HOST = "monitoring.googleapis.com"
 PERIOD = 60
@@ -69,14 +69,17 @@ _METRICS: Mapping[Kind, tuple[_Metric, ...]] = {
             _OF_NODE,
         ),
     ),
-    Kind.ACTIVE_CHIPS: (
-        _Metric(
-            "compute.googleapis.com/instance/tpu/active_chips",
-            _Aligner.ALIGN_MAX,
-            _Reducer.REDUCE_MAX,
-            ("instance_id",),
-        ),
-    ),
+    **{
+        kind: (
+            _Metric(
+                f"compute.googleapis.com/instance/tpu/{kind}",
+                _Aligner.ALIGN_MAX,
+                _Reducer.REDUCE_MAX,
+                ("instance_id",),
+            ),
+        )
+        for kind in CHIPS_KINDS
+    },
     Kind.CPU: (
         _Metric(
             "tpu.googleapis.com/cpu/utilization",

@@ -33,7 +33,6 @@ from service.domain.idle.round import Facts, decide
 from service.domain.idle.signal import MONITORED, Kind, Level
 from service.domain.idle.workers import workers_of
 from service.domain.lease import Lease
-from service.domain.node import Node
 from service.store.idle_fleet import Fleet, read_fleet
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
@@ -52,7 +51,7 @@ class IdleActs(Protocol):
         """Put what has to be told of a node into the outbox, for everybody who is to be told."""
         ...
 
-    def warn_of_keep(self, unit: Unit, node: Node, keep: Keep, now: int) -> None:
+    def warn_of_keep(self, unit: Unit, subject: Subject, keep: Keep, now: int) -> None:
         """Say once that nobody can read until when a node is kept, which protects it."""
         ...
 
@@ -210,7 +209,7 @@ class IdleController:
                 if one.moved.tell is not None:
                     self._acts.tell(unit, one, now)
                 if one.subject.keep is not None and one.subject.keep.is_unreadable:
-                    self._acts.warn_of_keep(unit, one.subject.node, one.subject.keep, now)
+                    self._acts.warn_of_keep(unit, one.subject, one.subject.keep, now)
         return [
             replace(one, watched=watched, moved=replace(one.moved, course=watched.course))
             for one, watched in zip(chunk, after, strict=True)

@@ -22,7 +22,7 @@ from service.domain.idle.proof import (
 from service.domain.idle.signal import Kind, Level, Track
 from service.domain.node import Node
 
-UNTOLD = "nobody could be told: name recipients in the policy"
+UNTOLD = "it is idle, and nobody can be told of it; it stays until the policy names recipients"
 
 REPORT_PAUSE = 300
 """Least seconds between two reads of a node that is a candidate, or that Monitoring does not cover.
@@ -58,7 +58,8 @@ LEAST_IDLE = Times().least
 @dataclass(frozen=True, slots=True)
 class Subject:
     """A READY node as a look finds it. `hourly` is in nano-dollars, None where no price is known;
-    `can_tell` whether anybody can be told of it."""
+    `can_tell` whether anybody can be told of it; `is_untried` whether a message of the newest
+    notice still waits for its first try."""
 
     node: Node
     applied: Applied
@@ -70,11 +71,14 @@ class Subject:
     queued_job: str = ""
     hourly: int | None = None
     can_tell: bool = True
+    is_untried: bool = False
 
     def measured(self, tracks: Mapping[tuple[int, Kind], Track]) -> Subject:
         """The node with newer tracks."""
         known = self.signals
-        signals = Signals(tracks, known.hosts, known.asked_at, known.instances, known.named_at)
+        signals = Signals(
+            tracks, known.hosts, known.asked_at, known.instances, known.named_at, known.unread_since
+        )
         return replace(self, signals=signals)
 
 
@@ -145,6 +149,7 @@ def evidence_of(subject: Subject, families: Mapping[Kind, Family], times: Times)
         named={
             worker: at for worker, at in signals.named_at.items() if worker in signals.instances
         },
+        unread_since=signals.unread_since,
         report_seconds=report_age(times),
         heartbeat_until=subject.heartbeat_until,
         job=subject.job,
@@ -167,6 +172,7 @@ def assess(subject: Subject, families: Mapping[Kind, Family], now: int, times: T
         times.telemetry,
         is_warm=now >= counts_from(node, times),
         is_told=is_told,
+        is_kept=is_kept(subject, now),
     )
     watched = Watched(
         course=moved.course,
@@ -207,13 +213,19 @@ def _course_of(subject: Subject, now: int) -> Course:
     return Course(node.id, node.attempt, State.WARMING, now, version=version)
 
 
+def is_kept(subject: Subject, now: int) -> bool:
+    """Whether somebody keeps the node now."""
+    return subject.keep is not None and subject.keep.holds(now)
+
+
 def holders(subject: Subject, verdict: Verdict, now: int) -> list[Holder]:
     """What keeps an idle node from its end; see `service.domain.idle.precedence`."""
     is_wasteful = verdict.waste is not None and verdict.waste in subject.applied.rule.also
     holds = {
-        Holder.KEEP: subject.keep is not None and subject.keep.holds(now),
+        Holder.KEEP: is_kept(subject, now),
         Holder.UNKNOWN: verdict.level is Level.UNKNOWN,
         Holder.BUSY_JOB: subject.job is not None and not is_wasteful,
+        Holder.NOTICE: subject.is_untried and not subject.applied.is_own,
     }
     return [holder for holder, does_hold in holds.items() if does_hold]
 

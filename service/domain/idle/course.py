@@ -39,9 +39,10 @@ class Course:
     """How far one incarnation of a node has come. Instants are whole UTC seconds.
 
     `since` is when the present state began. `told` is the action that the newest message announced,
-    at `notified_at`; OBSERVE for a message that went to nobody. While UNKNOWN, `frozen_at` is when
-    that began; `frozen_seconds` are those that were frozen since the notification, which the grace
-    does not count.
+    at `notified_at`; OBSERVE for a message that went to nobody. `promised_at` is when that message
+    said it would be done: a policy that is shortened later does not break this word. While UNKNOWN,
+    `frozen_at` is when that began; `frozen_seconds` are those that were frozen since the
+    notification, which the grace does not count.
     """
 
     node_id: str
@@ -53,6 +54,7 @@ class Course:
     frozen_at: int | None = None
     frozen_seconds: int = 0
     blind_told_at: int | None = None
+    promised_at: int | None = None
     version: int = 0
 
 
@@ -75,11 +77,15 @@ def advance(  # noqa: PLR0913 - one look: the course, and all that was found
     *,
     is_warm: bool,
     is_told: bool = True,
+    is_kept: bool = False,
 ) -> Moved:
-    """The course after one verdict. A node that is kept takes its course, and is never due: that is
-    for the caller to ask. `is_told` says whether a message counts as a notice now."""
+    """The course after one verdict. `is_told` says whether a message counts as a notice now. A node
+    that is kept gets no notice, and one from before counts no more: once the keep is over, its
+    people are told, and have the whole grace."""
     if before.state is State.DELETING:
         return Moved(before)
+    if is_kept:
+        before = _without_notice(before)
     if verdict.level is Level.ACTIVE or not is_warm:
         state = State.ACTIVE if verdict.level is Level.ACTIVE else State.WARMING
         return Moved(_reset(before, state, now))
@@ -89,18 +95,26 @@ def advance(  # noqa: PLR0913 - one look: the course, and all that was found
     until = verdict.until if verdict.until is not None else now - delay
     if not _is_idle(verdict, applied, until):
         return Moved(_reset(course, State.QUIET, now))
-    return _idle(course, verdict, applied, now, is_told=is_told)
+    return _idle(course, verdict, applied, now, is_told=is_told, is_kept=is_kept)
 
 
-def _idle(course: Course, verdict: Verdict, applied: Applied, now: int, *, is_told: bool) -> Moved:
+def _idle(
+    course: Course, verdict: Verdict, applied: Applied, now: int, *, is_told: bool, is_kept: bool
+) -> Moved:
     """The course of a node that is proved to be idle. A message that announced less than what would
     be done now does not count, and neither does one that went to nobody: recipients are told
     again, and have the whole grace."""
-    if applied.action is Action.OBSERVE:
+    if is_kept or applied.action is Action.OBSERVE:
         return Moved(_reset(course, State.CANDIDATE, now))
     announced = applied.action if is_told else Action.OBSERVE
     if course.told is None or course.told.rank < announced.rank:
-        told = replace(course, notified_at=now, told=announced, frozen_seconds=0)
+        told = replace(
+            course,
+            notified_at=now,
+            told=announced,
+            frozen_seconds=0,
+            promised_at=now + applied.rule.grace_seconds,
+        )
         return Moved(_in_state(told, State.NOTIFIED, now), Tell.IDLE)
     course = _in_state(course, State.NOTIFIED, now)
     return Moved(course, is_due=_is_due(course, verdict, applied, now))
@@ -119,7 +133,8 @@ def due_at(course: Course, applied: Applied) -> int | None:
     """When the grace is over, if nothing freezes it any more; None where nothing will be done."""
     if course.notified_at is None or applied.action.rank < Action.STOP.rank:
         return None
-    return course.notified_at + applied.rule.grace_seconds + course.frozen_seconds
+    at = max(course.notified_at + applied.rule.grace_seconds, course.promised_at or 0)
+    return at + course.frozen_seconds
 
 
 def _is_due(course: Course, verdict: Verdict, applied: Applied, now: int) -> bool:
@@ -144,6 +159,10 @@ def _thawed(course: Course, now: int) -> Course:
     return replace(
         course, frozen_at=None, frozen_seconds=course.frozen_seconds + frozen, blind_told_at=None
     )
+
+
+def _without_notice(course: Course) -> Course:
+    return replace(course, notified_at=None, told=None, promised_at=None, frozen_seconds=0)
 
 
 def _reset(course: Course, state: State, now: int) -> Course:

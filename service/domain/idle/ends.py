@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from service.domain.expiry import waits_for_job_end
 from service.domain.idle.assess import Subject, holders
 from service.domain.idle.cleanup import Cleanup, Watched
+from service.domain.idle.course import State
 from service.domain.idle.keep import Keep, cloud_ends_at, goes_at, keep_of_node
 from service.domain.idle.policy import Action
 from service.domain.idle.precedence import HELD_BY, Ender, Holder
@@ -113,7 +114,16 @@ def _idle(outlook: Outlook, now: int) -> End | None:
     held_by += [Holder.MODE] if applied.action.rank < Action.STOP.rank else []
     verb = "deletes" if applied.rule.action is Action.DELETE else "stops"
     reason = f"the policy of {applied.source} {verb} idle nodes"
-    return End(Ender.IDLE, reason, watched.due_at, tuple(held_by))
+    return End(Ender.IDLE, reason, _idle_at(subject, watched, now), tuple(held_by))
+
+
+def _idle_at(subject: Subject, watched: Watched, now: int) -> int | None:
+    """When an idle node would go; one that is kept has the whole grace once the keep is over."""
+    keep = subject.keep
+    is_idle = watched.course.state is State.CANDIDATE
+    if keep is None or not keep.holds(now) or not is_idle:
+        return watched.due_at
+    return None if keep.until is None else keep.until + subject.applied.rule.grace_seconds
 
 
 def _held_by(ender: Ender, keep: Keep | None, at: int, *, is_paused: bool) -> tuple[Holder, ...]:

@@ -10,6 +10,7 @@ from enum import StrEnum
 from service.domain.clock import rfc3339
 from service.domain.errors import Rejected
 from service.domain.idle.cleanup import Held
+from service.domain.idle.keep import LABEL
 from service.domain.idle.links import Verb
 from service.domain.idle.policy import Action, Applied, Recipient
 from service.domain.idle.proof import Signals, Verdict
@@ -31,6 +32,7 @@ class Kind(StrEnum):
     IDLE = "node.idle"
     UNKNOWN = "node.unknown"
     TTL = "node.ttl"
+    KEEP = "node.keep_unreadable"
     HELD = "cleanup.held"
 
 
@@ -115,6 +117,19 @@ def ttl_message(node: Node, now: int, over_at: int, acts_at: int, hourly: int | 
     }
     subject = f"{node.name} is to be deleted at {rfc3339(acts_at)}"
     return _of_node(Kind.TTL, node, now, subject, facts)
+
+
+def keep_message(node: Node, now: int, reason: str, hourly: int | None) -> Message:
+    """Says that nobody can read until when a node is kept, so that it stays."""
+    facts: dict[str, object] = {
+        "message": f"nobody can read until when node {plain(node.name)} is kept",
+        "reason": plain(reason),
+        "correct_as": f"{LABEL}=2026-12-01",
+        "hourly_cost": _usd(hourly),
+        "links": {},
+    }
+    subject = f"nobody can read until when {node.name} is kept"
+    return _of_node(Kind.KEEP, node, now, subject, facts)
 
 
 def held_message(project: str, held: Held, waiting: Sequence[int | None], now: int) -> Message:

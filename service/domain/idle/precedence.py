@@ -29,6 +29,8 @@ class Holder(StrEnum):
     RAILS = "rails"
     PAUSE = "pause"
     MODE = "mode"
+    NOTICE = "notice"
+    """Its message waits for its first try: nobody is told afterwards."""
 
 
 HELD_BY: Mapping[Ender, frozenset[Holder]] = {

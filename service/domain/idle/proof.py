@@ -6,12 +6,13 @@ cannot be made good, so whatever is not proved is UNKNOWN, and names the signal 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from service.domain.idle.policy import Waste
 from service.domain.idle.signal import (
+    CHIPS_KINDS,
     CPU_KINDS,
     DEVICE_KINDS,
     MONITORED,
@@ -74,13 +75,15 @@ class Signals:
     """What was measured and reported of one incarnation of a node: the tracks by worker and kind,
     the newest report of each worker, when the reports were asked for, and the ids of the instances
     of the workers: some metrics know a worker by nothing else, and of the time before `named_at`
-    they can tell nothing."""
+    they can tell nothing. `unread_since` is when the first of the newest reads of reports failed;
+    None where the newest one succeeded."""
 
     tracks: Mapping[tuple[int, Kind], Track] = field(default_factory=dict)
     hosts: Mapping[int, Host] = field(default_factory=dict)
     asked_at: int | None = None
     instances: Mapping[int, str] = field(default_factory=dict)
     named_at: Mapping[int, int] = field(default_factory=dict)
+    unread_since: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,7 @@ class Evidence:
     hosts: Mapping[int, Host] = field(default_factory=dict)
     asked_at: int | None = None
     named: Mapping[int, int] = field(default_factory=dict)
+    unread_since: int | None = None
     report_seconds: int = 0
     heartbeat_until: int = 0
     job: JobActivity | None = None
@@ -187,11 +191,10 @@ def _judge(evidence: Evidence, idle_after: int, now: int, until: int) -> Verdict
     ]
     busy_until = max((proof.busy_until for proof in proofs), default=0)
     blockers = tuple(_blockers(evidence, busy_until, until))
-    lacking = tuple(text for proof in proofs for text in proof.lacking)
-    if not proofs:
-        lacking = ("the number of workers is not known",)
+    is_unread = _is_unread(evidence, now)
+    lacking = tuple(_lacking(proofs, is_unread=is_unread))
     if lacking:
-        is_dark = not proofs or any(proof.has_stopped for proof in proofs)
+        is_dark = is_unread or not proofs or any(proof.has_stopped for proof in proofs)
         is_seen = not is_dark and _reported_until(evidence, now) is not None
         return Verdict(
             Level.UNKNOWN, lacking[0], lacking=lacking, blockers=blockers, is_seen=is_seen
@@ -208,10 +211,25 @@ def _judge(evidence: Evidence, idle_after: int, now: int, until: int) -> Verdict
     )
 
 
+def _is_unread(evidence: Evidence, now: int) -> bool:
+    """Whether the reports of workers were asked for in vain for as long as a signal may stop."""
+    since = evidence.unread_since
+    return since is not None and now - since >= STALE_SECONDS
+
+
+def _lacking(proofs: Sequence[_Proof], *, is_unread: bool) -> Iterator[str]:
+    if is_unread:
+        yield "what its workers report cannot be read, or is dated in the future"
+    if not proofs:
+        yield "the number of workers is not known"
+    for proof in proofs:
+        yield from proof.lacking
+
+
 def _activity(evidence: Evidence, now: int) -> Iterator[tuple[int, str]]:
     """Until when each source of activity shows work, and in words."""
     for (worker, kind), track in evidence.tracks.items():
-        counts = kind in (*DEVICE_KINDS, Kind.ACTIVE_CHIPS) and kind is not Kind.DEVICE
+        counts = kind in (*DEVICE_KINDS, *CHIPS_KINDS) and kind is not Kind.DEVICE
         if counts and track.broken_at is not None:
             yield track.broken_at, f"{kind} of worker {worker} is at work"
     if evidence.heartbeat_until > evidence.counts_from:

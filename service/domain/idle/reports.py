@@ -79,7 +79,8 @@ def pause_of(subject: Subject, now: int, times: Times) -> int | None:
     if not node.spec.supervisor:
         return None
     is_seen = is_covered(subject, now - times.telemetry - STALE_SECONDS)
-    if is_candidate(subject, times) or not is_seen or _has_stopped(subject.signals):
+    is_unread = subject.signals.unread_since is not None
+    if is_candidate(subject, times) or not is_seen or is_unread or _has_stopped(subject.signals):
         return REPORT_PAUSE
     return NAMES_PAUSE if len(subject.signals.instances) < node.spec.hosts else None
 
@@ -185,7 +186,9 @@ def _with_answer(
             tracks[key] = read(tracks.get(key), reading, oldest)
             readings.append(reading)
     asked_at = answer.asked_at if answer.is_complete else before.asked_at
-    return Signals(tracks, hosts, asked_at, instances, named_at), readings
+    failing_since = before.unread_since if before.unread_since is not None else answer.asked_at
+    unread_since = None if answer.is_complete else failing_since
+    return Signals(tracks, hosts, asked_at, instances, named_at, unread_since), readings
 
 
 def _is_newer(host: Host, before: Host | None) -> bool:

@@ -12,14 +12,22 @@ from dataclasses import dataclass, field
 from service.domain.clock import HOUR
 from service.domain.idle.activity import Slot
 from service.domain.idle.proof import COVERAGE_PERCENT
-from service.domain.idle.signal import DEVICE_KINDS, Kind, Level, Reading, Track, level_of
+from service.domain.idle.signal import (
+    CHIPS_KINDS,
+    DEVICE_KINDS,
+    Kind,
+    Level,
+    Reading,
+    Track,
+    level_of,
+)
 
 SLOT_SECONDS = 300
 SLOTS = HOUR // SLOT_SECONDS
 
 BUSY, IDLE, UNKNOWN = "B", "I", "."
 
-_WORKS = frozenset({*DEVICE_KINDS, Kind.ACTIVE_CHIPS})
+_WORKS = frozenset({*DEVICE_KINDS, *CHIPS_KINDS})
 
 LONGEST_LATE = 6 * HOUR
 """What comes later than that changes no hour any more."""

@@ -67,7 +67,7 @@ def decide(
     now = facts.now
     breaker = looked(
         before.breaker,
-        {node_id: sight_of(one.verdict) for node_id, one in earlier.items() if one.verdict},
+        _before(nodes, earlier),
         {one.watched.course.node_id: _sight(one, times) for one in nodes},
         now,
     )
@@ -86,6 +86,19 @@ def decide(
     by_node = {one.subject.node.id: one for one in due}
     goes = tuple(by_node[node_id] for node_id in allowed.goes)
     return Round(replace(cleanup, waiting=allowed.waits), goes)
+
+
+def _before(nodes: Sequence[Assessed], earlier: Mapping[str, Watched]) -> Mapping[str, Sight]:
+    """What the round before showed of the nodes as they are now. One that was made again or started
+    since has not gone dark: nobody has seen it yet."""
+    found = {}
+    for one in nodes:
+        node, before = one.subject.node, earlier.get(one.subject.node.id)
+        if before is None or before.verdict is None or before.course.incarnation != node.attempt:
+            continue
+        if before.judged_at >= node.state_since:
+            found[node.id] = sight_of(before.verdict)
+    return found
 
 
 def _sight(one: Assessed, times: Times) -> Sight:

@@ -20,13 +20,14 @@ class Level(StrEnum):
 
 
 class Kind(StrEnum):
-    """A signal of one worker. The first six are series of Cloud Monitoring, the others come with
+    """A signal of one worker. The first seven are series of Cloud Monitoring, the others come with
     the report of the supervisor."""
 
     DUTY_CYCLE = "duty_cycle"
     TENSORCORE = "tensorcore_utilization"
     TENSORCORE_IDLE = "tensorcore_idle_duration"
     ACTIVE_CHIPS = "active_chips"
+    UTILIZED_CHIPS = "utilized_chips"
     CPU = "cpu"
     NETWORK = "network"
     DEVICE = "device"
@@ -39,13 +40,18 @@ MONITORED = (
     Kind.TENSORCORE,
     Kind.TENSORCORE_IDLE,
     Kind.ACTIVE_CHIPS,
+    Kind.UTILIZED_CHIPS,
     Kind.CPU,
     Kind.NETWORK,
 )
 
 DEVICE_KINDS = (Kind.DUTY_CYCLE, Kind.TENSORCORE, Kind.TENSORCORE_IDLE, Kind.DEVICE)
-"""Each of these alone proves that a device is at rest. Active chips do not: what Google counts as
-active is not verified (reference/jobs.md, last section)."""
+"""Each of these alone proves that a device is at rest."""
+
+CHIPS_KINDS = (Kind.ACTIVE_CHIPS, Kind.UTILIZED_CHIPS)
+"""Chips at work are work; none of them proves no rest, as what Google counts is not verified
+(reference/jobs.md, last section). Scheduled chips are those that a VM has, at work or not: nobody
+reads them."""
 
 CPU_KINDS = (Kind.CPU, Kind.REPORTED_CPU)
 NETWORK_KINDS = (Kind.NETWORK, Kind.REPORTED_NETWORK)
@@ -126,6 +132,7 @@ _AT_REST: Mapping[Kind, float] = {
     Kind.DUTY_CYCLE: REST_PERCENT,
     Kind.TENSORCORE: REST_PERCENT,
     Kind.ACTIVE_CHIPS: 0.0,
+    Kind.UTILIZED_CHIPS: 0.0,
     Kind.CPU: HOST_PERCENT,
     Kind.REPORTED_CPU: HOST_PERCENT,
     Kind.NETWORK: HOST_BYTES,

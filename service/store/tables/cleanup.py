@@ -29,6 +29,7 @@ idle_courses = Table(
     Column("frozen_at", BigInteger),
     Column("frozen_seconds", BigInteger, nullable=False),
     Column("blind_told_at", BigInteger),
+    Column("promised_at", BigInteger),
     Column("verdict", Text, nullable=False),
     Column("judged_at", BigInteger, nullable=False),
     Column("due_at", BigInteger),

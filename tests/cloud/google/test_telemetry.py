@@ -84,12 +84,13 @@ def test_an_accelerator_that_never_started_has_no_duty_cycle(cloud):
     assert read(cloud, Kind.CPU)
 
 
-def test_the_chips_at_work_are_told_by_their_instance(cloud):
+@pytest.mark.parametrize("kind", [Kind.ACTIVE_CHIPS, Kind.UTILIZED_CHIPS])
+def test_the_chips_at_work_are_told_by_their_instance(cloud, kind):
     name = cloud.ready()
-    busy(cloud, name, duty_cycle=70)
+    busy(cloud, name, duty_cycle=70, tensorcore=30)
     cloud.wait(300)
     record = cloud.world.nodes[name]
-    found = read(cloud, Kind.ACTIVE_CHIPS, 180)
+    found = read(cloud, kind, 180)
     assert {(one.instance_id, one.value) for one in found} == {(str(instance_id(record, 0)), 4)}
 
 

@@ -167,7 +167,7 @@ def test_a_label_keeps_a_node_and_one_that_cannot_be_read_does_as_well(lab):
     lab.minute(ENOUGH)
     assert lab.ended() == [over.name]
     for one in (kept, protected):
-        assert lab.course(one).course.state == "NOTIFIED", "it takes its course"
+        assert lab.course(one).course.state == "CANDIDATE", "it takes its course"
 
 
 def test_a_node_that_was_kept_stays_until_then_through_another_incarnation(lab):
@@ -176,7 +176,10 @@ def test_a_node_that_was_kept_stays_until_then_through_another_incarnation(lab):
     lab.change(kept, attempt=2, state_since=lab.clock(), up_since=lab.clock())
     lab.minute(240 - ENOUGH - 1)
     assert lab.node(kept).asked == "present"
+    assert lab.course(kept).course.state == "CANDIDATE"
+    lab.minute(GRACE_MINUTES)
     assert lab.course(kept).course.state == "NOTIFIED"
+    assert lab.node(kept).asked == "present", "the grace begins when the keep is over"
     lab.minute(2)
     assert lab.node(kept).asked == "absent"
 
@@ -201,6 +204,9 @@ def test_an_inherited_policy_deletes_nothing_that_nobody_was_told_of(lab):
     with lab.units.reading() as unit:
         said = [event.message for _, event in unit.events.of(idle.id, 0, 100)]
     assert any("nobody can be told" in message for message in said)
+    with lab.units.reading() as unit:
+        (alarm,) = unit.events.of_kind(idle.id, "alarm", 0)
+    assert "names recipients" in alarm.message
     with lab.units() as unit:
         told = replace(policy, recipients=(Recipient(emails=("ada@example.com",)),))
         unit.idle_policies.save(told)
@@ -426,6 +432,13 @@ def test_a_label_that_cannot_be_read_protects_and_alarms_once(lab):
     assert "write the label as keep-until=2026-12-01" in alarm.message
 
 
+def test_people_are_told_once_of_a_label_that_nobody_can_read(lab):
+    lab.add(REST, owner="ada@example.com", labels={"keep-until": "soon"})
+    lab.minute(ENOUGH)
+    ((_, body),) = messages(lab)
+    assert (body["kind"], body["reason"]) == ("node.keep_unreadable", "label keep-until=soon")
+
+
 def test_a_label_that_can_be_read_alarms_nobody(lab):
     kept = lab.add(REST, labels={"keep-until": "2026-12-01"})
     lab.minute(ENOUGH)
@@ -531,6 +544,19 @@ def test_the_owner_of_a_node_that_nobody_can_see_is_told_after_two_hours_and_the
     lab.minute(60)
     assert len(messages(lab)) == 1
     assert lab.node(dark).asked == "present"
+
+
+def test_an_inherited_policy_waits_until_its_message_was_tried_once(lab):
+    lab.has_post = False
+    idle = lab.add(REST, idle=None, owner="ada@example.com")
+    own = lab.add(REST, owner="bob@example.com")
+    with lab.units() as unit:
+        unit.idle_policies.save(Policy("team:vision", Rule(1_800, 300, Action.DELETE)))
+    lab.minute(ENOUGH + 30)
+    assert lab.ended() == [own.name], "that was asked for with the node"
+    lab.post()
+    lab.minute()
+    assert lab.ended() == [own.name, idle.name]
 
 
 def test_an_inherited_policy_deletes_what_its_owner_was_told_of_by_mail(lab):

@@ -126,8 +126,10 @@ def test_the_report_is_read_freshly_before_the_end(lab):
     assert lab.course(idle).course.state == "NOTIFIED"
     lab.workers.broken.add(idle.cloud_id)
     lab.minute(30)
-    assert lab.course(idle).course.state == "NOTIFIED", "Monitoring proves it all the same"
-    assert lab.node(idle).asked == "present", "and nothing ends without a fresh report"
+    assert lab.node(idle).asked == "present", "nothing ends without a fresh report"
+    looked = lab.course(idle)
+    assert looked.course.state == "UNKNOWN", "though Monitoring still shows it at rest"
+    assert "cannot be read" in looked.verdict.reason
     lab.workers.broken.clear()
     lab.minute(2)
     assert lab.node(idle).asked == "absent"
@@ -136,11 +138,14 @@ def test_the_report_is_read_freshly_before_the_end(lab):
 def test_what_was_never_read_of_a_node_does_not_end_it_by_monitoring_alone(lab):
     idle = add(lab, REST)
     lab.workers.broken.add(idle.cloud_id)
-    lab.minute(ENOUGH + 30)
-    assert lab.course(idle).course.state == "NOTIFIED"
+    lab.minute(ENOUGH + 120)
+    assert lab.course(idle).course.state == "UNKNOWN"
+    assert lab.course(idle).course.blind_told_at, "its owner is told what it costs meanwhile"
     assert lab.node(idle).asked == "present"
     lab.workers.broken.clear()
-    lab.minute(2)
+    lab.minute(5)
+    assert lab.course(idle).course.state == "NOTIFIED"
+    lab.minute(GRACE_MINUTES)
     assert lab.node(idle).asked == "absent"
 
 

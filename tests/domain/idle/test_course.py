@@ -30,8 +30,10 @@ def policy(action=Action.DELETE, also=()):
     return Applied(rule, "default", 1, action, (), SHIPPED.recipients, "")
 
 
-def move(course, verdict, at=T, applied=None, *, is_warm=True):
-    return advance(course, verdict, applied or policy(), at, DELAY, is_warm=is_warm)
+def move(course, verdict, at=T, applied=None, *, is_warm=True, is_kept=False):
+    return advance(
+        course, verdict, applied or policy(), at, DELAY, is_warm=is_warm, is_kept=is_kept
+    )
 
 
 def notified(at=T, **changes):
@@ -145,3 +147,29 @@ def test_what_is_being_deleted_stays_so():
     going = replace(START, state=State.DELETING)
     for verdict in (ACTIVE, UNKNOWN, IDLE):
         assert move(going, verdict).course == going
+
+
+@pytest.mark.parametrize(("grace", "due"), [(0, T + GRACE), (GRACE + 60, T + GRACE + 60)])
+def test_a_grace_that_is_shortened_after_the_notice_breaks_no_word(grace, due):
+    told = notified()
+    other = replace(policy(), rule=Rule(AFTER, grace, Action.DELETE))
+    assert due_at(told, other) == due
+    assert not move(told, IDLE, due - 1, other).is_due
+    assert move(told, IDLE, due, other).is_due
+
+
+def test_a_kept_node_gets_no_notice_and_the_whole_grace_once_that_is_over():
+    kept = move(notified(), quiet(T - 2 * AFTER), T + 10, is_kept=True)
+    assert (kept.course.state, kept.tell, kept.is_due) == (State.CANDIDATE, None, False)
+    still = move(kept.course, quiet(T - 2 * AFTER), T + 3 * GRACE, is_kept=True)
+    assert (still.course.since, still.tell) == (T + 10, None)
+    free = move(still.course, quiet(T - 2 * AFTER), T + 4 * GRACE)
+    assert (free.course.state, free.tell) == (State.NOTIFIED, Tell.IDLE)
+    assert due_at(free.course, policy()) == T + 5 * GRACE
+
+
+def test_a_keep_that_ends_before_signals_come_back_has_made_the_notice_void():
+    lost = move(notified(), UNKNOWN, T + 60)
+    kept = move(lost.course, UNKNOWN, T + 120, is_kept=True)
+    back = move(kept.course, quiet(T - 2 * AFTER), T + 3 * GRACE)
+    assert (back.tell, back.is_due) == (Tell.IDLE, False)

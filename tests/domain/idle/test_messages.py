@@ -14,6 +14,7 @@ from service.domain.idle.messages import (
     Look,
     held_message,
     idle_message,
+    keep_message,
     notifications_of,
     recipients_of,
     ttl_message,
@@ -143,6 +144,15 @@ def test_a_node_whose_time_to_live_is_over_is_told_of_with_the_time_of_its_end()
     assert "tpu-steward nodes keep train --for 4h" in text
 
 
+def test_a_node_whose_keep_nobody_can_read_is_told_of_with_how_to_correct_it():
+    node = factories.node(name="train")
+    text = text_of(body(keep_message(node, NOON, "label keep-until=soon", 9_600_000_000)))
+    assert "Nobody can read until when node train is kept" in text
+    assert "write the label as keep-until=2026-12-01" in text
+    assert "label keep-until=soon" in text
+    assert "$9.60 an hour" in text
+
+
 @pytest.mark.parametrize(("rail", "offers"), [(Rail.MASS, True), (Rail.BREAKER, False)])
 def test_a_rail_that_holds_is_told_of_with_what_waits_and_what_to_type(rail, offers):
     held = Held(rail, "7 of 9 nodes are idle", SINCE, ACTS)
@@ -181,11 +191,12 @@ def hostile_messages():
         idle_message(found, NOON, SINCE, ACTS),
         unknown_message(found, NOON, SINCE),
         ttl_message(node, NOON, SINCE, ACTS, None),
+        keep_message(node, NOON, HOSTILE, None),
         held_message(HOSTILE, Held(Rail.MASS, HOSTILE, SINCE), [None], NOON),
     ]
 
 
-@pytest.mark.parametrize("message", hostile_messages(), ids=map(str, range(5)))
+@pytest.mark.parametrize("message", hostile_messages(), ids=map(str, range(6)))
 def test_no_name_becomes_a_link_a_mention_or_markup_in_slack(message):
     payload = json.loads(slack_of(body(message)))
     assert set(payload) == {"text"}
@@ -200,7 +211,7 @@ def test_no_name_becomes_a_link_a_mention_or_markup_in_slack(message):
     assert all(line.count("`") % 2 == 0 for line in text.splitlines())
 
 
-@pytest.mark.parametrize("message", hostile_messages(), ids=map(str, range(5)))
+@pytest.mark.parametrize("message", hostile_messages(), ids=map(str, range(6)))
 def test_no_name_starts_a_line_of_a_mail_or_of_its_head(message):
     assert "\n" not in message.subject
     assert "\r" not in message.subject

@@ -18,7 +18,7 @@ RAILS, PAUSE, MODE = Holder.RAILS, Holder.PAUSE, Holder.MODE
         (Ender.JOB_END, {KEEP}),
         (Ender.BUDGET, set()),
         (Ender.TTL, {KEEP, PAUSE}),
-        (Ender.IDLE, {KEEP, UNKNOWN, JOB, RAILS, PAUSE, MODE}),
+        (Ender.IDLE, {KEEP, UNKNOWN, JOB, RAILS, PAUSE, MODE, Holder.NOTICE}),
         (Ender.ORPHAN, {KEEP}),
     ],
 )

@@ -26,6 +26,7 @@ REST = {
     Kind.TENSORCORE: 0.1,
     Kind.TENSORCORE_IDLE: 1e6,
     Kind.ACTIVE_CHIPS: 0.0,
+    Kind.UTILIZED_CHIPS: 0.0,
     Kind.CPU: 2.0,
     Kind.NETWORK: 900.0,
 }
@@ -34,6 +35,7 @@ WORK = {
     Kind.TENSORCORE: 20.0,
     Kind.TENSORCORE_IDLE: 0.0,
     Kind.ACTIVE_CHIPS: 4.0,
+    Kind.UTILIZED_CHIPS: 1.0,
     Kind.CPU: 80.0,
     Kind.NETWORK: 5e6,
     Kind.DEVICE: 1.0,
@@ -159,8 +161,8 @@ def test_one_device_metric_proves_rest_and_none_does_not():
     assert found.lacking[0].startswith("device of worker 0")
 
 
-def test_active_chips_alone_prove_no_rest():
-    kinds = (Kind.ACTIVE_CHIPS, Kind.CPU, Kind.NETWORK)
+def test_chips_alone_prove_no_rest():
+    kinds = (Kind.ACTIVE_CHIPS, Kind.UTILIZED_CHIPS, Kind.CPU, Kind.NETWORK)
     device = (Kind.DUTY_CYCLE, Kind.TENSORCORE, Kind.TENSORCORE_IDLE)
     families = {**PRESENT, **dict.fromkeys(device, Family.ABSENT)}
     assert verdict(at_rest(kinds=kinds, families=families)).level is Level.UNKNOWN
@@ -236,6 +238,14 @@ def test_a_busy_host_blocks_and_does_not_reset_the_time_at_rest(kind):
     assert (found.level, found.since) == (Level.QUIET, LONG_AGO)
     assert found.blockers == (Blocker.HOST_BUSY,)
     assert found.proved_since == NOW
+
+
+def test_reports_that_are_asked_for_in_vain_prove_no_rest():
+    assert verdict(at_rest(unread_since=NOW - 299)).level is Level.QUIET
+    found = verdict(at_rest(unread_since=NOW - 300))
+    assert found.level is Level.UNKNOWN
+    assert "cannot be read" in found.reason
+    assert not found.is_seen
 
 
 def test_after_a_busy_host_the_whole_time_has_to_pass():

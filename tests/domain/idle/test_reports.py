@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from service.domain.idle.assess import Subject, Times, has_fresh_reports
+from service.domain.idle.assess import REPORT_PAUSE, Subject, Times, has_fresh_reports
 from service.domain.idle.cleanup import Watched
 from service.domain.idle.course import Course, State
 from service.domain.idle.keep import Keep
@@ -180,6 +180,15 @@ def test_an_answer_of_another_incarnation_changes_nothing():
 
 def test_an_answer_that_is_not_complete_does_not_count_as_one():
     assert after(make_subject(signals=Signals()), make_answer(is_complete=False)).asked_at is None
+
+
+def test_reads_that_fail_are_counted_from_the_first_one_and_tried_again_soon():
+    first = after(make_subject(signals=COVERED), make_answer(is_complete=False))
+    assert first.unread_since == NOON
+    second = after(make_subject(signals=first), make_answer(is_complete=False, asked_at=NOON + 60))
+    assert second.unread_since == NOON
+    assert pause_of(make_subject(signals=second), NOON, TIMES) == REPORT_PAUSE
+    assert after(make_subject(signals=second), make_answer(asked_at=NOON + 90)).unread_since is None
 
 
 def test_a_report_from_before_the_one_that_is_known_changes_nothing():

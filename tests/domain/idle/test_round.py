@@ -26,9 +26,9 @@ FACTS = Facts(NOW, NOW - 10_000, 10, Census(10, 0))
 
 
 def node(number, *, is_due=True, verdict=QUIET, hourly=1_000, **changes):
-    made = factories.node(id=f"n{number}", owner=f"o{number}", attempt=1)
+    made = factories.node(id=f"n{number}", owner=f"o{number}", attempt=1, state_since=NOW - 10_000)
     course = Course(made.id, 1, State.NOTIFIED, NOW - 900)
-    watched = Watched(course, "lab", verdict=verdict)
+    watched = Watched(course, "lab", verdict=verdict, judged_at=NOW - 60)
     subject = Subject(made, APPLIED, hourly=hourly)
     one = Assessed(subject, watched, verdict, Moved(course, is_due=is_due))
     return replace(one, **changes)
@@ -175,16 +175,26 @@ def test_what_waits_for_a_rail_stands_in_line_the_dearest_first():
 
 
 def test_when_nodes_go_dark_together_the_breaker_opens():
-    before = {
-        f"n{one}": Watched(Course(f"n{one}", 1, State.QUIET, 0), "lab", verdict=QUIET)
-        for one in range(10)
-    }
+    before = {f"n{one}": node(one).watched for one in range(10)}
     dark = Verdict(Level.UNKNOWN, "?")
     looks = [node(one, verdict=dark if one < 4 else QUIET) for one in range(10)]
     found = decide(Cleanup("lab"), looks, before, FACTS, TIMES)
     assert Rail.BREAKER in rails(found)
     few = [node(one, verdict=dark if one < 3 else QUIET, is_due=False) for one in range(10)]
     assert Rail.BREAKER not in rails(decide(Cleanup("lab"), few, before, FACTS, TIMES))
+
+
+@pytest.mark.parametrize("change", [{"attempt": 2}, {"state_since": NOW - 30}])
+def test_nodes_that_were_made_or_started_again_have_not_gone_dark(change):
+    fleet = [node(number) for number in range(10)]
+    dark = Verdict(Level.UNKNOWN, "?")
+    again = [node(number, verdict=dark, is_due=False) for number in range(10)]
+    anew = [
+        replace(one, subject=replace(one.subject, node=replace(one.subject.node, **change)))
+        for one in again
+    ]
+    assert opens(again, fleet)
+    assert not opens(anew, fleet)
 
 
 def opens(nodes, earlier):

@@ -36,6 +36,8 @@ def test_what_each_signal_says():
         (Kind.TENSORCORE_IDLE, 59, Level.ACTIVE),
         (Kind.ACTIVE_CHIPS, 0, Level.QUIET),
         (Kind.ACTIVE_CHIPS, 1, Level.ACTIVE),
+        (Kind.UTILIZED_CHIPS, 0, Level.QUIET),
+        (Kind.UTILIZED_CHIPS, 1, Level.ACTIVE),
         (Kind.CPU, 10, Level.QUIET),
         (Kind.CPU, 10.1, Level.ACTIVE),
         (Kind.REPORTED_CPU, 11, Level.ACTIVE),
