@@ -104,7 +104,9 @@ def _idle(
     """The course of a node that is proved to be idle. A message that announced less than what would
     be done now does not count, and neither does one that went to nobody: recipients are told
     again, and have the whole grace."""
-    if is_kept or applied.action is Action.OBSERVE:
+    if is_kept:
+        return Moved(_in_state(course, State.CANDIDATE, now))
+    if applied.action is Action.OBSERVE:
         return Moved(_reset(course, State.CANDIDATE, now))
     announced = applied.action if is_told else Action.OBSERVE
     if course.told is None or course.told.rank < announced.rank:
@@ -131,8 +133,10 @@ def _is_idle(verdict: Verdict, applied: Applied, until: int) -> bool:
 
 def due_at(course: Course, applied: Applied) -> int | None:
     """When the grace is over, if nothing freezes it any more; None where nothing will be done."""
-    if course.notified_at is None or applied.action.rank < Action.STOP.rank:
+    is_told = course.notified_at is not None and course.told is not None
+    if not is_told or applied.action.rank < Action.STOP.rank:
         return None
+    assert course.notified_at is not None
     at = max(course.notified_at + applied.rule.grace_seconds, course.promised_at or 0)
     return at + course.frozen_seconds
 
@@ -162,7 +166,8 @@ def _thawed(course: Course, now: int) -> Course:
 
 
 def _without_notice(course: Course) -> Course:
-    return replace(course, notified_at=None, told=None, promised_at=None, frozen_seconds=0)
+    """The course whose notice counts no more; the links of its message still work."""
+    return replace(course, told=None, promised_at=None, frozen_seconds=0)
 
 
 def _reset(course: Course, state: State, now: int) -> Course:

@@ -161,6 +161,7 @@ def test_a_grace_that_is_shortened_after_the_notice_breaks_no_word(grace, due):
 def test_a_kept_node_gets_no_notice_and_the_whole_grace_once_that_is_over():
     kept = move(notified(), quiet(T - 2 * AFTER), T + 10, is_kept=True)
     assert (kept.course.state, kept.tell, kept.is_due) == (State.CANDIDATE, None, False)
+    assert (kept.course.notified_at, due_at(kept.course, policy())) == (T, None)
     still = move(kept.course, quiet(T - 2 * AFTER), T + 3 * GRACE, is_kept=True)
     assert (still.course.since, still.tell) == (T + 10, None)
     free = move(still.course, quiet(T - 2 * AFTER), T + 4 * GRACE)
