@@ -62,6 +62,7 @@ class Replica:
     """What else a daemon does, by the period in seconds: made anew with each."""
     jobs: Callable[[SeamedCloud, Clock], Controller] | None = None
     """Makes the controller of the jobs, where there are any."""
+    lifecycle_seconds: int = LIFECYCLE_SECONDS
     _busy: bool = field(default=False, init=False)
     _away_until: float = field(default=0.0, init=False)
 
@@ -79,7 +80,7 @@ class Replica:
         minding = Manners(INSTALL, INVENTORY_SECONDS)
         garbage = GarbageController(*shared, minding)  # type: ignore[arg-type]
         inventory = InventoryController(*shared, onlookers=(garbage,))  # type: ignore[arg-type]
-        steps = Steps(Tools(*shared, Manners(INSTALL, LIFECYCLE_SECONDS)))  # type: ignore[arg-type]
+        steps = Steps(Tools(*shared, Manners(INSTALL, self.lifecycle_seconds)))  # type: ignore[arg-type]
         lifecycle = LifecycleController(*shared, steps)  # type: ignore[arg-type]
         lifecycle.workers = 1
         ledger_units = SeamedUnits(self.engine, self.seams, self._posted)
@@ -94,7 +95,7 @@ class Replica:
             (INVENTORY_SECONDS, inventory),
             (INVENTORY_SECONDS, garbage),
             (INVENTORY_SECONDS, evidence),
-            (LIFECYCLE_SECONDS, lifecycle),
+            (self.lifecycle_seconds, lifecycle),
             (METERING_SECONDS, metering),
             *self.more(),
             *([] if self.jobs is None else [(LIFECYCLE_SECONDS, self.jobs(cloud, clock))]),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from service.domain.idle.assess import Times
+from service.domain.idle.cleanup import REFRESH_SECONDS
 from service.domain.idle.rails import share_of
 from service.domain.lease import Lease
 from service.domain.node import Asked, IdlePolicy, Node
@@ -41,6 +43,12 @@ class CleanupOracle:
         self.sees_devices = True
         self.unseen: set[str] = set()
         """Ids of nodes that nothing ever shows."""
+        self.policies: dict[str, IdlePolicy] = {}
+        """What holds for each node, its own or inherited."""
+        self.troubled: set[str] = set()
+        """Ids of nodes to which something happened that may delay their end."""
+        self.keeps: dict[str, int] = {}
+        """Until when people have kept a node."""
         self._known: set[tuple[str, int]] = set()
 
     def committed(self, nodes: list[Node], lease: Lease | None) -> None:
@@ -57,16 +65,27 @@ class CleanupOracle:
             self._check_node(end)
             self._check_pace(end)
 
+    def has_applied(self, node_ids: Iterable[str]) -> None:
+        """A person has ended these; raises Violation where one was at work, or somebody kept it."""
+        now = self._agenda.seconds()
+        for node_id in node_ids:
+            life, after = self._fleet.lives[node_id], self.policies[node_id].after_seconds
+            if self.keeps.get(node_id, 0) > now:
+                raise Violation(f"{node_id} was kept, and a plan has ended it")
+            until = now - self._times.telemetry - 2 * ALIGNED_SECONDS - REFRESH_SECONDS
+            if life.works_within(until - after + REFRESH_SECONDS, until):
+                raise Violation(f"{node_id} is {life.workload}, and a plan has ended it")
+
     def _check_node(self, end: End) -> None:
         node, now = end.node, end.at
-        life, idle = self._fleet.lives[node.id], node.spec.idle
-        assert idle is not None
+        life, idle = self._fleet.lives[node.id], self.policies[node.id]
         if idle.action != "delete":
             raise Violation(f"{node.name} has a policy that only says {idle.action}")
         if self.paused:
             raise Violation(f"{node.name} was ended in a pause")
-        if node.kept_until is not None and node.kept_until > now:
-            raise Violation(f"{node.name} was kept until {node.kept_until}")
+        kept_until = self.keeps.get(node.id, 0)
+        if kept_until > now:
+            raise Violation(f"{node.name} was kept until {kept_until}")
         if node.id in self.unseen:
             raise Violation(f"{node.name} was ended, and nothing has ever shown it")
         self._check_rest(end, life, idle)
@@ -82,16 +101,19 @@ class CleanupOracle:
             if not life.work:
                 raise Violation(f"{node.name} is {life.workload}, which its policy does not end")
         earliest = life.rests_since() if life.workload in RESTS else life.booted_at
-        least = max(earliest, life.booted_at + self._times.warmup) + idle.after_seconds
-        if now < least + idle.grace_seconds:
-            raise Violation(f"{node.name} was ended {least + idle.grace_seconds - now:.0f} s early")
+        rested = max(earliest, life.booted_at + self._times.warmup) + idle.after_seconds
+        least = rested + self._times.telemetry + idle.grace_seconds
+        if now < least:
+            raise Violation(f"{node.name} was ended {least - now:.0f} s early")
         self._check_notice(end, life, idle)
 
     def _check_notice(self, end: End, life: Life, idle: IdlePolicy) -> None:
         node, now = end.node, end.at
         with self._units.reading() as unit:
             told = [one.at for one in unit.events.of_kind(node.id, "idle", 0)]
-        since = [at for at in told if at >= life.booted_at]
+        # a host that fails and comes back at once is the same node, at rest as before
+        begun = max([node.sent_at or 0, *(last for _, last in life.work)])
+        since = [at for at in told if at >= begun]
         if not since or now - max(since) < idle.grace_seconds:
             raise Violation(f"{node.name} had no whole grace: told at {since}, ended at {now}")
 
@@ -109,18 +131,39 @@ class CleanupOracle:
     def at_rest(self) -> None:
         """Raises Violation for an idle node that is still there, long after all is calm."""
         now = self._agenda.seconds()
+        for node, life in self._left(now):
+            raise Violation(
+                f"{node.name} is {life.workload} since {life.rests_since():.0f}, and is"
+                f" still there at {now}: {self._why(node.id)}"
+            )
+
+    def is_left(self, at: int) -> bool:
+        """Whether a node is still there that has to be gone at an instant to come."""
+        return next(self._left(at), None) is not None
+
+    def _left(self, at: int) -> Iterator[tuple[Node, Life]]:
         for node_id, life in self._fleet.lives.items():
+            is_kept = self.keeps.get(node_id, 0) > at - 3_600
+            if life.workload not in RESTS or node_id in self.unseen or is_kept:
+                continue
             with self._units.reading() as unit:
                 node = unit.nodes.get(node_id)
-            idle = node.spec.idle
-            is_kept = node.kept_until is not None and node.kept_until > now - 3_600
-            if life.workload not in RESTS or node_id in self.unseen or is_kept or idle is None:
+            if self.policies[node_id].action == "delete" and node.asked is Asked.PRESENT:
+                yield node, life
+
+    def in_time(self, delay: int) -> None:
+        """Raises Violation for an idle node that went too late, where nothing has gone wrong that
+        could explain it. The pace lets one go in each look; `delay` is how late points come."""
+        calm = [one for one in self.ends if one.node.id not in self.troubled]
+        for end in calm:
+            life, idle = self._fleet.lives[end.node.id], self.policies[end.node.id]
+            if life.workload not in RESTS:
                 continue
-            if idle.action == "delete" and node.asked is Asked.PRESENT:
-                raise Violation(
-                    f"{node.name} is {life.workload} since {life.rests_since():.0f}, and is"
-                    f" still there at {now}: {self._why(node_id)}"
-                )
+            since = max(life.rests_since(), life.booted_at + self._times.warmup)
+            latest = since + idle.after_seconds + idle.grace_seconds
+            latest += self._times.telemetry + delay + (2 + len(self.ends)) * self._times.period
+            if end.at > latest:
+                raise Violation(f"{end.node.name} was ended {end.at - latest:.0f} s too late")
 
     def _why(self, node_id: str) -> str:
         with self._units.reading() as unit:

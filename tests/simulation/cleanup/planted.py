@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
+from google.cloud.monitoring_v3 import Aggregation
+
+from service.application.cleanup import cleanup, links
+from service.cloud.google import telemetry
+from service.controllers import placing
+from service.controllers.idle import reports
+from service.controllers.idle.idle import IdleController
 from service.domain.idle import assess, course, rails
 from service.domain.idle import round as rounds
+from service.domain.idle.course import Course, State
 from service.domain.idle.keep import Keep
-from service.domain.idle.proof import Verdict
+from service.domain.idle.proof import Evidence, Family, Signals, Verdict
 from service.domain.idle.rails import Allowed, Due, Rail, Waiting
-from service.domain.idle.signal import Level
+from service.domain.idle.signal import Kind, Level, Track
+from service.store import idle_fleet
+from service.store.cleanups import Cleanups
+from tests.simulation.cleanup import run
 
+_NEEDED = (Kind.DUTY_CYCLE, Kind.CPU, Kind.NETWORK)
 Planting = Callable[[], Any]
 
 
@@ -72,6 +86,159 @@ def held_devices_are_free() -> Any:
     return patch.object(assess, "judge", judge)
 
 
+def what_is_missing_counts_as_zero() -> Any:
+    """A signal of which nothing came is one at rest."""
+    real = assess.judge
+
+    def judge(evidence: Evidence, *more: Any) -> Verdict:
+        nothing = Track(0, 0.0, Level.QUIET, ((0, 2**53),))
+        keys = [(worker, kind) for worker in range(evidence.workers) for kind in _NEEDED]
+        tracks = dict.fromkeys(keys, nothing) | dict(evidence.tracks)
+        families = dict.fromkeys(evidence.families, Family.ABSENT)
+        return real(replace(evidence, tracks=tracks, families=families), *more)
+
+    return patch.object(assess, "judge", judge)
+
+
+def averages_are_read() -> Any:
+    """One core at work among many is hardly anything."""
+    mean = {"aligner": Aggregation.Aligner.ALIGN_MEAN, "reducer": Aggregation.Reducer.REDUCE_MEAN}
+    metrics = {
+        kind: tuple(replace(one, **mean) for one in some)
+        for kind, some in telemetry._METRICS.items()
+    }
+    return patch.object(telemetry, "_METRICS", metrics)
+
+
+def the_last_reading_stays_true() -> Any:
+    """Whatever a signal said last, it says for ever."""
+    real = assess.judge
+
+    def judge(evidence: Evidence, idle_after: int, now: int, delay: int) -> Verdict:
+        tracks = {
+            key: track._replace(end=now, at_rest=(*track.at_rest, (track.end, now)))
+            if track.level is Level.QUIET
+            else track
+            for key, track in evidence.tracks.items()
+        }
+        return real(replace(evidence, tracks=tracks), idle_after, now, delay)
+
+    return patch.object(assess, "judge", judge)
+
+
+def the_newest_seconds_count() -> Any:
+    """Nobody waits for what is still to come."""
+    real = assess.judge
+    return patch.object(
+        assess, "judge", lambda evidence, after, now, _delay: real(evidence, after, now, 0)
+    )
+
+
+def each_process_counts_its_own_ends() -> Any:
+    """A daemon that was killed has forgotten whom it has ended."""
+    real = Cleanups.begun
+    began: list[int] = [0]
+
+    class Forgetful(IdleController):
+        def __init__(self, units: Any, prices: Any, clock: Any, *more: Any) -> None:
+            super().__init__(units, prices, clock, *more)
+            began[0] = clock()
+
+    def begun(self: Any, project: str, actor: str, since: int) -> Any:
+        return real(self, project, actor, max(since, began[0]))
+
+    stack = ExitStack()
+    stack.enter_context(patch.object(Cleanups, "begun", begun))
+    stack.enter_context(patch.object(run, "IdleController", Forgetful))
+    return stack
+
+
+def a_stale_plan_is_applied() -> Any:
+    """Whatever would be ended by now is ended."""
+    return patch.object(cleanup, "check_fresh", lambda *_: None)
+
+
+def a_keep_is_lost_at_a_recreation() -> Any:
+    """What is made again is another node, that nobody has kept."""
+    real = placing.with_room
+    return patch.object(placing, "with_room", lambda node: replace(real(node), kept_until=None))
+
+
+def a_report_of_the_boot_before_counts() -> Any:
+    """What a worker had written before it went down is read as of now."""
+    real = reports.parse_worker
+
+    def parse(values: Mapping[str, str], now: int, _since: int = 0) -> Any:
+        found = json.loads(values.get("activity", "{}"))
+        report = {**json.loads(values.get("report", "{}")), "boot": found.get("boot")}
+        report.pop("boot_at", None)
+        return real({**values, "report": json.dumps(report)}, now, 0)
+
+    stack = ExitStack()
+    stack.enter_context(patch.object(reports, "parse_worker", parse))
+    stack.enter_context(patch.object(assess, "counts_from", _since_it_was_first_ready))
+    return stack
+
+
+def what_an_earlier_incarnation_did_counts() -> Any:
+    """A node that was made again goes on where the one before was."""
+    stack = ExitStack()
+    stack.enter_context(
+        patch.object(
+            assess, "signals_of", lambda _, found: Signals() if found is None else found.signals
+        )
+    )
+    stack.enter_context(
+        patch.object(
+            idle_fleet, "signals_of", lambda _, found: Signals() if found is None else found.signals
+        )
+    )
+    stack.enter_context(patch.object(assess, "_course_of", _course_of_any))
+    stack.enter_context(patch.object(assess, "counts_from", _since_it_was_first_ready))
+    return stack
+
+
+def _course_of_any(subject: Any, now: int) -> Course:
+    if subject.watched is None:
+        return Course(subject.node.id, subject.node.attempt, State.WARMING, now)
+    found: Course = subject.watched.course
+    return replace(found, incarnation=subject.node.attempt)
+
+
+def _since_it_was_first_ready(node: Any, times: Any) -> int:
+    return int(node.ready_at or node.state_since) + int(times.warmup)
+
+
+def unknown_for_long_is_at_rest() -> Any:
+    """What nobody has seen at work for two hours does not work."""
+    lost: set[tuple[str, int]] = set()
+    real = course.advance
+
+    def advance(
+        before: Course, verdict: Verdict, applied: Any, now: int, *more: Any, **how: Any
+    ) -> Any:
+        frozen, node = before.frozen_at, (before.node_id, before.incarnation)
+        if frozen is not None and now - frozen >= 7_200:
+            lost.add(node)
+        if verdict.level is Level.UNKNOWN and node in lost:
+            since = now - applied.rule.idle_after_seconds - 1_000
+            verdict = replace(verdict, level=Level.QUIET, since=since, proved_since=since)
+        return real(before, verdict, applied, now, *more, **how)
+
+    stack = ExitStack()
+    stack.enter_context(patch.object(assess, "advance", advance))
+    stack.enter_context(patch.object(assess, "holders", lambda *_: []))
+    return stack
+
+
+def a_link_works_twice() -> Any:
+    """Nobody looks whether a link was used."""
+    real = links.refusal
+    return patch.object(
+        links, "refusal", lambda link, **how: real(replace(link, used_at=None), **how)
+    )
+
+
 GROSS: Mapping[str, Planting] = {
     plant.__name__: plant
     for plant in (
@@ -83,5 +250,20 @@ GROSS: Mapping[str, Planting] = {
 }
 SUBTLE: Mapping[str, Planting] = {
     plant.__name__: plant
-    for plant in (the_grace_is_skipped, a_keep_holds_nothing, held_devices_are_free)
+    for plant in (
+        the_grace_is_skipped,
+        a_keep_holds_nothing,
+        held_devices_are_free,
+        what_is_missing_counts_as_zero,
+        averages_are_read,
+        the_last_reading_stays_true,
+        the_newest_seconds_count,
+        each_process_counts_its_own_ends,
+        a_stale_plan_is_applied,
+        a_keep_is_lost_at_a_recreation,
+        a_report_of_the_boot_before_counts,
+        what_an_earlier_incarnation_did_counts,
+        unknown_for_long_is_at_rest,
+        a_link_works_twice,
+    )
 }

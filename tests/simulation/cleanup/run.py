@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +13,8 @@ from structlog.testing import capture_logs
 
 from service.application.cleanup.cleanup import CleanupService, IdleMode
 from service.application.cleanup.daemon import DaemonActs
-from service.application.cleanup.keeps import KeepOrder, KeepService
+from service.application.cleanup.keeps import KeepService
+from service.application.cleanup.links import LinkService
 from service.application.nodes import NodeService
 from service.cloud.google.channel import tpu_client
 from service.cloud.google.retries import ONCE
@@ -25,18 +25,17 @@ from service.controllers.base import Controller
 from service.controllers.idle.idle import IdleController, IdleManners
 from service.controllers.idle.reports import ReportReader
 from service.controllers.idle.telemetry import TelemetryReader, at_once
-from service.domain.errors import StewardError
 from service.domain.idle.assess import Times
-from service.domain.idle.policy import Action
-from service.domain.node import IdlePolicy
+from service.domain.idle.policy import Action, Policy, Recipient, rule_of
+from service.domain.node import IdlePolicy, ProvisioningModel
 from service.domain.wish import Wish
 from service.emulator.app import build_world
-from service.emulator.errors import ApiError
 from service.emulator.surfaces import control
 from service.emulator.surfaces.channel import LocalChannel
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 from tests.simulation.cleanup.oracle import CleanupOracle
+from tests.simulation.cleanup.people import PUBLIC_URL, People
 from tests.simulation.cleanup.workloads import Fleet, Life, Workload
 from tests.simulation.clock import Agenda
 from tests.simulation.replica import PROJECT, Replica
@@ -49,10 +48,18 @@ STORMY_SECONDS = 5_400
 CALM_SECONDS = 8_100
 """Enough for the course of a node, for a start and an open breaker, and for the hour after three
 others have gone."""
-MOST_IDLE = 3
+OTHERS_SECONDS = 3_600
+"""Where more are idle than an hour lets go."""
+LEAST_CALM_SECONDS = 1_800
+"""So long nothing else may go, though all that is idle has gone."""
+LIFECYCLE_SECONDS = 20
+LOOK_SECONDS = 300
 ZONE = "us-west4-a"
+TYPES = ["v5litepod-1", "v5litepod-1", "v5litepod-4", "v5litepod-16"]
 PARENT = f"projects/{PROJECT}/locations/{ZONE}"
 GRACE = 300
+DELAY = 90
+INHERITED = IdlePolicy(after_seconds=1_200, grace_seconds=GRACE, action="delete")
 BROKEN = {"tick.broke", "lifecycle.failed", "idle.read_broke", "idle.reports_broke"}
 
 
@@ -67,11 +74,17 @@ class Run:
     def __post_init__(self) -> None:
         luck = self._luck("fortune")
         self.fortune: Any = SimpleNamespace(
-            kill=luck.choice([0, 0, 0.001]), pause=0, late=0, oversleeps=0
+            kill=luck.choice([0, 0, 0.001, 0.004]), pause=0, late=0, oversleeps=0
         )
         self.gaps = luck.choice([0.0, 0.0, 0.03])
         self.late = luck.choice([0.0, 0.0, 0.05])
         self.outages = luck.choice([0, 0, 1, 1, 2])
+        self.is_crowd = luck.random() < 0.15
+        """Whether more nodes are idle at once than an hour lets go, and daemons die meanwhile."""
+        self.most_idle = 6 if self.is_crowd else luck.choice([3, 3, 5])
+        if self.is_crowd:
+            self.fortune.kill = 0.004
+        self.cores = luck.choice([1, 1, 4])
         self.has_reports = luck.random() < 0.7
         self.has_monitoring = luck.random() < 0.8 or not self.has_reports
         self.world = build_world(seed=self.seed, clock=lambda: self.agenda.now)
@@ -79,10 +92,12 @@ class Run:
         shared = self.units, PriceShelf(), self.agenda.seconds
         self.nodes = NodeService(*shared, [PROJECT])
         self.keeps = KeepService(*shared)
+        self.links = LinkService(*shared, self.nodes)
         self.cleanup = CleanupService(*shared, [PROJECT], IdleMode(Action.DELETE, TIMES))
         self.fleet = Fleet(self.agenda, self.world, self._luck("fleet"))
         self.oracle = CleanupOracle(self.agenda, self.units, self.fleet, TIMES)
         self.oracle.sees_devices = self.has_reports
+        self.people = People(self, self._luck("people"))
         self.seams = Seams(self.agenda, self._luck("seams"), self.fortune)
         self.replica = Replica(
             "r0",
@@ -93,6 +108,7 @@ class Run:
             lambda _nodes, _lease: None,
             self._luck("replica"),
             more=self._controllers,
+            lifecycle_seconds=LIFECYCLE_SECONDS,
         )
 
     def live(self) -> None:
@@ -101,14 +117,30 @@ class Run:
         self._ask_for_nodes()
         self.fleet.begin()
         self.replica.begin()
-        self._people()
+        self.people.begin(self.fleet.lives)
         luck = self._luck("outages")
         for _ in range(self.outages):
             self.agenda.after(luck.uniform(1_800, STORMY_SECONDS - 900), self._lose_telemetry)
         self.agenda.pass_(STORMY_SECONDS)
         self.seams.calm = True
-        self.agenda.pass_(CALM_SECONDS)
+        self._calm_down()
         self.oracle.at_rest()
+        is_calm = not (self.fortune.kill or self.outages or self.gaps or self.late)
+        if is_calm and self.most_idle <= 3 and not self.people.has_paused:
+            self.oracle.in_time(DELAY)
+
+    def _calm_down(self) -> None:
+        """Live on until all that is idle has gone, and for as long as that may take at most."""
+        longest = CALM_SECONDS + (OTHERS_SECONDS if self.most_idle > 3 else 0)
+        end = self.agenda.seconds() + longest
+        self.agenda.pass_(LEAST_CALM_SECONDS)
+        while self.agenda.now < end and self.oracle.is_left(end):
+            self.agenda.pass_(LOOK_SECONDS)
+
+    @property
+    def parent(self) -> str:
+        """Where the cloud keeps its nodes."""
+        return PARENT
 
     @property
     def told(self) -> list[tuple[int, str]]:
@@ -120,8 +152,8 @@ class Run:
         told = {
             "played_workers": "all" if self.has_reports else "none",
             "telemetry": {
-                "cores": 1,
-                "delay_seconds": 90,
+                "cores": self.cores,
+                "delay_seconds": DELAY,
                 "gap_share": self.gaps,
                 "late_share": self.late,
                 "missing": [*always, *self._dark(), *missing],
@@ -137,70 +169,53 @@ class Run:
 
     def _lose_telemetry(self) -> None:
         self._settle_the_world((ZONE,))
-        self.agenda.after(900, lambda: self._settle_the_world(()))
+        seconds = self._luck("outage").choice([900, 3_600])
+        self.agenda.after(seconds, lambda: self._settle_the_world(()))
 
     def _ask_for_nodes(self) -> None:
         luck = self._luck("nodes")
+        with self.units() as unit:
+            rule = rule_of(INHERITED)
+            told = (Recipient(emails=("ada@example.com",)),)
+            unit.idle_policies.save(Policy(f"project:{PROJECT}", rule, told))
         idle = 0
-        for number in range(luck.randint(5, 10)):
-            workload = luck.choice(list(Workload))
+        for number in range(12 if self.is_crowd else luck.randint(5, 10)):
+            is_one = self.is_crowd and idle < self.most_idle
+            workload = Workload.IDLE if is_one else luck.choice(list(Workload))
             if workload in (Workload.IDLE, Workload.DONE):
                 idle += 1
-                workload = workload if idle <= MOST_IDLE else Workload.BUSY
+                workload = workload if idle <= self.most_idle else Workload.BUSY
             own = IdlePolicy(
                 after_seconds=luck.choice([900, 1_200]),
                 grace_seconds=GRACE,
                 action=luck.choice(["delete", "delete", "delete", "notify"]),
             )
-            is_dark = luck.random() < 0.1
+            is_inherited, is_dark = luck.random() < 0.3, luck.random() < 0.1
+            # more that go dark at once are an outage, and the breaker is right to stay open
+            is_dark = is_dark and 4 * (len(self.oracle.unseen) + 1) <= number + 1
+            is_spot = luck.random() < 0.3
             wish = Wish(
                 project=PROJECT,
                 name=f"n-{number}",
                 owner=luck.choice(["ada", "ada", "bob", "", ""]),
-                accelerator_type=luck.choice(["v5litepod-8", "v5litepod-8", "v5litepod-16"]),
+                accelerator_type=luck.choice(
+                    ["v5litepod-1", "v5litepod-1", "v5litepod-4", "v5litepod-16"]
+                ),
                 zone=ZONE,
-                idle=own,
+                idle=None if is_inherited else own,
                 supervisor=not is_dark,
+                provisioning_model=(
+                    ProvisioningModel.SPOT if is_spot else ProvisioningModel.ON_DEMAND
+                ),
+                recreate_on_preemption=is_spot,
             )
             node = self.nodes.request(wish).node
-            self.fleet.lives[node.id] = Life(workload, own.after_seconds)
+            holds = INHERITED if is_inherited else own
+            self.oracle.policies[node.id] = holds
+            self.fleet.lives[node.id] = Life(workload, holds.after_seconds)
             if is_dark:
                 self.oracle.unseen.add(node.id)
         self.agenda.after(300, lambda: self._settle_the_world(()))
-
-    def _people(self) -> None:
-        luck = self._luck("people")
-        for node_id in self.fleet.lives:
-            if luck.random() < 0.5:
-                when, seconds = luck.uniform(300, 2_700), luck.choice([3_600, 7_200])
-                self.agenda.after(when, partial(self._keep, node_id, seconds))
-            if luck.random() < 0.2:
-                when = luck.uniform(1_200, STORMY_SECONDS)
-                self.agenda.after(when, partial(self._reboot, node_id))
-        if luck.random() < 0.3:
-            self.agenda.after(
-                luck.uniform(600, 3_600), partial(self._pause, luck.uniform(60, 3_000))
-            )
-
-    def _keep(self, node_id: str, seconds: int) -> None:
-        with suppress(StewardError):
-            self.keeps.keep(node_id, KeepOrder("a demo", for_seconds=seconds))
-
-    def _reboot(self, node_id: str) -> None:
-        """The host fails and comes back: what its workers had written stays."""
-        with self.units.reading() as unit:
-            node = unit.nodes.get(node_id)
-        with suppress(ApiError):
-            control.break_host(self.world, {"name": f"{PARENT}/nodes/{node.cloud_id}"})
-
-    def _pause(self, seconds: float) -> None:
-        self.cleanup.pause(PROJECT, "ada", "a demo")
-        self.oracle.paused = True
-        self.agenda.after(seconds, self._resume)
-
-    def _resume(self) -> None:
-        self.oracle.paused = False
-        self.cleanup.resume(PROJECT)
 
     def _controllers(self) -> Sequence[tuple[float, Controller]]:
         """What this simulation adds to a daemon, made anew with each."""
@@ -219,7 +234,9 @@ class Run:
             lambda: self.agenda.now,
             ReportReader(cloud, clock, TIMES, at_once),
         )
-        controller = IdleController(units, PriceShelf(), clock, reader, DaemonActs(), manners)
+        controller = IdleController(
+            units, PriceShelf(), clock, reader, DaemonActs(PUBLIC_URL), manners
+        )
         return [(TIMES.period, controller)]
 
     def _luck(self, of: str) -> Random:

@@ -17,6 +17,7 @@ from tests.simulation.clock import Agenda
 
 LOOK_SECONDS = 10
 AT_WORK = {"duty_cycle": 80, "tensorcore": 40, "cpu": 60}
+ONE_CORE = {"cpu": 30}
 AT_REST = {"duty_cycle": 0, "tensorcore": 0, "cpu": 1}
 
 
@@ -34,6 +35,8 @@ class Workload(StrEnum):
     """Seconds of work, minutes of rest."""
     HANGING = "hanging"
     """A container that holds the device and does nothing."""
+    HOST = "host"
+    """One core at work for ever, and no device."""
     LOOPING = "looping"
     """A container that crashes and starts again."""
 
@@ -97,6 +100,9 @@ class Fleet:
             self._tell(record, {"held": 1, "containers": 1})
         elif workload is Workload.LOOPING:
             self._tell(record, {"held": 1, "containers": 1, "restarts": 9, "cpu": 50})
+        elif workload is Workload.HOST:
+            self._tell(record, ONE_CORE)
+            life.work.append([self._agenda.now, float("inf")])
         elif workload is not Workload.IDLE:
             self._turn(life, record, life.boots, works=False)
 
