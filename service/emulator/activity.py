@@ -127,8 +127,10 @@ class Activity:
     """Told the moment from which on something is so."""
     _told: dict[str, dict[Scope, list[Step]]] = field(default_factory=dict)
     _order: count[int] = field(default_factory=count)
+    _courses: dict[tuple[str, Scope, float], Course] = field(default_factory=dict)
 
     def tell(self, at: float, changes: Mapping[str, float], scope: Scope) -> None:
+        self._courses.clear()
         for key, value in changes.items():
             steps = self._told.setdefault(key, {}).setdefault(scope, [])
             insort(steps, Step(at, next(self._order), float(value)))
@@ -140,6 +142,12 @@ class Activity:
 
     def course(self, run: Run, key: str, worker: int, chip: int | None = None) -> Course:
         """Give what counts for a worker, or one of its chips, during a run; the last word wins."""
+        place = key, (worker, chip), run.floor
+        if place not in self._courses:
+            self._courses[place] = self._course(run, key, worker, chip)
+        return self._courses[place]
+
+    def _course(self, run: Run, key: str, worker: int, chip: int | None) -> Course:
         told = self._told.get(key, {})
         scopes = {WHOLE, (worker, None), (worker, chip)}
         steps = sorted(step for scope in scopes for step in told.get(scope, ()))

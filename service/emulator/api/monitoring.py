@@ -45,7 +45,7 @@ def list_time_series(call: Call) -> NodeMessage:
     begun = _begun(request.page_token, of) if request.page_token else None
     asked = window(request.interval, begun[0] if begun else call.now)
     steps = aggregations(request, metric)
-    found = _selected(call, project, metric, selection)
+    found = _selected(call, project, metric, selection, asked)
     headers = request.view == HEADERS
     lines, after = _cut(_lines(found, metric, steps, asked), limit, begun, headers=headers)
     return Monitoring.ListTimeSeriesResponse(
@@ -79,10 +79,12 @@ def get_metric_descriptor(call: Call) -> NodeMessage:
     return descriptor(by_type()[type_], project)
 
 
-def _selected(call: Call, project: str, metric: Metric, selection: Selection) -> Iterator[Series]:
+def _selected(
+    call: Call, project: str, metric: Metric, selection: Selection, asked: Window
+) -> Iterator[Series]:
     if call.effects.emptied:
         return
-    for each in series.of_metric(call.world, project, metric):
+    for each in series.of_metric(call.world, project, metric, asked):
         if selection.holds(facts_of(metric, project, each.metric, each.resource)):
             yield each
 

@@ -65,12 +65,20 @@ class Series:
         return json.dumps([self.resource, self.metric])
 
 
-def of_metric(world: World, project: str, metric: Metric) -> Iterator[Series]:
-    """Go through every series that a metric ever had in a project, each time in one order."""
+def of_metric(world: World, project: str, metric: Metric, window: Window) -> Iterator[Series]:
+    """Go through every series that a metric may have in a window, each time in one order."""
     ever = sorted((*world.past, *world.nodes.values()), key=lambda each: each.message.id)
     for record in ever:
-        if record.place.project == project and _measured(metric, record):
+        is_there = record.place.project == project and _was_up(record, window)
+        if is_there and _measured(metric, record):
             yield from _of_node(world, record, metric)
+
+
+def _was_up(record: NodeRecord, window: Window) -> bool:
+    """Whether machines of a node were up at any time of a window, or in the minute before it: what
+    took them away counts at the end of its minute."""
+    ends = (run.end for run in record.activity.runs)
+    return any(end is None or end + PERIOD >= window.start for end in ends)
 
 
 def _measured(metric: Metric, record: NodeRecord) -> bool:
@@ -162,12 +170,14 @@ class _Sampled:
         )
 
     def points(self, window: Window) -> list[Point]:
-        found = [point for spot in reversed(self._spots) for point in self._run(spot, window)]
-        return [point for point in found if self._dice.shows(point.end, window.now)]
+        return [point for spot in reversed(self._spots) for point in self._run(spot, window)]
 
     def _run(self, spot: Spot, window: Window) -> Iterator[Point]:
-        sample = sampler(self._metric.path, spot)
+        sample = None
         for at in self._moments(spot, window):
+            if not self._dice.shows(at, window.now):
+                continue
+            sample = sample or sampler(self._metric.path, spot)
             value = sample(at)
             if value is not None:
                 start = at - PERIOD if self._metric.kind == "DELTA" else at
