@@ -193,7 +193,7 @@ class Run:
             is_inherited, is_dark = luck.random() < 0.3, luck.random() < 0.1
             # more that go dark at once are an outage, and the breaker is right to stay open
             is_dark = is_dark and 4 * (len(self.oracle.unseen) + 1) <= number + 1
-            is_spot = luck.random() < 0.3
+            is_spot = luck.random() < 0.3 and not is_dark  # made again, it would be seen
             wish = Wish(
                 project=PROJECT,
                 name=f"n-{number}",
