@@ -95,6 +95,8 @@ def advance(  # noqa: PLR0913 - one look: the course, and all that was found
     until = verdict.until if verdict.until is not None else now - delay
     if not _is_idle(verdict, applied, until):
         return Moved(_reset(course, State.QUIET, now))
+    if _has_worked_since(course, verdict, applied):
+        course = _reset(course, State.QUIET, now)
     return _idle(course, verdict, applied, now, is_told=is_told, is_kept=is_kept)
 
 
@@ -127,8 +129,21 @@ def _is_idle(verdict: Verdict, applied: Applied, until: int) -> bool:
     crash loop is busy with the loop, so where the policy means crash loops it does not block."""
     is_meant = verdict.waste is not None and verdict.waste in applied.rule.also
     blockers = set(verdict.blockers) - ({Blocker.HOST_BUSY} if is_meant else set())
-    since = verdict.since if is_meant else verdict.proved_since
+    since = _rest_since(verdict, applied)
     return not blockers and since is not None and until - since >= applied.rule.idle_after_seconds
+
+
+def _rest_since(verdict: Verdict, applied: Applied) -> int | None:
+    """Since when the node is at rest; its host as well, unless the policy means what holds it."""
+    is_meant = verdict.waste is not None and verdict.waste in applied.rule.also
+    return verdict.since if is_meant else verdict.proved_since
+
+
+def _has_worked_since(course: Course, verdict: Verdict, applied: Applied) -> bool:
+    """Whether the node worked after the notice and nobody looked meanwhile: the notice was about
+    the rest before, and its people have not heard of this one."""
+    since = _rest_since(verdict, applied)
+    return course.notified_at is not None and since is not None and since > course.notified_at
 
 
 def due_at(course: Course, applied: Applied) -> int | None:

@@ -112,6 +112,25 @@ def test_the_notice_is_not_cut_short_by_another_daemon(lab):
     assert lab.node(idle).asked == "absent"
 
 
+def test_a_node_that_worked_while_no_daemon_looked_is_told_of_anew(lab):
+    idle = lab.add(REST, owner="ada@example.com")
+    lab.minute(IDLE_MINUTES + 1)
+    first = lab.course(idle).course.notified_at
+    lab.controller.tick = lambda _lease: None
+    lab.minute(10)
+    lab.doing[idle.id] = WORK
+    lab.minute(10)
+    lab.doing[idle.id] = REST
+    lab.minute(60)
+    lab.start_daemon("two")
+    lab.minute(2)
+    assert lab.node(idle).asked == "present"
+    assert lab.course(idle).course.notified_at > first
+    assert len(messages(lab)) == 2
+    lab.minute(GRACE_MINUTES)
+    assert lab.node(idle).asked == "absent"
+
+
 def test_nothing_of_an_earlier_incarnation_counts(lab):
     idle = lab.add(REST)
     lab.minute(IDLE_MINUTES)

@@ -62,6 +62,16 @@ def test_work_and_warming_up_reset_the_course():
     assert (again.course.state, again.is_due) == (State.QUIET, False)
 
 
+def test_a_rest_that_began_after_the_notice_is_told_of_anew():
+    """Nobody looked while the node worked once more: its people were told of another rest."""
+    before, later = notified(), T + 3 * AFTER
+    again = move(before, quiet(T + AFTER), later)
+    assert (again.tell, again.is_due) == (Tell.IDLE, False)
+    assert (again.course.notified_at, again.course.since) == (later, later)
+    assert not move(again.course, quiet(T + AFTER), later + GRACE - 1).is_due
+    assert move(again.course, quiet(T + AFTER), later + GRACE).is_due
+
+
 def test_the_state_began_when_it_began():
     first = move(START, quiet(T), T + 10).course
     assert (first.state, first.since) == (State.QUIET, T + 10)
