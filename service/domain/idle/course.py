@@ -93,7 +93,7 @@ def advance(  # noqa: PLR0913 - one look: the course, and all that was found
         return _frozen(before, applied, now)
     course = _thawed(before, now)
     until = verdict.until if verdict.until is not None else now - delay
-    if not _is_idle(verdict, applied, until):
+    if not is_idle(verdict, applied, until):
         return Moved(_reset(course, State.QUIET, now))
     if _has_worked_since(course, verdict, applied):
         course = _reset(course, State.QUIET, now)
@@ -124,7 +124,7 @@ def _idle(
     return Moved(course, is_due=_is_due(course, verdict, applied, now))
 
 
-def _is_idle(verdict: Verdict, applied: Applied, until: int) -> bool:
+def is_idle(verdict: Verdict, applied: Applied, until: int) -> bool:
     """Whether the node was at rest for long enough, and nothing blocks its deletion. The host of a
     crash loop is busy with the loop, so where the policy means crash loops it does not block."""
     is_meant = verdict.waste is not None and verdict.waste in applied.rule.also

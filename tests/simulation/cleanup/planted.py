@@ -33,7 +33,7 @@ Planting = Callable[[], Any]
 
 def nothing_is_ever_a_candidate() -> Any:
     """No node is ever at rest for long enough."""
-    return patch.object(course, "_is_idle", lambda *_: False)
+    return patch.object(course, "is_idle", lambda *_: False)
 
 
 def everything_is_unknown() -> Any:
