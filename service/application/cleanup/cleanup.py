@@ -14,7 +14,7 @@ from service.domain.clock import Clock
 from service.domain.errors import Conflict, NotFound, Rejected, StaleVersion
 from service.domain.idle.assess import Assessed, Subject, Times
 from service.domain.idle.cleanup import REFRESH_SECONDS, Cleanup, Ended, Watched
-from service.domain.idle.course import Moved, is_idle
+from service.domain.idle.course import Moved, is_idle, is_meant
 from service.domain.idle.keep import Keep, keep_of_node
 from service.domain.idle.plan import Basis, Entry, Plan, check_fresh
 from service.domain.idle.policy import Action, Applied, applied
@@ -278,10 +278,10 @@ def _look(subject: Subject, oldest: int) -> Assessed | None:
         return None
     verdict, until = watched.verdict, watched.verdict.until
     found = Assessed(subject, watched, verdict, Moved(watched.course))
-    is_meant = subject.applied.action.rank >= Action.STOP.rank
-    is_meant = is_meant and (verdict.waste is None or verdict.waste in subject.applied.rule.also)
+    does_end = subject.applied.action.rank >= Action.STOP.rank
+    does_end = does_end and is_meant(verdict.waste, subject.applied)
     is_long = until is not None and is_idle(verdict, subject.applied, until)
-    return found if found.is_idle and is_meant and is_long else None
+    return found if found.is_idle and does_end and is_long else None
 
 
 def _is_protected(subject: Subject, now: int) -> bool:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from service.domain.idle.cleanup import Watched
-from service.domain.idle.course import Course, Moved, State, advance, due_at
+from service.domain.idle.course import Course, Moved, State, advance, due_at, is_meant
 from service.domain.idle.keep import Keep
-from service.domain.idle.policy import Applied
+from service.domain.idle.policy import Action, Applied
 from service.domain.idle.precedence import Holder
 from service.domain.idle.proof import (
     REPORT_AGE,
@@ -22,7 +22,7 @@ from service.domain.idle.proof import (
 from service.domain.idle.signal import Kind, Level, Track
 from service.domain.node import Node
 
-UNTOLD = "it is idle, and nobody can be told of it; it stays until the policy names recipients"
+UNTOLD = "nobody can be told that it is idle; it stays until the policy names recipients"
 
 REPORT_PAUSE = 300
 """Least seconds between two reads of a node that is a candidate, or that Monitoring does not cover.
@@ -180,7 +180,7 @@ def assess(subject: Subject, families: Mapping[Kind, Family], now: int, times: T
         signals=subject.signals,
         verdict=verdict,
         judged_at=now,
-        due_at=due_at(moved.course, subject.applied),
+        due_at=due_at(moved.course, subject.applied, verdict.waste),
     )
     held_by = tuple(holders(subject, verdict, now))
     is_fresh = has_fresh_reports(subject, now, times.period)
@@ -228,6 +228,18 @@ def holders(subject: Subject, verdict: Verdict, now: int) -> list[Holder]:
         Holder.NOTICE: subject.is_untried and not subject.applied.is_own,
     }
     return [holder for holder, does_hold in holds.items() if does_hold]
+
+
+def limits(subject: Subject, verdict: Verdict | None) -> tuple[str, ...]:
+    """Why less is done to a node, once it is idle, than its policy says."""
+    found, applied = [*subject.applied.limits], subject.applied
+    if applied.action.rank >= Action.STOP.rank:
+        waste = None if verdict is None else verdict.waste
+        if not is_meant(waste, applied):
+            found.append(f"{waste}: the policy does not name that in also")
+        if not applied.is_own and not subject.can_tell:
+            found.append(UNTOLD)
+    return tuple(found)
 
 
 def begun(assessed: Assessed, now: int, *, is_deletion: bool) -> Watched:

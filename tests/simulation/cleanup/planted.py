@@ -60,8 +60,8 @@ def the_grace_is_skipped() -> Any:
     """What was told of goes at the next look."""
     real = course.due_at
 
-    def due_at(before: Any, applied: Any) -> int | None:
-        at = real(before, applied)
+    def due_at(before: Any, *more: Any) -> int | None:
+        at = real(before, *more)
         return None if at is None else before.notified_at
 
     return patch.object(course, "due_at", due_at)
