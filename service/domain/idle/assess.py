@@ -164,15 +164,16 @@ def assess(subject: Subject, families: Mapping[Kind, Family], now: int, times: T
         evidence_of(subject, families, times), rule.idle_after_seconds, now, times.telemetry
     )
     is_told = subject.applied.is_own or subject.can_tell
+    course = _course_of(subject, now)
     moved = advance(
-        _course_of(subject, now),
+        course,
         verdict,
         subject.applied,
         now,
         times.telemetry,
         is_warm=now >= counts_from(node, times),
         is_told=is_told,
-        is_kept=is_kept(subject, now),
+        is_kept=is_kept(subject, now) or _was_kept_unseen(subject, course, now),
     )
     watched = Watched(
         course=moved.course,
@@ -216,6 +217,15 @@ def _course_of(subject: Subject, now: int) -> Course:
 def is_kept(subject: Subject, now: int) -> bool:
     """Whether somebody keeps the node now."""
     return subject.keep is not None and subject.keep.holds(now)
+
+
+def _was_kept_unseen(subject: Subject, course: Course, now: int) -> bool:
+    """Whether a keep came and went after the notice and nobody looked meanwhile: that notice counts
+    no more, as if the keep had been seen."""
+    until = None if subject.keep is None else subject.keep.until
+    if until is None or course.notified_at is None or course.told is None:
+        return False
+    return course.notified_at < until <= now
 
 
 def holders(subject: Subject, verdict: Verdict, now: int) -> list[Holder]:

@@ -132,6 +132,20 @@ def test_a_node_that_worked_while_no_daemon_looked_is_told_of_anew(lab):
     assert lab.node(idle).asked == "absent"
 
 
+def test_a_keep_that_came_and_went_while_no_daemon_looked_gives_the_whole_grace(lab):
+    idle = lab.add(REST, owner="ada@example.com")
+    lab.minute(IDLE_MINUTES + 1)
+    lab.change(idle, kept_until=lab.clock() + 3_600, kept_because="a demo")
+    lab.controller.tick = lambda _lease: None
+    lab.minute(90)
+    lab.start_daemon("two")
+    lab.minute(GRACE_MINUTES)
+    assert lab.node(idle).asked == "present"
+    assert len(messages(lab)) == 2
+    lab.minute(2)
+    assert lab.node(idle).asked == "absent"
+
+
 def test_nothing_of_an_earlier_incarnation_counts(lab):
     idle = lab.add(REST)
     lab.minute(IDLE_MINUTES)
