@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import update
@@ -12,9 +13,11 @@ from service.domain.errors import Conflict, NotFound, Rejected
 from service.domain.idle.heartbeat import Heartbeat
 from service.domain.idle.policy import Action, Policy, Recipient, Rule
 from service.domain.idle.rails import Breaker
+from service.domain.jobs.job import Phase
 from service.store.tables import leases
 from tests.controllers.idle.conftest import DELETES, REST, TIMES, WORK, IdleLab
 from tests.hands import NOON
+from tests.store.test_jobs import a_job, an_attempt
 
 IDLE_MINUTES = (TIMES.warmup + 1_800 + TIMES.telemetry) // 60
 
@@ -81,8 +84,6 @@ def go_dark(lab, node):
 
 
 def open_breaker(lab, _node):
-    from dataclasses import replace  # noqa: PLC0415
-
     with lab.units() as unit:
         row = unit.cleanups.get("lab")
         unit.cleanups.save(replace(row, breaker=Breaker(opened_at=lab.clock(), reason="why")))
@@ -98,6 +99,11 @@ def keep(lab, node):
     lab.change(node, labels={"keep-until": "2026-12-01"})
 
 
+def queue_a_job(lab, node):
+    with lab.units() as unit:
+        unit.jobs.add(a_job(node_id=node.id), None)
+
+
 def one_more(lab, _node):
     lab.add(REST)
     lab.minute(IDLE_MINUTES + 1)
@@ -109,7 +115,18 @@ def be_made_again(lab, node):
 
 @pytest.mark.parametrize(
     "change",
-    [touch_node, work_again, pause, go_dark, open_breaker, beat, keep, one_more, be_made_again],
+    [
+        touch_node,
+        work_again,
+        pause,
+        go_dark,
+        open_breaker,
+        beat,
+        keep,
+        queue_a_job,
+        one_more,
+        be_made_again,
+    ],
 )
 def test_a_plan_is_stale_when_anything_changed_and_then_nothing_goes(lab, service, change):
     node = lab.add(REST)
@@ -119,6 +136,32 @@ def test_a_plan_is_stale_when_anything_changed_and_then_nothing_goes(lab, servic
     with pytest.raises(Conflict, match="stale"):
         service.apply(plan.id, "ada")
     assert lab.ended() == []
+    assert lab.node(node).asked == "present"
+
+
+def test_a_plan_asks_for_as_long_at_rest_as_the_policy_says_now(lab, service):
+    node = lab.add(REST)
+    lab.minute(IDLE_MINUTES + 1)
+    lab.change(node, spec=replace(node.spec, idle=replace(DELETES, after_seconds=86_400)))
+    assert service.plan("lab", "ada").entries == ()
+
+
+def test_a_job_that_begins_after_one_that_hung_is_not_ended_by_its_plan(lab, service):
+    node = lab.add(REST, idle=replace(DELETES, also=("no_progress",)))
+    hung, next_one = a_job(node_id=node.id), a_job(node_id=node.id)
+    with lab.units() as unit:
+        unit.jobs.add(hung, None)
+        attempt = an_attempt(hung, node, phase=Phase.RUNNING)
+        unit.jobs.add_attempt(attempt)
+    lab.minute(IDLE_MINUTES + 1)
+    plan = service.plan("lab", "ada")
+    assert len(plan.entries) == 1, "the policy means jobs that hang"
+    with lab.units() as unit:
+        unit.jobs.save_attempt(replace(attempt, released_at=lab.clock()))
+        unit.jobs.add(next_one, None)
+        unit.jobs.add_attempt(an_attempt(next_one, node, claimed_at=lab.clock()))
+    with pytest.raises(Conflict, match="stale"):
+        service.apply(plan.id, "ada")
     assert lab.node(node).asked == "present"
 
 

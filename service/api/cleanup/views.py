@@ -14,7 +14,7 @@ from service.application.cleanup.coverage import (
     ReportCoverage,
 )
 from service.domain.clock import rfc3339
-from service.domain.idle.assess import holders
+from service.domain.idle.assess import holders, limits
 from service.domain.idle.cleanup import Cleanup, Ended, Held
 from service.domain.idle.plan import Entry, Plan
 from service.domain.idle.policy import Action
@@ -422,7 +422,7 @@ class IdleView(View):
             due_at=None if watched is None else moment(watched.due_at),
             action=None if subject is None else subject.applied.action,
             policy="" if subject is None else subject.applied.source,
-            limits=() if subject is None else subject.applied.limits,
+            limits=() if subject is None else limits(subject, verdict),
             held_by=tuple(held),
             waiting=None if place is None else WaitingView.of(place),
             verdict=None if verdict is None else VerdictView.of(verdict),

@@ -14,7 +14,7 @@ from service.domain.clock import Clock
 from service.domain.errors import Conflict, NotFound, Rejected, StaleVersion
 from service.domain.idle.assess import Assessed, Subject, Times
 from service.domain.idle.cleanup import REFRESH_SECONDS, Cleanup, Ended, Watched
-from service.domain.idle.course import Moved
+from service.domain.idle.course import Moved, is_idle, is_meant
 from service.domain.idle.keep import Keep, keep_of_node
 from service.domain.idle.plan import Basis, Entry, Plan, check_fresh
 from service.domain.idle.policy import Action, Applied, applied
@@ -269,25 +269,35 @@ class CleanupService:
 
 
 def _look(subject: Subject, oldest: int) -> Assessed | None:
-    """The last look at a node, where that was lately, and proved it to be idle for long enough."""
+    """The last look at a node, where that was lately, and proved it to be idle for as long as its
+    policy asks by now."""
     watched = subject.watched
     if watched is None or watched.verdict is None or watched.judged_at < oldest:
         return None
     if watched.course.incarnation != subject.node.attempt:
         return None
-    found = Assessed(subject, watched, watched.verdict, Moved(watched.course))
-    is_meant = subject.applied.action.rank >= Action.STOP.rank
-    waste = watched.verdict.waste
-    is_meant = is_meant and (waste is None or waste in subject.applied.rule.also)
-    return found if found.is_idle and is_meant else None
+    verdict, until = watched.verdict, watched.verdict.until
+    found = Assessed(subject, watched, verdict, Moved(watched.course))
+    does_end = subject.applied.action.rank >= Action.STOP.rank
+    does_end = does_end and is_meant(verdict.waste, subject.applied)
+    is_long = until is not None and is_idle(verdict, subject.applied, until)
+    return found if found.is_idle and does_end and is_long else None
 
 
 def _is_protected(subject: Subject, now: int) -> bool:
     """Whether a node is kept, or a job or a heartbeat has come since it was looked at."""
     is_kept = subject.keep is not None and subject.keep.holds(now)
-    verdict = subject.watched.verdict if subject.watched is not None else None
-    is_busy = subject.job is not None and (verdict is None or verdict.waste is None)
-    return is_kept or is_busy or subject.heartbeat_until > now
+    is_awaited = bool(subject.queued_job)
+    return is_kept or is_awaited or _is_busy(subject) or subject.heartbeat_until > now
+
+
+def _is_busy(subject: Subject) -> bool:
+    """Whether a job holds the node, other than one that the last look has seen to hang."""
+    job, watched = subject.job, subject.watched
+    if job is None or watched is None or watched.verdict is None:
+        return job is not None
+    has_moved = job.is_preparing or job.progress_at > watched.judged_at
+    return has_moved or watched.verdict.waste is None
 
 
 def _entry(look: Assessed, ceiling: Action) -> Entry:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import structlog
 
 from service.application.cleanup.ending import EndOrder, begin_end
 from service.domain.clock import rfc3339
 from service.domain.event import Event
-from service.domain.idle.assess import UNTOLD, Assessed, Subject
+from service.domain.idle.assess import UNTOLD, Assessed, Subject, limits
 from service.domain.idle.cleanup import DAEMON, Cleanup, Held
 from service.domain.idle.course import Tell, due_at
 from service.domain.idle.keep import LABEL, Keep
@@ -124,22 +125,23 @@ def _message(assessed: Assessed, now: int, links: Mapping[Verb, str] | None) -> 
     """What people outside are told: the same as in the event, with the signals."""
     subject, verdict, course = assessed.subject, assessed.verdict, assessed.moved.course
     signals = assessed.watched.signals
-    look = Look(subject.node, subject.applied, verdict, signals, subject.hourly)
+    applied = replace(subject.applied, limits=limits(subject, verdict))
+    look = Look(subject.node, applied, verdict, signals, subject.hourly)
     if assessed.moved.tell is Tell.BLIND:
         return unknown_message(look, now, course.frozen_at if course.frozen_at is not None else now)
     since = verdict.since if verdict.since is not None else now
-    return idle_message(look, now, since, due_at(course, subject.applied), links)
+    return idle_message(look, now, since, due_at(course, applied, verdict.waste), links)
 
 
 def _idle(assessed: Assessed) -> str:
     applied = assessed.subject.applied
     said = reason_of(assessed.verdict)
-    at = due_at(assessed.moved.course, applied)
+    at = due_at(assessed.moved.course, applied, assessed.verdict.waste)
     if at is None:
-        return f"{said}; nothing is done by itself (policy {applied.source}: {applied.action})"
+        why = "; ".join(limits(assessed.subject, assessed.verdict))
+        done = f"nothing is done by itself (policy {applied.source}: {applied.action})"
+        return f"{said}; {done}; {why}" if why else f"{said}; {done}"
     verb = "deleted" if applied.action is Action.DELETE else "stopped"
-    if not assessed.is_told:
-        return f"{said}; it would be {verb} at {rfc3339(at)}, but nobody can be told of it"
     return f"{said}; it is {verb} at {rfc3339(at)} (policy {applied.source})"
 
 

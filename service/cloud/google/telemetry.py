@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import grpc
@@ -19,7 +21,7 @@ from service.cloud.google.pages import all_of, raw
 from service.cloud.google.retries import PATIENT, Patience
 from service.cloud.ports import Sample
 from service.domain.errors import CloudNotFound
-from service.domain.idle.signal import CHIPS_KINDS, Kind
+from service.domain.idle.signal import CHIPS_KINDS, HOST_BYTES, Kind
 
 MONITORING_HOST = "monitoring.googleapis.com"
 PERIOD = 60
@@ -118,13 +120,14 @@ class GoogleTelemetry:
 
         Monitoring answers NOT_FOUND for a metric that a project never had: that is no error.
         """
+        found = [self._of(project, metric, since, until) for metric in _METRICS[kind]]
+        return found[0] if len(found) == 1 else _summed(found)
+
+    def _of(self, project: str, metric: _Metric, since: int, until: int) -> Sequence[Sample]:
         found: list[Sample] = []
-        for metric in _METRICS[kind]:
-            try:
-                for series in self._series(project, metric, since, until):
-                    found.extend(_samples(series, metric.labels))
-            except CloudNotFound:
-                continue
+        with suppress(CloudNotFound):
+            for series in self._series(project, metric, since, until):
+                found.extend(_samples(series, metric.labels))
         return found
 
     def _series(self, project: str, metric: _Metric, since: int, until: int) -> Iterator[Any]:
@@ -144,6 +147,21 @@ class GoogleTelemetry:
             pager = ask(self._client.list_time_series, request, self._allowance)
             for page in all_of(raw(pager.pages)):
                 yield from page.time_series
+
+
+def _summed(ways: Sequence[Sequence[Sample]]) -> Sequence[Sample]:
+    """Both ways of a network together. A minute of which one way is not known, or not yet, proves
+    no rest, so it is left out, unless the other way alone is work."""
+    found: dict[tuple[str, int, str, int], list[Sample]] = {}
+    for sample in chain.from_iterable(ways):
+        key = sample.node_uid, sample.worker, sample.instance_id, sample.end
+        found.setdefault(key, []).append(sample)
+    sums = ((some, sum(one.value for one in some)) for some in found.values())
+    return [
+        some[0]._replace(value=amount)
+        for some, amount in sums
+        if len(some) == len(ways) or amount > HOST_BYTES
+    ]
 
 
 def _samples(series: Any, labels: Sequence[str]) -> Iterator[Sample]:

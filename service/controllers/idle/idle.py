@@ -117,6 +117,7 @@ class IdleController:
         self._memories[lease.project] = memory  # none where the look failed: the next begins anew
 
     def _look(self, memory: Memory, lease: Lease, now: int, *, is_fresh: bool) -> None:
+        mark = self._monotonic()
         with self._units.reading() as unit:
             fleet = read_fleet(unit, lease.project, self._prices, self._ceiling, now, memory.known)
         read = self._telemetry.take(
@@ -130,27 +131,30 @@ class IdleController:
             if one.verdict.level is Level.ACTIVE:
                 lately = memory.lately.setdefault(one.subject.node.id, Lately())
                 lately.add_work(now - self._times.period, now)
-        saved = self._save(looks, memory, lease, now)
         facts = Facts(
             now,
             fleet.held_since,
             len(fleet.subjects),
             fleet.census,
-            self._drift(lease.project, now),
+            self._drift(lease.project, now, mark),
             fleet.begun,
             memory.has_read,
         )
         before = replace(fleet.cleanup, families=families)
-        decided = decide(before, saved, fleet.courses, facts, self._times)
+        decided = decide(before, looks, fleet.courses, facts, self._times)
         alarms = new_alarms(fleet.cleanup, decided.cleanup)
         with self._units(lease) as unit:
             cleanup = unit.cleanups.save(decided.cleanup)
             for held in alarms:
-                self._acts.alarm(unit, cleanup, held, _rates_of_waiting(cleanup, saved), now)
+                self._acts.alarm(unit, cleanup, held, _rates_of_waiting(cleanup, looks), now)
+        self._ticked[lease.project] = now, mark
         for held in alarms:
             log.error("cleanup.held", project=lease.project, rail=held.rail, reason=held.reason)
+        # after the rails: what a tick that fails has not written is seen to change by the next
+        saved = {one.subject.node.id: one for one in self._save(looks, memory, lease, now)}
         for one in decided.goes:
-            self._end(one, cleanup, lease)
+            if one.subject.node.id in saved:
+                self._end(saved[one.subject.node.id], cleanup, lease)
 
     def _add_reports(
         self, subjects: Sequence[Subject], memory: Memory, project: str, now: int
@@ -162,11 +166,10 @@ class IdleController:
         memory.add_readings(found.readings)
         return found.subjects
 
-    def _drift(self, project: str, now: int) -> float:
-        """By how many seconds the agreed clock left the monotonic one since the tick before."""
-        mark = self._monotonic()
+    def _drift(self, project: str, now: int, mark: float) -> float:
+        """By how many seconds the agreed clock left the monotonic one since the tick before that
+        was written: a jump in one that failed is not forgotten."""
         before_now, before_mark = self._ticked.get(project, (now, mark))
-        self._ticked[project] = (now, mark)
         return (now - before_now) - (mark - before_mark)
 
     def _save(

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from service.domain.idle.cleanup import Watched
-from service.domain.idle.course import Course, Moved, State, advance, due_at
+from service.domain.idle.course import Course, Moved, State, advance, due_at, is_meant
 from service.domain.idle.keep import Keep
-from service.domain.idle.policy import Applied
+from service.domain.idle.policy import Action, Applied
 from service.domain.idle.precedence import Holder
 from service.domain.idle.proof import (
     REPORT_AGE,
@@ -22,7 +22,7 @@ from service.domain.idle.proof import (
 from service.domain.idle.signal import Kind, Level, Track
 from service.domain.node import Node
 
-UNTOLD = "it is idle, and nobody can be told of it; it stays until the policy names recipients"
+UNTOLD = "nobody can be told that it is idle; it stays until the policy names recipients"
 
 REPORT_PAUSE = 300
 """Least seconds between two reads of a node that is a candidate, or that Monitoring does not cover.
@@ -164,15 +164,16 @@ def assess(subject: Subject, families: Mapping[Kind, Family], now: int, times: T
         evidence_of(subject, families, times), rule.idle_after_seconds, now, times.telemetry
     )
     is_told = subject.applied.is_own or subject.can_tell
+    course = _course_of(subject, now)
     moved = advance(
-        _course_of(subject, now),
+        course,
         verdict,
         subject.applied,
         now,
         times.telemetry,
         is_warm=now >= counts_from(node, times),
         is_told=is_told,
-        is_kept=is_kept(subject, now),
+        is_kept=is_kept(subject, now) or _was_kept_unseen(subject, course, now),
     )
     watched = Watched(
         course=moved.course,
@@ -180,7 +181,7 @@ def assess(subject: Subject, families: Mapping[Kind, Family], now: int, times: T
         signals=subject.signals,
         verdict=verdict,
         judged_at=now,
-        due_at=due_at(moved.course, subject.applied),
+        due_at=due_at(moved.course, subject.applied, verdict.waste),
     )
     held_by = tuple(holders(subject, verdict, now))
     is_fresh = has_fresh_reports(subject, now, times.period)
@@ -218,6 +219,15 @@ def is_kept(subject: Subject, now: int) -> bool:
     return subject.keep is not None and subject.keep.holds(now)
 
 
+def _was_kept_unseen(subject: Subject, course: Course, now: int) -> bool:
+    """Whether a keep came and went after the notice and nobody looked meanwhile: that notice counts
+    no more, as if the keep had been seen."""
+    until = None if subject.keep is None else subject.keep.until
+    if until is None or course.notified_at is None or course.told is None:
+        return False
+    return course.notified_at < until <= now
+
+
 def holders(subject: Subject, verdict: Verdict, now: int) -> list[Holder]:
     """What keeps an idle node from its end; see `service.domain.idle.precedence`."""
     is_wasteful = verdict.waste is not None and verdict.waste in subject.applied.rule.also
@@ -228,6 +238,18 @@ def holders(subject: Subject, verdict: Verdict, now: int) -> list[Holder]:
         Holder.NOTICE: subject.is_untried and not subject.applied.is_own,
     }
     return [holder for holder, does_hold in holds.items() if does_hold]
+
+
+def limits(subject: Subject, verdict: Verdict | None) -> tuple[str, ...]:
+    """Why less is done to a node, once it is idle, than its policy says."""
+    found, applied = [*subject.applied.limits], subject.applied
+    if applied.action.rank >= Action.STOP.rank:
+        waste = None if verdict is None else verdict.waste
+        if not is_meant(waste, applied):
+            found.append(f"{waste}: the policy does not name that in also")
+        if not applied.is_own and not subject.can_tell:
+            found.append(UNTOLD)
+    return tuple(found)
 
 
 def begun(assessed: Assessed, now: int, *, is_deletion: bool) -> Watched:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from service.domain.clock import DAY, HOUR
-from service.domain.idle.policy import Action, Applied
+from service.domain.idle.policy import Action, Applied, Waste
 from service.domain.idle.proof import Blocker, Verdict
 from service.domain.idle.signal import Level
 
@@ -93,8 +93,10 @@ def advance(  # noqa: PLR0913 - one look: the course, and all that was found
         return _frozen(before, applied, now)
     course = _thawed(before, now)
     until = verdict.until if verdict.until is not None else now - delay
-    if not _is_idle(verdict, applied, until):
+    if not is_idle(verdict, applied, until):
         return Moved(_reset(course, State.QUIET, now))
+    if _has_worked_since(course, verdict, applied):
+        course = _reset(course, State.QUIET, now)
     return _idle(course, verdict, applied, now, is_told=is_told, is_kept=is_kept)
 
 
@@ -102,13 +104,18 @@ def _idle(
     course: Course, verdict: Verdict, applied: Applied, now: int, *, is_told: bool, is_kept: bool
 ) -> Moved:
     """The course of a node that is proved to be idle. A message that announced less than what would
-    be done now does not count, and neither does one that went to nobody: recipients are told
-    again, and have the whole grace."""
+    be done now does not count, neither does one that went to nobody, nor one whose end the policy
+    took back since: recipients are told again, and have the whole grace."""
     if is_kept:
         return Moved(_in_state(course, State.CANDIDATE, now))
     if applied.action is Action.OBSERVE:
         return Moved(_reset(course, State.CANDIDATE, now))
+    does_end = applied.action.rank >= Action.STOP.rank
     announced = applied.action if is_told else Action.OBSERVE
+    if not is_meant(verdict.waste, applied):
+        announced = announced.limited_to(Action.NOTIFY)
+    if course.told is not None and not does_end:
+        course = replace(course, told=course.told.limited_to(applied.action))
     if course.told is None or course.told.rank < announced.rank:
         told = replace(
             course,
@@ -122,29 +129,47 @@ def _idle(
     return Moved(course, is_due=_is_due(course, verdict, applied, now))
 
 
-def _is_idle(verdict: Verdict, applied: Applied, until: int) -> bool:
+def is_meant(waste: Waste | None, applied: Applied) -> bool:
+    """Whether the policy ends what is held by that, None for a node that nothing holds."""
+    return waste is None or waste in applied.rule.also
+
+
+def is_idle(verdict: Verdict, applied: Applied, until: int) -> bool:
     """Whether the node was at rest for long enough, and nothing blocks its deletion. The host of a
     crash loop is busy with the loop, so where the policy means crash loops it does not block."""
-    is_meant = verdict.waste is not None and verdict.waste in applied.rule.also
-    blockers = set(verdict.blockers) - ({Blocker.HOST_BUSY} if is_meant else set())
-    since = verdict.since if is_meant else verdict.proved_since
+    is_loop = verdict.waste is not None and is_meant(verdict.waste, applied)
+    blockers = set(verdict.blockers) - ({Blocker.HOST_BUSY} if is_loop else set())
+    since = _rest_since(verdict, applied)
     return not blockers and since is not None and until - since >= applied.rule.idle_after_seconds
 
 
-def due_at(course: Course, applied: Applied) -> int | None:
-    """When the grace is over, if nothing freezes it any more; None where nothing will be done."""
-    is_told = course.notified_at is not None and course.told is not None
-    if not is_told or applied.action.rank < Action.STOP.rank:
+def _rest_since(verdict: Verdict, applied: Applied) -> int | None:
+    """Since when the node is at rest; its host as well, unless the policy means what holds it."""
+    is_loop = verdict.waste is not None and is_meant(verdict.waste, applied)
+    return verdict.since if is_loop else verdict.proved_since
+
+
+def _has_worked_since(course: Course, verdict: Verdict, applied: Applied) -> bool:
+    """Whether the node worked after the notice and nobody looked meanwhile: the notice was about
+    the rest before, and its people have not heard of this one."""
+    since = _rest_since(verdict, applied)
+    return course.notified_at is not None and since is not None and since > course.notified_at
+
+
+def due_at(course: Course, applied: Applied, waste: Waste | None = None) -> int | None:
+    """When the grace is over, if nothing freezes it any more; None where nothing will be done, as
+    the policy does not mean what holds the node, or nobody was told that it would be."""
+    if course.notified_at is None or course.told is None or not is_meant(waste, applied):
         return None
-    assert course.notified_at is not None
+    if course.told.rank < applied.action.rank or applied.action.rank < Action.STOP.rank:
+        return None
     at = max(course.notified_at + applied.rule.grace_seconds, course.promised_at or 0)
     return at + course.frozen_seconds
 
 
 def _is_due(course: Course, verdict: Verdict, applied: Applied, now: int) -> bool:
-    at = due_at(course, applied)
-    is_meant = verdict.waste is None or verdict.waste in applied.rule.also
-    return at is not None and now >= at and is_meant
+    at = due_at(course, applied, verdict.waste)
+    return at is not None and now >= at
 
 
 def _frozen(course: Course, applied: Applied, now: int) -> Moved:

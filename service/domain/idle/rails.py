@@ -87,7 +87,7 @@ def paced(due: Sequence[Due], live: int, begun: Sequence[int], now: int, period:
     a quarter of the fleet.
     """
     line = sorted(due, key=lambda one: (-(one.hourly or 0), one.node_id))
-    recent = sorted(at for at in begun if now - HOUR < at <= now)
+    recent = sorted(at for at in begun if abs(now - at) < HOUR)  # later: the clock was set back
     hour = max(PER_HOUR, live * HOUR_PERCENT // 100)
     tick = min(PER_TICK, max(1, live * TICK_PERCENT // 100))
     goes: list[str] = []

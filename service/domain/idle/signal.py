@@ -86,7 +86,8 @@ class Track(NamedTuple):
 
     `at_rest` are the spans that readings show at rest, in order and apart, none before
     `broken_at`: the end of the newest reading that was not at rest. `end` and `value` are the
-    newest reading's, `level` is what it says.
+    newest reading's, `level` is what it says. `between_until` is the end of the newest reading that
+    counts as rest only because the chip had come to rest before it.
     """
 
     end: int
@@ -94,6 +95,7 @@ class Track(NamedTuple):
     level: Level
     at_rest: tuple[Span, ...] = ()
     broken_at: int | None = None
+    between_until: int | None = None
 
     def holds(self, reading: Reading) -> bool:
         """Whether a reading says nothing that is not known: at rest, and within a span at rest
@@ -112,20 +114,38 @@ class Track(NamedTuple):
 
 
 def read(before: Track | None, reading: Reading, oldest: int) -> Track:
-    """The track after one more reading. What was at rest before `oldest` is forgotten."""
-    was_quiet = before is not None and before.level is Level.QUIET
+    """The track after one more reading. What was at rest before `oldest` is forgotten.
+
+    A late reading is judged by what is known of the time before it. Late work may make work of what
+    came after it; then all of that counts as work, until a reading that shows rest by itself.
+    """
+    if before is None:
+        before = Track(reading.end, reading.value, Level.ACTIVE)
+    is_newest = reading.end >= before.end
+    was_quiet = (
+        before.level is Level.QUIET
+        if is_newest
+        else any(first <= reading.start for first, _ in before.at_rest)
+    )
     level = level_of(reading, was_quiet=was_quiet)
-    if before is None or reading.end >= before.end:
+    newest = (before.end, before.value, before.level)
+    if is_newest:
         newest = (reading.end, reading.value, level)
-    else:
-        newest = (before.end, before.value, before.level)
-    at_rest, broken_at = (before.at_rest, before.broken_at) if before is not None else ((), None)
+    between, broken_at = before.between_until, before.broken_at
     if level is Level.QUIET:
+        if reading.value > _AT_REST.get(reading.kind, reading.value):
+            between = max(reading.end, between or 0)
         start = max(reading.start, oldest, broken_at or 0)
-        return Track(*newest, _joined(at_rest, (start, reading.end), oldest), broken_at)
+        at_rest = _joined(before.at_rest, (start, reading.end), oldest)
+        return Track(*newest, at_rest, broken_at, between)
     broken_at = max(reading.end, broken_at or 0)
-    after = [(max(first, broken_at), last) for first, last in at_rest if last > broken_at]
-    return Track(*newest, tuple(after), broken_at)
+    was_at_rest = any(first < broken_at for first, _ in before.at_rest)
+    if was_at_rest and between is not None and between > broken_at:
+        broken_at = between
+        if newest[0] == between:
+            newest = (*newest[:2], Level.ACTIVE)
+    after = [(max(first, broken_at), last) for first, last in before.at_rest if last > broken_at]
+    return Track(*newest, tuple(after), broken_at, between)
 
 
 _AT_REST: Mapping[Kind, float] = {

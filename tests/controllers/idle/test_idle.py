@@ -19,6 +19,7 @@ from service.domain.idle.rails import Rail
 from service.domain.idle.signal import Kind
 from service.domain.node import Asked, IdlePolicy, NodeState
 from service.domain.notification import About
+from service.store.cleanups import Cleanups
 from service.store.tables import leases
 from tests.controllers.idle.conftest import DELETES, REST, TIMES, WORK, IdleLab, Later
 from tests.hands import NOON
@@ -108,6 +109,39 @@ def test_the_notice_is_not_cut_short_by_another_daemon(lab):
     lab.start_daemon("two")
     lab.minute(GRACE_MINUTES - 2)
     assert lab.node(idle).asked == "present"
+    lab.minute(2)
+    assert lab.node(idle).asked == "absent"
+
+
+def test_a_node_that_worked_while_no_daemon_looked_is_told_of_anew(lab):
+    idle = lab.add(REST, owner="ada@example.com")
+    lab.minute(IDLE_MINUTES + 1)
+    first = lab.course(idle).course.notified_at
+    lab.controller.tick = lambda _lease: None
+    lab.minute(10)
+    lab.doing[idle.id] = WORK
+    lab.minute(10)
+    lab.doing[idle.id] = REST
+    lab.minute(60)
+    lab.start_daemon("two")
+    lab.minute(2)
+    assert lab.node(idle).asked == "present"
+    assert lab.course(idle).course.notified_at > first
+    assert len(messages(lab)) == 2
+    lab.minute(GRACE_MINUTES)
+    assert lab.node(idle).asked == "absent"
+
+
+def test_a_keep_that_came_and_went_while_no_daemon_looked_gives_the_whole_grace(lab):
+    idle = lab.add(REST, owner="ada@example.com")
+    lab.minute(IDLE_MINUTES + 1)
+    lab.change(idle, kept_until=lab.clock() + 3_600, kept_because="a demo")
+    lab.controller.tick = lambda _lease: None
+    lab.minute(90)
+    lab.start_daemon("two")
+    lab.minute(GRACE_MINUTES)
+    assert lab.node(idle).asked == "present"
+    assert len(messages(lab)) == 2
     lab.minute(2)
     assert lab.node(idle).asked == "absent"
 
@@ -353,6 +387,59 @@ def test_when_monitoring_goes_dark_the_breaker_opens_and_closes_by_itself(lab):
     assert lab.ended()
     assert set(lab.ended()) <= {one.name for one in nodes}
     assert len(busy) == 5
+
+
+def rails_of(lab):
+    with lab.units.reading() as unit:
+        return [held.rail for held in unit.cleanups.get("lab").holds]
+
+
+def write_fails(monkeypatch, when):
+    """Have the row of the project not be written once, as somebody else wrote it just then."""
+    save, failed = Cleanups.save, []
+
+    def save_or_fail(cleanups, row):
+        if when(row) and not failed:
+            failed.append(row)
+            raise StaleVersion("the cleanup was changed just now")
+        return save(cleanups, row)
+
+    monkeypatch.setattr(Cleanups, "save", save_or_fail)
+    return failed
+
+
+def minutes_in_spite_of(lab, count, failed):
+    """Let minutes pass until the tick that fails, and one more."""
+    for _ in range(count):
+        try:
+            lab.minute(1)
+        except StaleVersion:
+            break
+    assert failed
+    lab.minute(1)
+
+
+def test_nodes_that_became_unknown_in_a_tick_that_failed_open_the_breaker_all_the_same(
+    lab, monkeypatch
+):
+    nodes = [lab.add(REST, idle=None) for _ in range(10)]
+    lab.minute(20)
+    for one in nodes[:5]:
+        lab.doing[one.id] = None
+    failed = write_fails(monkeypatch, lambda row: len(row.breaker.lost) == 5)
+    minutes_in_spite_of(lab, 20, failed)
+    assert Rail.BREAKER in rails_of(lab)
+
+
+def test_a_clock_that_jumped_in_a_tick_that_failed_holds_all_the_same(lab, monkeypatch):
+    lab.add(REST)
+    ahead = [0.0]
+    lab.controller._monotonic = lambda: lab.clock() - ahead[0]
+    lab.minute(2)
+    ahead[0] = 120.0
+    failed = write_fails(monkeypatch, lambda row: any(one.rail == "clock" for one in row.holds))
+    minutes_in_spite_of(lab, 1, failed)
+    assert Rail.CLOCK in rails_of(lab)
 
 
 def alarms_of(lab):

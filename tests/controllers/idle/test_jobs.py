@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import pytest
 
 from service.application.cleanup.daemon import DaemonActs
@@ -31,6 +34,20 @@ def hung(lab):
 def test_a_job_that_hangs_does_not_wait_for_its_own_node(lab, hung):
     lab.minute(ENOUGH)
     assert lab.ended() == [hung.name]
+
+
+def test_people_are_told_that_a_job_that_hangs_stays_where_the_policy_does_not_mean_it(lab, hung):
+    idle = replace(ENDS_HUNG, also=())
+    lab.change(hung, spec=replace(hung.spec, idle=idle), owner="ada@example.com")
+    lab.minute(ENOUGH)
+    assert lab.ended() == []
+    assert lab.course(hung).due_at is None
+    with lab.units.reading() as unit:
+        told = [json.loads(one.body) for one in unit.notifications.due(lab.clock() + 86_400, 9)]
+        (said,) = unit.events.of_kind(hung.id, "idle", 0)
+    why = "no_progress: the policy does not name that in also"
+    assert [(one["acts_at"], one["limits"]) for one in told] == [(None, [why])]
+    assert said.message.endswith(why)
 
 
 def test_a_job_that_waits_behind_one_that_hangs_keeps_its_node(lab, hung):

@@ -62,6 +62,40 @@ def test_work_and_warming_up_reset_the_course():
     assert (again.course.state, again.is_due) == (State.QUIET, False)
 
 
+def test_a_rest_that_began_after_the_notice_is_told_of_anew():
+    """Nobody looked while the node worked once more: its people were told of another rest."""
+    before, later = notified(), T + 3 * AFTER
+    again = move(before, quiet(T + AFTER), later)
+    assert (again.tell, again.is_due) == (Tell.IDLE, False)
+    assert (again.course.notified_at, again.course.since) == (later, later)
+    assert not move(again.course, quiet(T + AFTER), later + GRACE - 1).is_due
+    assert move(again.course, quiet(T + AFTER), later + GRACE).is_due
+
+
+def test_an_end_that_a_policy_took_back_is_announced_anew():
+    softened = move(notified(), IDLE, T + 60, policy(Action.NOTIFY))
+    assert (softened.tell, due_at(softened.course, policy(Action.NOTIFY))) == (None, None)
+    again = move(softened.course, IDLE, T + 10 * GRACE)
+    assert (again.tell, again.is_due) == (Tell.IDLE, False)
+    assert due_at(again.course, policy()) == T + 11 * GRACE
+
+
+@pytest.mark.parametrize("waste", list(Waste))
+def test_waste_that_the_policy_does_not_mean_has_no_end_and_what_follows_it_is_announced(waste):
+    wasted = move(START, replace(IDLE, waste=waste))
+    assert wasted.tell is Tell.IDLE
+    assert due_at(wasted.course, policy(), waste) is None
+    after = move(wasted.course, IDLE, T + 10 * GRACE)
+    assert (after.tell, after.is_due) == (Tell.IDLE, False)
+    assert due_at(after.course, policy()) == T + 11 * GRACE
+
+
+def test_an_idle_node_of_which_nobody_can_be_told_has_no_end():
+    untold = advance(START, IDLE, policy(), T, DELAY, is_warm=True, is_told=False)
+    assert untold.course.state is State.NOTIFIED
+    assert due_at(untold.course, policy()) is None
+
+
 def test_the_state_began_when_it_began():
     first = move(START, quiet(T), T + 10).course
     assert (first.state, first.since) == (State.QUIET, T + 10)
@@ -126,7 +160,7 @@ def test_what_blocks_keeps_a_node_quiet(blocker):
 @pytest.mark.parametrize("waste", list(Waste))
 def test_waste_is_told_of_and_ended_only_where_the_policy_means_it(waste):
     wasted = replace(IDLE, waste=waste)
-    told = move(START, wasted).course
+    told = move(START, wasted, applied=policy(also=[waste])).course
     assert told.state is State.NOTIFIED
     assert not move(told, wasted, T + 10 * GRACE).is_due
     assert move(told, wasted, T + GRACE, policy(also=[waste])).is_due

@@ -95,6 +95,36 @@ def test_the_order_in_which_readings_arrive_changes_nothing_but_what_came_last(p
     assert follow(*sorted(readings, key=lambda one: one.start)) == follow(*shuffled)
 
 
+def test_a_late_reading_between_rest_and_work_stays_what_it_was_at_its_own_time():
+    """It came after the chip had come to rest, and is from when it was still at work."""
+    late = follow(duty(0, 60, 9), duty(240, 300, 1), *(duty(n, n + 60, 3) for n in (180, 120, 60)))
+    assert late.covered(0, 300) == 60
+    filled = follow(duty(0, 60, 1), duty(120, 180, 1), duty(60, 120, 3))
+    assert filled.at_rest == ((0, 180),)
+
+
+def test_late_work_is_followed_by_work_until_the_chip_comes_to_rest():
+    track = follow(duty(0, 60, 1), duty(120, 180, 3), duty(60, 120, 50))
+    assert (track.level, track.at_rest, track.broken_at) == (Level.ACTIVE, (), 180)
+    assert read(track, duty(180, 240, 3), 0).level is Level.ACTIVE
+    assert read(track, duty(180, 240, 1), 0).at_rest == ((180, 240),)
+
+
+between = st.lists(
+    st.tuples(st.integers(0, 12), st.sampled_from([1.0, 3.0, 30.0])), unique_by=lambda one: one[0]
+)
+
+
+@given(between, st.randoms(use_true_random=False))
+def test_no_order_of_readings_shows_more_rest_than_the_order_of_time(pairs, random):
+    readings = [duty(60 * minute, 60 * minute + 60, value) for minute, value in pairs]
+    in_order = follow(*sorted(readings)) or Track(0, 0, Level.QUIET)
+    shuffled = follow(*random.sample(readings, len(readings))) or Track(0, 0, Level.QUIET)
+    for start in range(0, 780, 60):
+        assert shuffled.covered(start, start + 60) <= in_order.covered(start, start + 60)
+    assert in_order.level is not Level.ACTIVE or shuffled.level is Level.ACTIVE
+
+
 @given(minutes)
 def test_rest_is_what_readings_cover_since_the_last_work(pairs):
     readings = [duty(60 * minute, 60 * minute + 60, value) for minute, value in pairs]

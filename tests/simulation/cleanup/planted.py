@@ -33,7 +33,7 @@ Planting = Callable[[], Any]
 
 def nothing_is_ever_a_candidate() -> Any:
     """No node is ever at rest for long enough."""
-    return patch.object(course, "_is_idle", lambda *_: False)
+    return patch.object(course, "is_idle", lambda *_: False)
 
 
 def everything_is_unknown() -> Any:
@@ -60,8 +60,8 @@ def the_grace_is_skipped() -> Any:
     """What was told of goes at the next look."""
     real = course.due_at
 
-    def due_at(before: Any, applied: Any) -> int | None:
-        at = real(before, applied)
+    def due_at(before: Any, *more: Any) -> int | None:
+        at = real(before, *more)
         return None if at is None else before.notified_at
 
     return patch.object(course, "due_at", due_at)
