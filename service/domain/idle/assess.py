@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from service.domain.idle.cleanup import Watched
 from service.domain.idle.course import Course, Moved, State, advance, due_at
 from service.domain.idle.keep import Keep
-from service.domain.idle.policy import Applied
+from service.domain.idle.policy import Applied, with_waste
 from service.domain.idle.precedence import Holder
 from service.domain.idle.proof import (
     REPORT_AGE,
@@ -163,6 +163,7 @@ def assess(subject: Subject, families: Mapping[Kind, Family], now: int, times: T
     verdict = judge(
         evidence_of(subject, families, times), rule.idle_after_seconds, now, times.telemetry
     )
+    subject = replace(subject, applied=with_waste(subject.applied, verdict.waste))
     is_told = subject.applied.is_own or subject.can_tell
     moved = advance(
         _course_of(subject, now),

@@ -124,10 +124,11 @@ def _idle(
 
 def _is_idle(verdict: Verdict, applied: Applied, until: int) -> bool:
     """Whether the node was at rest for long enough, and nothing blocks its deletion. The host of a
-    crash loop is busy with the loop, so where the policy means crash loops it does not block."""
-    is_meant = verdict.waste is not None and verdict.waste in applied.rule.also
-    blockers = set(verdict.blockers) - ({Blocker.HOST_BUSY} if is_meant else set())
-    since = verdict.since if is_meant else verdict.proved_since
+    crash loop is busy with the loop, so it does not block: people are told, and whether it is ended
+    is for the policy to say."""
+    is_waste = verdict.waste is not None
+    blockers = set(verdict.blockers) - ({Blocker.HOST_BUSY} if is_waste else set())
+    since = verdict.since if is_waste else verdict.proved_since
     return not blockers and since is not None and until - since >= applied.rule.idle_after_seconds
 
 
