@@ -447,6 +447,19 @@ def test_a_label_that_can_be_read_alarms_nobody(lab):
         assert unit.events.of_kind(kept.id, "alarm", 0) == []
 
 
+def test_the_first_minutes_of_a_node_that_never_worked_are_no_work(lab):
+    node = lab.add(
+        {kind: value for kind, value in REST.items() if kind is not Kind.TENSORCORE_IDLE}
+    )
+    for minute in range(12):
+        if minute:  # the counter began a moment before we saw the node READY
+            seconds = float(60 * minute - 15)
+            lab.measure(Kind.TENSORCORE_IDLE, 0, 0, lab.clock() - 60, seconds)
+        lab.minute()
+        assert lab.course(node).course.state in ("WARMING", "QUIET")
+    assert "B" not in lab.hour(node).levels
+
+
 def test_rollups_tell_what_each_node_did(lab):
     idle, busy = lab.add(REST), lab.add(WORK)
     lab.minute(40)
