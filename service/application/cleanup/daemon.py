@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import structlog
 
 from service.application.cleanup.ending import EndOrder, begin_end
-from service.domain.clock import rfc3339
+from service.domain.clock import HOUR, rfc3339
 from service.domain.event import Event
 from service.domain.idle.assess import UNTOLD, Assessed, Subject
 from service.domain.idle.cleanup import DAEMON, Cleanup, Held
@@ -124,10 +124,12 @@ def _message(assessed: Assessed, now: int, links: Mapping[Verb, str] | None) -> 
     """What people outside are told: the same as in the event, with the signals."""
     subject, verdict, course = assessed.subject, assessed.verdict, assessed.moved.course
     signals = assessed.watched.signals
-    look = Look(subject.node, subject.applied, verdict, signals, subject.hourly)
+    since = verdict.since if verdict.since is not None else now
+    hourly = subject.hourly
+    idle_cost = None if hourly is None else hourly * max(0, now - since) // HOUR
+    look = Look(subject.node, subject.applied, verdict, signals, hourly, idle_cost)
     if assessed.moved.tell is Tell.BLIND:
         return unknown_message(look, now, course.frozen_at if course.frozen_at is not None else now)
-    since = verdict.since if verdict.since is not None else now
     return idle_message(look, now, since, due_at(course, subject.applied), links)
 
 
