@@ -222,10 +222,14 @@ class CleanupService:
             for one in fleet.subjects
             if (look := _look(one, oldest)) is not None and not _is_protected(one, now)
         }
+        waits = {one.node_id: one.until for one in fleet.cleanup.waiting}
         plan = Plan(
             project,
             now,
-            tuple(_entry(look, self.mode.ceiling) for look in looks.values()),
+            tuple(
+                _entry(look, self.mode.ceiling, waits.get(node_id))
+                for node_id, look in looks.items()
+            ),
             tuple(held.rail for held in fleet.cleanup.holds),
             fleet.cleanup.pauses,
         )
@@ -290,7 +294,11 @@ def _is_protected(subject: Subject, now: int) -> bool:
     return is_kept or is_busy or subject.heartbeat_until > now
 
 
-def _entry(look: Assessed, ceiling: Action) -> Entry:
+def _entry(look: Assessed, ceiling: Action, waits_until: int | None) -> Entry:
+    """The entry of a node that the daemon does not end before `waits_until`, as a rail holds it."""
+    due_at = look.watched.due_at
+    if due_at is not None and waits_until is not None:
+        due_at = max(due_at, waits_until)
     node, verdict, applied = look.subject.node, look.verdict, look.subject.applied
     does_it = applied.action.limited_to(ceiling).rank >= Action.STOP.rank
     return Entry(
@@ -298,7 +306,7 @@ def _entry(look: Assessed, ceiling: Action) -> Entry:
         name=node.name,
         action=applied.action,
         reason=reason_of(verdict),
-        due_at=look.watched.due_at if does_it else None,
+        due_at=due_at if does_it else None,
         hourly=look.subject.hourly,
         basis=Basis(
             node_version=node.version,
