@@ -300,7 +300,8 @@ def _entry(look: Assessed, ceiling: Action, waits_until: int | None) -> Entry:
     if due_at is not None and waits_until is not None:
         due_at = max(due_at, waits_until)
     node, verdict, applied = look.subject.node, look.verdict, look.subject.applied
-    does_it = applied.action.limited_to(ceiling).rank >= Action.STOP.rank
+    is_told = applied.is_own or look.subject.can_tell
+    does_it = is_told and applied.action.limited_to(ceiling).rank >= Action.STOP.rank
     return Entry(
         node_id=node.id,
         name=node.name,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from service.domain.idle.cleanup import Watched
 from service.domain.idle.course import Course, Moved, State, advance, due_at
 from service.domain.idle.keep import Keep
-from service.domain.idle.policy import Applied, with_waste
+from service.domain.idle.policy import Action, Applied, with_waste
 from service.domain.idle.precedence import Holder
 from service.domain.idle.proof import (
     REPORT_AGE,
@@ -222,11 +222,12 @@ def is_kept(subject: Subject, now: int) -> bool:
 def holders(subject: Subject, verdict: Verdict, now: int) -> list[Holder]:
     """What keeps an idle node from its end; see `service.domain.idle.precedence`."""
     is_wasteful = verdict.waste is not None and verdict.waste in subject.applied.rule.also
+    is_untold = not subject.can_tell and subject.applied.action.rank >= Action.STOP.rank
     holds = {
         Holder.KEEP: is_kept(subject, now),
         Holder.UNKNOWN: verdict.level is Level.UNKNOWN,
         Holder.BUSY_JOB: subject.job is not None and not is_wasteful,
-        Holder.NOTICE: subject.is_untried and not subject.applied.is_own,
+        Holder.NOTICE: (subject.is_untried or is_untold) and not subject.applied.is_own,
     }
     return [holder for holder, does_hold in holds.items() if does_hold]
 
