@@ -35,7 +35,7 @@ from service.api import (
     runtimes,
     statements,
 )
-from service.api.auth import Auth
+from service.api.auth import Auth, OpenAuth
 from service.api.cleanup import cleanup, heartbeats, keeps, policies
 from service.api.guard import Guard
 from service.api.jobs import jobs
@@ -123,7 +123,8 @@ def _middleware(
         Middleware(RequestMetrics, registry=registry),
         Middleware(Guard, loopback_only=not admin_token, roomy={reconciliations.PATH: bill_bytes}),
     ]
-    return [*found, Middleware(Auth, token=admin_token)] if admin_token else found
+    auth = Middleware(Auth, token=admin_token) if admin_token else Middleware(OpenAuth)
+    return [*found, auth]
 
 
 def _documented(plain: Any, *, guarded: bool) -> dict[str, Any]:

@@ -59,6 +59,27 @@ class Auth:
         return hmac.compare_digest(_told(scope, scheme, secret), self._token)
 
 
+class OpenAuth:
+    """Where nobody needs a token, a heartbeat token is still good for heartbeats alone: a program
+    that shows it elsewhere is told so, rather than let in."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse a heartbeat token that is shown anywhere but with a heartbeat."""
+        if scope["type"] == "lifespan" or not _is_misplaced(scope):
+            await self._app(scope, receive, send)
+            return
+        said = "a heartbeat token is good for heartbeats of its node, and for nothing else"
+        await problem(scope, UNAUTHORIZED, said)(scope, receive, send)
+
+
+def _is_misplaced(scope: Scope) -> bool:
+    token = _told(scope, *_authorization(scope))
+    return token.startswith(PREFIX.encode()) and heartbeat_token_of(scope) is None
+
+
 def heartbeat_token_of(scope: Scope) -> str | None:
     """The heartbeat token that comes with a heartbeat; None for any other token, method or route.
     Whether it is good is for the route to look."""

@@ -123,8 +123,10 @@ def _idle(facts: Facts, quote: Quote) -> Letter:
     if at is not None:
         done = "deleted" if action == "delete" else "stopped"
         then = f"It will be {done} at {at}, unless somebody keeps it or it goes to work."
+    waste = facts.get("waste", "")  # of messages that were written before, there is none
+    what = f"does no work ({waste.replace('_', ' ')})" if waste else "has been idle"
     return _about_node(
-        f"Node {name} has been idle since {facts['idle_since']}. {then}",
+        f"Node {name} {what} since {facts['idle_since']}. {then}",
         facts,
         quote,
         ("Idle cost", _amount(facts["idle_cost"])),

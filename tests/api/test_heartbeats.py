@@ -109,6 +109,19 @@ def test_a_heartbeat_token_is_looked_at_where_nobody_needs_a_token(client, path)
     assert client.post(path, headers=bearer("hb_guessed")).status_code == 403
 
 
+def test_a_heartbeat_token_opens_nothing_else_where_nobody_needs_a_token(client, node, path):
+    token = client.post(f"{path}-token").json()["token"]
+    assert client.post(path, headers=bearer(token)).status_code == 200
+    for method, where in (
+        ("GET", "/v1/nodes"),
+        ("DELETE", f"/v1/nodes/{node['id']}"),
+        ("POST", f"{path}-token"),
+        ("GET", "/"),
+    ):
+        assert client.request(method, where, headers=bearer(token)).status_code == 401, where
+    assert client.get("/v1/nodes").status_code == 200
+
+
 def test_a_heartbeat_token_is_good_for_its_own_node_alone(guarded, ask, units, token):
     other = ask(name="other")
     with units() as unit:

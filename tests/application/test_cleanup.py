@@ -10,8 +10,10 @@ from sqlalchemy import update
 
 from service.application.cleanup.cleanup import CleanupService, IdleMode
 from service.domain.errors import Conflict, NotFound, Rejected
+from service.domain.idle.assess import holders
 from service.domain.idle.heartbeat import Heartbeat
 from service.domain.idle.policy import Action, Policy, Recipient, Rule
+from service.domain.idle.precedence import Holder
 from service.domain.idle.rails import Breaker
 from service.domain.jobs.job import Phase
 from service.store.tables import leases
@@ -53,6 +55,22 @@ def test_a_plan_says_what_would_go_and_why_and_apply_does_just_that(lab, service
         assert lab.node(one).asked == "present"
     (ended,) = service.history()
     assert (ended.actor, ended.plan_id) == ("ada", plan.id)
+
+
+def test_what_nobody_can_be_told_of_waits_for_a_person(lab, service):
+    lab.ceiling = Action.DELETE
+    lab.start_daemon("one")
+    untold = lab.add(REST, idle=None)
+    own = lab.add(REST)
+    with lab.units() as unit:
+        unit.idle_policies.save(Policy("default", Rule(1_800, 300, Action.DELETE)))
+    service.mode = IdleMode(Action.DELETE, service.mode.times)
+    lab.minute(IDLE_MINUTES + 1)
+    by_itself = {one.node_id: one.due_at for one in service.plan("", "ada").entries}
+    assert by_itself[untold.id] is None
+    assert by_itself[own.id] == lab.course(own).due_at
+    subject = service.node(untold.id).subject
+    assert holders(subject, lab.course(untold).verdict, lab.clock()) == [Holder.NOTICE]
 
 
 def test_a_plan_is_the_same_as_long_as_nothing_changes(lab, service):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from pydantic import Field
@@ -17,7 +18,7 @@ from service.domain.clock import rfc3339
 from service.domain.idle.assess import holders, limits
 from service.domain.idle.cleanup import Cleanup, Ended, Held
 from service.domain.idle.plan import Entry, Plan
-from service.domain.idle.policy import Action
+from service.domain.idle.policy import Action, with_waste
 from service.domain.idle.precedence import Holder
 from service.domain.idle.proof import Blocker, Host, Signals, Verdict
 from service.domain.idle.rails import Rail, Waiting
@@ -412,6 +413,9 @@ class IdleView(View):
         verdict = None if watched is None else watched.verdict
         place = next((one for one in found.cleanup.waiting if one.node_id == found.node.id), None)
         held = () if subject is None or verdict is None else holders(subject, verdict, now)
+        waste = None if verdict is None else verdict.waste
+        if subject is not None:
+            subject = replace(subject, applied=with_waste(subject.applied, waste))
         signals = Signals() if watched is None else watched.signals
         return cls(
             node_id=found.node.id,
@@ -422,7 +426,7 @@ class IdleView(View):
             due_at=None if watched is None else moment(watched.due_at),
             action=None if subject is None else subject.applied.action,
             policy="" if subject is None else subject.applied.source,
-            limits=() if subject is None else limits(subject, verdict),
+            limits=() if subject is None else limits(subject),
             held_by=tuple(held),
             waiting=None if place is None else WaitingView.of(place),
             verdict=None if verdict is None else VerdictView.of(verdict),

@@ -14,10 +14,10 @@ from service.domain.clock import Clock
 from service.domain.errors import Conflict, NotFound, Rejected, StaleVersion
 from service.domain.idle.assess import Assessed, Subject, Times
 from service.domain.idle.cleanup import REFRESH_SECONDS, Cleanup, Ended, Watched
-from service.domain.idle.course import Moved, is_idle, is_meant
+from service.domain.idle.course import Moved, is_idle
 from service.domain.idle.keep import Keep, keep_of_node
 from service.domain.idle.plan import Basis, Entry, Plan, check_fresh
-from service.domain.idle.policy import Action, Applied, applied
+from service.domain.idle.policy import Action, Applied, applied, with_waste
 from service.domain.idle.rails import Waiting
 from service.domain.node import Node, NodeState
 from service.store.idle_fleet import Fleet, read_fleet, read_subject
@@ -222,10 +222,14 @@ class CleanupService:
             for one in fleet.subjects
             if (look := _look(one, oldest)) is not None and not _is_protected(one, now)
         }
+        waits = {one.node_id: one.until for one in fleet.cleanup.waiting}
         plan = Plan(
             project,
             now,
-            tuple(_entry(look, self.mode.ceiling) for look in looks.values()),
+            tuple(
+                _entry(look, self.mode.ceiling, waits.get(node_id))
+                for node_id, look in looks.items()
+            ),
             tuple(held.rail for held in fleet.cleanup.holds),
             fleet.cleanup.pauses,
         )
@@ -278,8 +282,8 @@ def _look(subject: Subject, oldest: int) -> Assessed | None:
         return None
     verdict, until = watched.verdict, watched.verdict.until
     found = Assessed(subject, watched, verdict, Moved(watched.course))
-    does_end = subject.applied.action.rank >= Action.STOP.rank
-    does_end = does_end and is_meant(verdict.waste, subject.applied)
+    rule = with_waste(subject.applied, verdict.waste)
+    does_end = rule.action.rank >= Action.STOP.rank
     is_long = until is not None and is_idle(verdict, subject.applied, until)
     return found if found.is_idle and does_end and is_long else None
 
@@ -300,15 +304,20 @@ def _is_busy(subject: Subject) -> bool:
     return has_moved or watched.verdict.waste is None
 
 
-def _entry(look: Assessed, ceiling: Action) -> Entry:
+def _entry(look: Assessed, ceiling: Action, waits_until: int | None) -> Entry:
+    """The entry of a node that the daemon does not end before `waits_until`, as a rail holds it."""
+    due_at = look.watched.due_at
+    if due_at is not None and waits_until is not None:
+        due_at = max(due_at, waits_until)
     node, verdict, applied = look.subject.node, look.verdict, look.subject.applied
-    does_it = applied.action.limited_to(ceiling).rank >= Action.STOP.rank
+    is_told = applied.is_own or look.subject.can_tell
+    does_it = is_told and applied.action.limited_to(ceiling).rank >= Action.STOP.rank
     return Entry(
         node_id=node.id,
         name=node.name,
         action=applied.action,
         reason=reason_of(verdict),
-        due_at=look.watched.due_at if does_it else None,
+        due_at=due_at if does_it else None,
         hourly=look.subject.hourly,
         basis=Basis(
             node_version=node.version,

@@ -9,7 +9,7 @@ from dataclasses import replace
 import structlog
 
 from service.application.cleanup.ending import EndOrder, begin_end
-from service.domain.clock import rfc3339
+from service.domain.clock import HOUR, rfc3339
 from service.domain.event import Event
 from service.domain.idle.assess import UNTOLD, Assessed, Subject, limits
 from service.domain.idle.cleanup import DAEMON, Cleanup, Held
@@ -125,20 +125,22 @@ def _message(assessed: Assessed, now: int, links: Mapping[Verb, str] | None) -> 
     """What people outside are told: the same as in the event, with the signals."""
     subject, verdict, course = assessed.subject, assessed.verdict, assessed.moved.course
     signals = assessed.watched.signals
-    applied = replace(subject.applied, limits=limits(subject, verdict))
-    look = Look(subject.node, applied, verdict, signals, subject.hourly)
+    applied = replace(subject.applied, limits=limits(subject))
+    since = verdict.since if verdict.since is not None else now
+    hourly = subject.hourly
+    idle_cost = None if hourly is None else hourly * max(0, now - since) // HOUR
+    look = Look(subject.node, applied, verdict, signals, hourly, idle_cost)
     if assessed.moved.tell is Tell.BLIND:
         return unknown_message(look, now, course.frozen_at if course.frozen_at is not None else now)
-    since = verdict.since if verdict.since is not None else now
-    return idle_message(look, now, since, due_at(course, applied, verdict.waste), links)
+    return idle_message(look, now, since, due_at(course, applied), links)
 
 
 def _idle(assessed: Assessed) -> str:
     applied = assessed.subject.applied
     said = reason_of(assessed.verdict)
-    at = due_at(assessed.moved.course, applied, assessed.verdict.waste)
+    at = due_at(assessed.moved.course, applied)
     if at is None:
-        why = "; ".join(limits(assessed.subject, assessed.verdict))
+        why = "; ".join(limits(assessed.subject))
         done = f"nothing is done by itself (policy {applied.source}: {applied.action})"
         return f"{said}; {done}; {why}" if why else f"{said}; {done}"
     verb = "deleted" if applied.action is Action.DELETE else "stopped"

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from service.domain.idle.cleanup import Watched
-from service.domain.idle.course import Course, Moved, State, advance, due_at, is_meant
+from service.domain.idle.course import Course, Moved, State, advance, due_at
 from service.domain.idle.keep import Keep
-from service.domain.idle.policy import Action, Applied
+from service.domain.idle.policy import Action, Applied, with_waste
 from service.domain.idle.precedence import Holder
 from service.domain.idle.proof import (
     REPORT_AGE,
@@ -163,6 +163,7 @@ def assess(subject: Subject, families: Mapping[Kind, Family], now: int, times: T
     verdict = judge(
         evidence_of(subject, families, times), rule.idle_after_seconds, now, times.telemetry
     )
+    subject = replace(subject, applied=with_waste(subject.applied, verdict.waste))
     is_told = subject.applied.is_own or subject.can_tell
     course = _course_of(subject, now)
     moved = advance(
@@ -181,7 +182,7 @@ def assess(subject: Subject, families: Mapping[Kind, Family], now: int, times: T
         signals=subject.signals,
         verdict=verdict,
         judged_at=now,
-        due_at=due_at(moved.course, subject.applied, verdict.waste),
+        due_at=due_at(moved.course, subject.applied),
     )
     held_by = tuple(holders(subject, verdict, now))
     is_fresh = has_fresh_reports(subject, now, times.period)
@@ -231,25 +232,23 @@ def _was_kept_unseen(subject: Subject, course: Course, now: int) -> bool:
 def holders(subject: Subject, verdict: Verdict, now: int) -> list[Holder]:
     """What keeps an idle node from its end; see `service.domain.idle.precedence`."""
     is_wasteful = verdict.waste is not None and verdict.waste in subject.applied.rule.also
+    is_untold = not subject.can_tell and subject.applied.action.rank >= Action.STOP.rank
     holds = {
         Holder.KEEP: is_kept(subject, now),
         Holder.UNKNOWN: verdict.level is Level.UNKNOWN,
         Holder.BUSY_JOB: subject.job is not None and not is_wasteful,
-        Holder.NOTICE: subject.is_untried and not subject.applied.is_own,
+        Holder.NOTICE: (subject.is_untried or is_untold) and not subject.applied.is_own,
     }
     return [holder for holder, does_hold in holds.items() if does_hold]
 
 
-def limits(subject: Subject, verdict: Verdict | None) -> tuple[str, ...]:
+def limits(subject: Subject) -> tuple[str, ...]:
     """Why less is done to a node, once it is idle, than its policy says."""
-    found, applied = [*subject.applied.limits], subject.applied
-    if applied.action.rank >= Action.STOP.rank:
-        waste = None if verdict is None else verdict.waste
-        if not is_meant(waste, applied):
-            found.append(f"{waste}: the policy does not name that in also")
-        if not applied.is_own and not subject.can_tell:
-            found.append(UNTOLD)
-    return tuple(found)
+    applied = subject.applied
+    is_untold = not applied.is_own and not subject.can_tell
+    if applied.action.rank >= Action.STOP.rank and is_untold:
+        return (*applied.limits, UNTOLD)
+    return applied.limits
 
 
 def begun(assessed: Assessed, now: int, *, is_deletion: bool) -> Watched:

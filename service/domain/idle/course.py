@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from service.domain.clock import DAY, HOUR
-from service.domain.idle.policy import Action, Applied, Waste
+from service.domain.idle.policy import Action, Applied
 from service.domain.idle.proof import Blocker, Verdict
 from service.domain.idle.signal import Level
 
@@ -95,14 +95,12 @@ def advance(  # noqa: PLR0913 - one look: the course, and all that was found
     until = verdict.until if verdict.until is not None else now - delay
     if not is_idle(verdict, applied, until):
         return Moved(_reset(course, State.QUIET, now))
-    if _has_worked_since(course, verdict, applied):
+    if _has_worked_since(course, verdict):
         course = _reset(course, State.QUIET, now)
-    return _idle(course, verdict, applied, now, is_told=is_told, is_kept=is_kept)
+    return _idle(course, applied, now, is_told=is_told, is_kept=is_kept)
 
 
-def _idle(
-    course: Course, verdict: Verdict, applied: Applied, now: int, *, is_told: bool, is_kept: bool
-) -> Moved:
+def _idle(course: Course, applied: Applied, now: int, *, is_told: bool, is_kept: bool) -> Moved:
     """The course of a node that is proved to be idle. A message that announced less than what would
     be done now does not count, neither does one that went to nobody, nor one whose end the policy
     took back since: recipients are told again, and have the whole grace."""
@@ -112,8 +110,6 @@ def _idle(
         return Moved(_reset(course, State.CANDIDATE, now))
     does_end = applied.action.rank >= Action.STOP.rank
     announced = applied.action if is_told else Action.OBSERVE
-    if not is_meant(verdict.waste, applied):
-        announced = announced.limited_to(Action.NOTIFY)
     if course.told is not None and not does_end:
         course = replace(course, told=course.told.limited_to(applied.action))
     if course.told is None or course.told.rank < announced.rank:
@@ -126,40 +122,35 @@ def _idle(
         )
         return Moved(_in_state(told, State.NOTIFIED, now), Tell.IDLE)
     course = _in_state(course, State.NOTIFIED, now)
-    return Moved(course, is_due=_is_due(course, verdict, applied, now))
-
-
-def is_meant(waste: Waste | None, applied: Applied) -> bool:
-    """Whether the policy ends what is held by that, None for a node that nothing holds."""
-    return waste is None or waste in applied.rule.also
+    return Moved(course, is_due=_is_due(course, applied, now))
 
 
 def is_idle(verdict: Verdict, applied: Applied, until: int) -> bool:
     """Whether the node was at rest for long enough, and nothing blocks its deletion. The host of a
-    crash loop is busy with the loop, so where the policy means crash loops it does not block."""
-    is_loop = verdict.waste is not None and is_meant(verdict.waste, applied)
-    blockers = set(verdict.blockers) - ({Blocker.HOST_BUSY} if is_loop else set())
-    since = _rest_since(verdict, applied)
+    crash loop is busy with the loop, so it does not block: people are told, and whether it is ended
+    is for the policy to say."""
+    is_waste = verdict.waste is not None
+    blockers = set(verdict.blockers) - ({Blocker.HOST_BUSY} if is_waste else set())
+    since = _rest_since(verdict)
     return not blockers and since is not None and until - since >= applied.rule.idle_after_seconds
 
 
-def _rest_since(verdict: Verdict, applied: Applied) -> int | None:
-    """Since when the node is at rest; its host as well, unless the policy means what holds it."""
-    is_loop = verdict.waste is not None and is_meant(verdict.waste, applied)
-    return verdict.since if is_loop else verdict.proved_since
+def _rest_since(verdict: Verdict) -> int | None:
+    """Since when the node is at rest; its host as well, unless what looks like work holds it."""
+    return verdict.proved_since if verdict.waste is None else verdict.since
 
 
-def _has_worked_since(course: Course, verdict: Verdict, applied: Applied) -> bool:
+def _has_worked_since(course: Course, verdict: Verdict) -> bool:
     """Whether the node worked after the notice and nobody looked meanwhile: the notice was about
     the rest before, and its people have not heard of this one."""
-    since = _rest_since(verdict, applied)
+    since = _rest_since(verdict)
     return course.notified_at is not None and since is not None and since > course.notified_at
 
 
-def due_at(course: Course, applied: Applied, waste: Waste | None = None) -> int | None:
-    """When the grace is over, if nothing freezes it any more; None where nothing will be done, as
-    the policy does not mean what holds the node, or nobody was told that it would be."""
-    if course.notified_at is None or course.told is None or not is_meant(waste, applied):
+def due_at(course: Course, applied: Applied) -> int | None:
+    """When the grace is over, if nothing freezes it any more; None where nothing will be done, or
+    nobody was told that it would be."""
+    if course.notified_at is None or course.told is None:
         return None
     if course.told.rank < applied.action.rank or applied.action.rank < Action.STOP.rank:
         return None
@@ -167,8 +158,8 @@ def due_at(course: Course, applied: Applied, waste: Waste | None = None) -> int 
     return at + course.frozen_seconds
 
 
-def _is_due(course: Course, verdict: Verdict, applied: Applied, now: int) -> bool:
-    at = due_at(course, applied, verdict.waste)
+def _is_due(course: Course, applied: Applied, now: int) -> bool:
+    at = due_at(course, applied)
     return at is not None and now >= at
 
 

@@ -78,9 +78,12 @@ def idle_message(
     subject = f"{look.node.name} is idle"
     if acts_at is not None:
         subject += f", to be {done} at {rfc3339(acts_at)}"
+    waste = look.verdict.waste
+    what = "has been idle" if waste is None else f"does no work ({waste.replace('_', ' ')})"
     facts = {
-        "message": f"node {plain(look.node.name)} has been idle since {rfc3339(idle_since)}",
+        "message": f"node {plain(look.node.name)} {what} since {rfc3339(idle_since)}",
         "idle_since": rfc3339(idle_since),
+        "waste": waste or "",
         "action": action,
         "acts_at": _moment(acts_at),
         "idle_cost": _usd(look.idle_cost),

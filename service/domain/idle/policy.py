@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from service.domain.errors import Rejected
@@ -177,6 +177,16 @@ def applied(spec: NodeSpec, team: str, policies: Mapping[str, Policy], ceiling: 
         recipients=told[0].recipients if told else (),
         told_by=told[0].scope if told else "",
     )
+
+
+def with_waste(found: Applied, waste: Waste | None) -> Applied:
+    """What holds for a node that looks busy and does no work: people are told of it, and nothing
+    else is done unless the rule says `also`."""
+    action = found.action.limited_to(Action.NOTIFY)
+    if waste is None or waste in found.rule.also or action is found.action:
+        return found
+    limit = f"a node in {waste} is only told of; to have it ended, say also: {waste}"
+    return replace(found, action=action, limits=(*found.limits, limit))
 
 
 def _limited(

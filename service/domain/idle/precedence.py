@@ -30,7 +30,7 @@ class Holder(StrEnum):
     PAUSE = "pause"
     MODE = "mode"
     NOTICE = "notice"
-    """Its message waits for its first try: nobody is told afterwards."""
+    """Nobody can be told of it, or its message waits for its first try."""
 
 
 HELD_BY: Mapping[Ender, frozenset[Holder]] = {

@@ -161,12 +161,12 @@ class _Proof:
 def judge(evidence: Evidence, idle_after: int, now: int, delay: int) -> Verdict:
     """The verdict on one node. Activity counts at once; rest counts until `now - delay` only, as
     the newest seconds of telemetry are still to come, and of a node that only its reports show no
-    further than they reach."""
-    verdict = _judge(evidence, idle_after, now, now - delay)
+    further than they reach. A metric that has stopped by now has stopped, however far that is."""
+    verdict = _judge(evidence, idle_after, now, now - delay, now - delay)
     reported = _reported_until(evidence, now)
     if verdict.level is not Level.UNKNOWN or reported is None or reported >= now - delay:
         return verdict
-    earlier = _judge(evidence, idle_after, now, reported)
+    earlier = _judge(evidence, idle_after, now, reported, now - delay)
     return earlier if earlier.level is Level.QUIET else verdict
 
 
@@ -178,7 +178,7 @@ def _reported_until(evidence: Evidence, now: int) -> int | None:
     return min(ends) if min(ends) >= now - evidence.report_seconds else None
 
 
-def _judge(evidence: Evidence, idle_after: int, now: int, until: int) -> Verdict:
+def _judge(evidence: Evidence, idle_after: int, now: int, until: int, seen_by: int) -> Verdict:
     activity = sorted(_activity(evidence, now))
     if activity and activity[-1][0] > until:
         return Verdict(Level.ACTIVE, activity[-1][1])
@@ -186,7 +186,7 @@ def _judge(evidence: Evidence, idle_after: int, now: int, until: int) -> Verdict
     window = max(since, until - idle_after)
     tracks = _by_worker(evidence)
     proofs = [
-        _prove(evidence, worker, tracks.get(worker, {}), (window, until))
+        _prove(evidence, worker, tracks.get(worker, {}), (window, until), seen_by)
         for worker in range(evidence.workers)
     ]
     busy_until = max((proof.busy_until for proof in proofs), default=0)
@@ -248,13 +248,17 @@ def _by_worker(evidence: Evidence) -> Mapping[int, Mapping[Kind, Track]]:
 
 
 def _prove(
-    evidence: Evidence, worker: int, tracks: Mapping[Kind, Track], window: tuple[int, int]
+    evidence: Evidence,
+    worker: int,
+    tracks: Mapping[Kind, Track],
+    window: tuple[int, int],
+    seen_by: int,
 ) -> _Proof:
     """Whether one worker is at rest in the window: a device signal, CPU and network, each covered
-    by 90 %, and none of them stopped."""
+    by 90 %, and none of them stopped before `seen_by`."""
     start, until = window
     stopped = [
-        f"{kind} of worker {worker} {why}" for kind, why in _troubles(evidence, tracks, until)
+        f"{kind} of worker {worker} {why}" for kind, why in _troubles(evidence, tracks, seen_by)
     ]
     device, cpu, network = (
         max(_coverage(tracks.get(kind), start, until) for kind in kinds)

@@ -84,7 +84,7 @@ def paced(due: Sequence[Due], live: int, begun: Sequence[int], now: int, period:
     one before it began to end a node; `period` is how far ticks are apart.
 
     A tick ends three nodes at most and a tenth of the fleet, one for each owner; an hour three, or
-    a quarter of the fleet.
+    a quarter of the fleet. Each that waits is told the earliest time at which its turn can come.
     """
     line = sorted(due, key=lambda one: (-(one.hourly or 0), one.node_id))
     recent = sorted(at for at in begun if abs(now - at) < HOUR)  # later: the clock was set back
@@ -105,12 +105,15 @@ def paced(due: Sequence[Due], live: int, begun: Sequence[int], now: int, period:
             goes.append(one.node_id)
             shares.add(one.share)
             continue
-        place = len(waits) + 1
+        before = sum(waiting.rail is rail for waiting in waits)
         until = now + period
-        if rail is Rail.HOUR:
-            freed = recent[len(recent) + len(goes) - hour] if recent else now
-            until = freed + HOUR
-        waits.append(Waiting(one.node_id, rail, place, until))
+        if rail is Rail.TICK:
+            until += period * (before // tick)
+        elif rail is Rail.HOUR:
+            rounds, turn = divmod(before, hour)
+            freed = [*recent, *(now for _ in goes)][len(recent) + len(goes) - hour + turn]
+            until = freed + HOUR * (1 + rounds)
+        waits.append(Waiting(one.node_id, rail, len(waits) + 1, until))
     return Allowed(tuple(goes), tuple(waits))
 
 

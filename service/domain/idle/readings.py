@@ -36,10 +36,11 @@ class Measured(Protocol):
 class Workers:
     """How the cloud calls the workers of our nodes. `parts` has the node and the number of its
     first worker by Google's id of the node or slice, `instances` the node and the worker by the id
-    of its instance, as its supervisor reports it."""
+    of its instance, as its supervisor reports it, `up_since` when each node came up."""
 
     parts: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     instances: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    up_since: Mapping[str, int] = field(default_factory=dict)
 
     def find(self, sample: Measured) -> tuple[str, int] | None:
         """The node and the number of its worker; None for a machine that is not ours."""
@@ -92,6 +93,8 @@ def with_samples(
         known = tracks.get(node_id, {}) if mine is None else mine
         before = known.get(key)
         reading = Reading(worker, kind, sample.start, sample.end, sample.value)
+        if kind is Kind.TENSORCORE_IDLE:
+            reading = _from_boot(reading, workers.up_since.get(node_id, 0))
         if before is not None and sample.end < before.end and before.holds(reading):
             continue
         if mine is None:
@@ -102,6 +105,15 @@ def with_samples(
 
 
 _BY_END = attrgetter("end")
+
+
+def _from_boot(reading: Reading, up_since: int) -> Reading:
+    """An idle counter that is below its span because the machine has just come up shows no work:
+    then it tells of rest since the counter began."""
+    began = reading.end - int(reading.value)
+    is_below = reading.start < began < reading.end
+    is_of_boot = is_below and began <= up_since + reading.end - reading.start
+    return reading._replace(start=began) if is_of_boot else reading
 
 
 def family_of(read: FamilyRead, now: int, patience: int) -> Family:

@@ -14,8 +14,10 @@ def workers_of(subjects: Iterable[Subject]) -> Workers:
     """The workers of nodes by the ids under which metrics know them."""
     parts: dict[str, tuple[str, int]] = {}
     instances: dict[str, tuple[str, int]] = {}
+    up_since: dict[str, int] = {}
     for subject in subjects:
         node = subject.node
+        up_since[node.id] = max(node.state_since, node.up_since or 0)
         hosts = node.spec.hosts // node.spec.slices
         for index, number in enumerate(numbers(node)):
             uid = part(node, number).cloud_uid
@@ -23,7 +25,7 @@ def workers_of(subjects: Iterable[Subject]) -> Workers:
                 parts[uid] = (node.id, index * hosts)
         for worker, instance in subject.signals.instances.items():
             instances[instance] = (node.id, worker)
-    return Workers(parts, instances)
+    return Workers(parts, instances, up_since)
 
 
 def is_covered(subject: Subject, since: int) -> bool:

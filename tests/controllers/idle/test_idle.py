@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import update
 
 from service.application.cleanup.daemon import DaemonActs
+from service.domain.clock import parse_rfc3339
 from service.domain.errors import StaleVersion
 from service.domain.idle.course import State
 from service.domain.idle.heartbeat import Heartbeat
@@ -21,6 +22,7 @@ from service.domain.node import Asked, IdlePolicy, NodeState
 from service.domain.notification import About
 from service.store.cleanups import Cleanups
 from service.store.tables import leases
+from tests import factories
 from tests.controllers.idle.conftest import DELETES, REST, TIMES, WORK, IdleLab, Later
 from tests.hands import NOON
 
@@ -534,6 +536,19 @@ def test_a_label_that_can_be_read_alarms_nobody(lab):
         assert unit.events.of_kind(kept.id, "alarm", 0) == []
 
 
+def test_the_first_minutes_of_a_node_that_never_worked_are_no_work(lab):
+    node = lab.add(
+        {kind: value for kind, value in REST.items() if kind is not Kind.TENSORCORE_IDLE}
+    )
+    for minute in range(12):
+        if minute:  # the counter began a moment before we saw the node READY
+            seconds = float(60 * minute - 15)
+            lab.measure(Kind.TENSORCORE_IDLE, 0, 0, lab.clock() - 60, seconds)
+        lab.minute()
+        assert lab.course(node).course.state in ("WARMING", "QUIET")
+    assert "B" not in lab.hour(node).levels
+
+
 def test_rollups_tell_what_each_node_did(lab):
     idle, busy = lab.add(REST), lab.add(WORK)
     lab.minute(40)
@@ -620,6 +635,19 @@ def test_an_owner_with_an_address_is_told_once_before_the_end(lab):
     assert (channel, body["kind"]) == ("mail", "node.idle")
     assert body["node"]["name"] == idle.name
     assert body["message"]
+    assert (body["hourly_cost"], body["idle_cost"]) == (None, None), "no price is known"
+
+
+def test_a_message_says_what_the_idle_time_has_cost(lab):
+    idle = lab.add(REST, owner="ada@example.com")
+    with lab.units() as unit:
+        unit.usage.save(factories.usage(node_id=idle.id, start=NOON, chips=8))
+        unit.prices.add(factories.price(nanos=1_200_000_000))
+    lab.minute(IDLE_MINUTES + 1)
+    ((_, body),) = messages(lab)
+    hours = (parse_rfc3339(body["at"]) - parse_rfc3339(body["idle_since"])) / 3_600
+    assert float(body["idle_cost"]) == pytest.approx(float(body["hourly_cost"]) * hours)
+    assert float(body["idle_cost"]) > 0
 
 
 def test_the_owner_of_a_node_that_nobody_can_see_is_told_after_two_hours_and_then_daily(lab):

@@ -438,3 +438,24 @@ def test_points_that_came_before_their_instance_was_known_are_not_lost(lab):
     looks = list(names_itself_late(lab, busy, ENOUGH, is_named))
     assert looks[-1].signals.tracks[0, Kind.DUTY_CYCLE].value == 90.0
     assert lab.ended() == []
+
+
+def test_a_crash_loop_on_a_busy_host_is_told_and_no_end_of_it_is_announced(lab):
+    node = add(lab, {**REST, Kind.CPU: 60.0}, owner="ada@example.com")
+    machine(lab, node).do(NOON, restarts=9, containers=1)
+    lab.minute(ENOUGH + 60)
+    watched = lab.course(node)
+    assert (watched.course.state, watched.due_at) == ("NOTIFIED", None)
+    assert lab.ended() == []
+    with lab.units.reading() as unit:
+        (told,) = [json.loads(one.body) for one in unit.notifications.due(lab.clock() + 86_400, 9)]
+    assert (told["action"], told["acts_at"]) == ("notify", None)
+    assert "also: crash_loop" in told["limits"][0]
+
+
+def test_a_crash_loop_that_the_policy_means_is_ended(lab):
+    also = IdlePolicy(1_800, 300, "delete", ("crash_loop",))
+    node = add(lab, {**REST, Kind.CPU: 60.0}, owner="ada@example.com", idle=also)
+    machine(lab, node).do(NOON, restarts=9, containers=1)
+    lab.minute(ENOUGH + 60)
+    assert lab.ended() == [node.name]

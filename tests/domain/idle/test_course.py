@@ -168,10 +168,12 @@ def test_waste_is_told_of_and_ended_only_where_the_policy_means_it(waste):
     assert not move(told, wasted, T + GRACE, policy(also=[other])).is_due
 
 
-def test_a_host_that_is_busy_with_a_crash_loop_does_not_block_where_the_policy_means_it():
+def test_a_host_that_is_busy_with_a_crash_loop_does_not_block():
     looping = replace(IDLE, waste=Waste.CRASH_LOOP, proved_since=T, blockers=(Blocker.HOST_BUSY,))
     assert move(START, looping, applied=policy(also=[Waste.CRASH_LOOP])).tell is Tell.IDLE
-    assert move(START, looping).course.state is State.QUIET
+    told = move(START, looping)
+    assert (told.course.state, told.tell) == (State.NOTIFIED, Tell.IDLE)
+    assert not move(told.course, looping, T + 10 * GRACE).is_due
     open_session = replace(looping, blockers=(Blocker.SESSION,))
     kept = move(START, open_session, applied=policy(also=[Waste.CRASH_LOOP]))
     assert kept.course.state is State.QUIET

@@ -20,7 +20,7 @@ from service.domain.idle.messages import (
     ttl_message,
     unknown_message,
 )
-from service.domain.idle.policy import Action, Applied, Format, Recipient, Rule
+from service.domain.idle.policy import Action, Applied, Format, Recipient, Rule, Waste
 from service.domain.idle.proof import Signals, Verdict
 from service.domain.idle.rails import Rail
 from service.domain.idle.signal import Kind, Level, Track
@@ -81,6 +81,15 @@ def test_an_idle_node_is_told_of_with_what_will_be_done_and_what_it_costs():
         "Message m-1, 2026-11-05T12:00:00Z",
     ):
         assert expected in text
+
+
+def test_a_node_that_looks_busy_and_does_no_work_is_not_said_to_be_idle():
+    found = look()
+    found = replace(found, verdict=replace(found.verdict, waste=Waste.CRASH_LOOP))
+    message = idle_message(found, NOON, SINCE, ACTS)
+    begins = "Node train does no work (crash loop) since 2026-11-05T11:00:00Z. It will be deleted"
+    assert text_of(body(message)).startswith(begins)
+    assert json.loads(body(message))["waste"] == "crash_loop"
 
 
 def test_without_a_public_address_the_commands_are_named():

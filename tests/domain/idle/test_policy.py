@@ -16,6 +16,7 @@ from service.domain.idle.policy import (
     check_own,
     check_rule,
     check_scope,
+    with_waste,
 )
 from service.domain.node import IdlePolicy, ProvisioningModel
 from tests import factories
@@ -114,3 +115,14 @@ def test_scopes(scope):
 def test_what_names_no_scope_is_refused(scope):
     with pytest.raises(Rejected):
         check_scope(scope)
+
+
+def test_waste_is_only_told_of_unless_the_rule_says_also():
+    own = factories.spec(idle=IdlePolicy(600, 60, "delete", ("crash_loop",)))
+    found = what(own)
+    assert with_waste(found, None) == with_waste(found, Waste.CRASH_LOOP) == found
+    hanging = with_waste(found, Waste.NO_PROGRESS)
+    assert (hanging.action, hanging.rule) == (Action.NOTIFY, found.rule)
+    assert "also: no_progress" in hanging.limits[0]
+    told = what(factories.spec(idle=IdlePolicy(600, 60, "notify")))
+    assert with_waste(told, Waste.NO_PROGRESS) == told

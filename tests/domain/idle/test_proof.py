@@ -350,6 +350,18 @@ def test_reports_that_are_read_every_five_minutes_prove_rest_as_far_as_they_reac
     assert found.until == min(UNTIL, NOW - age)
 
 
+@pytest.mark.parametrize("age", [0, 240, 500, 780])
+def test_a_metric_that_has_stopped_has_stopped_however_far_reports_reach(age):
+    shown = seen_by_reports(NOW - age)
+    stopped = {(0, Kind.CPU): track(Kind.CPU, (LONG_AGO, UNTIL - 301))}
+    evidence = replace(shown, tracks={**shown.tracks, **stopped}, families=PRESENT)
+    found = short_verdict(evidence)
+    assert (found.level, found.lacking[0]) == (Level.UNKNOWN, "cpu of worker 0 has stopped")
+    fine = {(0, Kind.CPU): track(Kind.CPU, (LONG_AGO, UNTIL - 300))}
+    evidence = replace(evidence, tracks={**shown.tracks, **fine})
+    assert short_verdict(evidence).level is Level.QUIET
+
+
 def test_reports_that_are_too_old_or_missing_prove_nothing():
     assert short_verdict(seen_by_reports(NOW - 781)).level is Level.UNKNOWN
     two = seen_by_reports(NOW - 500, workers=2)

@@ -45,6 +45,25 @@ def test_a_measurement_changes_the_track_of_its_worker_alone():
     assert set(before["n"]) == {(0, Kind.CPU)}, "what was known before stays as it was"
 
 
+@pytest.mark.parametrize(
+    ("value", "up_since", "busy"),
+    [
+        (20, 100 - 60, None),  # the counter began within the first minute
+        (20, 100 - 61, 120),  # up for longer: it was at work
+        (0, 100, 120),  # at work now, however young it is
+        (90, 0, None),
+    ],
+)
+def test_an_idle_counter_that_began_with_the_boot_shows_no_work(value, up_since, busy):
+    workers = Workers(parts={"100": ("n", 0)}, up_since={"n": up_since})
+    sample = by_node("100", end=120, value=float(value))
+    found = with_samples({}, workers, Kind.TENSORCORE_IDLE, [sample], 0)
+    track = found.tracks["n"][0, Kind.TENSORCORE_IDLE]
+    assert track.broken_at == busy
+    if value == 20 and busy is None:
+        assert track.at_rest == ((100, 120),)
+
+
 def test_what_is_known_already_is_not_read_again():
     rest = [by_node("100", end=60), by_node("100", end=120), by_node("100", end=180)]
     before = with_samples({}, WORKERS, Kind.CPU, rest, 0).tracks

@@ -153,6 +153,27 @@ def each_process_counts_its_own_ends() -> Any:
     return stack
 
 
+def a_restart_skips_the_grace() -> Any:
+    """A daemon that has just begun takes what was told of before for over."""
+    real = course.due_at
+    began: list[int] = [0]
+
+    class Hasty(IdleController):
+        def __init__(self, units: Any, prices: Any, clock: Any, *more: Any) -> None:
+            super().__init__(units, prices, clock, *more)
+            began[0] = clock()
+
+    def due_at(before: Any, applied: Any) -> int | None:
+        at = real(before, applied)
+        is_older = at is not None and before.notified_at < began[0]
+        return before.notified_at if is_older else at
+
+    stack = ExitStack()
+    stack.enter_context(patch.object(course, "due_at", due_at))
+    stack.enter_context(patch.object(run, "IdleController", Hasty))
+    return stack
+
+
 def a_stale_plan_is_applied() -> Any:
     """Whatever would be ended by now is ended."""
     return patch.object(cleanup, "check_fresh", lambda *_: None)
@@ -259,6 +280,7 @@ SUBTLE: Mapping[str, Planting] = {
         the_last_reading_stays_true,
         the_newest_seconds_count,
         each_process_counts_its_own_ends,
+        a_restart_skips_the_grace,
         a_stale_plan_is_applied,
         a_keep_is_lost_at_a_recreation,
         a_report_of_the_boot_before_counts,

@@ -19,6 +19,7 @@ FOUND_BY = {
     "the_pace_is_zero": 0,
     "the_breaker_never_closes": 0,
     "the_grace_is_skipped": 0,
+    "a_restart_skips_the_grace": 5,
     "a_keep_holds_nothing": 0,
     "held_devices_are_free": 0,
     "what_is_missing_counts_as_zero": 7,
