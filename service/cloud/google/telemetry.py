@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import grpc
@@ -26,6 +25,9 @@ from service.domain.idle.signal import CHIPS_KINDS, HOST_BYTES, Kind
 MONITORING_HOST = "monitoring.googleapis.com"
 PERIOD = 60
 """Seconds that one point sums up; Google samples no more often."""
+
+GAP_SECONDS = 300
+"""For so long one way of a network may be missing while the other one is known."""
 
 PAGE_SIZE = 100_000
 """Points on a page: the most that Google gives."""
@@ -150,18 +152,30 @@ class GoogleTelemetry:
 
 
 def _summed(ways: Sequence[Sequence[Sample]]) -> Sequence[Sample]:
-    """Both ways of a network together. A minute of which one way is not known, or not yet, proves
-    no rest, so it is left out, unless the other way alone is work."""
-    found: dict[tuple[str, int, str, int], list[Sample]] = {}
-    for sample in chain.from_iterable(ways):
-        key = sample.node_uid, sample.worker, sample.instance_id, sample.end
-        found.setdefault(key, []).append(sample)
-    sums = ((some, sum(one.value for one in some)) for some in found.values())
-    return [
-        some[0]._replace(value=amount)
-        for some, amount in sums
-        if len(some) == len(ways) or amount > HOST_BYTES
-    ]
+    """Both ways of a network together. Points of one way may be missing here and there; one that
+    is not heard of for minutes proves no rest, so nothing is said then, unless the other is work.
+    """
+    minutes: dict[tuple[str, int, str, int], list[Sample]] = {}
+    ends: list[set[tuple[str, int, str, int]]] = [set() for _ in ways]
+    for way, known in zip(ways, ends, strict=True):
+        for one in way:
+            key = one.node_uid, one.worker, one.instance_id, one.end
+            minutes.setdefault(key, []).append(one)
+            known.add(key)
+    summed = []
+    for (*worker, end), some in minutes.items():
+        amount = sum(one.value for one in some)
+        is_heard = len(some) == len(ways) or all(
+            any((*worker, near) in known for near in _near(end)) for known in ends
+        )
+        if is_heard or amount > HOST_BYTES:
+            summed.append(some[0]._replace(value=amount))
+    return summed
+
+
+def _near(end: int) -> range:
+    """The ends of the minutes around one."""
+    return range(end - GAP_SECONDS, end + GAP_SECONDS + 1, PERIOD)
 
 
 def _samples(series: Any, labels: Sequence[str]) -> Iterator[Sample]:
