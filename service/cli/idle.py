@@ -86,9 +86,18 @@ def _why(shown: Mapping[str, Any], now: int) -> str:
     if verdict is None:
         return "no signal was read yet"
     if shown["state"] == "QUIET" and verdict["since"] and shown["idle_after_seconds"]:
-        rest = now - parse_rfc3339(verdict["since"])
-        return f"at rest for {age(rest)}, idle after {age(shown['idle_after_seconds'])}"
+        return _rest(now - parse_rfc3339(verdict["since"]), shown)
     return str(verdict["reason"])
+
+
+def _rest(seconds: int, shown: Mapping[str, Any]) -> str:
+    """How long a node is at rest, and what it takes to be idle: the newest signals do not count."""
+    said, after = f"at rest for {age(seconds)}", shown["idle_after_seconds"]
+    if seconds < after:
+        return f"{said}, idle after {age(after)}"
+    if shown["verdict"]["blockers"]:
+        return f"{said}, blocked by {', '.join(shown['verdict']['blockers'])}"
+    return f"{said}, idle as soon as the newest signals count"
 
 
 def _report(report: Mapping[str, Any], now: int) -> str:

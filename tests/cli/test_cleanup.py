@@ -208,6 +208,17 @@ REPORT = {
 }
 
 
+VERDICT = {
+    "level": "QUIET",
+    "reason": "every device is at rest",
+    "since": "2026-11-05T11:00:00Z",
+    "coverage_percent": 98,
+    "blockers": [],
+    "waste": "",
+    "lacking": [],
+}
+
+
 def shown(**changes):
     return {
         "node_id": ID,
@@ -223,15 +234,7 @@ def shown(**changes):
         "limits": [],
         "held_by": [],
         "waiting": None,
-        "verdict": {
-            "level": "QUIET",
-            "reason": "every device is at rest",
-            "since": "2026-11-05T11:00:00Z",
-            "coverage_percent": 98,
-            "blockers": [],
-            "waste": "",
-            "lacking": [],
-        },
+        "verdict": VERDICT,
         "signals": [
             {
                 "worker": 0,
@@ -292,7 +295,18 @@ ENDED = {
             {"due_at": "2026-11-05T11:59:00Z", "waiting": {"rail": "mass"}},
             "NOTIFIED: waits for the rail mass",
         ),
-        ({"due_at": None, "state": "QUIET"}, "QUIET: at rest for 1h00m, idle after 1h00m"),
+        (
+            {"due_at": None, "state": "QUIET"},
+            "QUIET: at rest for 1h00m, idle as soon as the newest signals count",
+        ),
+        (
+            {"due_at": None, "state": "QUIET", "idle_after_seconds": 7_200},
+            "QUIET: at rest for 1h00m, idle after 2h00m",
+        ),
+        (
+            {"state": "QUIET", "verdict": {**VERDICT, "blockers": ["session"]}},
+            "QUIET: at rest for 1h00m, blocked by session",
+        ),
         (
             {"due_at": None, "state": "WARMING"},
             "WARMING: READY a short while ago, idleness does not count yet",
