@@ -68,7 +68,7 @@ def _page_of(offer: Offer) -> LinkPage:
         return LinkPage(
             200,
             f"Keep node {name} for 4 hours?",
-            f"The node stays until {moment(offer.kept_until).full}, and costs money until then."
+            f"The node is kept until {moment(offer.kept_until).full}, and costs money until then."
             " This link works once.",
             rows,
             "Keep the node",

@@ -57,7 +57,9 @@ def test_to_look_changes_nothing_and_shows_what_would_be_done(
     assert "Cost so far $9.60" in said
     assert "This link works once." in said
     assert "Link expires 2026-11-07 11:50:00 UTC" in said
-    assert "The node stays until 2026-11-05 16:00:00 UTC" in text_of(outside.get(paths[Verb.KEEP]))
+    assert "The node is kept until 2026-11-05 16:00:00 UTC" in text_of(
+        outside.get(paths[Verb.KEEP])
+    )
     assert '<form method="post">' in outside.get(paths[Verb.KEEP]).text
     assert outside.head(paths[Verb.KEEP]).text == ""
     assert node_of(lab, node) == before
