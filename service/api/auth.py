@@ -26,7 +26,7 @@ _STATIC = "/static/"
 
 _READING = frozenset({"GET", "HEAD"})
 
-UNAUTHORIZED = Kind(401, "unauthorized", "Who are you?")
+UNAUTHORIZED = Kind(401, "unauthorized", "Unauthorized")
 
 
 class Auth:

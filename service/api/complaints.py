@@ -57,8 +57,22 @@ def _message(error: Mapping[str, Any], endpoint: Callable[..., Any] | None) -> s
     if error["type"] == "extra_forbidden":
         noun = "query parameter" if loc[0] == "query" else "field"
         return unknown(noun, str(loc[-1]), _known_at(endpoint, loc))
+    if (size := _size(error)) is not None:
+        return size
     text = _SHORTER.get(error["type"], str(error["msg"]))
     return text.removeprefix("Value error, ").replace("Input should", "should")[: 4 * _SHOWN]
+
+
+def _size(error: Mapping[str, Any]) -> str | None:
+    """What is wrong with the length of a text; None for any other error."""
+    facts = error.get("ctx", {})
+    is_text = error["type"].startswith("string_") or facts.get("field_type") == "Value"
+    if is_text and "min_length" in facts:
+        least = facts["min_length"]
+        return "should not be empty" if least == 1 else f"should have at least {least} characters"
+    if is_text and "max_length" in facts:
+        return f"should have at most {facts['max_length']} characters"
+    return None
 
 
 def _known_at(endpoint: Callable[..., Any] | None, loc: Sequence[str | int]) -> list[str]:

@@ -73,10 +73,10 @@ STALE = Kind(412, "stale-version", "Changed since you looked")
 
 KINDS: Mapping[type[errors.StewardError], Kind] = {
     errors.NotFound: Kind(404, "not-found", "Not found"),
-    errors.Conflict: Kind(409, "conflict", "Conflict"),
+    errors.Conflict: Kind(409, "conflict", "Conflict with the current state"),
     errors.StaleVersion: Kind(409, "stale-version", "Changed by someone else"),
     errors.LeaseLost: Kind(409, "lease-lost", "Another daemon is in charge"),
-    errors.Rejected: Kind(422, "rejected", "Cannot be granted as it was said"),
+    errors.Rejected: Kind(422, "rejected", "Invalid request"),
     errors.UnknownAcceleratorType: Kind(
         422, "unknown-accelerator-type", "Unknown accelerator type"
     ),
@@ -87,7 +87,7 @@ KINDS: Mapping[type[errors.StewardError], Kind] = {
     errors.ImageDenied: Kind(422, "image-denied", "Access to the image is denied"),
     errors.NoSuchPlatform: Kind(422, "no-such-platform", "The image lacks the platform"),
     errors.BudgetExceeded: Kind(403, "budget-exceeded", "Over budget"),
-    errors.TokenRefused: Kind(403, "token-refused", "The token is not good for that"),
+    errors.TokenRefused: Kind(403, "token-refused", "The token does not allow this"),
     errors.CloudError: Kind(502, "cloud-error", "The cloud failed"),
     errors.CapacityUnavailable: Kind(503, "capacity-unavailable", "No hardware there now", 60),
     errors.QuotaExceeded: Kind(503, "quota-exceeded", "The project's quota is used up", 600),
@@ -110,14 +110,14 @@ _BY_STATUS = {
 
 _TITLES = {
     400: "The body or the address cannot be read",
-    403: "A budget has no room for it, or the token is not good for it",
-    404: "There is no such thing",
-    408: "Nothing of the body came for half a minute",
-    409: "The wish contradicts what is there",
+    403: "Over budget, or the token does not allow this",
+    404: "Not found",
+    408: "Request body timed out",
+    409: "Conflict with the current state",
     412: "Changed since you looked",
     413: "The body is too large",
     415: "Not JSON",
-    422: "Invalid, or impossible as it was said",
+    422: "Invalid request",
     429: "Too many at once; Retry-After says when",
     500: "The service failed",
     503: "Not available now; Retry-After says when",

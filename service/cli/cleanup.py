@@ -14,19 +14,21 @@ from service.cli.wording import NOTHING, age, counted, moment, money, since
 from service.domain.clock import parse_rfc3339, wall_clock
 
 app = typer.Typer(
-    help="Idle nodes: what goes, when, and why.", no_args_is_help=True, rich_markup_mode=None
+    help="Clean up idle nodes: plan, apply, pause and history.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 app.add_typer(policies.app, name="policies")
 
 Project = Annotated[
-    str | None, typer.Option(metavar="PROJECT", help="Needed where there are several.")
+    str | None, typer.Option(metavar="PROJECT", help="Which project; needed if there are several.")
 ]
 
 
 @app.command()
 def status(json: options.Json = False) -> None:
-    """Show what the daemon may do, which rails hold it, and which nodes wait."""
+    """Show the mode, the rails that hold, and the nodes that wait."""
     with connected() as client:
         answer = client.ask("GET", "/v1/cleanup")
     if json:
@@ -49,22 +51,22 @@ def plan(project: Project = None, json: options.Json = False) -> None:
         return
     found, now = answer.value, wall_clock()
     if not found["entries"]:
-        echo(f"nothing in project {found['project']} is proved to be idle")
+        echo(f"no node of project {found['project']} would be stopped or deleted now")
         return
     _show_entries(found["entries"], now)
     nodes = counted(len(found["entries"]), "node")
-    echo("", f"{nodes}, {money(found['saves_hourly'])} an hour")
+    echo("", f"{nodes}; ending all of them saves {money(found['saves_hourly'])} an hour")
     if found["held_by"]:
-        echo(f"the daemon waits for: {', '.join(found['held_by'])}; a person need not")
-    echo(f"do it now: tpu-steward cleanup apply {found['plan_id']}")
+        echo(f"the daemon is held by: {', '.join(found['held_by'])}; apply is not")
+    echo(f"to do it now: tpu-steward cleanup apply {found['plan_id']}")
 
 
 @app.command()
 def apply(
-    plan_id: Annotated[str, typer.Argument(metavar="PLAN", help="The id that plan showed.")],
+    plan_id: Annotated[str, typer.Argument(metavar="PLAN", help="The plan id that plan shows.")],
     json: options.Json = False,
 ) -> None:
-    """Do what a plan says: all of it, or nothing where anything has changed since."""
+    """Apply a plan, all of it. It is refused if anything has changed since."""
     with connected() as client:
         answer = client.ask("POST", "/v1/cleanup:apply", body={"plan_id": plan_id})
     if json:
@@ -77,13 +79,14 @@ def apply(
 
 @app.command()
 def pause(
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; everybody is shown it.")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; shown to everybody.")],
     project: Annotated[
-        str | None, typer.Option(metavar="PROJECT", help="Only this project.")
+        str | None,
+        typer.Option(metavar="PROJECT", help="Only this project; all projects if left out."),
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Have the daemon end no idle node by itself until you resume it."""
+    """Stop the daemon from ending nodes, until you resume the cleanup. Holds idleness and TTLs."""
     body = {"reason": reason, **({} if project is None else {"project": project})}
     with connected() as client:
         answer = client.ask("POST", "/v1/cleanup:pause", body=body)
@@ -92,21 +95,26 @@ def pause(
         return
     for one in answer.value["projects"]:
         echo(f"paused in project {one['project']}: {one['pause_reason']}")
-    echo("go on: tpu-steward cleanup resume")
+    echo("to go on: tpu-steward cleanup resume")
 
 
 @app.command()
 def resume(
     project: Annotated[
-        str | None, typer.Option(metavar="PROJECT", help="Only this project.")
+        str | None,
+        typer.Option(metavar="PROJECT", help="Only this project; all projects if left out."),
     ] = None,
     breaker: Annotated[
         bool, typer.Option("--breaker", help="Close the breaker; needs --reason.")
     ] = False,
-    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why it is closed.")] = None,
+    reason: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Why you close the breaker.")
+    ] = None,
     json: options.Json = False,
 ) -> None:
-    """Have the daemon go on after a pause, or close the breaker."""
+    """End a pause of the cleanup, or close the breaker."""
+    if reason is not None and not breaker:
+        raise typer.BadParameter("give it with --breaker only", param_hint="--reason")
     said = {"project": project, "breaker": breaker or None, "reason": reason}
     body = {key: value for key, value in said.items() if value is not None}
     with connected() as client:
@@ -114,13 +122,17 @@ def resume(
     if json:
         as_json(answer)
         return
+    ended, done = (
+        ("breaker", "the breaker is closed") if breaker else ("pause", "the pause is over")
+    )
     for one in answer.value["projects"]:
-        echo(f"the daemon goes on in project {one['project']}")
+        rails = ", ".join(held["rail"] for held in one["rails"] if held["rail"] != ended)
+        echo(f"{done} in project {one['project']}" + (f"; still held by: {rails}" if rails else ""))
 
 
 @app.command()
 def coverage(json: options.Json = False) -> None:
-    """Show which signals there are, and which nodes nobody sees."""
+    """Show which signals have data, and which nodes have none."""
     with connected() as client:
         answer = client.ask("GET", "/v1/cleanup/coverage")
     if json:
@@ -141,10 +153,10 @@ def history(json: options.Json = False) -> None:
         return
     found = answer.value["history"]
     if not found:
-        echo("nothing was ended for idleness yet")
+        echo("no node was stopped or deleted for idleness yet")
         return
     table(
-        ["AT (UTC)", "NAME", "ACTION", ">AN HOUR", "BY"],
+        ["AT (UTC)", "NAME", "ACTION", ">PER HOUR", "BY"],
         [
             (
                 moment(one["at"]),
@@ -156,7 +168,7 @@ def history(json: options.Json = False) -> None:
             for one in found
         ],
     )
-    echo("", "the evidence: tpu-steward nodes idle NAME")
+    echo("", "to see the evidence: tpu-steward nodes idle NAME")
 
 
 _MODES = {
@@ -168,12 +180,13 @@ _MODES = {
 
 
 def _show_project(project: Mapping[str, Any], now: int) -> None:
-    looked = project["ticked_at"]
+    looked, upcoming = project["ticked_at"], project["next_tick_at"]
     pause_said = f"since {moment(project['paused_at'])}: {project['pause_reason']}"
     echo("", f"project {project['project']}")
     facts(
         [
-            ("looked at", "never" if looked is None else f"{since(looked, now)} ago"),
+            ("last check", "never" if looked is None else f"{since(looked, now)} ago"),
+            ("next check", "no daemon is running" if upcoming is None else _in(upcoming, now)),
             ("paused", pause_said if project["paused_at"] is not None else ""),
         ]
     )
@@ -192,7 +205,7 @@ def _show_project(project: Mapping[str, Any], now: int) -> None:
 
 def _show_entries(entries: list[Mapping[str, Any]], now: int) -> None:
     table(
-        ["NAME", "ACTION", "BY ITSELF", ">AN HOUR"],
+        ["NAME", "ACTION", "DAEMON ACTS", ">PER HOUR"],
         [
             (one["name"], one["action"], _in(one["due_at"], now), money(one["hourly_cost"]))
             for one in entries
@@ -227,10 +240,10 @@ def _show_coverage(project: Mapping[str, Any], now: int) -> None:
     )
     reports = project["reports"]
     echo(
-        f"reports: {reports['reported']} of {counted(reports['nodes'], 'node')} with a supervisor;"
-        f" {reports['silent']} of {reports['needed']} that need them are silent"
+        f"supervisor reports: {reports['reported']} of {counted(reports['nodes'], 'node')};"
+        f" without metrics: {reports['needed']}, of these without a report: {reports['silent']}"
     )
     if project["never_deleted"]:
         cost = money(project["never_deleted_hourly_cost"])
         unseen = counted(project["never_deleted"], "node")
-        echo(f"{unseen} without supervisor and metrics, never deleted for idleness: {cost} an hour")
+        echo(f"{unseen} without supervisor and metrics; never deleted for idleness: {cost} an hour")

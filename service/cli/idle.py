@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -14,21 +14,25 @@ from service.cli.naming import find_node
 from service.cli.render import as_json, echo, facts, table
 from service.cli.wording import age, counted, moment, since
 from service.domain.clock import parse_rfc3339, wall_clock
+from service.domain.idle.values import describe_value
 
 PAUSE = 5.0
 """Seconds between two looks of --watch."""
 
 LAST = frozenset({"DELETING"})
 
+_IDLE = frozenset({"CANDIDATE", "NOTIFIED"})
+"""States of a node that has been idle for long enough."""
+
 
 def idle(
     node: options.NodeName,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Look again every 5s until it is deleted.")
+        bool, typer.Option("--watch", help="Update every 5s until the node is deleted.")
     ] = False,
     json: options.Json = False,
 ) -> None:
-    """Show whether a node is idle: its course, every signal, and when it goes."""
+    """Show whether a node is idle, and why. Shows every signal, and when the node ends."""
     with connected() as client:
         found = find_node(client, node, to_read=True)
         answer = client.ask("GET", f"/v1/nodes/{found}/idle")
@@ -49,20 +53,51 @@ def _line(shown: Mapping[str, Any], now: int) -> str:
 
 
 def _next(shown: Mapping[str, Any], now: int) -> str:
-    """What happens next, and when."""
-    verb = {"delete": "deleted", "stop": "stopped"}.get(shown["action"] or "", "")
+    """What happens next, and when; else what the signals prove."""
     if shown["ended"]:
         return f"{shown['ended'][0]['action']} asked for by {shown['ended'][0]['actor']}"
-    if shown["held_by"] and shown["state"] in ("CANDIDATE", "NOTIFIED"):
+    if shown["state"] == "WARMING":
+        return "READY a short while ago, idleness does not count yet"
+    if shown["state"] in _IDLE and shown["held_by"]:
         return f"held back by {', '.join(shown['held_by'])}"
-    if shown["due_at"] is not None and verb:
-        left = parse_rfc3339(shown["due_at"]) - now
-        if left > 0:
-            return f"{verb} in {age(left)}"
-        soon = f"{verb} as soon as the newest signals are read"
-        return f"waits for the rail {shown['waiting']['rail']}" if shown["waiting"] else soon
-    reason = "" if shown["verdict"] is None else str(shown["verdict"]["reason"])
-    return reason or "nothing is known yet"
+    if shown["state"] in _IDLE:
+        return _end(shown, now) or _why(shown, now)
+    return _why(shown, now)
+
+
+def _end(shown: Mapping[str, Any], now: int) -> str:
+    """When an idle node ends, or why it does not; empty where that is not known."""
+    verb = {"delete": "deleted", "stop": "stopped"}.get(shown["action"] or "", "")
+    if not verb:
+        return f"idle, no action follows (policy action {shown['action']})"
+    if shown["due_at"] is None:
+        return ""
+    left = parse_rfc3339(shown["due_at"]) - now
+    if left > 0:
+        return f"{verb} in {age(left)}"
+    if shown["waiting"]:
+        return f"waits for the rail {shown['waiting']['rail']}"
+    return f"{verb} as soon as the newest signals are read"
+
+
+def _why(shown: Mapping[str, Any], now: int) -> str:
+    """What the signals prove: how long the node has been at rest, or why it is not known to be."""
+    verdict = shown["verdict"]
+    if verdict is None:
+        return "no signal was read yet"
+    if shown["state"] == "QUIET" and verdict["since"] and shown["idle_after_seconds"]:
+        return _rest(now - parse_rfc3339(verdict["since"]), shown)
+    return str(verdict["reason"])
+
+
+def _rest(seconds: int, shown: Mapping[str, Any]) -> str:
+    """How long a node is at rest, and what it takes to be idle: the newest signals do not count."""
+    said, after = f"at rest for {age(seconds)}", shown["idle_after_seconds"]
+    if seconds < after:
+        return f"{said}, idle after {age(after)}"
+    if shown["verdict"]["blockers"]:
+        return f"{said}, blocked by {', '.join(shown['verdict']['blockers'])}"
+    return f"{said}, idle as soon as the newest signals count"
 
 
 def _report(report: Mapping[str, Any], now: int) -> str:
@@ -73,37 +108,33 @@ def _report(report: Mapping[str, Any], now: int) -> str:
     return f"worker {report['worker']}, {since(report['at'], now)} ago: {words}"
 
 
-UNITS = {
-    "duty_cycle": "%",
-    "tensorcore_utilization": "%",
-    "cpu": "%",
-    "reported_cpu": "%",
-    "tensorcore_idle_duration": "s",
-    "active_chips": "chips",
-    "utilized_chips": "chips",
-}
+def _policy(shown: Mapping[str, Any]) -> str:
+    """`team:vision: delete after 1h00m, grace 15m00s`; empty for a node that is not READY."""
+    if not shown["policy"]:
+        return ""
+    after, grace = age(shown["idle_after_seconds"]), age(shown["grace_seconds"])
+    return f"{shown['policy']}: {shown['action']} after {after}, grace {grace}"
 
 
-def _value(signal: str, value: float) -> str:
-    """A reading with its unit: `2.5 %`, `0.74 kB/s`, `63 s`, and `held` or `free` of a device."""
-    if signal == "device":
-        return "held" if value else "free"
-    if signal in UNITS:
-        return f"{value:.3g} {UNITS[signal]}" if value < 1_000 else f"{value:,.0f} {UNITS[signal]}"
-    return f"{value / 1_000:,.3g} kB/s" if value < 1_000_000 else f"{value / 1e6:,.3g} MB/s"
+def _lacking(lacking: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """A row for each signal that is lacking; none where the reason has said it all."""
+    if len(lacking) > 1:
+        yield from zip(["lacking", *[""] * (len(lacking) - 1)], lacking, strict=True)
 
 
 def _show(shown: Mapping[str, Any], now: int) -> None:
     verdict = shown["verdict"] or {"reason": "", "since": None, "lacking": [], "blockers": []}
+    is_warming = shown["state"] == "WARMING"
+    blockers = [*verdict["blockers"], *shown["held_by"]]
     facts(
         [
             ("state", _line(shown, now).partition(" ")[2] or "not looked at yet"),
             ("at rest since", moment(verdict["since"]) if verdict["since"] else ""),
-            ("told at", moment(shown["notified_at"]) if shown["notified_at"] else ""),
-            ("policy", f"{shown['policy']}: {shown['action']}" if shown["policy"] else ""),
+            ("notified at", moment(shown["notified_at"]) if shown["notified_at"] else ""),
+            ("policy", _policy(shown)),
             ("limited by", "; ".join(shown["limits"])),
-            ("blocked by", ", ".join([*verdict["blockers"], *shown["held_by"]])),
-            ("lacking", "; ".join(verdict["lacking"])),
+            ("blocked by", "" if is_warming else ", ".join(blockers)),
+            *([] if is_warming else _lacking(verdict["lacking"])),
         ]
     )
     if shown["signals"]:
@@ -115,7 +146,7 @@ def _show(shown: Mapping[str, Any], now: int) -> None:
                     str(one["worker"]),
                     one["signal"],
                     one["level"],
-                    _value(one["signal"], one["value"]),
+                    describe_value(one["signal"], one["value"]),
                     since(one["at"], now),
                     moment(one["last_active_at"]),
                 )

@@ -16,7 +16,7 @@ IdleAfter = Annotated[
         "--idle-after",
         parser=options.seconds,
         metavar="DURATION",
-        help="At rest for so long, a node is idle.",
+        help="How long a node is at rest until it is idle.",
     ),
 ]
 Grace = Annotated[
@@ -25,17 +25,17 @@ Grace = Annotated[
         "--grace",
         parser=options.seconds,
         metavar="DURATION",
-        help="Between the notification and the action.",
+        help="Time between the notification and the action.",
     ),
 ]
 Action = Annotated[
-    str | None, typer.Option(metavar="ACTION", help="observe, notify, stop or delete.")
+    str | None, typer.Option(metavar="ACTION", help="What to do: observe, notify, stop or delete.")
 ]
 Also = Annotated[
     list[str] | None,
     typer.Option(
         metavar="WASTE",
-        help="Stop or delete crash_loop or no_progress too; may be said again; none for neither.",
+        help="Also end crash_loop or no_progress nodes; may be repeated; none ends neither.",
     ),
 ]
 

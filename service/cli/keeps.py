@@ -29,23 +29,34 @@ def _until(text: str) -> str:
 def keep(
     node: options.NodeName,
     reason: Annotated[
-        str, typer.Option(metavar="TEXT", help="Shown to everybody who asks why it stays.")
+        str, typer.Option(metavar="TEXT", help="Why the node is kept; shown to everybody.")
     ],
     duration: Annotated[
         int | None,
         typer.Option(
-            "--for", parser=options.seconds, metavar="DURATION", help="At most 30d, as in 4h."
+            "--for",
+            parser=options.seconds,
+            metavar="DURATION",
+            help="For how long, as in 4h; at most 30d.",
         ),
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option(parser=_until, metavar="INSTANT", help="Instead: until then, or that day."),
+        typer.Option(
+            parser=_until,
+            metavar="INSTANT",
+            help="Until when, in place of --for: an instant or a date.",
+        ),
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Keep a node: no idleness, time to live or end of its job deletes it until then."""
+    """Keep a node for up to 30 days.
+
+    Meanwhile neither idleness nor its time to live nor the end of its job deletes the node. Google
+    and a budget that deletes still do.
+    """
     if (duration is None) is (until is None):
-        raise typer.BadParameter("give exactly one of both", param_hint="--for / --until")
+        raise typer.BadParameter("give exactly one of the two", param_hint="--for / --until")
     said = {"for_seconds": duration, "until": until, "reason": reason}
     body = {name: value for name, value in said.items() if value is not None}
     with connected() as client:
@@ -59,13 +70,13 @@ def keep(
 
 
 def unkeep(node: options.NodeName, json: options.Json = False) -> None:
-    """End the keep of a node; what the keep held back follows."""
+    """End the keep of a node. A deletion that the keep held back follows."""
     with connected() as client:
         answer = client.ask("DELETE", f"/v1/nodes/{find_node(client, node)}/keep")
     if json:
         as_json(answer)
         return
-    echo(f"{answer.value['name']} is not kept any more")
+    echo(f"{answer.value['name']} is no longer kept")
     _show_notes(answer.value)
 
 
@@ -78,13 +89,18 @@ def heartbeat(
     expires: Annotated[
         int,
         typer.Option(
-            "--expires", parser=options.seconds, metavar="DURATION", help="For how long it holds."
+            "--expires",
+            parser=options.seconds,
+            metavar="DURATION",
+            help="For how long it counts; at most 24h.",
         ),
     ] = FIFTEEN_MINUTES,
-    note: Annotated[str | None, typer.Option(metavar="TEXT", help="What it works on.")] = None,
+    note: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What the node works on.")
+    ] = None,
     json: options.Json = False,
 ) -> None:
-    """Say that a node is at work; it is not idle until the heartbeat expires."""
+    """Report that a node is at work. It is not idle until the heartbeat expires."""
     body = {"expires_seconds": expires, **({} if note is None else {"note": note})}
     with connected() as client:
         path = f"/v1/nodes/{find_node(client, node)}/heartbeat"
@@ -96,7 +112,7 @@ def heartbeat(
 
 
 def heartbeat_token(node: options.NodeName, json: options.Json = False) -> None:
-    """Make a token that is good for heartbeats of this node, and for nothing else."""
+    """Make a token for heartbeats of this node. It is good for nothing else."""
     with connected() as client:
         path = f"/v1/nodes/{find_node(client, node)}/heartbeat-token"
         answer = client.ask("POST", path)
@@ -113,7 +129,7 @@ def heartbeat_token(node: options.NodeName, json: options.Json = False) -> None:
 
 
 def policy(node: options.NodeName, json: options.Json = False) -> None:
-    """Show which idle policy applies to a node, what is really done, and what may end it."""
+    """Show the idle policy of a node. Also shows who is told, and what may end the node."""
     with connected() as client:
         found = find_node(client, node, to_read=True)
         answer = client.get(f"/v1/nodes/{found}/policy")
@@ -125,10 +141,10 @@ def policy(node: options.NodeName, json: options.Json = False) -> None:
         [
             ("Policy of", "the node itself" if shown["source"] == "node" else shown["source"]),
             ("Rule", rule_words(shown)),
-            ("Done", shown["applied_action"]),
+            ("Action taken", shown["applied_action"]),
             ("Limited by", "; ".join(shown["limits"])),
             ("Tells", told_words(shown["recipients"]) or "nobody"),
-            ("Recipients of", shown["told_by"]),
+            ("Recipients from", shown["told_by"]),
         ]
     )
     if shown["ends"]:

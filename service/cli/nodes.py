@@ -152,19 +152,18 @@ def set_(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         typer.Option("--label", metavar="KEY=VALUE", help="May be said again; KEY= takes it away."),
     ] = None,
     ttl: order.Ttl = None,
-    no_ttl: Annotated[
-        bool, typer.Option("--no-ttl", help="It has no time to live any more.")
-    ] = False,
+    no_ttl: Annotated[bool, typer.Option("--no-ttl", help="Remove its time to live.")] = False,
     idle_after: idleterms.IdleAfter = None,
     grace: idleterms.Grace = None,
     action: idleterms.Action = None,
     also: idleterms.Also = None,
     inherit: Annotated[
-        bool, typer.Option("--inherit", help="It has no idle policy of its own any more.")
+        bool,
+        typer.Option("--inherit", help="Remove its own idle policy; the inherited one applies."),
     ] = False,
     json: options.Json = False,
 ) -> None:
-    """Change who is charged for a node from now on, its time to live, and its idle policy."""
+    """Change the team, owner, labels, TTL or idle policy of a node."""
     idle = idleterms.typed(idle_after, grace, action, also)
     _check_once(ttl=ttl, no_ttl=no_ttl, idle=idle, inherit=inherit)
     labels = {key: value or None for key, value in options.pairs(label, "--label")}
@@ -173,7 +172,9 @@ def set_(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     body |= {"ttl_seconds": None} if no_ttl else {}
     body |= {"idle": None} if inherit else {}
     if not body and not idle:
-        raise typer.BadParameter("say at least one", param_hint="--team / --owner / --label / ...")
+        raise typer.BadParameter(
+            "give at least one option", param_hint="--team / --owner / --label / ..."
+        )
     with connected() as client:
         path = f"/v1/nodes/{find_node(client, node)}"
         if idle:  # what is not said stays as it is, wherever it comes from
@@ -189,9 +190,9 @@ def set_(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 def _check_once(*, ttl: int | None, no_ttl: bool, idle: Mapping[str, Any], inherit: bool) -> None:
     """Usage error where the same thing is said twice, differently."""
     if ttl is not None and no_ttl:
-        raise typer.BadParameter("give only one of both", param_hint="--ttl / --no-ttl")
+        raise typer.BadParameter("give only one of the two", param_hint="--ttl / --no-ttl")
     if idle and inherit:
-        raise typer.BadParameter("it has no other settings beside it", param_hint="--inherit")
+        raise typer.BadParameter("not together with another idle option", param_hint="--inherit")
 
 
 @app.command()

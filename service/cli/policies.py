@@ -15,7 +15,7 @@ from service.cli.render import as_json, echo, facts, table
 from service.cli.wording import NOTHING, age, moment
 
 app = typer.Typer(
-    help="What is done with idle nodes, by scope.",
+    help="Idle policies by scope: what is done with idle nodes.",
     invoke_without_command=True,
     rich_markup_mode=None,
 )
@@ -32,7 +32,7 @@ Scope = Annotated[
 
 @app.callback()
 def list_policies(context: typer.Context, json: options.Json = False) -> None:
-    """What is done with idle nodes, by scope; a list where nothing else is said."""
+    """Idle policies by scope: what is done with idle nodes. Without a command, lists them."""
     if context.invoked_subcommand is not None:
         return
     with connected() as client:
@@ -76,37 +76,43 @@ def set_(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     also: idleterms.Also = None,
     email: Annotated[
         list[str] | None,
-        typer.Option(metavar="ADDRESS", help="Tell them, and nobody else; may be said again."),
+        typer.Option(metavar="ADDRESS", help="Notify this address; may be repeated."),
     ] = None,
     webhook: Annotated[
-        str | None, typer.Option(metavar="URL", help="Tell this address; its body is signed.")
+        str | None, typer.Option(metavar="URL", help="Notify this address with signed JSON.")
     ] = None,
     webhook_secret: Annotated[
         str | None,
         typer.Option(
             metavar="TEXT",
             envvar="STEWARD_WEBHOOK_SECRET",
-            help="What signs it; made up and shown once when left out.",
+            help="The key of the signature; made up and shown once if left out.",
         ),
     ] = None,
     slack: Annotated[
-        str | None, typer.Option(metavar="URL", help="Tell this incoming webhook of Slack.")
+        str | None, typer.Option(metavar="URL", help="Notify this incoming webhook of Slack.")
     ] = None,
     tell_nobody: Annotated[
         bool, typer.Option("--tell-nobody", help="Remove all recipients.")
     ] = False,
     json: options.Json = False,
 ) -> None:
-    """Set the policy of a scope; what is not said stays as it is."""
+    """Set the policy of a scope. Options that are left out keep their value.
+
+    In a new policy they have the defaults: 1h, 15m, notify. New recipients replace all present
+    ones.
+    """
     made_up = secrets.token_urlsafe(32) if webhook and not webhook_secret else None
     told = _recipients(email, webhook, webhook_secret or made_up, slack)
     if told and tell_nobody:
-        raise typer.BadParameter("name nobody to tell beside it", param_hint="--tell-nobody")
+        raise typer.BadParameter(
+            "not together with --email, --webhook or --slack", param_hint="--tell-nobody"
+        )
     said = idleterms.typed(idle_after, grace, action, also)
     if told or tell_nobody:
         said["recipients"] = told
     if not said:
-        raise typer.BadParameter("say at least one setting", param_hint="--idle-after, ...")
+        raise typer.BadParameter("give at least one option", param_hint="--idle-after, ...")
     with connected() as client:
         before = _find(client, scope)
         settings = {} if before is None else idleterms.settings_of(before)
@@ -117,18 +123,18 @@ def set_(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     else:
         _show(answer.value)
     if made_up:
-        typer.echo(f"the webhook's secret, which is not shown again: {made_up}", err=True)
+        typer.echo(f"the secret of the webhook, not shown again: {made_up}", err=True)
 
 
 @app.command()
 def delete(scope: Scope, json: options.Json = False) -> None:
-    """Delete the policy of a scope, which inherits from then on."""
+    """Delete the policy of a scope. The scope inherits from then on."""
     with connected() as client:
         answer = client.ask("DELETE", _path(scope))
     if json:
         as_json(answer)
     else:
-        echo(f"{answer.value['scope']} has no policy of its own any more")
+        echo(f"{answer.value['scope']} has no policy of its own now")
 
 
 def _path(scope: str) -> str:

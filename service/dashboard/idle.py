@@ -5,32 +5,33 @@ from __future__ import annotations
 from service.application.cleanup.cleanup import Brief
 from service.dashboard.figures import duration, moment
 from service.domain.idle.course import State
-from service.domain.idle.policy import Action
+from service.domain.idle.policy import Action, Waste
 from service.domain.idle.rails import Rail
 
 _ENDS = {Action.STOP: "stopped", Action.DELETE: "deleted"}
+_WASTES = {Waste.CRASH_LOOP: "in a crash loop", Waste.NO_PROGRESS: "without progress"}
 _RAILS = {
     Rail.PAUSE: "deletions are paused",
-    Rail.START: "a daemon has just begun to watch",
+    Rail.START: "the daemon has just started",
     Rail.CLOCK: "the clock jumped",
     Rail.INVENTORY: "nodes are missing in the cloud",
-    Rail.BREAKER: "too many nodes cannot be seen",
+    Rail.BREAKER: "the breaker is open",
     Rail.MASS: "most of the nodes are idle at once",
-    Rail.TICK: "others go first",
-    Rail.OWNER: "others of the owner go first",
-    Rail.HOUR: "others went within the hour",
+    Rail.TICK: "other nodes go first",
+    Rail.OWNER: "other nodes of the owner go first",
+    Rail.HOUR: "the limit of an hour is reached",
 }
 
 
 def idle_line(brief: Brief, now: int) -> str:
-    """For how long a node has been at rest, and what comes of it; empty where it works, or did not
-    have the time to. Why nothing is known is left to the page of the node."""
+    """For how long a node has been at rest, and what follows; empty where it is at work, or warms
+    up. Why nothing is known is left to the page of the node."""
     course, verdict = brief.watched.course, brief.watched.verdict
     if course.state is State.UNKNOWN:
-        return "not known whether it works"
+        return "unknown whether it is idle"
     if verdict is None or verdict.since is None:
         return ""
-    what = "at rest" if verdict.waste is None else verdict.waste.replace("_", " ")
+    what = "at rest" if verdict.waste is None else _WASTES[verdict.waste]
     said = f"{what} for {duration(now - verdict.since)}"
     if course.state is State.QUIET:
         return said
@@ -57,4 +58,4 @@ def _after(brief: Brief, now: int) -> str:
         return f"{ends} in {duration(due_at - now)}"
     if brief.waiting is not None:
         return f"waits: {_RAILS[brief.waiting.rail]}"
-    return f"{ends} at the next look"
+    return f"{ends} at the next check"

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from service.application.cleanup.links import Missing, Offer
-from service.domain.clock import rfc3339
+from service.dashboard.figures import moment, money
 from service.domain.errors import BudgetExceeded, Conflict, Rejected, StoreUnavailable
 from service.domain.idle.links import Verb
-from service.domain.money import dollars
 
 UNKNOWN_PRICE = "a price that nobody knows"
 HEADERS = {"Cache-Control": "no-store", "X-Robots-Tag": "noindex, nofollow"}
@@ -38,7 +37,7 @@ def link_page(found: Offer | Missing) -> LinkPage:
     match found:
         case Missing(retry_after=0):
             return LinkPage(
-                404, "There is no such link", "Copy the whole address out of the message."
+                404, "There is no such link", "Copy the whole address from the message."
             )
         case Missing(retry_after=seconds):
             return LinkPage(
@@ -65,22 +64,21 @@ def _page_of(offer: Offer) -> LinkPage:
     if offer.refusal is not None:
         sentence = f"Nothing was changed: {offer.refusal}."
         return LinkPage(410, f"This link does nothing for node {name}", sentence, rows)
-    expires = f"This link works once, until {rfc3339(offer.expires_at)}."
     if offer.verb is Verb.KEEP:
         return LinkPage(
             200,
             f"Keep node {name} for 4 hours?",
-            f"The node is then kept until {rfc3339(offer.kept_until)}, and costs money meanwhile."
-            f" {expires}",
+            f"The node is kept until {moment(offer.kept_until).full}, and costs money until then."
+            " This link works once.",
             rows,
-            "Keep it",
+            "Keep the node",
         )
     return LinkPage(
         200,
         f"Delete node {name} now?",
-        f"The node and all that is on its disks is lost. {expires}",
+        "The node and all data on its disks will be lost. This link works once.",
         rows,
-        "Delete it",
+        "Delete the node",
         is_alarm=True,
     )
 
@@ -88,7 +86,7 @@ def _page_of(offer: Offer) -> LinkPage:
 def _rows(offer: Offer) -> tuple[tuple[str, str], ...]:
     node, cost = offer.node, offer.cost
     hourly = offer.hourly
-    spent = dollars(cost.cost)
+    spent = money(cost.cost)
     if cost.unpriced_seconds:
         spent += f", and {cost.unpriced_seconds} s at {UNKNOWN_PRICE}"
     rows = [
@@ -99,13 +97,15 @@ def _rows(offer: Offer) -> tuple[tuple[str, str], ...]:
         ("Owner", node.owner or "nobody"),
         ("Team", node.team or "none"),
         ("Cost so far", spent),
-        ("Message of", rfc3339(offer.notified_at)),
+        ("Message sent", moment(offer.notified_at).full),
     ]
+    if not offer.done and offer.refusal is None:
+        rows.append(("Link expires", moment(offer.expires_at).full))
     if not node.ended:
-        now = UNKNOWN_PRICE if hourly is None else f"{dollars(hourly)} an hour"
-        rows.insert(6, ("Cost", now))
+        now = UNKNOWN_PRICE if hourly is None else money(hourly)
+        rows.insert(6, ("Cost per hour", now))
     if node.kept_until is not None:
-        rows.append(("Kept until", f"{rfc3339(node.kept_until)}: {node.kept_because}"))
+        rows.append(("Kept until", f"{moment(node.kept_until).full}: {node.kept_because}"))
     if offer.job_id:
         end = ", and ends with it" if offer.verb is Verb.DELETE else ""
         rows.append(("Job", f"{offer.job_id} runs on the node{end}"))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from service.domain.idle.values import describe_value
 from service.domain.money import dollars, parse_usd
 from service.domain.notification import body_of
 
@@ -119,10 +120,10 @@ def _budget(facts: Facts, quote: Quote) -> Letter:
 def _idle(facts: Facts, quote: Quote) -> Letter:
     name = quote(facts["node"]["name"])
     at, action = facts["acts_at"], facts["action"]
-    then = "Nothing is done with it by itself."
+    then = "No action follows by itself."
     if at is not None:
         done = "deleted" if action == "delete" else "stopped"
-        then = f"It will be {done} at {at}, unless somebody keeps it or it goes to work."
+        then = f"It will be {done} at {at}, unless somebody keeps it or it becomes active."
     waste = facts.get("waste", "")  # of messages that were written before, there is none
     what = f"does no work ({waste.replace('_', ' ')})" if waste else "has been idle"
     return _about_node(
@@ -130,7 +131,7 @@ def _idle(facts: Facts, quote: Quote) -> Letter:
         facts,
         quote,
         ("Idle cost", _amount(facts["idle_cost"])),
-        ("Why", f"{quote(facts['reason'])}; {facts['coverage']} % of that time is covered"),
+        ("Why", f"{quote(facts['reason'])}; {facts['coverage']} % of that time is measured"),
         *(("Signal", quote(signal)) for signal in map(_signal, facts["signals"])),
     )
 
@@ -138,8 +139,8 @@ def _idle(facts: Facts, quote: Quote) -> Letter:
 def _unknown(facts: Facts, quote: Quote) -> Letter:
     name = quote(facts["node"]["name"])
     return _about_node(
-        f"Nothing has proved node {name} idle or busy since {facts['unknown_since']}."
-        " It goes on costing money, and is not deleted for idleness while that is so.",
+        f"Since {facts['unknown_since']}, no signal proves that node {name} is idle or busy."
+        " The node still costs money, and is not deleted for idleness until its signals are back.",
         facts,
         quote,
         *(("Lacking", quote(text)) for text in facts["lacking"]),
@@ -150,7 +151,7 @@ def _ttl(facts: Facts, quote: Quote) -> Letter:
     name = quote(facts["node"]["name"])
     return _about_node(
         f"The time to live of node {name} was over at {facts['over_at']}, and nobody keeps it any"
-        f" longer. It will be deleted at {facts['acts_at']}.",
+        f" longer. The node will be deleted at {facts['acts_at']}.",
         facts,
         quote,
     )
@@ -159,8 +160,8 @@ def _ttl(facts: Facts, quote: Quote) -> Letter:
 def _kept(facts: Facts, quote: Quote) -> Letter:
     name = quote(facts["node"]["name"])
     return _about_node(
-        f"Nobody can read until when node {name} is kept. It stays, and costs money, until that is"
-        f" corrected: write the label as {facts['correct_as']}.",
+        f"The date until which node {name} is kept cannot be read. The node stays, and costs money,"
+        f" until the label is corrected: write it as {facts['correct_as']}.",
         facts,
         quote,
         ("Kept by", quote(facts["reason"])),
@@ -196,15 +197,17 @@ def _policy_rows(facts: Facts, quote: Quote) -> Rows:
     if policy is None:
         return
     waits = f"{policy['idle_after_seconds']} s idle and {policy['grace_seconds']} s of notice"
-    yield "Policy", f"{quote(policy['source'])}: {policy['action']} after {waits}"
+    source = "the node's own" if policy["source"] == "node" else quote(policy["source"])
+    yield "Policy", f"{source}: {policy['action']} after {waits}"
     for limit in facts["limits"]:
         yield "Limit", quote(limit)
 
 
 def _signal(signal: Facts) -> str:
+    value = describe_value(signal["kind"], signal["value"])
     return (
-        f"{signal['kind']} of worker {signal['worker']}: {signal['level']}, value"
-        f" {signal['value']:g} at {signal['at']}"
+        f"{signal['kind']} of worker {signal['worker']}: {signal['level']}, {value}"
+        f" at {signal['at']}"
     )
 
 
@@ -214,14 +217,14 @@ def _held(facts: Facts, quote: Quote) -> Letter:
     cost = UNKNOWN_PRICE if hourly is None else f"{_dollars(hourly)} an hour"
     if unpriced and hourly is not None:
         cost += f", and {unpriced} of them at {UNKNOWN_PRICE}"
-    labels = {"plan": "Show what would be ended", "apply": "End all of it"}
+    labels = {"plan": "Show the plan", "apply": "Apply the plan, all of it"}
     return Letter(
-        f"The cleanup of project {quote(facts['project'])} is held since {facts['since']}:"
+        f"The cleanup of project {quote(facts['project'])} has been on hold since {facts['since']}:"
         f" {count} {'node waits' if count == 1 else 'nodes wait'}.",
         (
             ("Rail", facts["rail"]),
             ("Why", quote(facts["reason"])),
-            ("Until", "nobody can say" if until is None else until),
+            ("Until", "not known" if until is None else until),
             ("Cost", cost),
         ),
         commands=tuple(

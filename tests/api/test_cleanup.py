@@ -77,7 +77,7 @@ def test_a_plan_is_shown_applied_once_and_found_in_the_history(client, lab):
     assert applied.json()["entries"] == plan["entries"]
     again = client.post("/v1/cleanup:apply", json={"plan_id": plan["plan_id"]})
     assert again.status_code == 409
-    assert again.json()["changed"] == [f"node {idle.name} would stay"]
+    assert again.json()["changed"] == [f"node {idle.name} is no longer in the plan"]
     assert client.get(f"/v1/nodes/{idle.id}").json()["asked"] == "absent"
     (ended,) = client.get("/v1/cleanup/history").json()["history"]
     assert (ended["actor"], ended["plan_id"]) == ("caller", plan["plan_id"])
@@ -95,7 +95,7 @@ def test_what_is_no_plan_id_is_refused(client, lab, plan_id):
 def test_a_forged_plan_id_is_a_conflict_that_says_what_to_do(client, lab):
     answer = client.post("/v1/cleanup:apply", json={"plan_id": "0" * 32})
     assert answer.status_code == 409
-    assert "ask for a plan" in answer.json()["detail"]
+    assert "make a plan" in answer.json()["detail"]
 
 
 def test_a_pause_is_shown_with_its_reason_and_ends_when_it_is_resumed(client, lab):

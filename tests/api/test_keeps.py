@@ -37,23 +37,23 @@ def test_a_node_is_kept_until_a_date(client, ask):
     assert kept["keep"]["until"] == "2026-11-06T12:00:00Z"
     shorter = client.post(f"{path_of(node)}:keep", json={"for_seconds": 60, "reason": "x"})
     assert shorter.json()["keep"] == kept["keep"]
-    assert "never cut short" in shorter.json()["warnings"][0]
+    assert "a shorter keep changes nothing" in shorter.json()["warnings"][0]
 
 
 @pytest.mark.parametrize(
     ("body", "said"),
     [
         ({"for_seconds": 60}, "reason"),
-        ({"for_seconds": 60, "reason": ""}, "reason"),
-        ({"for_seconds": 60, "reason": " \n "}, "why the node is kept"),
-        ({"for_seconds": 60, "reason": "x" * 501}, "reason"),
+        ({"for_seconds": 60, "reason": ""}, "reason: should not be empty"),
+        ({"for_seconds": 60, "reason": " \n "}, "why is the node kept"),
+        ({"for_seconds": 60, "reason": "x" * 501}, "reason: should have at most 500 characters"),
         ({"reason": "a demo"}, "exactly one"),
         ({"for_seconds": 60, "until": "2026-11-06T12:00:00Z", "reason": "a demo"}, "exactly one"),
         ({"for_seconds": 0, "reason": "a demo"}, "for_seconds"),
         ({"for_seconds": 30 * DAY + 1, "reason": "a demo"}, "for_seconds"),
         ({"for_seconds": "4h", "reason": "a demo"}, "for_seconds"),
         ({"until": "2026-12-06T12:00:00Z", "reason": "a demo"}, "30 days at most"),
-        ({"until": "2026-11-05T12:00:00Z", "reason": "a demo"}, "is over"),
+        ({"until": "2026-11-05T12:00:00Z", "reason": "a demo"}, "is in the past"),
         ({"until": "soon", "reason": "a demo"}, "until"),
     ],
 )

@@ -25,7 +25,7 @@ def entry(**changes):
         "node_id": ID,
         "name": "trainer",
         "action": "delete",
-        "reason": "it is idle since 2026-11-05T10:00:00Z",
+        "reason": "it has been idle since 2026-11-05T10:00:00Z",
         "due_at": "2026-11-05T12:05:00Z",
         "hourly_cost": "9.600000000",
         **changes,
@@ -64,10 +64,10 @@ def test_the_plan_says_what_goes_why_and_how_to_apply_it(api):
     api.when("POST", "/v1/cleanup:plan", plan(entry(), held_by=["mass"]))
     lines = steward("cleanup", "plan").stdout.splitlines()
     assert lines[1].split() == ["trainer", "delete", "in", "5m00s", "$9.60"]
-    assert "trainer: it is idle since 2026-11-05T10:00:00Z" in lines
-    assert "1 node, $9.60 an hour" in lines
-    assert "the daemon waits for: mass; a person need not" in lines
-    assert lines[-1] == f"do it now: tpu-steward cleanup apply {PLAN}"
+    assert "trainer: it has been idle since 2026-11-05T10:00:00Z" in lines
+    assert "1 node; ending all of them saves $9.60 an hour" in lines
+    assert "the daemon is held by: mass; apply is not" in lines
+    assert lines[-1] == f"to do it now: tpu-steward cleanup apply {PLAN}"
     assert api.calls[0].body == {}
 
 
@@ -80,7 +80,9 @@ def test_the_plan_says_when_the_daemon_does_it_by_itself(api, due_at, said):
 
 def test_an_empty_plan_names_no_command(api):
     api.when("POST", "/v1/cleanup:plan", plan())
-    assert steward("cleanup", "plan").stdout == "nothing in project lab is proved to be idle\n"
+    assert steward("cleanup", "plan").stdout == (
+        "no node of project lab would be stopped or deleted now\n"
+    )
 
 
 def test_apply_says_what_was_asked_for(api):
@@ -102,12 +104,28 @@ def test_a_pause_wants_a_reason(api):
 
 def test_resume_ends_a_pause_and_closes_the_breaker_where_that_is_said(api):
     api.when("POST", "/v1/cleanup:resume", {"projects": [project()]})
-    assert steward("cleanup", "resume").stdout == "the daemon goes on in project lab\n"
+    assert steward("cleanup", "resume").stdout == "the pause is over in project lab\n"
     steward("cleanup", "resume", "--breaker", "--reason", "it is fine", "--project", "lab")
     assert [call.body for call in api.calls] == [
         {},
         {"project": "lab", "breaker": True, "reason": "it is fine"},
     ]
+
+
+def test_resume_names_the_rails_that_still_hold_and_takes_a_reason_for_the_breaker_only(api):
+    held = project(rails=[{"rail": "mass"}, {"rail": "pause"}])
+    api.when("POST", "/v1/cleanup:resume", {"projects": [held]})
+    said = steward("cleanup", "resume", "--breaker", "--reason", "it is fine").stdout
+    assert said == "the breaker is closed in project lab; still held by: mass, pause\n"
+    said = steward("cleanup", "resume").stdout
+    assert said == "the pause is over in project lab; still held by: mass\n"
+    assert steward("cleanup", "resume", "--reason", "it is fine").exit_code == 2
+
+
+def test_the_status_says_when_no_daemon_runs(api):
+    gone = {"mode": "observe", "projects": [project(next_tick_at=None)]}
+    api.when("GET", "/v1/cleanup", gone)
+    assert "next check  no daemon is running" in steward("cleanup", "status").stdout.splitlines()
 
 
 def test_the_status_says_what_holds_and_who_waits(api):
@@ -122,7 +140,7 @@ def test_the_status_says_what_holds_and_who_waits(api):
     api.when("GET", "/v1/cleanup", {"mode": "observe", "projects": [held]})
     lines = steward("cleanup", "status").stdout.splitlines()
     assert lines[0] == "mode observe: nodes are judged, and nothing else is done"
-    assert "looked at  never" in lines
+    assert "last check  never" in lines
     assert (
         "held by mass since 2026-11-05 11:30:00, until 2026-11-05 12:30:00: most nodes are idle"
         in lines
@@ -153,7 +171,9 @@ def test_the_coverage_names_what_nobody_sees(api):
     lines = steward("cleanup", "coverage").stdout.splitlines()
     assert lines[0] == "project lab: 2 READY nodes, 1 unknown"
     assert lines[2].split() == ["cpu", "failed", "0", "1h00m", "no", "answer"]
-    assert lines[3] == "reports: 2 of 3 nodes with a supervisor; 1 of 2 that need them are silent"
+    assert lines[3] == (
+        "supervisor reports: 2 of 3 nodes; without metrics: 2, of these without a report: 1"
+    )
     assert lines[4].startswith("1 node without supervisor and metrics")
     assert lines[4].endswith("$9.60 an hour")
 
@@ -170,9 +190,11 @@ def test_the_history_is_a_table_and_says_where_the_evidence_is(api):
     lines = steward("cleanup", "history").stdout.splitlines()
     assert lines[1].split("  ")[0] == "2026-11-05 11:00:00"
     assert "unpriced" in lines[1]
-    assert lines[-1] == "the evidence: tpu-steward nodes idle NAME"
+    assert lines[-1] == "to see the evidence: tpu-steward nodes idle NAME"
     api.when("GET", "/v1/cleanup/history", {"history": [], "next_page_token": ""})
-    assert steward("cleanup", "history").stdout == "nothing was ended for idleness yet\n"
+    assert steward("cleanup", "history").stdout == (
+        "no node was stopped or deleted for idleness yet\n"
+    )
 
 
 REPORT = {
@@ -186,6 +208,17 @@ REPORT = {
 }
 
 
+VERDICT = {
+    "level": "QUIET",
+    "reason": "every device is at rest",
+    "since": "2026-11-05T11:00:00Z",
+    "coverage_percent": 98,
+    "blockers": [],
+    "waste": "",
+    "lacking": [],
+}
+
+
 def shown(**changes):
     return {
         "node_id": ID,
@@ -196,18 +229,12 @@ def shown(**changes):
         "due_at": "2026-11-05T12:04:10Z",
         "action": "delete",
         "policy": "team:vision",
+        "idle_after_seconds": 3_600,
+        "grace_seconds": 900,
         "limits": [],
         "held_by": [],
         "waiting": None,
-        "verdict": {
-            "level": "QUIET",
-            "reason": "every device is at rest",
-            "since": "2026-11-05T11:00:00Z",
-            "coverage_percent": 98,
-            "blockers": [],
-            "waste": "",
-            "lacking": [],
-        },
+        "verdict": VERDICT,
         "signals": [
             {
                 "worker": 0,
@@ -268,7 +295,27 @@ ENDED = {
             {"due_at": "2026-11-05T11:59:00Z", "waiting": {"rail": "mass"}},
             "NOTIFIED: waits for the rail mass",
         ),
-        ({"due_at": None, "state": "QUIET"}, "QUIET: every device is at rest"),
+        (
+            {"due_at": None, "state": "QUIET"},
+            "QUIET: at rest for 1h00m, idle as soon as the newest signals count",
+        ),
+        (
+            {"due_at": None, "state": "QUIET", "idle_after_seconds": 7_200},
+            "QUIET: at rest for 1h00m, idle after 2h00m",
+        ),
+        (
+            {"state": "QUIET", "verdict": {**VERDICT, "blockers": ["session"]}},
+            "QUIET: at rest for 1h00m, blocked by session",
+        ),
+        (
+            {"due_at": None, "state": "WARMING"},
+            "WARMING: READY a short while ago, idleness does not count yet",
+        ),
+        (
+            {"due_at": None, "action": "notify"},
+            "NOTIFIED: idle, no action follows (policy action notify)",
+        ),
+        ({"verdict": None, "state": ""}, "not looked at yet: no signal was read yet"),
         ({"ended": [ENDED]}, "NOTIFIED: delete asked for by the cleanup daemon"),
     ],
 )

@@ -91,7 +91,7 @@ def test_keep_finds_a_node_by_its_name_and_notes_a_longer_keep(api):
 def test_unkeep_ends_the_keep_and_says_what_follows(api):
     api.when("DELETE", f"{PATH}/keep", node(keep=None, warnings=["the node goes"]))
     shown = steward("nodes", "unkeep", ID).stdout
-    assert shown == "trainer is not kept any more\nnote: the node goes\n"
+    assert shown == "trainer is no longer kept\nnote: the node goes\n"
 
 
 def test_delete_and_stop_say_that_a_keep_ended(api):
@@ -153,10 +153,10 @@ def test_the_policy_of_a_node_says_whence_it_comes_and_why_less_is_done(api):
     assert [line.split("  ", 1)[0] for line in lines] == [
         "Policy of",
         "Rule",
-        "Done",
+        "Action taken",
         "Limited by",
         "Tells",
-        "Recipients of",
+        "Recipients from",
     ]
     assert lines[1].endswith("delete after 1h00m with 15m00s of grace, also crash_loop")
     assert lines[4].endswith("https://hooks.example.com/..., ada@example.com")
@@ -167,7 +167,7 @@ def test_the_policy_of_a_node_says_whence_it_comes_and_why_less_is_done(api):
 
 def test_the_policy_of_a_node_says_what_may_end_it_and_what_holds_that_back(api):
     ttl = {"rank": 5, "ender": "ttl", "reason": "its time to live of 3600 s"}
-    idle = {"rank": 6, "ender": "idle", "reason": "the policy of node deletes idle nodes"}
+    idle = {"rank": 6, "ender": "idle", "reason": "its own policy deletes idle nodes"}
     ends = [
         ttl | {"at": "2026-11-05T13:00:00Z", "held_by": ["keep"]},
         idle | {"at": None, "held_by": []},
@@ -305,7 +305,7 @@ def test_recipients_are_removed_only_where_that_is_said(api):
 def test_a_policy_is_deleted(api):
     api.when("DELETE", "/v1/cleanup/policies/team:vision", policy())
     shown = steward("cleanup", "policies", "delete", "team:vision").stdout
-    assert shown == "team:vision has no policy of its own any more\n"
+    assert shown == "team:vision has no policy of its own now\n"
 
 
 def jobs(*states, node_id=ID):

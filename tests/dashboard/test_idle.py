@@ -40,7 +40,7 @@ def brief(state=State.NOTIFIED, verdict=QUIET, action=Action.DELETE, due_at=DUE,
     [
         (brief(), "at rest for 1 h 6 min; deleted in 9 min"),
         (brief(action=Action.STOP), "at rest for 1 h 6 min; stopped in 9 min"),
-        (brief(due_at=NOON - 30), "at rest for 1 h 6 min; deleted at the next look"),
+        (brief(due_at=NOON - 30), "at rest for 1 h 6 min; deleted at the next check"),
         (
             brief(due_at=NOON - 30, waiting=Waiting("n", Rail.MASS, 1, None)),
             "at rest for 1 h 6 min; waits: most of the nodes are idle at once",
@@ -54,13 +54,13 @@ def brief(state=State.NOTIFIED, verdict=QUIET, action=Action.DELETE, due_at=DUE,
         (brief(State.QUIET), "at rest for 1 h 6 min"),
         (
             brief(verdict=replace(QUIET, waste=Waste.CRASH_LOOP)),
-            "crash loop for 1 h 6 min; deleted in 9 min",
+            "in a crash loop for 1 h 6 min; deleted in 9 min",
         ),
         (
             brief(State.UNKNOWN, Verdict(Level.UNKNOWN, "cpu of worker 0 has stopped")),
-            "not known whether it works",
+            "unknown whether it is idle",
         ),
-        (brief(State.UNKNOWN, None), "not known whether it works"),
+        (brief(State.UNKNOWN, None), "unknown whether it is idle"),
         (brief(State.ACTIVE, Verdict(Level.ACTIVE, "a heartbeat says so")), ""),
         (brief(State.WARMING, None), ""),
     ],
@@ -71,10 +71,10 @@ def test_a_line_says_for_how_long_and_what_comes_of_it(one, said):
 
 def test_the_page_of_a_node_says_why_nothing_is_known():
     blind = brief(State.UNKNOWN, Verdict(Level.UNKNOWN, "cpu of worker 0 has stopped"))
-    reason = "not known whether it works: cpu of worker 0 has stopped"
+    reason = "unknown whether it is idle: cpu of worker 0 has stopped"
     assert idle_sentence(blind, NOON) == reason
     assert idle_sentence(brief(), NOON) == idle_line(brief(), NOON)
-    assert idle_sentence(brief(State.UNKNOWN, None), NOON) == "not known whether it works"
+    assert idle_sentence(brief(State.UNKNOWN, None), NOON) == "unknown whether it is idle"
 
 
 @pytest.mark.parametrize("rail", list(Rail))

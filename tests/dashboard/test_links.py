@@ -53,10 +53,11 @@ def test_to_look_changes_nothing_and_shows_what_would_be_done(
             assert outside.request(method, path).status_code == 200
     said = text_of(outside.get(paths[Verb.DELETE]))
     assert "Delete node train now?" in said
-    assert "Cost $9.60 an hour" in said
+    assert "Cost per hour $9.60" in said
     assert "Cost so far $9.60" in said
-    assert "This link works once, until 2026-11-07T11:50:00Z." in said
-    assert "The node is then kept until 2026-11-05T16:00:00Z" in text_of(
+    assert "This link works once." in said
+    assert "Link expires 2026-11-07 11:50:00 UTC" in said
+    assert "The node is kept until 2026-11-05 16:00:00 UTC" in text_of(
         outside.get(paths[Verb.KEEP])
     )
     assert '<form method="post">' in outside.get(paths[Verb.KEEP]).text

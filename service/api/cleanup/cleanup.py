@@ -29,14 +29,16 @@ CALLER = "caller"
 class PlanRequest(Body):
     """Which project to plan for."""
 
-    project: Name = Field(default="", description="May be left out where there is one alone.")
+    project: Name = Field(
+        default="", description="The project; may be left out if there is only one."
+    )
 
 
 class ApplyRequest(Body):
     """Which plan to apply."""
 
     plan_id: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")] = Field(
-        description="The `plan_id` of the plan that was looked at.",
+        description="The `plan_id` that `POST /v1/cleanup:plan` answered.",
         examples=["5f2b7c0d9e8a4b1c5f2b7c0d9e8a4b1c"],
     )
 
@@ -44,19 +46,21 @@ class ApplyRequest(Body):
 class PauseRequest(Body):
     """What to pause, and why."""
 
-    project: Name = Field(default="", description="Every project where it is left out.")
-    reason: Line = Field(description="Shown to everybody who asks why nothing happens.")
+    project: Name = Field(default="", description="The project; every project if it is left out.")
+    reason: Line = Field(description="Why the cleanup is paused; shown to everybody.")
 
 
 class ResumeRequest(Body):
     """What to resume."""
 
-    project: Name = Field(default="", description="Every project where it is left out.")
+    project: Name = Field(default="", description="The project; every project if it is left out.")
     breaker: bool = Field(
         default=False,
-        description="Close the breaker of the project by hand, rather than end a pause.",
+        description="Close the breaker of the project, in place of ending a pause.",
     )
-    reason: Line = Field(default="", description="Why the breaker is closed; needed for that.")
+    reason: Line = Field(
+        default="", description="Why the breaker is closed; required with `breaker`."
+    )
 
 
 class PausedView(View):
@@ -67,35 +71,35 @@ class PausedView(View):
 
 @router.get("/cleanup", operation_id="get_cleanup", responses=may_answer(503))
 def get_cleanup(service: CleanupDep) -> CleanupView:
-    """What the cleanup daemon may do, which rails hold it, and which nodes wait."""
+    """Get the mode of the cleanup, the rails that hold it, and the nodes that wait."""
     return CleanupView.of(tuple(service.standings()), service.mode)
 
 
 @router.post("/cleanup:plan", operation_id="plan_cleanup", responses=may_answer(404, 422))
 def plan_cleanup(service: CleanupDep, body: PlanRequest) -> PlanView:
-    """Show exactly what would be stopped or deleted now, why, and what that saves. Nothing is
-    changed by it, and nodes of policies that only observe or notify are not in it."""
+    """Make a plan: what would be stopped or deleted now, why, and what that saves. No node is
+    changed. Nodes whose policy only observes or notifies are not in the plan."""
     return PlanView.of(service.plan(body.project, CALLER))
 
 
 @router.post("/cleanup:apply", operation_id="apply_cleanup", responses=may_answer(409, 422))
 def apply_cleanup(service: CleanupDep, body: ApplyRequest) -> PlanView:
-    """Do what a plan says, all of it and nothing else. Where anything has changed since it was
-    made, it is refused as stale, and nothing is done. Rails, grace and mode do not hold a person.
+    """Apply a plan, all of it. The plan is refused as stale, and nothing is done, if anything has
+    changed since it was made. Rails, grace and mode do not hold it back: a person asks for it.
     """
     return PlanView.of(service.apply(body.plan_id, CALLER))
 
 
 @router.post("/cleanup:pause", operation_id="pause_cleanup", responses=may_answer(404, 409, 422))
 def pause_cleanup(service: CleanupDep, body: PauseRequest) -> PausedView:
-    """Have the daemon end nothing for idleness until it is resumed."""
+    """Pause the cleanup. Until a resume, no node is ended for idleness or its time to live."""
     rows = service.pause(body.project, CALLER, body.reason)
     return PausedView(projects=tuple(map(ProjectView.of, rows)))
 
 
 @router.post("/cleanup:resume", operation_id="resume_cleanup", responses=may_answer(404, 409, 422))
 def resume_cleanup(service: CleanupDep, body: ResumeRequest) -> PausedView:
-    """Have the daemon go on after a pause, or close the breaker by hand."""
+    """End a pause of the cleanup, or close the breaker of a project."""
     if body.breaker:
         rows = [service.close_breaker(body.project, CALLER, body.reason)]
     else:
@@ -105,19 +109,19 @@ def resume_cleanup(service: CleanupDep, body: ResumeRequest) -> PausedView:
 
 @router.get("/cleanup/coverage", operation_id="get_cleanup_coverage", responses=may_answer(503))
 def get_coverage(service: CleanupDep) -> CoverageReport:
-    """Which metrics have data for how many nodes, how old they are, and which nodes nobody sees."""
+    """Get which metrics have data, for how many nodes, how old it is, and which nodes have none."""
     return CoverageReport(projects=tuple(map(CoverageView.of, service.coverage())))
 
 
 @router.get("/cleanup/history", operation_id="list_cleanup_history", responses=may_answer(422))
 def list_history(service: CleanupDep, query: Annotated[PageQuery, Query()]) -> HistoryPage:
-    """What was stopped or deleted for idleness, the newest first, with the evidence."""
+    """List the nodes that were stopped or deleted for idleness, newest first, with the evidence."""
     found, token = query.cut(service.history())
     return HistoryPage(history=tuple(map(EndedView.of, found)), next_page_token=token)
 
 
 @router.get("/nodes/{node_id}/idle", operation_id="get_node_idle", responses=may_answer(404, 422))
 def get_idle(node_id: Annotated[str, Path()], service: CleanupDep) -> IdleView:
-    """How far a node has come, every signal of every worker, what blocks its end, and when it would
-    be; also after its end, with the evidence."""
+    """Get the idle state of a node, every signal of every worker, what holds its end back, and when
+    it is due. After the end of the node, the evidence is shown too."""
     return IdleView.of(service.node(node_id), service.now())

@@ -21,7 +21,7 @@ NodeId = Annotated[str, Path()]
 
 
 class HeartbeatRequest(Body):
-    """That the node is at work."""
+    """Reports that the node is at work."""
 
     at: Instant | None = Field(
         default=None,
@@ -31,7 +31,7 @@ class HeartbeatRequest(Body):
     )
     expires_seconds: Annotated[int, Field(strict=True, ge=1, le=LONGEST_SECONDS)] = Field(
         default=DEFAULT_SECONDS,
-        description="For how long it holds; at most a day.",
+        description="Seconds for which the heartbeat counts; at most a day.",
         examples=[DEFAULT_SECONDS],
     )
     note: Annotated[Text, Field(max_length=200)] = Field(default="", examples=["epoch 7"])
@@ -43,11 +43,11 @@ class HeartbeatRequest(Body):
 
 
 class HeartbeatView(View):
-    """The heartbeat that holds: the newest, or one before it that says the same or more."""
+    """The heartbeat that counts: the newest, or an earlier one that lasts as long or longer."""
 
     node_id: str
-    at: Time = Field(description="When it came.")
-    expires_at: Time = Field(description="Until then the node counts as at work.")
+    at: Time = Field(description="When the service received it.")
+    expires_at: Time = Field(description="The node counts as at work until then.")
     note: str = Field(examples=["epoch 7"])
 
     @classmethod
@@ -69,7 +69,7 @@ class HeartbeatTokenView(View):
     )
     node_id: str
     incarnation: int = Field(
-        description="The placement of the node that it is good for; not for a later one.",
+        description="The placement of the node for which the token is valid; not for a later one.",
         examples=[1],
     )
     expires_at: Time
@@ -96,8 +96,8 @@ def send_heartbeat(
     request: Request,
     body: HeartbeatRequest | None = None,
 ) -> HeartbeatView:
-    """Say that the node is at work: until the heartbeat expires the node is not idle. A heartbeat
-    that says no more than the one before is answered and not written."""
+    """Report that the node is at work: it is not idle until the heartbeat expires. A heartbeat that
+    lasts no longer than the previous one is answered, and not stored."""
     beat = (body or HeartbeatRequest()).to_beat()
     return HeartbeatView.of(service.beat(node_id, beat, heartbeat_token_of(request.scope)))
 
@@ -109,6 +109,6 @@ def send_heartbeat(
     responses=may_answer(404, 409, 422),
 )
 def create_heartbeat_token(node_id: NodeId, service: HeartbeatsDep) -> HeartbeatTokenView:
-    """A token for a program on the node: good for heartbeats of the node as it is made now, for 30
-    days, and for nothing else. Of a node the newest twenty are good."""
+    """Create a token for a program on the node. It is valid for heartbeats of this placement of the
+    node, for 30 days, and for nothing else. The newest twenty tokens of a node are valid."""
     return HeartbeatTokenView.of(service.make_token(node_id))

@@ -36,13 +36,15 @@ class KeepRequest(Body):
     """For how long to keep the node, and why; give exactly one of `for_seconds` and `until`."""
 
     for_seconds: Annotated[int, Field(strict=True, ge=1, le=LONGEST_SECONDS)] | None = Field(
-        default=None, description="At most 30 days.", examples=[14_400]
+        default=None, description="Seconds to keep the node; at most 30 days.", examples=[14_400]
     )
     until: Instant | None = Field(
-        default=None, description="RFC 3339; at most 30 days from now.", examples=[None]
+        default=None,
+        description="When the keep ends (RFC 3339); at most 30 days from now.",
+        examples=[None],
     )
     reason: Annotated[Text, Field(min_length=1, max_length=MAX_REASON)] = Field(
-        description="Shown to everybody who asks why the node stays.",
+        description="Why the node is kept; shown to everybody.",
         examples=["a demo on Friday"],
     )
 
@@ -61,7 +63,7 @@ def keep_node(
     node_id: NodeId, body: KeepRequest, keeps: KeepsDep, nodes: NodesDep, version: VersionDep
 ) -> Response:
     """Keep a node: until then neither idleness nor its time to live nor the end of its job deletes
-    it. Its owner and a budget that deletes still do. A keep that lasts longer stays as it is."""
+    it. A person, Google, and a budget that deletes still do. A shorter keep changes nothing."""
     return changed_document(nodes, keeps.keep(node_id, body.to_order(), version=version), 200)
 
 
@@ -71,6 +73,6 @@ def keep_node(
     responses=_CHANGED | may_answer(404, 409, 412, 422),
 )
 def unkeep_node(node_id: NodeId, keeps: KeepsDep, nodes: NodesDep, version: VersionDep) -> Response:
-    """End the keep of a node. A time to live that is over by now deletes the node after a notice,
-    the end of its job at once."""
+    """End the keep of a node. If its time to live is over, the node is deleted after a notice. If
+    its job has ended, the node is deleted at once."""
     return changed_document(nodes, keeps.unkeep(node_id, version=version), 200)

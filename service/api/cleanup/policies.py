@@ -49,13 +49,13 @@ class RecipientBody(Body):
 
     webhook: Annotated[str, Field(max_length=MAX_URL)] | None = Field(
         default=None,
-        description="An address that messages are sent to.",
+        description="The address to which messages are sent.",
         examples=["https://hooks.example.com/tpus"],
     )
     secret: Secret | None = Field(
         default=None,
-        description="Signs what the webhook gets. Never shown again; a webhook that is there"
-        " already keeps its secret where none is given. Not needed for `slack`.",
+        description="Signs the messages to the webhook. It is never shown again. A webhook"
+        " that exists keeps its secret if none is given. Not needed for `slack`.",
         examples=["a long random text"],
     )
     format: Format = Field(default=Format.STEWARD, description="The body that the webhook gets.")
@@ -67,12 +67,12 @@ class RecipientBody(Body):
 
 
 class PolicyRequest(Body):
-    """A policy; what is left out has its default, but `recipients` that are left out stay."""
+    """A policy. A field that is left out has its default; `recipients` that are left out stay."""
 
     idle_after_seconds: Wait = Field(
         default=3_600,
-        description="Seconds at rest after which a node is idle. The least follows from how late"
-        " signals arrive; less is answered with it.",
+        description="Seconds at rest after which a node is idle. The least value depends on how"
+        " late signals arrive; a lower value is refused with the least one.",
         examples=[3_600],
     )
     grace_seconds: Wait = Field(
@@ -80,17 +80,17 @@ class PolicyRequest(Body):
     )
     action: Action = Field(
         default=Action.NOTIFY,
-        description="The most that is done; STEWARD_IDLE_MODE may allow less.",
+        description="What is done with an idle node, at most; STEWARD_IDLE_MODE may allow less.",
     )
     also: Annotated[tuple[Waste, ...], Field(max_length=len(Waste))] = Field(
         default=(),
-        description="What else is stopped or deleted, although it looks busy.",
+        description="Nodes that look busy and do no work, and are stopped or deleted too.",
         examples=[["crash_loop"]],
     )
     recipients: Annotated[tuple[RecipientBody, ...], Field(max_length=MAX_RECIPIENTS)] | None = (
         Field(
             default=None,
-            description="Who is told. Left out, the present ones stay; an empty list removes them.",
+            description="Who is told. Left out, the present ones stay; an empty list removes all.",
             examples=[[{"emails": ["ada@example.com"]}]],
         )
     )
@@ -110,7 +110,7 @@ class RecipientView(View):
     """Who is told. Secrets are never shown."""
 
     webhook: str = Field(
-        description="Its host; the rest may be secret. Empty for e-mail.",
+        description="The host of the webhook; the rest may be secret. Empty for e-mail.",
         examples=["https://hooks.example.com/..."],
     )
     format: Format
@@ -131,8 +131,10 @@ class PolicyView(View):
     action: Action
     also: tuple[Waste, ...] = Field(examples=[[]])
     recipients: tuple[RecipientView, ...]
-    version: int = Field(description="Its ETag; 0 for one that nobody has written.", examples=[1])
-    updated_at: Time | None = Field(description="Null for one that nobody has written.")
+    version: int = Field(
+        description="The ETag of the policy; 0 for the default that is shipped.", examples=[1]
+    )
+    updated_at: Time | None = Field(description="Null for the default that is shipped.")
 
     @classmethod
     def of(cls, policy: Policy) -> PolicyView:
@@ -158,13 +160,15 @@ class PolicyPage(Page):
 class AppliedView(View):
     """The policy that applies to a node, where it comes from, and what is really done."""
 
-    source: str = Field(description="`node`, or the scope that says so.", examples=["default"])
-    version: int = Field(description="Of that policy; 0 for the node's own.", examples=[0])
+    source: str = Field(description="`node`, or the scope of the policy.", examples=["default"])
+    version: int = Field(
+        description="The version of that policy; 0 for the node's own.", examples=[0]
+    )
     idle_after_seconds: int = Field(examples=[3_600])
     grace_seconds: int = Field(examples=[900])
     action: Action = Field(description="What the policy asks for.")
     also: tuple[Waste, ...] = Field(examples=[[]])
-    applied_action: Action = Field(description="What is really done.")
+    applied_action: Action = Field(description="The action that is taken.")
     limits: tuple[str, ...] = Field(
         description="Why less is done than the policy asks for.",
         examples=[["STEWARD_IDLE_MODE is observe"]],
@@ -179,10 +183,12 @@ class AppliedView(View):
 class EndView(View):
     """One way in which a node may end, and what holds it back."""
 
-    rank: int = Field(description="1 is the strongest; the strongest decides.", examples=[5])
+    rank: int = Field(
+        description="1 is the highest rank. The highest rank that applies decides.", examples=[5]
+    )
     ender: str = Field(description="google, job_end, budget, ttl or idle.", examples=["ttl"])
     reason: str = Field(examples=["its time to live of 3600 s"])
-    at: Time | None = Field(description="Null where nobody knows when.")
+    at: Time | None = Field(description="Null if the time is not known.")
     held_by: tuple[Holder, ...] = Field(examples=[[]])
 
     @classmethod
@@ -208,7 +214,7 @@ class NodePolicyView(AppliedView):
         examples=["team:vision"],
     )
     ends: tuple[EndView, ...] = Field(
-        description="What may end the node, the strongest first; people aside."
+        description="What may end the node, other than people; highest rank first."
     )
 
     @classmethod
@@ -241,7 +247,7 @@ def _applied(applied: Applied) -> dict[str, Any]:
     "/cleanup/policies", operation_id="list_cleanup_policies", responses=may_answer(422, 503)
 )
 def list_policies(policies: PoliciesDep, query: Annotated[PageQuery, Query()]) -> PolicyPage:
-    """The default policy, then those of projects and teams by scope."""
+    """List the default policy, then those of projects and teams by scope."""
     page, token = query.cut(policies.all())
     return PolicyPage(policies=tuple(map(PolicyView.of, page)), next_page_token=token)
 
@@ -252,7 +258,7 @@ def list_policies(policies: PoliciesDep, query: Annotated[PageQuery, Query()]) -
     responses={200: {"model": PolicyView, "headers": _ETAG}, **may_answer(404, 422)},
 )
 def get_policy(scope: Scope, policies: PoliciesDep, response: Response) -> PolicyView:
-    """The policy of a scope. The default that nobody has written is the shipped one."""
+    """Get the policy of a scope. Without a `default` policy, the shipped default is answered."""
     return _shown(policies.get(scope), response)
 
 
@@ -271,8 +277,8 @@ def set_policy(
     version: VersionDep,
     response: Response,
 ) -> PolicyView:
-    """Set what is done with idle nodes of a scope. It counts from the next look on: a node that
-    was told of less is told again, and has the whole grace."""
+    """Set the policy of a scope. It applies from the next check on. If it asks for more than the
+    last notification of a node said, the node gets a new notification and the whole grace."""
     policy = policies.put(scope, body.to_rule(), body.to_recipients(), version=version)
     return _shown(policy, response)
 
@@ -283,7 +289,7 @@ def set_policy(
     responses=may_answer(404, 409, 412, 422),
 )
 def delete_policy(scope: Scope, policies: PoliciesDep, version: VersionDep) -> PolicyView:
-    """Delete the policy of a scope, which inherits from then on; answers the policy as it was."""
+    """Delete the policy of a scope. The scope inherits from then on. Answers the deleted policy."""
     return PolicyView.of(policies.remove(scope, version=version))
 
 
@@ -291,7 +297,7 @@ def delete_policy(scope: Scope, policies: PoliciesDep, version: VersionDep) -> P
     "/nodes/{node_id}/policy", operation_id="get_node_policy", responses=may_answer(404, 422)
 )
 def get_node_policy(node_id: Annotated[str, Path()], policies: PoliciesDep) -> NodePolicyView:
-    """The idle policy that applies to a node, where it comes from, what is really done, who is
+    """Get the idle policy that applies to a node, its source, the action that is taken, who is
     told, and everything that may end the node."""
     return NodePolicyView.of_node(policies.with_ends(node_id))
 

@@ -29,12 +29,12 @@ _EXAMPLE = "every device is at rest"
 
 
 class HeldView(View):
-    """A rail that holds: until it is over, the daemon ends nothing."""
+    """A rail that holds. While it holds, the daemon ends no idle node."""
 
     rail: Rail
     reason: str = Field(examples=["more than half of the nodes are idle at once"])
     since: Time
-    until: Time | None = Field(description="Null where nobody can say.")
+    until: Time | None = Field(description="Null if the time is not known.")
 
     @classmethod
     def of(cls, held: Held) -> HeldView:
@@ -48,11 +48,13 @@ class HeldView(View):
 
 
 class WaitingView(View):
-    """A node whose time is over, and that waits for a rail or for its turn."""
+    """A node whose grace is over, and that waits for a rail or for its turn."""
 
     node_id: str
-    rail: Rail = Field(description="`tick`, `hour` and `owner` are the pace: it waits its turn.")
-    place: int = Field(description="From 1 on; the dearest first.", examples=[1])
+    rail: Rail = Field(
+        description="`tick`, `hour` and `owner` limit the pace: the node waits for its turn."
+    )
+    place: int = Field(description="Counts from 1; the most expensive node is first.", examples=[1])
     until: Time | None
 
     @classmethod
@@ -70,14 +72,18 @@ class ProjectView(View):
     """How the cleanup of one project stands."""
 
     project: str = Field(examples=["lab"])
-    ticked_at: Time | None = Field(description="When a daemon looked last; null for never.")
-    next_tick_at: Time | None = Field(description="Null while no daemon looks.")
+    ticked_at: Time | None = Field(
+        description="When a daemon last checked the nodes; null for never."
+    )
+    next_tick_at: Time | None = Field(
+        description="When a daemon checks next; null while no daemon runs."
+    )
     paused_at: Time | None
     paused_by: str
     pause_reason: str
     breaker_open_since: Time | None
     breaker_reason: str
-    rails: tuple[HeldView, ...] = Field(description="Those that hold now.")
+    rails: tuple[HeldView, ...] = Field(description="The rails that hold now.")
     waiting: tuple[WaitingView, ...]
 
     @classmethod
@@ -100,11 +106,13 @@ class ProjectView(View):
 class CleanupView(View):
     """What the daemon may do, and how it stands with each project."""
 
-    mode: Action = Field(description="The most that is done; a policy may say less.")
-    idle_seconds: int = Field(description="Between two looks.", examples=[60])
-    warmup_seconds: int = Field(description="From READY; before it no node is idle.")
-    telemetry_seconds: int = Field(description="The newest seconds of signals, which are ignored.")
-    start_seconds: int = Field(description="After a start the daemon ends nothing for so long.")
+    mode: Action = Field(description="What is done at most; a policy may say less.")
+    idle_seconds: int = Field(description="Seconds between two checks.", examples=[60])
+    warmup_seconds: int = Field(description="Seconds from READY; idleness counts after them.")
+    telemetry_seconds: int = Field(description="The newest seconds of signals; they are ignored.")
+    start_seconds: int = Field(
+        description="Seconds after a start in which the daemon ends no idle node."
+    )
     projects: tuple[ProjectView, ...]
 
     @classmethod
@@ -126,12 +134,14 @@ class EntryView(View):
     node_id: str
     name: str = Field(examples=["trainer"])
     action: Action
-    reason: str = Field(examples=["it is idle since 2026-11-01T12:00:00Z"])
+    reason: str = Field(examples=["it has been idle since 2026-11-01T12:00:00Z"])
     due_at: Time | None = Field(
-        description="When the daemon does it by itself, if no rail holds it; null where it will"
-        " not, by its mode or because nobody was told yet."
+        description="When the daemon does it by itself, if no rail holds it; null if it does not,"
+        " because of its mode or because nobody was told yet."
     )
-    hourly_cost: Usd | None = Field(description="What it saves an hour; null: no known price.")
+    hourly_cost: Usd | None = Field(
+        description="What it saves an hour; null if the price is not known."
+    )
 
     @classmethod
     def of(cls, entry: Entry) -> EntryView:
@@ -147,13 +157,15 @@ class EntryView(View):
 
 
 class PlanView(View):
-    """Exactly what would be ended: `apply` does this, or refuses it as stale."""
+    """What would be stopped or deleted: `apply` does exactly this, or refuses it as stale."""
 
     plan_id: str = Field(examples=["5f2b7c0d9e8a4b1c5f2b7c0d9e8a4b1c"])
     project: str = Field(examples=["lab"])
     as_of: Time
-    saves_hourly: Usd = Field(description="An hour, as far as prices are known.")
-    held_by: tuple[Rail, ...] = Field(description="Rails that hold the daemon, not a person.")
+    saves_hourly: Usd = Field(description="Savings an hour, as far as prices are known.")
+    held_by: tuple[Rail, ...] = Field(
+        description="Rails that hold the daemon; they do not hold `apply`."
+    )
     entries: tuple[EntryView, ...]
 
     @classmethod
@@ -176,13 +188,13 @@ class EndedView(View):
     at: Time
     project: str = Field(examples=["lab"])
     node_id: str
-    incarnation: int = Field(description="Which of its placements it was.", examples=[1])
+    incarnation: int = Field(description="The placement of the node, counted from 1.", examples=[1])
     name: str = Field(examples=["trainer"])
     action: Action
     actor: str = Field(examples=["the cleanup daemon"])
     reason: str
     hourly_cost: Usd | None
-    plan_id: str = Field(description="Empty where the daemon did it by itself.")
+    plan_id: str = Field(description="Empty if the daemon did it by itself.")
     evidence: dict[str, Any] = Field(description="The verdict, the policy and every signal.")
 
     @classmethod
@@ -215,11 +227,9 @@ class FamilyView(View):
     signal: Kind
     state: str = Field(description="present, absent or failed.", examples=["present"])
     newest_at: Time | None = Field(description="The end of the newest series of any node.")
-    read_at: Time | None = Field(description="When a read succeeded last.")
+    read_at: Time | None = Field(description="When a read last succeeded.")
     error: str = Field(description="Why the newest read failed, else empty.", examples=[""])
-    nodes: int = Field(
-        description="READY nodes of which it has a point of the last 15 minutes.", examples=[3]
-    )
+    nodes: int = Field(description="READY nodes with a point in the last 15 minutes.", examples=[3])
 
     @classmethod
     def of(cls, one: FamilyCoverage) -> FamilyView:
@@ -235,7 +245,7 @@ class FamilyView(View):
 
 
 class ReportsView(View):
-    """What the workers of nodes report of themselves."""
+    """What the supervisors on the workers report."""
 
     nodes: int = Field(description="Nodes with a supervisor.", examples=[10])
     reported: int = Field(description="Of these, nodes whose workers all reported.", examples=[10])
@@ -243,7 +253,7 @@ class ReportsView(View):
         description="Of these, nodes that Cloud Monitoring does not cover.", examples=[2]
     )
     silent: int = Field(
-        description="Of those that need it, nodes without a report that is new enough: they stay.",
+        description="Of the needed ones, nodes without a recent report; they are not deleted.",
         examples=[0],
     )
     newest_at: Time | None = Field(description="The end of the newest report of any node.")
@@ -265,14 +275,18 @@ class CoverageView(View):
 
     project: str = Field(examples=["lab"])
     nodes: int = Field(description="READY nodes.", examples=[12])
-    known: int = Field(description="Of these, at work or at rest by proof.", examples=[11])
+    known: int = Field(
+        description="Of these, nodes that are proved to be at work or at rest.", examples=[11]
+    )
     unknown: int = Field(examples=[1])
     never_deleted: int = Field(
         description="Nodes without a supervisor and without metrics: they are never deleted for"
         " idleness.",
         examples=[0],
     )
-    never_deleted_hourly_cost: Usd = Field(description="What those cost an hour, where known.")
+    never_deleted_hourly_cost: Usd = Field(
+        description="What those nodes cost an hour, as far as prices are known."
+    )
     reports: ReportsView
     families: tuple[FamilyView, ...]
 
@@ -306,7 +320,7 @@ class SignalView(View):
     value: float = Field(description="Percent, bytes a second, chips or seconds.", examples=[0.0])
     at: Time = Field(description="The end of the newest reading.")
     age_seconds: int = Field(examples=[90])
-    last_active_at: Time | None = Field(description="When it was last not at rest.")
+    last_active_at: Time | None = Field(description="When the signal was last not at rest.")
 
     @classmethod
     def of(cls, place: tuple[int, Kind], track: Track, now: int) -> SignalView:
@@ -326,14 +340,14 @@ class WorkerReportView(View):
     """What the newest report of one worker shows: a claim by a process on that machine."""
 
     worker: int = Field(examples=[0])
-    at: Time = Field(description="The end of the time that it tells of.")
+    at: Time = Field(description="The end of the time that the report covers.")
     age_seconds: int = Field(examples=[90])
     holder: str = Field(
         description="The process that holds the accelerator, empty for none.",
         examples=["process 4242 (python3 train.py) holds /dev/vfio/0"],
     )
-    sessions: int = Field(description="People who are logged in by SSH.", examples=[0])
-    containers: int = Field(description="Running containers that are of no job.", examples=[0])
+    sessions: int = Field(description="SSH sessions.", examples=[0])
+    containers: int = Field(description="Running containers that belong to no job.", examples=[0])
     restarts: int = Field(
         description="The most restarts of one container in ten minutes.", examples=[0]
     )
@@ -378,29 +392,38 @@ class VerdictView(View):
 
 
 class IdleView(View):
-    """How far a node has come on its course to an end for idleness, and by which evidence."""
+    """The idle state of a node, with the evidence."""
 
     node_id: str
     state: str = Field(
         description="WARMING, ACTIVE, QUIET, CANDIDATE, NOTIFIED, DELETING or UNKNOWN; empty for a"
-        " node that was never looked at.",
+        " node that was never checked.",
         examples=["QUIET"],
     )
     since: Time | None
     judged_at: Time | None
     notified_at: Time | None
-    due_at: Time | None = Field(
-        description="When its grace is over; null where nothing is done by itself."
+    due_at: Time | None = Field(description="When its grace is over; null if no action follows.")
+    action: Action | None = Field(
+        description="What is done then; null for a node that is not READY."
     )
-    action: Action | None = Field(description="What is done then; null for one that is not READY.")
-    policy: str = Field(description="Which policy says so: node, or its scope.", examples=["node"])
+    policy: str = Field(
+        description="The policy that applies: `node`, or its scope.", examples=["node"]
+    )
+    idle_after_seconds: int | None = Field(
+        description="Seconds at rest after which it is idle; null for one that is not READY.",
+        examples=[3_600],
+    )
+    grace_seconds: int | None = Field(
+        description="Seconds from the notification to the action.", examples=[900]
+    )
     limits: tuple[str, ...] = Field(description="Why less is done than the policy says.")
-    held_by: tuple[Holder, ...] = Field(description="What keeps it from its end.")
+    held_by: tuple[Holder, ...] = Field(description="What holds its end back.")
     waiting: WaitingView | None = Field(description="The rail that it waits for.")
     verdict: VerdictView | None
     signals: tuple[SignalView, ...]
     reports: tuple[WorkerReportView, ...] = Field(
-        description="The newest report of each worker; before an end they are read afresh."
+        description="The newest report of each worker; all are read again just before an end."
     )
     reports_read_at: Time | None = Field(description="When they were read last.")
     ended: tuple[EndedView, ...] = Field(description="How it was ended for idleness.")
@@ -409,6 +432,7 @@ class IdleView(View):
     def of(cls, found: IdleNode, now: int) -> IdleView:
         """The view of what is known of a node."""
         watched, subject = found.watched, found.subject
+        rule = None if subject is None else subject.applied.rule
         course = None if watched is None else watched.course
         verdict = None if watched is None else watched.verdict
         place = next((one for one in found.cleanup.waiting if one.node_id == found.node.id), None)
@@ -426,6 +450,8 @@ class IdleView(View):
             due_at=None if watched is None else moment(watched.due_at),
             action=None if subject is None else subject.applied.action,
             policy="" if subject is None else subject.applied.source,
+            idle_after_seconds=None if rule is None else rule.idle_after_seconds,
+            grace_seconds=None if rule is None else rule.grace_seconds,
             limits=() if subject is None else limits(subject),
             held_by=tuple(held),
             waiting=None if place is None else WaitingView.of(place),

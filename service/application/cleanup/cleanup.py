@@ -123,8 +123,8 @@ class CleanupService:
                 before = unit.cleanups.plan(plan_id)
                 if before is None:
                     raise Conflict(
-                        f"no plan has the id {plan_id[:64]!r}; ask for a plan, look at it, and"
-                        " apply it within two days"
+                        f"no plan has the id {plan_id[:64]!r}; make a plan, and apply it within two"
+                        " days"
                     )
                 now, looks = self._plan(unit, before.project)
                 check_fresh(plan_id, before, now)
@@ -134,7 +134,7 @@ class CleanupService:
                     order = EndOrder(one, entry.action, actor, entry.reason, cleanup, plan_id)
                     begin_end(unit, order, self._clock())
         except StaleVersion as error:
-            raise Conflict(f"the plan is stale: {error}; ask for a new plan") from error
+            raise Conflict(f"the plan is stale: {error}; make a new plan") from error
         return now
 
     def pause(self, project: str, actor: str, reason: str) -> Sequence[Cleanup]:
@@ -149,14 +149,14 @@ class CleanupService:
         with self._units.reading() as unit:
             paused = [one for one in named if unit.cleanups.get(one).is_paused]
         if not paused:
-            raise Conflict("nothing is paused")
+            raise Conflict("the cleanup is not paused")
         return [self._changed(one, Cleanup.resumed) for one in paused]
 
     def close_breaker(self, project: str, actor: str, reason: str) -> Cleanup:
         """Close the breaker of a project by hand. Raises Conflict where it is not open, Rejected
         without a reason."""
         if not reason.strip():
-            raise Rejected("say why the breaker is closed", field="reason")
+            raise Rejected("give a reason: why do you close the breaker?", field="reason")
         row = self._changed(self._project(project), Cleanup.closed_breaker)
         log.warning("cleanup.breaker_closed", project=row.project, actor=actor, reason=reason)
         return row
@@ -268,7 +268,9 @@ class CleanupService:
                 field="project",
             )
         if project not in self._projects:
-            raise NotFound(f"no project {project[:80]!r} is looked after here")
+            raise NotFound(
+                f"no project {project[:80]!r} here; the projects are {', '.join(self._projects)}"
+            )
         return project
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import structlog
 
 from service.application.cleanup.ending import EndOrder, begin_end
-from service.domain.clock import HOUR, rfc3339
+from service.domain.clock import rfc3339
 from service.domain.event import Event
 from service.domain.idle.assess import UNTOLD, Assessed, Subject, limits
 from service.domain.idle.cleanup import DAEMON, Cleanup, Held
@@ -26,7 +26,7 @@ from service.domain.idle.messages import (
     recipients_of,
     unknown_message,
 )
-from service.domain.idle.policy import DEFAULT, Action
+from service.domain.idle.policy import DEFAULT, Action, Applied, Waste
 from service.domain.idle.proof import Verdict
 from service.domain.names import new_id
 from service.store.unit import Unit
@@ -77,8 +77,8 @@ class DaemonActs:
     def warn_of_keep(self, unit: Unit, subject: Subject, keep: Keep, now: int) -> None:
         """Say once that nobody can read until when a node is kept, which protects it."""
         node = subject.node
-        message = f"nobody can read until when it is kept ({keep.reason}); it stays until that is"
-        message = f"{message} corrected: write the label as {LABEL}=2026-12-01"
+        message = f"the date until which it is kept cannot be read ({keep.reason}); it stays until"
+        message = f"{message} the label is corrected: write it as {LABEL}=2026-12-01"
         told = unit.events.of_kind(node.id, ALARM, 0)
         if any(event.message == message for event in told):
             return
@@ -113,8 +113,14 @@ class DaemonActs:
 def reason_of(verdict: Verdict) -> str:
     """Why a node is ended, as its owner reads it."""
     since = "" if verdict.since is None else f" since {rfc3339(verdict.since)}"
-    what = "idle" if verdict.waste is None else verdict.waste.replace("_", " ")
-    return f"it is {what}{since}: {verdict.reason}, {verdict.coverage} % of the time measured"
+    what = "been idle" if verdict.waste is None else _WASTED[verdict.waste]
+    return f"it has {what}{since}: {verdict.reason}, {verdict.coverage} % of that time is measured"
+
+
+_WASTED: Mapping[Waste, str] = {
+    Waste.CRASH_LOOP: "been in a crash loop",
+    Waste.NO_PROGRESS: "made no progress",
+}
 
 
 def _token() -> str:
@@ -127,9 +133,7 @@ def _message(assessed: Assessed, now: int, links: Mapping[Verb, str] | None) -> 
     signals = assessed.watched.signals
     applied = replace(subject.applied, limits=limits(subject))
     since = verdict.since if verdict.since is not None else now
-    hourly = subject.hourly
-    idle_cost = None if hourly is None else hourly * max(0, now - since) // HOUR
-    look = Look(subject.node, applied, verdict, signals, hourly, idle_cost)
+    look = Look(subject.node, applied, verdict, signals, subject.hourly)
     if assessed.moved.tell is Tell.BLIND:
         return unknown_message(look, now, course.frozen_at if course.frozen_at is not None else now)
     return idle_message(look, now, since, due_at(course, applied), links)
@@ -141,11 +145,15 @@ def _idle(assessed: Assessed) -> str:
     at = due_at(assessed.moved.course, applied)
     if at is None:
         why = "; ".join(limits(assessed.subject))
-        done = f"nothing is done by itself (policy {applied.source}: {applied.action})"
+        done = f"no action follows ({_policy(applied)} is {applied.action})"
         return f"{said}; {done}; {why}" if why else f"{said}; {done}"
     verb = "deleted" if applied.action is Action.DELETE else "stopped"
-    return f"{said}; it is {verb} at {rfc3339(at)} (policy {applied.source})"
+    return f"{said}; it will be {verb} at {rfc3339(at)} by {_policy(applied)}"
+
+
+def _policy(applied: Applied) -> str:
+    return "its own policy" if applied.is_own else f"the policy of {applied.source}"
 
 
 def _blind(assessed: Assessed) -> str:
-    return f"nobody knows whether it is idle: {assessed.verdict.reason}"
+    return f"it is unknown whether it is idle: {assessed.verdict.reason}"

@@ -128,12 +128,12 @@ class HeartbeatService:
         known = None if len(token) > _LONGEST_TOKEN else unit.heartbeats.token(hash_of(token))
         if known is None or known.node_id != node_id:
             self._gate.enter(_UNKNOWN, now)
-            raise TokenRefused("this token is not good for heartbeats of this node")
+            raise TokenRefused("this token is not valid for heartbeats of this node")
         if now >= known.expires_at:
             raise TokenRefused(f"this token has expired at {rfc3339(known.expires_at)}")
         if unit.nodes.get(node_id).attempt != known.incarnation:
             raise TokenRefused(
-                "the node was made again since this token was; make another with"
+                "this token is for an earlier incarnation of the node; make a new token with"
                 " tpu-steward nodes heartbeat-token"
             )
 

@@ -74,7 +74,9 @@ class KeepService:
             )
             after = write_keep(unit, node, keep, self._prices, now)
             if after is node:
-                return Kept(node, (f"{keep_sentence(node)} already; a keep is never cut short",))
+                return Kept(
+                    node, (f"{keep_sentence(node)} already; a shorter keep changes nothing",)
+                )
             until = rfc3339(keep.until or now)
             message = f"kept until {until}: {keep.reason}"
             unit.events.add(Event(node.id, now, "asked", message, actor or CALLER))

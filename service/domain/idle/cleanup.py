@@ -58,7 +58,7 @@ class Cleanup:
     def paused(self, now: int, actor: str, reason: str) -> Cleanup:
         """The row once nothing is to be ended any more. Raises Rejected without a reason."""
         if not reason.strip():
-            raise Rejected("say why nothing is to be ended", field="reason")
+            raise Rejected("give a reason: why is the cleanup paused?", field="reason")
         return replace(
             self,
             paused_at=self.paused_at if self.paused_at is not None else now,

@@ -113,7 +113,8 @@ def _idle(outlook: Outlook, now: int) -> End | None:
     held_by += [Holder.PAUSE] if is_paused else []
     held_by += [Holder.MODE] if applied.action.rank < Action.STOP.rank else []
     verb = "deletes" if applied.rule.action is Action.DELETE else "stops"
-    reason = f"the policy of {applied.source} {verb} idle nodes"
+    whose = "its own policy" if applied.is_own else f"the policy of {applied.source}"
+    reason = f"{whose} {verb} idle nodes"
     return End(Ender.IDLE, reason, _idle_at(subject, watched, now), tuple(held_by))
 
 

@@ -55,15 +55,15 @@ def keep_of(
     assert at is not None
     field = "for_seconds" if until is None else "until"
     if not reason.strip():
-        raise Rejected("say why the node is kept", field="reason")
+        raise Rejected("give a reason: why is the node kept?", field="reason")
     if at <= now:
-        raise Rejected(f"{rfc3339(at)} is over; give an instant to come", field=field)
+        raise Rejected(f"{rfc3339(at)} is in the past; give a later time", field=field)
     if at > now + LONGEST_SECONDS:
         latest = rfc3339(now + LONGEST_SECONDS)
         raise Rejected(f"a node is kept for 30 days at most, until {latest}", field=field)
     if ends_at is not None and at > ends_at:
         raise Rejected(
-            f"Google ends this node at {rfc3339(ends_at)}, and nobody can put that off",
+            f"Google ends this node at {rfc3339(ends_at)}; keep it until then at most",
             field=field,
             ends_at=rfc3339(ends_at),
         )

@@ -34,10 +34,10 @@ class Refusal(StrEnum):
 
     USED = "this link was used before"
     EXPIRED = "this link has expired"
-    ANOTHER = "the node was made again since: this link is about the one before"
+    ANOTHER = "the node was created again since, and this link is for the earlier one"
     SINCE_BUSY = "the node was at work since this message was written"
     ENDED = "the node no longer exists"
-    ENDING = "the node is being deleted already"
+    ENDING = "the node is already being deleted"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from service.domain.clock import rfc3339
+from service.domain.clock import HOUR, rfc3339
 from service.domain.errors import Rejected
 from service.domain.idle.cleanup import Held
 from service.domain.idle.keep import LABEL
@@ -16,7 +16,7 @@ from service.domain.idle.policy import Action, Applied, Recipient
 from service.domain.idle.proof import Signals, Verdict
 from service.domain.idle.rails import Rail
 from service.domain.letters import plain
-from service.domain.money import usd
+from service.domain.money import half_even, usd
 from service.domain.node import Node
 from service.domain.notification import About, Channel, Notification, body_of, check_emails
 
@@ -51,15 +51,13 @@ class Message:
 @dataclass(frozen=True, slots=True)
 class Look:
     """What one look at a node showed, and the policy that holds for it. `hourly` is what the node
-    costs an hour in nano-dollars, `idle_cost` what it has cost since it is idle; None where a price
-    is not known."""
+    costs an hour in nano-dollars; None where a price is not known."""
 
     node: Node
     applied: Applied
     verdict: Verdict
     signals: Signals
     hourly: int | None
-    idle_cost: int | None = None
 
 
 def idle_message(
@@ -86,7 +84,7 @@ def idle_message(
         "waste": waste or "",
         "action": action,
         "acts_at": _moment(acts_at),
-        "idle_cost": _usd(look.idle_cost),
+        "idle_cost": _usd(_cost(look.hourly, now - idle_since)),
         "coverage": look.verdict.coverage,
         "links": dict(links or {}),
         **_looked(look),
@@ -97,13 +95,13 @@ def idle_message(
 def unknown_message(look: Look, now: int, unknown_since: int) -> Message:
     """Says that nothing proves a node idle or busy, and which signals are lacking."""
     facts: dict[str, object] = {
-        "message": f"nothing has proved node {plain(look.node.name)} idle or busy since"
-        f" {rfc3339(unknown_since)}",
+        "message": f"since {rfc3339(unknown_since)} no signal proves that node"
+        f" {plain(look.node.name)} is idle or busy",
         "unknown_since": rfc3339(unknown_since),
         "links": {},
         **_looked(look),
     }
-    subject = f"{look.node.name} is neither proved idle nor busy"
+    subject = f"it is unknown whether {look.node.name} is idle or busy"
     return _of_node(Kind.UNKNOWN, look.node, now, subject, facts)
 
 
@@ -118,20 +116,20 @@ def ttl_message(node: Node, now: int, over_at: int, acts_at: int, hourly: int | 
         "hourly_cost": _usd(hourly),
         "links": {},
     }
-    subject = f"{node.name} is to be deleted at {rfc3339(acts_at)}"
+    subject = f"{node.name} will be deleted at {rfc3339(acts_at)}"
     return _of_node(Kind.TTL, node, now, subject, facts)
 
 
 def keep_message(node: Node, now: int, reason: str, hourly: int | None) -> Message:
     """Says that nobody can read until when a node is kept, so that it stays."""
     facts: dict[str, object] = {
-        "message": f"nobody can read until when node {plain(node.name)} is kept",
+        "message": f"the date until which node {plain(node.name)} is kept cannot be read",
         "reason": plain(reason),
         "correct_as": f"{LABEL}=2026-12-01",
         "hourly_cost": _usd(hourly),
         "links": {},
     }
-    subject = f"nobody can read until when {node.name} is kept"
+    subject = f"the date until which {node.name} is kept cannot be read"
     return _of_node(Kind.KEEP, node, now, subject, facts)
 
 
@@ -143,7 +141,7 @@ def held_message(project: str, held: Held, waiting: Sequence[int | None], now: i
     if held.rail is Rail.MASS:
         commands["apply"] = "tpu-steward cleanup apply PLAN"
     facts = {
-        "message": f"the cleanup of project {plain(project)} is held: {plain(held.reason)}",
+        "message": f"the cleanup of project {plain(project)} is on hold: {plain(held.reason)}",
         "project": plain(project),
         "rail": held.rail,
         "reason": plain(held.reason),
@@ -155,7 +153,7 @@ def held_message(project: str, held: Held, waiting: Sequence[int | None], now: i
         "commands": commands,
         "links": {},
     }
-    subject = _subject(f"the cleanup of {project} is held: {held.rail}")
+    subject = _subject(f"the cleanup of {project} is on hold: {held.rail}")
     return Message(Kind.HELD, About.PROJECT, project, now, subject, facts)
 
 
@@ -215,6 +213,11 @@ def _looked(look: Look) -> Mapping[str, object]:
         },
         "limits": [plain(limit) for limit in applied.limits],
     }
+
+
+def _cost(hourly: int | None, seconds: int) -> int | None:
+    """Nano-dollars of some seconds at a price an hour; None where it is not known."""
+    return None if hourly is None else half_even(hourly * seconds, HOUR)
 
 
 def _usd(nanos: int | None) -> str | None:

@@ -86,7 +86,7 @@ def check_fresh(plan_id: str, before: Plan | None, now: Plan) -> None:
         return
     changed = ["there is no such plan"] if before is None else list(differences(before, now))
     raise Conflict(
-        f"the plan is stale: {'; '.join(changed[:5])}; ask for a new plan and look at it again",
+        f"the plan is stale: {'; '.join(changed[:5])}; make a new plan and read it",
         plan_id=now.id,
         changed=changed,
     )
@@ -96,9 +96,9 @@ def differences(before: Plan, after: Plan) -> Iterator[str]:
     """What is otherwise than it was, a sentence each."""
     was, is_now = _by_node(before.entries), _by_node(after.entries)
     for node_id in sorted(was.keys() - is_now.keys()):
-        yield f"node {was[node_id].name} would stay"
+        yield f"node {was[node_id].name} is no longer in the plan"
     for node_id in sorted(is_now.keys() - was.keys()):
-        yield f"node {is_now[node_id].name} would go as well"
+        yield f"node {is_now[node_id].name} is new in the plan"
     for node_id in sorted(was.keys() & is_now.keys()):
         old, new = was[node_id], is_now[node_id]
         if old.action is not new.action:

@@ -128,15 +128,15 @@ def check_rule(rule: Rule, least: int, prefix: str = "") -> None:
     are before they count, in seconds: nobody can be idle for less."""
     if rule.idle_after_seconds < least:
         raise Rejected(
-            f"{rule.idle_after_seconds} s is shorter than signals take to arrive;"
+            f"{rule.idle_after_seconds} s is less than signals take to arrive;"
             f" the least is {least} s",
             field=f"{prefix}after_seconds" if prefix else "idle_after_seconds",
             least=least,
         )
     if rule.also and rule.action.rank < Action.STOP.rank:
         raise Rejected(
-            f"also: {', '.join(sorted(rule.also))} says what else is stopped or deleted, and the"
-            f" action is {rule.action}; leave out also, or set action to stop or delete",
+            f"also: {', '.join(sorted(rule.also))} needs the action stop or delete, and the action"
+            f" is {rule.action}; leave out also, or change the action",
             field=f"{prefix}also",
         )
 

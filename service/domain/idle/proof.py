@@ -219,7 +219,7 @@ def _is_unread(evidence: Evidence, now: int) -> bool:
 
 def _lacking(proofs: Sequence[_Proof], *, is_unread: bool) -> Iterator[str]:
     if is_unread:
-        yield "what its workers report cannot be read, or is dated in the future"
+        yield "the reports of its workers cannot be read, or are dated in the future"
     if not proofs:
         yield "the number of workers is not known"
     for proof in proofs:
@@ -231,9 +231,9 @@ def _activity(evidence: Evidence, now: int) -> Iterator[tuple[int, str]]:
     for (worker, kind), track in evidence.tracks.items():
         counts = kind in (*DEVICE_KINDS, *CHIPS_KINDS) and kind is not Kind.DEVICE
         if counts and track.broken_at is not None:
-            yield track.broken_at, f"{kind} of worker {worker} is at work"
+            yield track.broken_at, f"worker {worker} is at work, as its {kind} shows"
     if evidence.heartbeat_until > evidence.counts_from:
-        yield min(evidence.heartbeat_until, now + 1), "a heartbeat says so"
+        yield min(evidence.heartbeat_until, now + 1), "a heartbeat says that it is at work"
     if evidence.job is not None:
         job = evidence.job
         at = now + 1 if job.is_preparing else job.progress_at
@@ -275,8 +275,8 @@ def _prove(
         return _Proof(tuple(stopped), least, busy_until, bool(stopped))
     is_busy = busy_until > start  # a busy host blocks; it is not what is lacking
     lacking = [
-        f"{name} of worker {worker} is known at rest for {share} % of the time,"
-        f" and {COVERAGE_PERCENT} % are needed{_holder(evidence, worker, name)}"
+        f"{name} of worker {worker} has readings at rest for {share} % of the time;"
+        f" {COVERAGE_PERCENT} % is needed{_holder(evidence, worker, name)}"
         for name, share in (("device", device), ("cpu", cpu), ("network", network))
         if share < COVERAGE_PERCENT and not (name != "device" and is_busy)
     ]

@@ -144,7 +144,7 @@ def test_a_token_of_another_node_or_of_nobody_is_refused(service, add, units):
     node, other = add(), add(name="other")
     token = service.make_token(other.id).token
     for wrong in (token, "hb_guessed", "hb_" + "x" * 1_000):
-        with pytest.raises(TokenRefused, match="not good for heartbeats of this node"):
+        with pytest.raises(TokenRefused, match="not valid for heartbeats of this node"):
             service.beat(node.id, Beat(), wrong)
     assert stored(units, node) is None
 

@@ -40,7 +40,7 @@ def test_an_idle_node_goes_after_its_notice_and_a_busy_one_stays(lab):
     assert lab.node(idle).asked == "present"
     lab.minute(GRACE_MINUTES)
     assert lab.node(idle).asked == "absent"
-    assert lab.node(idle).delete_reason.startswith("it is idle since 2026-11-05T12:10:00Z")
+    assert lab.node(idle).delete_reason.startswith("it has been idle since 2026-11-05T12:10:00Z")
     assert lab.course(idle).course.state == "DELETING"
     assert lab.node(busy).asked == "present"
     assert lab.course(busy).course.state == "ACTIVE"
@@ -518,7 +518,7 @@ def test_a_label_that_cannot_be_read_protects_and_alarms_once(lab):
     with lab.units.reading() as unit:
         (alarm,) = unit.events.of_kind(kept.id, "alarm", 0)
     assert "label keep-until=soon" in alarm.message
-    assert "write the label as keep-until=2026-12-01" in alarm.message
+    assert "write it as keep-until=2026-12-01" in alarm.message
 
 
 def test_people_are_told_once_of_a_label_that_nobody_can_read(lab):

@@ -100,12 +100,12 @@ def test_the_first_budget_ends_a_node_and_nothing_holds_it():
 def test_idleness_is_held_by_all_of_them(changes, held_by):
     (end,) = of_idle(**changes)
     assert (end.ender, end.at, end.held_by) == (Ender.IDLE, NOON + 900, held_by)
-    assert end.reason == "the policy of node deletes idle nodes"
+    assert end.reason == "its own policy deletes idle nodes"
 
 
 def test_a_policy_that_only_notifies_ends_nothing():
     assert of_idle(action="notify") == ()
-    assert of_idle(action="stop")[0].reason == "the policy of node stops idle nodes"
+    assert of_idle(action="stop")[0].reason == "its own policy stops idle nodes"
 
 
 @pytest.mark.parametrize("changes", [{"asked": Asked.ABSENT}, {"state": NodeState.DELETED}])

@@ -45,7 +45,7 @@ def look(*, action=Action.DELETE, limits=(), node=None, **changes):
     verdict = Verdict(Level.QUIET, "every device is at rest", since=SINCE, coverage=97)
     signals = Signals({(0, Kind.DUTY_CYCLE): Track(NOON - 240, 0.5, Level.QUIET)})
     node = node or factories.node(name="train", id="n-1", attempt=2)
-    base = Look(node, applied, verdict, signals, hourly=9_600_000_000, idle_cost=9_600_000_001)
+    base = Look(node, applied, verdict, signals, hourly=9_600_000_000)
     return replace(base, **changes)
 
 
@@ -72,9 +72,9 @@ def test_an_idle_node_is_told_of_with_what_will_be_done_and_what_it_costs():
         "Owner:     ada",
         "Team:      vision",
         "Cost:      $9.60 an hour",
-        "Idle cost: $9.600000001",
-        "Why:       every device is at rest; 97 % of that time is covered",
-        "Signal:    duty_cycle of worker 0: QUIET, value 0.5 at 2026-11-05T11:56:00Z",
+        "Idle cost: $9.60",
+        "Why:       every device is at rest; 97 % of that time is measured",
+        "Signal:    duty_cycle of worker 0: QUIET, 0.5 % at 2026-11-05T11:56:00Z",
         "Policy:    team:vision: delete after 3600 s idle and 900 s of notice",
         "Keep it for 4 hours:\n  https://steward.example.com/links/k",
         "Delete it now:\n  https://steward.example.com/links/d",
@@ -92,6 +92,11 @@ def test_a_node_that_looks_busy_and_does_no_work_is_not_said_to_be_idle():
     assert json.loads(body(message))["waste"] == "crash_loop"
 
 
+def test_the_idle_cost_is_that_of_the_time_at_rest():
+    facts = json.loads(body(idle_message(look(), NOON, NOON - 1_800, ACTS)))
+    assert facts["idle_cost"] == "4.800000000"
+
+
 def test_without_a_public_address_the_commands_are_named():
     text = text_of(body(idle_message(look(), NOON, SINCE, ACTS)))
     assert "tpu-steward nodes keep train --for 4h --reason 'still needed'" in text
@@ -104,7 +109,7 @@ def test_a_policy_that_only_notifies_promises_nothing(action):
     limits = ("STEWARD_IDLE_MODE is notify",)
     message = idle_message(look(action=action, limits=limits), NOON, SINCE, ACTS, LINKS)
     text = text_of(body(message))
-    assert "Nothing is done with it by itself." in text
+    assert "No action follows by itself." in text
     assert "It will be" not in text
     assert "Limit:     STEWARD_IDLE_MODE is notify" in text
     assert json.loads(body(message))["acts_at"] is None
@@ -118,7 +123,7 @@ def test_a_node_that_will_be_stopped_is_not_said_to_be_deleted():
 
 
 def test_a_price_that_nobody_knows_is_never_nothing():
-    message = idle_message(look(hourly=None, idle_cost=None), NOON, SINCE, ACTS)
+    message = idle_message(look(hourly=None), NOON, SINCE, ACTS)
     facts = json.loads(body(message))
     assert (facts["hourly_cost"], facts["idle_cost"]) == (None, None)
     for told in (text_of(body(message)), slack_of(body(message))):
@@ -140,7 +145,7 @@ def test_the_body_names_the_node_and_the_facts_for_programs():
 def test_a_blind_node_is_told_of_with_the_signal_that_is_lacking():
     verdict = Verdict(Level.UNKNOWN, "cpu", lacking=("cpu of worker 3 has stopped",))
     text = text_of(body(unknown_message(look(verdict=verdict), NOON, SINCE)))
-    assert "Nothing has proved node train idle or busy since 2026-11-05T11:00:00Z" in text
+    assert "Since 2026-11-05T11:00:00Z, no signal proves that node train is idle or busy." in text
     assert "Lacking:  cpu of worker 3 has stopped" in text
     assert "Cost:     $9.60 an hour" in text
 
@@ -156,8 +161,8 @@ def test_a_node_whose_time_to_live_is_over_is_told_of_with_the_time_of_its_end()
 def test_a_node_whose_keep_nobody_can_read_is_told_of_with_how_to_correct_it():
     node = factories.node(name="train")
     text = text_of(body(keep_message(node, NOON, "label keep-until=soon", 9_600_000_000)))
-    assert "Nobody can read until when node train is kept" in text
-    assert "write the label as keep-until=2026-12-01" in text
+    assert "The date until which node train is kept cannot be read." in text
+    assert "write it as keep-until=2026-12-01" in text
     assert "label keep-until=soon" in text
     assert "$9.60 an hour" in text
 
@@ -167,7 +172,10 @@ def test_a_rail_that_holds_is_told_of_with_what_waits_and_what_to_type(rail, off
     held = Held(rail, "7 of 9 nodes are idle", SINCE, ACTS)
     message = held_message("lab", held, [9_600_000_000, 400_000_000, None], NOON)
     text = text_of(body(message))
-    assert "The cleanup of project lab is held since 2026-11-05T11:00:00Z: 3 nodes wait." in text
+    assert (
+        "The cleanup of project lab has been on hold since 2026-11-05T11:00:00Z: 3 nodes wait."
+        in text
+    )
     assert f"Rail:     {rail}" in text
     assert "Why:      7 of 9 nodes are idle" in text
     assert "Until:    2026-11-05T12:15:00Z" in text
@@ -180,7 +188,7 @@ def test_a_rail_that_holds_is_told_of_with_what_waits_and_what_to_type(rail, off
 def test_a_rail_whose_nodes_have_no_price_and_no_end_says_so():
     text = text_of(body(held_message("lab", Held(Rail.PAUSE, "a freeze", SINCE), [None], NOON)))
     assert "1 node waits" in text
-    assert "Until:    nobody can say" in text
+    assert "Until:    not known" in text
     assert "Cost:     a price that nobody knows" in text
 
 

@@ -33,8 +33,8 @@ def test_the_same_decision_is_the_same_plan_whenever_it_is_made():
 
 
 CHANGES = [
-    (replace(PLAN, entries=(entry(1),)), "node node-2 would stay"),
-    (replace(PLAN, entries=(*PLAN.entries, entry(3))), "node node-3 would go as well"),
+    (replace(PLAN, entries=(entry(1),)), "node node-2 is no longer in the plan"),
+    (replace(PLAN, entries=(*PLAN.entries, entry(3))), "node node-3 is new in the plan"),
     (
         replace(PLAN, entries=(entry(1), entry(2, action=Action.STOP))),
         "node node-2: stop instead of delete",

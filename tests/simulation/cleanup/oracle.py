@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from service.domain.idle.assess import Times
-from service.domain.idle.cleanup import REFRESH_SECONDS
+from service.domain.idle.cleanup import DAEMON, REFRESH_SECONDS
 from service.domain.idle.rails import share_of
 from service.domain.lease import Lease
 from service.domain.node import Asked, IdlePolicy, Node
@@ -54,11 +54,14 @@ class CleanupOracle:
     def committed(self, nodes: list[Node], lease: Lease | None) -> None:
         """See what was written; raises Violation for an end that must not be."""
         for node in nodes:
-            is_end = node.asked is Asked.ABSENT and node.delete_reason.startswith("it is ")
-            if lease is None or not is_end or (node.id, node.attempt) in self._known:
+            this = node.id, node.attempt
+            if lease is None or node.asked is not Asked.ABSENT or this in self._known:
                 continue
-            self._known.add((node.id, node.attempt))
             with self._units.reading() as unit:
+                ended = unit.cleanups.of_node(node.id)
+                if not any((one.incarnation, one.actor) == (this[1], DAEMON) for one in ended):
+                    continue
+                self._known.add(this)
                 live = sum(not unit.nodes.get(one).ended for one in self._fleet.lives)
             end = End(self._agenda.seconds(), node, live)
             self.ends.append(end)
