@@ -63,6 +63,7 @@ class Replica:
     jobs: Callable[[SeamedCloud, Clock], Controller] | None = None
     """Makes the controller of the jobs, where there are any."""
     lifecycle_seconds: int = LIFECYCLE_SECONDS
+    inventory_seconds: int = INVENTORY_SECONDS
     _busy: bool = field(default=False, init=False)
     _away_until: float = field(default=0.0, init=False)
 
@@ -77,7 +78,7 @@ class Replica:
         units = SeamedUnits(self.engine, self.seams, self.saved)
         clock = AgreedClock(lambda: self.agenda.now + self.skew, lambda: self.agenda.now)
         shared = units, cloud, PriceShelf(), clock
-        minding = Manners(INSTALL, INVENTORY_SECONDS)
+        minding = Manners(INSTALL, self.inventory_seconds)
         garbage = GarbageController(*shared, minding)  # type: ignore[arg-type]
         inventory = InventoryController(*shared, onlookers=(garbage,))  # type: ignore[arg-type]
         steps = Steps(Tools(*shared, Manners(INSTALL, self.lifecycle_seconds)))  # type: ignore[arg-type]
@@ -92,9 +93,9 @@ class Replica:
         life = self.deaths
         self._every(LEASE_SECONDS / 3, self._leases.renew, life)
         for period, controller in (
-            (INVENTORY_SECONDS, inventory),
-            (INVENTORY_SECONDS, garbage),
-            (INVENTORY_SECONDS, evidence),
+            (self.inventory_seconds, inventory),
+            (self.inventory_seconds, garbage),
+            (self.inventory_seconds, evidence),
             (self.lifecycle_seconds, lifecycle),
             (METERING_SECONDS, metering),
             *self.more(),

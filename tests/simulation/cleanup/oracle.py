@@ -168,6 +168,26 @@ class CleanupOracle:
             if end.at > latest:
                 raise Violation(f"{end.node.name} was ended {end.at - latest:.0f} s too late")
 
+    def in_turn(self) -> None:
+        """Raises Violation for a node that waited for others though the pace let it go: a look ends
+        a tenth of the live nodes, and one of each owner, else team, else each by itself."""
+        calm = [one for one in self.ends if one.node.id not in self.troubled]
+        for place, end in enumerate(calm):
+            node, idle = end.node, self.policies[end.node.id]
+            with self._units.reading() as unit:
+                told = [one.at for one in unit.events.of_kind(node.id, "idle", 0)]
+            before = calm[:place]
+            share = share_of(node.id, node.owner, node.team)
+            same = sum(
+                share == share_of(one.node.id, one.node.owner, one.node.team) for one in before
+            )
+            turns = max(same, len(before) // max(1, min(3, end.live // 10)))
+            latest = (
+                max(told) + idle.grace_seconds + (2 + turns) * self._times.period + TICK_SECONDS
+            )
+            if end.at > latest:
+                raise Violation(f"{node.name} was ended {end.at - latest} s after its turn")
+
     def _why(self, node_id: str) -> str:
         with self._units.reading() as unit:
             watched, cleanup = unit.idle_courses.get(node_id), unit.cleanups.get("lab")

@@ -37,7 +37,9 @@ class People:
         self._told: set[str] = set()
 
     def begin(self, node_ids: Iterable[str]) -> None:
-        """Decide who does what when."""
+        """Decide who does what when; a throng is left in peace."""
+        if self._life.is_throng:
+            return
         luck, later = self._luck, self._life.agenda.after
         for node_id in node_ids:
             if luck.random() < (0.1 if self._life.is_crowd else 0.5):

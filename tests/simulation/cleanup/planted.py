@@ -252,6 +252,16 @@ def unknown_for_long_is_at_rest() -> Any:
     return stack
 
 
+def nodes_of_nobody_share_one_slot() -> Any:
+    """Whoever has neither an owner nor a team takes the place of all the others like it."""
+    real = rounds.share_of
+    return patch.object(
+        rounds,
+        "share_of",
+        lambda node_id, owner, team: real(node_id if owner or team else "", owner, team),
+    )
+
+
 def a_link_works_twice() -> Any:
     """Nobody looks whether a link was used."""
     real = links.refusal
@@ -286,6 +296,7 @@ SUBTLE: Mapping[str, Planting] = {
         a_report_of_the_boot_before_counts,
         what_an_earlier_incarnation_did_counts,
         unknown_for_long_is_at_rest,
+        nodes_of_nobody_share_one_slot,
         a_link_works_twice,
     )
 }

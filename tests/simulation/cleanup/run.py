@@ -43,22 +43,24 @@ from tests.simulation.run import database, repeatable_ids
 from tests.simulation.seams import SeamedCloud, SeamedUnits, Seams
 from tests.simulation.truth import Violation
 
-TIMES = Times(warmup=600, telemetry=240, start=300, period=60)
-STORMY_SECONDS = 5_400
+TIMES = Times(warmup=600, telemetry=150, start=300, period=60)
+STORMY_SECONDS = 4_500
 CALM_SECONDS = 8_100
 """Enough for the course of a node, for a start and an open breaker, and for the hour after three
 others have gone."""
 OTHERS_SECONDS = 3_600
 """Where more are idle than an hour lets go."""
-LEAST_CALM_SECONDS = 1_800
+THRONG, THRONG_IDLE = 36, 6
+"""A tenth of them is what a look ends at most, and so many are fewer than an hour ends."""
+LEAST_CALM_SECONDS = 1_500
 """So long nothing else may go, though all that is idle has gone."""
-LIFECYCLE_SECONDS = 20
+LIFECYCLE_SECONDS, INVENTORY_SECONDS = 20, 30
 LOOK_SECONDS = 300
 ZONE = "us-west4-a"
 TYPES = ["v5litepod-1", "v5litepod-1", "v5litepod-4", "v5litepod-16"]
 PARENT = f"projects/{PROJECT}/locations/{ZONE}"
 GRACE = 300
-DELAY = 90
+DELAY = 45
 INHERITED = IdlePolicy(after_seconds=1_200, grace_seconds=GRACE, action="delete")
 BROKEN = {"tick.broke", "lifecycle.failed", "idle.read_broke", "idle.reports_broke"}
 
@@ -72,21 +74,7 @@ class Run:
     agenda: Agenda
 
     def __post_init__(self) -> None:
-        luck = self._luck("fortune")
-        self.fortune: Any = SimpleNamespace(
-            kill=luck.choice([0, 0, 0.001, 0.004]), pause=0, late=0, oversleeps=0
-        )
-        self.gaps = luck.choice([0.0, 0.0, 0.03])
-        self.late = luck.choice([0.0, 0.0, 0.05])
-        self.outages = luck.choice([0, 0, 1, 1, 2])
-        self.is_crowd = luck.random() < 0.15
-        """Whether more nodes are idle at once than an hour lets go, and daemons die meanwhile."""
-        self.most_idle = 6 if self.is_crowd else luck.choice([3, 3, 5])
-        if self.is_crowd:
-            self.fortune.kill = 0.004
-        self.cores = luck.choice([1, 1, 4])
-        self.has_reports = luck.random() < 0.7
-        self.has_monitoring = luck.random() < 0.8 or not self.has_reports
+        self._draw(self._luck("fortune"))
         self.world = build_world(seed=self.seed, clock=lambda: self.agenda.now)
         self.units = Units(self.engine)
         shared = self.units, PriceShelf(), self.agenda.seconds
@@ -109,7 +97,30 @@ class Run:
             self._luck("replica"),
             more=self._controllers,
             lifecycle_seconds=LIFECYCLE_SECONDS,
+            inventory_seconds=INVENTORY_SECONDS,
         )
+
+    def _draw(self, luck: Random) -> None:
+        """What is in store for this run."""
+        self.fortune: Any = SimpleNamespace(
+            kill=luck.choice([0, 0, 0.001, 0.004]), pause=0, late=0, oversleeps=0
+        )
+        self.gaps = luck.choice([0.0, 0.0, 0.03])
+        self.late = luck.choice([0.0, 0.0, 0.05])
+        self.outages = luck.choice([0, 0, 1, 1, 2])
+        self.is_crowd = luck.random() < 0.1
+        """Whether more nodes are idle at once than an hour lets go, and daemons die meanwhile."""
+        self.most_idle = 6 if self.is_crowd else luck.choice([3, 3, 5])
+        if self.is_crowd:
+            self.fortune.kill = 0.004
+        self.cores = luck.choice([1, 1, 4])
+        self.is_throng = luck.random() < 0.03
+        """Whether so many nodes live in peace that several may go in one look."""
+        if self.is_throng:
+            self.fortune.kill, self.gaps, self.late, self.outages = 0, 0.0, 0.0, 0
+            self.is_crowd, self.most_idle, self.cores = False, THRONG_IDLE, 1
+        self.has_reports = luck.random() < 0.7
+        self.has_monitoring = luck.random() < 0.8 or not self.has_reports or self.is_throng
 
     def live(self) -> None:
         """Raises Violation with what went wrong."""
@@ -126,8 +137,11 @@ class Run:
         self._calm_down()
         self.oracle.at_rest()
         is_calm = not (self.fortune.kill or self.outages or self.gaps or self.late)
-        if is_calm and self.most_idle <= 3 and not self.people.has_paused:
-            self.oracle.in_time(DELAY)
+        if is_calm and not self.people.has_paused:
+            if self.most_idle <= 3:
+                self.oracle.in_time(DELAY)
+            if self.most_idle <= 3 or self.is_throng:
+                self.oracle.in_turn()
 
     def _calm_down(self) -> None:
         """Live on until all that is idle has gone, and for as long as that may take at most."""
@@ -178,6 +192,9 @@ class Run:
             rule = rule_of(INHERITED)
             told = (Recipient(emails=("ada@example.com",)),)
             unit.idle_policies.save(Policy(f"project:{PROJECT}", rule, told))
+        if self.is_throng:
+            self._ask_for_a_throng()
+            return
         idle = 0
         for number in range(12 if self.is_crowd else luck.randint(5, 10)):
             is_one = self.is_crowd and idle < self.most_idle
@@ -216,6 +233,22 @@ class Run:
             if is_dark:
                 self.oracle.unseen.add(node.id)
         self.agenda.after(300, lambda: self._settle_the_world(()))
+
+    def _ask_for_a_throng(self) -> None:
+        """Many small nodes of nobody: some are idle, the others work."""
+        own = IdlePolicy(after_seconds=900, grace_seconds=GRACE, action="delete")
+        for number in range(THRONG):
+            workload = Workload.IDLE if number < THRONG_IDLE else Workload.BUSY
+            wish = Wish(
+                project=PROJECT,
+                name=f"n-{number}",
+                accelerator_type="v5litepod-1",
+                zone=ZONE,
+                idle=own,
+            )
+            node = self.nodes.request(wish).node
+            self.oracle.policies[node.id] = own
+            self.fleet.lives[node.id] = Life(workload, own.after_seconds)
 
     def _controllers(self) -> Sequence[tuple[float, Controller]]:
         """What this simulation adds to a daemon, made anew with each."""
