@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from service.domain.clock import DAY, HOUR
-from service.domain.idle.policy import Action, Applied
+from service.domain.idle.policy import Action, Applied, with_waste
 from service.domain.idle.proof import Blocker, Verdict
 from service.domain.idle.signal import Level
 
@@ -84,6 +84,7 @@ def advance(  # noqa: PLR0913 - one look: the course, and all that was found
     people are told, and have the whole grace."""
     if before.state is State.DELETING:
         return Moved(before)
+    applied = with_waste(applied, verdict.waste)
     if is_kept:
         before = _without_notice(before)
     if verdict.level is Level.ACTIVE or not is_warm:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from service.domain.idle.course import BLIND_SECONDS, Course, State, Tell, advance, due_at
-from service.domain.idle.policy import SHIPPED, Action, Applied, Rule, Waste
+from service.domain.idle.policy import SHIPPED, Action, Applied, Rule, Waste, with_waste
 from service.domain.idle.proof import Blocker, Verdict
 from service.domain.idle.signal import Level
 
@@ -84,7 +84,7 @@ def test_an_end_that_a_policy_took_back_is_announced_anew():
 def test_waste_that_the_policy_does_not_mean_has_no_end_and_what_follows_it_is_announced(waste):
     wasted = move(START, replace(IDLE, waste=waste))
     assert wasted.tell is Tell.IDLE
-    assert due_at(wasted.course, policy(), waste) is None
+    assert due_at(wasted.course, with_waste(policy(), waste)) is None
     after = move(wasted.course, IDLE, T + 10 * GRACE)
     assert (after.tell, after.is_due) == (Tell.IDLE, False)
     assert due_at(after.course, policy()) == T + 11 * GRACE
