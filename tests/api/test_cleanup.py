@@ -129,6 +129,7 @@ def test_the_coverage_names_each_metric_and_what_nobody_sees(client, lab):
     by_signal = {one["signal"]: one for one in project["families"]}
     assert by_signal["cpu"]["state"] == "present"
     assert by_signal["cpu"]["nodes"] == 1
+    assert by_signal["scheduled_chips"]["state"] == "absent"
     lab.telemetry.broken.update(by_signal)
     lab.minute(1)
     (project,) = client.get("/v1/cleanup/coverage").json()["projects"]

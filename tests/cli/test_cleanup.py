@@ -260,6 +260,7 @@ def shown(**changes):
         ("duty_cycle", 0, "0 %"),
         ("tensorcore_idle_duration", 1_000_000, "1,000,000 s"),
         ("active_chips", 4.0, "4 chips"),
+        ("scheduled_chips", 4.0, "4 chips"),
         ("network", 741.746, "0.742 kB/s"),
         ("reported_network", 12_345_678, "12.3 MB/s"),
         ("device", 0.0, "free"),

@@ -13,6 +13,7 @@ from enum import StrEnum
 from service.domain.idle.policy import Waste
 from service.domain.idle.signal import (
     CHIPS_KINDS,
+    COUNTED,
     CPU_KINDS,
     DEVICE_KINDS,
     MONITORED,
@@ -143,7 +144,8 @@ class Verdict:
     is_seen: bool = False
 
 
-_KINDS = tuple(Kind)
+_KINDS = tuple(kind for kind in Kind if kind in COUNTED or kind not in MONITORED)
+"""The signals that count. Chips that are scheduled say what a VM has, not what it does."""
 _HOST_KINDS = (*CPU_KINDS, *NETWORK_KINDS)
 
 

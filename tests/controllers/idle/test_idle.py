@@ -87,6 +87,16 @@ def test_a_metric_that_cannot_be_read_freezes_the_course(lab):
     assert lab.node(idle).asked == "absent"
 
 
+def test_scheduled_chips_are_read_and_a_read_that_fails_holds_nothing(lab):
+    idle = lab.add({**REST, Kind.SCHEDULED_CHIPS: 4.0})
+    lab.minute()
+    assert Kind.SCHEDULED_CHIPS in {kind for kind, *_ in lab.telemetry.reads}
+    lab.telemetry.broken.add(Kind.SCHEDULED_CHIPS)
+    lab.start_daemon("two")
+    lab.minute(ENOUGH)
+    assert lab.node(idle).asked == "absent"
+
+
 def test_a_node_of_which_nothing_is_measured_stays(lab):
     dark, idle = lab.add(None), lab.add(REST)
     lab.minute(ENOUGH)
