@@ -112,6 +112,22 @@ def test_a_pause_is_shown_with_its_reason_and_ends_when_it_is_resumed(client, la
     assert client.post("/v1/cleanup:pause", json={"project": "x", "reason": "y"}).status_code == 404
 
 
+def test_the_nodes_that_wait_are_named_and_so_is_who_waits_for_each_rail(client, units, clock):
+    lab = IdleLab(units, clock, Action.DELETE)
+    idle = lab.add(REST)
+    lab.minute(MINUTES)
+    paused = client.post("/v1/cleanup:pause", json={"reason": "a demo"}).json()
+    lab.minute(6)
+    (project,) = client.get("/v1/cleanup").json()["projects"]
+    assert [(one["name"], one["rail"]) for one in project["waiting"]] == [(idle.name, "pause")]
+    named = {one["rail"]: one["waiting"] for one in project["rails"]}
+    assert named == {"pause": [idle.name], "start": [idle.name]}
+    assert paused["projects"][0]["waiting"] == []
+    assert client.get(f"/v1/nodes/{idle.id}/idle").json()["waiting"]["name"] == idle.name
+    resumed = client.post("/v1/cleanup:resume", json={}).json()
+    assert resumed["projects"][0]["waiting"][0]["name"] == idle.name
+
+
 def test_a_breaker_is_closed_by_hand_with_a_reason_only_where_it_is_open(client, lab):
     closing = {"project": "lab", "breaker": True}
     assert client.post("/v1/cleanup:resume", json=closing).status_code == 422

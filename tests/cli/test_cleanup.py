@@ -134,8 +134,9 @@ def test_the_status_says_what_holds_and_who_waits(api):
         "reason": "most nodes are idle",
         "since": "2026-11-05T11:30:00Z",
         "until": "2026-11-05T12:30:00Z",
+        "waiting": ["trainer"],
     }
-    waiting = {"node_id": ID, "rail": "mass", "place": 1, "until": None}
+    waiting = {"node_id": ID, "name": "trainer", "rail": "mass", "place": 1, "until": None}
     held = project(rails=[rail], waiting=[waiting], ticked_at=None)
     api.when("GET", "/v1/cleanup", {"mode": "observe", "projects": [held]})
     lines = steward("cleanup", "status").stdout.splitlines()
@@ -145,7 +146,18 @@ def test_the_status_says_what_holds_and_who_waits(api):
         "held by mass since 2026-11-05 11:30:00, until 2026-11-05 12:30:00: most nodes are idle"
         in lines
     )
-    assert lines[-1].split() == ["1", ID, "mass", "-"]
+    assert "  these nodes wait for it: trainer" in lines
+    assert lines[-1].split() == ["1", "trainer", "mass", "-"]
+
+
+def test_the_status_names_no_more_nodes_of_a_rail_than_can_be_read(api):
+    names = [f"n{number}" for number in range(22)]
+    rail = {"rail": "pause", "reason": "x", "since": "2026-11-05T11:30:00Z", "until": None}
+    held = project(rails=[{**rail, "waiting": names}, {**rail, "waiting": []}])
+    api.when("GET", "/v1/cleanup", {"mode": "delete", "projects": [held]})
+    lines = steward("cleanup", "status").stdout.splitlines()
+    (said,) = [line for line in lines if "wait for it" in line]
+    assert said.endswith("n18, n19, and 2 more")
 
 
 def test_the_coverage_names_what_nobody_sees(api):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -35,15 +36,20 @@ class HeldView(View):
     reason: str = Field(examples=["more than half of the nodes are idle at once"])
     since: Time
     until: Time | None = Field(description="Null if the time is not known.")
+    waiting: tuple[str, ...] = Field(
+        description="The names of the nodes that wait for the rail, the most expensive first.",
+        examples=[["trainer"]],
+    )
 
     @classmethod
-    def of(cls, held: Held) -> HeldView:
-        """The view of a rail."""
+    def of(cls, held: Held, waiting: tuple[str, ...]) -> HeldView:
+        """The view of a rail, with the names of the nodes that wait for it."""
         return cls(
             rail=held.rail,
             reason=held.reason,
             since=rfc3339(held.since),
             until=moment(held.until),
+            waiting=waiting,
         )
 
 
@@ -51,6 +57,7 @@ class WaitingView(View):
     """A node whose grace is over, and that waits for a rail or for its turn."""
 
     node_id: str
+    name: str = Field(examples=["trainer"])
     rail: Rail = Field(
         description="`tick`, `hour` and `owner` limit the pace: the node waits for its turn."
     )
@@ -58,10 +65,11 @@ class WaitingView(View):
     until: Time | None
 
     @classmethod
-    def of(cls, waiting: Waiting) -> WaitingView:
+    def of(cls, waiting: Waiting, name: str) -> WaitingView:
         """The view of a place in the line."""
         return cls(
             node_id=waiting.node_id,
+            name=name,
             rail=waiting.rail,
             place=waiting.place,
             until=moment(waiting.until),
@@ -87,8 +95,12 @@ class ProjectView(View):
     waiting: tuple[WaitingView, ...]
 
     @classmethod
-    def of(cls, row: Cleanup, next_tick_at: int | None = None) -> ProjectView:
-        """The view of the row of a project."""
+    def of(
+        cls, row: Cleanup, names: Mapping[str, str], next_tick_at: int | None = None
+    ) -> ProjectView:
+        """The view of the row of a project; `names` has those of the nodes that wait, by id."""
+        named = [(one, names.get(one.node_id, one.node_id)) for one in row.waiting]
+        waiting = tuple(name for _, name in named)  # a rail that holds, holds them all
         return cls(
             project=row.project,
             ticked_at=moment(row.ticked_at or None),
@@ -98,8 +110,8 @@ class ProjectView(View):
             pause_reason=row.pause_reason,
             breaker_open_since=moment(row.breaker.opened_at),
             breaker_reason=row.breaker.reason,
-            rails=tuple(map(HeldView.of, row.holds)),
-            waiting=tuple(map(WaitingView.of, row.waiting)),
+            rails=tuple(HeldView.of(held, waiting) for held in row.holds),
+            waiting=tuple(WaitingView.of(one, name) for one, name in named),
         )
 
 
@@ -124,7 +136,9 @@ class CleanupView(View):
             warmup_seconds=mode.times.warmup,
             telemetry_seconds=mode.times.telemetry,
             start_seconds=mode.times.start,
-            projects=tuple(ProjectView.of(one.cleanup, one.next_tick_at) for one in standings),
+            projects=tuple(
+                ProjectView.of(one.cleanup, one.names, one.next_tick_at) for one in standings
+            ),
         )
 
 
@@ -454,7 +468,7 @@ class IdleView(View):
             grace_seconds=None if rule is None else rule.grace_seconds,
             limits=() if subject is None else limits(subject),
             held_by=tuple(held),
-            waiting=None if place is None else WaitingView.of(place),
+            waiting=None if place is None else WaitingView.of(place, found.node.name),
             verdict=None if verdict is None else VerdictView.of(verdict),
             signals=tuple(
                 SignalView.of(at, one, now) for at, one in sorted(signals.tracks.items())

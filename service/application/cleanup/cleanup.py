@@ -42,11 +42,12 @@ class IdleMode:
 @dataclass(frozen=True, slots=True)
 class Standing:
     """How the cleanup of a project stands, and under which settings; `is_watched` is False while no
-    daemon looks at it."""
+    daemon looks at it. `names` has the names of the nodes that wait, by id."""
 
     cleanup: Cleanup
     mode: IdleMode
     is_watched: bool
+    names: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def next_tick_at(self) -> int | None:
@@ -99,11 +100,17 @@ class CleanupService:
         now = self._clock()
         with self._units.reading() as unit:
             rows = [unit.cleanups.get(project) for project in self._projects]
+            names = _names_of_waiting(unit, rows)
         longest = 3 * self.mode.times.period
         return [
-            Standing(row, self.mode, bool(row.ticked_at) and now - row.ticked_at <= longest)
+            Standing(row, self.mode, bool(row.ticked_at) and now - row.ticked_at <= longest, names)
             for row in rows
         ]
+
+    def names_of_waiting(self, rows: Iterable[Cleanup]) -> Mapping[str, str]:
+        """The names of the nodes that wait in these projects, by id."""
+        with self._units.reading() as unit:
+            return _names_of_waiting(unit, rows)
 
     def plan(self, project: str, actor: str) -> Plan:
         """What would be stopped or deleted if it was applied now: every node that is proved to be
@@ -272,6 +279,11 @@ class CleanupService:
                 f"no project {project[:80]!r} here; the projects are {', '.join(self._projects)}"
             )
         return project
+
+
+def _names_of_waiting(unit: Unit, rows: Iterable[Cleanup]) -> Mapping[str, str]:
+    ids = [one.node_id for row in rows for one in row.waiting]
+    return {node_id: node.name for node_id, node in unit.nodes.many(ids).items()}
 
 
 def _look(subject: Subject, oldest: int) -> Assessed | None:
