@@ -252,9 +252,11 @@ def shown(**changes):
                 "worker": 0,
                 "signal": "cpu",
                 "level": "QUIET",
+                "reason": "at rest since 2026-11-05T11:00:00Z",
                 "value": 2.5,
                 "at": "2026-11-05T11:59:00Z",
                 "age_seconds": 60,
+                "coverage_percent": 98,
                 "last_active_at": None,
             }
         ],
@@ -337,7 +339,54 @@ def test_a_node_says_what_happens_to_it_next(api, changes, said):
     api.when("GET", f"/v1/nodes/{ID}/idle", shown(**changes))
     lines = steward("nodes", "idle", ID).stdout.splitlines()
     assert lines[0].split("  ", 1)[1].strip() == said
-    assert any(line.split() == ["0", "cpu", "QUIET", "2.5", "%", "1m00s", "-"] for line in lines)
+    assert any(
+        line.split() == ["0", "cpu", "QUIET", "2.5", "%", "1m00s", "98", "%", "-"] for line in lines
+    )
+
+
+def signal(name, **changes):
+    return {**shown()["signals"][0], "signal": name, **changes}
+
+
+def test_a_signal_of_which_nothing_is_known_says_why_once_for_all_workers(api):
+    stopped = {"level": "UNKNOWN", "reason": "has stopped"}
+    held = {"level": "UNKNOWN", "reason": "process 7 (python3) holds /dev/vfio/0"}
+    never = {"level": "UNKNOWN", "reason": "cannot be read", "value": None, "at": None}
+    claim = {"worker": None, "value": None, "level": "ACTIVE"}
+    found = [
+        *(signal("cpu", worker=worker, **stopped) for worker in range(10)),
+        signal("device", **held),
+        signal("network", worker=1, **{**never, "age_seconds": None}),
+        signal("job", reason="job j prepares to run", **claim),
+    ]
+    api.when("GET", f"/v1/nodes/{ID}/idle", shown(signals=found))
+    lines = steward("nodes", "idle", ID).stdout.splitlines()
+    assert "cpu of workers 0, 1, 2, 3, 4, 5, 6, 7 and 2 more: has stopped" in lines
+    assert "device of worker 0: process 7 (python3) holds /dev/vfio/0" in lines
+    assert "job: job j prepares to run" in lines
+    assert any(
+        line.split() == ["1", "network", "UNKNOWN", "-", "-", "98", "%", "-"] for line in lines
+    )
+    assert any(
+        line.split() == ["-", "job", "ACTIVE", "-", "1m00s", "98", "%", "-"] for line in lines
+    )
+
+
+def test_the_table_of_signals_fits_into_eighty_columns(api):
+    widest = {
+        "worker": 1023,
+        "level": "UNKNOWN",
+        "value": 1_000_000,
+        "coverage_percent": 100,
+        "at": "2026-11-04T11:00:00Z",
+        "last_active_at": "2026-09-05T12:00:00Z",
+    }
+    found = [signal("tensorcore_idle_duration", **widest)]
+    api.when("GET", f"/v1/nodes/{ID}/idle", shown(signals=found))
+    lines = steward("nodes", "idle", ID).stdout.splitlines()
+    table = [line for line in lines if "WORKER" in line or "tensorcore_idle" in line]
+    assert len(table) == 3
+    assert max(map(len, table)) <= 80
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,13 @@ from service.application.cleanup.coverage import (
 from service.domain.clock import rfc3339
 from service.domain.idle.assess import holders, limits
 from service.domain.idle.cleanup import Cleanup, Ended, Held
+from service.domain.idle.explain import Claim, SignalState
 from service.domain.idle.plan import Entry, Plan
 from service.domain.idle.policy import Action, with_waste
 from service.domain.idle.precedence import Holder
 from service.domain.idle.proof import Blocker, Host, Signals, Verdict
 from service.domain.idle.rails import Rail, Waiting
-from service.domain.idle.signal import Kind, Level, Track
+from service.domain.idle.signal import Kind, Level
 from service.domain.money import usd
 
 _EXAMPLE = "every device is at rest"
@@ -326,27 +327,43 @@ class CoverageReport(View):
 
 
 class SignalView(View):
-    """What is known of one signal of one worker."""
+    """What one signal shows: of one worker, or of the whole node for `job` and `heartbeat`."""
 
-    worker: int = Field(examples=[0])
-    signal: Kind
+    worker: int | None = Field(
+        description="Null for `job` and `heartbeat`, which are of the whole node.", examples=[0]
+    )
+    signal: Kind | Claim
     level: Level
-    value: float = Field(description="Percent, bytes a second, chips or seconds.", examples=[0.0])
-    at: Time = Field(description="The end of the newest reading.")
-    age_seconds: int = Field(examples=[90])
+    reason: str = Field(
+        description="For UNKNOWN, why nothing is known; else what the signal shows.",
+        examples=["at rest since 2026-11-01T12:00:00Z"],
+    )
+    value: float | None = Field(
+        description="Percent, bytes a second, chips or seconds; null if nothing was measured.",
+        examples=[0.0],
+    )
+    at: Time | None = Field(description="The end of the newest reading; null if there is none.")
+    age_seconds: int | None = Field(examples=[90])
+    coverage_percent: int = Field(
+        description="The share of the policy's idle time in which the signal is known to be at"
+        " rest. The newest seconds do not count.",
+        examples=[98],
+    )
     last_active_at: Time | None = Field(description="When the signal was last not at rest.")
 
     @classmethod
-    def of(cls, place: tuple[int, Kind], track: Track, now: int) -> SignalView:
-        """The view of a track."""
+    def of(cls, one: SignalState, now: int) -> SignalView:
+        """The view of a signal."""
         return cls(
-            worker=place[0],
-            signal=place[1],
-            level=track.level,
-            value=track.value,
-            at=rfc3339(track.end),
-            age_seconds=max(0, now - track.end),
-            last_active_at=moment(track.broken_at),
+            worker=one.worker,
+            signal=one.signal,
+            level=one.level,
+            reason=one.reason,
+            value=one.value,
+            at=moment(one.at),
+            age_seconds=None if one.at is None else max(0, now - one.at),
+            coverage_percent=one.coverage,
+            last_active_at=moment(one.last_active_at),
         )
 
 
@@ -470,9 +487,7 @@ class IdleView(View):
             held_by=tuple(held),
             waiting=None if place is None else WaitingView.of(place, found.node.name),
             verdict=None if verdict is None else VerdictView.of(verdict),
-            signals=tuple(
-                SignalView.of(at, one, now) for at, one in sorted(signals.tracks.items())
-            ),
+            signals=tuple(SignalView.of(one, now) for one in found.signals),
             reports=tuple(
                 WorkerReportView.of(worker, host, now)
                 for worker, host in sorted(signals.hosts.items())

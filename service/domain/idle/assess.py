@@ -57,7 +57,9 @@ class Times:
         return 2 * max(self.period, SOON_SECONDS)
 
 
-LEAST_IDLE = Times().least
+SHIPPED_TIMES = Times()
+
+LEAST_IDLE = SHIPPED_TIMES.least
 """The shortest idle time that signals can prove where no setting says otherwise."""
 
 
