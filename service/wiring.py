@@ -136,7 +136,9 @@ def services(base: Foundation) -> Services:
         health=HealthService(*shared, projects),
         heartbeats=HeartbeatService(base.units, base.clock),
         keeps=KeepService(*shared),
-        links=LinkService(*shared, NodeService(*shared, projects, least)),
+        links=LinkService(
+            *shared, NodeService(*shared, projects, least), idle_mode(base.settings).times
+        ),
         policies=PolicyService(*shared, projects, idle_mode(base.settings), _reach(base.settings)),
     )
 
@@ -162,7 +164,7 @@ def idle(base: Foundation, cloud: TpuCloud) -> IdleController:
     reader = TelemetryReader(telemetry(base.settings), base.clock, overlap)
     reports = ReportReader(cloud, base.clock, mode.times)
     manners = IdleManners(mode.times, mode.ceiling, reports=reports)
-    acts = DaemonActs(base.settings.public_url)
+    acts = DaemonActs(base.settings.public_url, mode.times)
     return IdleController(base.units, base.prices, base.clock, reader, acts, manners)
 
 

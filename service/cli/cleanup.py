@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +12,9 @@ from service.cli.client import connected
 from service.cli.render import as_json, echo, facts, table
 from service.cli.wording import NOTHING, age, counted, moment, money, since
 from service.domain.clock import parse_rfc3339, wall_clock
+
+MOST_NAMES = 20
+"""So many nodes are named for each rail; the table names them all."""
 
 app = typer.Typer(
     help="Clean up idle nodes: plan, apply, pause and history.",
@@ -193,14 +196,22 @@ def _show_project(project: Mapping[str, Any], now: int) -> None:
     for rail in project["rails"]:
         until = "" if rail["until"] is None else f", until {moment(rail['until'])}"
         echo(f"held by {rail['rail']} since {moment(rail['since'])}{until}: {rail['reason']}")
+        if rail["waiting"]:
+            echo(f"  these nodes wait for it: {_names(rail['waiting'])}")
     if project["waiting"]:
         table(
             [">PLACE", "NODE", "WAITS FOR", "UNTIL (UTC)"],
             [
-                (str(one["place"]), one["node_id"], one["rail"], moment(one["until"]))
+                (str(one["place"]), one["name"], one["rail"], moment(one["until"]))
                 for one in project["waiting"]
             ],
         )
+
+
+def _names(names: Sequence[str]) -> str:
+    """Names in a row: at most twenty, and how many more there are."""
+    more = f", and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more
 
 
 def _show_entries(entries: list[Mapping[str, Any]], now: int) -> None:

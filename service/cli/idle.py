@@ -12,12 +12,15 @@ from service.cli import options
 from service.cli.client import connected
 from service.cli.naming import find_node
 from service.cli.render import as_json, echo, facts, table
-from service.cli.wording import age, counted, moment, since
+from service.cli.wording import NOTHING, age, counted, moment, since
 from service.domain.clock import parse_rfc3339, wall_clock
 from service.domain.idle.values import describe_value
 
 PAUSE = 5.0
 """Seconds between two looks of --watch."""
+
+MOST_WORKERS = 8
+"""So many workers are named in a line."""
 
 LAST = frozenset({"DELETING"})
 
@@ -122,6 +125,33 @@ def _lacking(lacking: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield from zip(["lacking", *[""] * (len(lacking) - 1)], lacking, strict=True)
 
 
+def _signal(one: Mapping[str, Any], now: int) -> tuple[str, ...]:
+    return (
+        NOTHING if one["worker"] is None else str(one["worker"]),
+        one["signal"],
+        one["level"],
+        NOTHING if one["value"] is None else describe_value(one["signal"], one["value"]),
+        since(one["at"], now),
+        f"{one['coverage_percent']} %",
+        since(one["last_active_at"], now),
+    )
+
+
+def _reasons(signals: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Why nothing is known by a signal, and what a job or a heartbeat shows; workers of which the
+    same is said share a line."""
+    workers: dict[tuple[str, str], list[str]] = {}
+    for one in signals:
+        if one["level"] == "UNKNOWN" or one["worker"] is None:
+            named = workers.setdefault((one["signal"], one["reason"]), [])
+            named += [] if one["worker"] is None else [str(one["worker"])]
+    for (signal, reason), some in workers.items():
+        more = f" and {len(some) - MOST_WORKERS} more" if len(some) > MOST_WORKERS else ""
+        word = "worker" if len(some) == 1 else "workers"
+        of = f" of {word} {', '.join(some[:MOST_WORKERS])}{more}" if some else ""
+        yield f"{signal}{of}: {reason}"
+
+
 def _show(shown: Mapping[str, Any], now: int) -> None:
     verdict = shown["verdict"] or {"reason": "", "since": None, "lacking": [], "blockers": []}
     is_warming = shown["state"] == "WARMING"
@@ -140,19 +170,10 @@ def _show(shown: Mapping[str, Any], now: int) -> None:
     if shown["signals"]:
         echo("")
         table(
-            [">WORKER", "SIGNAL", "LEVEL", ">VALUE", ">AGE", "LAST ACTIVE (UTC)"],
-            [
-                (
-                    str(one["worker"]),
-                    one["signal"],
-                    one["level"],
-                    describe_value(one["signal"], one["value"]),
-                    since(one["at"], now),
-                    moment(one["last_active_at"]),
-                )
-                for one in shown["signals"]
-            ],
+            [">WORKER", "SIGNAL", "LEVEL", ">VALUE", ">AGE", ">COVER", ">BUSY AGO"],
+            [_signal(one, now) for one in shown["signals"]],
         )
+        echo(*_reasons(shown["signals"]))
     for one in shown["reports"]:
         echo(_report(one, now))
     for one in shown["ended"]:

@@ -45,10 +45,67 @@ def test_how_an_idle_node_stands_is_shown_with_its_signals(client, lab):
         "network",
     }
     assert all(one["level"] == "QUIET" for one in shown["signals"])
+    cpu = next(one for one in shown["signals"] if one["signal"] == "cpu")
+    assert (cpu["worker"], cpu["value"], cpu["coverage_percent"]) == (0, 2.0, 100)
+    assert cpu["reason"] == "at rest since 2026-11-05T12:00:00Z"
     shown = client.get(f"/v1/nodes/{busy.id}/idle").json()
     assert (shown["state"], shown["due_at"]) == ("ACTIVE", None)
     assert "at work" in shown["verdict"]["reason"]
     assert client.get("/v1/nodes/nobody/idle").status_code == 404
+
+
+def signals_of(client, node):
+    shown = client.get(f"/v1/nodes/{node.id}/idle").json()
+    return {(one["worker"], one["signal"]): one for one in shown["signals"]}
+
+
+def test_a_signal_that_cannot_be_read_or_has_stopped_is_unknown_and_not_its_last_level(client, lab):
+    idle = lab.add(REST)
+    lab.minute(20)
+    lab.telemetry.broken.add("cpu")
+    lab.doing[idle.id] = {kind: value for kind, value in REST.items() if kind != "network"}
+    lab.minute(15)
+    found = signals_of(client, idle)
+    cpu, network = found[0, "cpu"], found[0, "network"]
+    assert (cpu["level"], cpu["reason"], cpu["value"]) == ("UNKNOWN", "cannot be read", 2.0)
+    assert (network["level"], network["reason"]) == ("UNKNOWN", "has stopped")
+    assert network["age_seconds"] >= 900
+    assert 30 <= network["coverage_percent"] <= 70
+    assert found[0, "tensorcore_idle_duration"]["level"] == "QUIET"
+
+
+def test_signals_are_unknown_when_no_daemon_looks_any_more(client, lab):
+    idle = lab.add(REST)
+    lab.minute(20)
+    lab.clock.pass_(3_600)
+    reasons = {one["reason"] for one in signals_of(client, idle).values()}
+    assert reasons == {"cannot be read"}
+
+
+def test_a_heartbeat_is_shown_as_a_signal_of_the_whole_node(client, lab):
+    idle = lab.add(REST)
+    lab.minute(2)
+    assert client.post(f"/v1/nodes/{idle.id}/heartbeat", json={}).status_code < 300
+    lab.minute()
+    beat = signals_of(client, idle)[None, "heartbeat"]
+    assert (beat["level"], beat["value"], beat["coverage_percent"]) == ("ACTIVE", None, 0)
+    assert beat["reason"] == "a heartbeat says that it is at work"
+
+
+def test_the_signals_of_a_deleted_node_stay_as_the_last_look_found_them(client, lab):
+    idle = lab.add(REST)
+    lab.minute(MINUTES)
+    plan = client.post("/v1/cleanup:plan", json={}).json()
+    client.post("/v1/cleanup:apply", json={"plan_id": plan["plan_id"]})
+    lab.clock.pass_(7_200)
+    shown = client.get(f"/v1/nodes/{idle.id}/idle").json()
+    assert {one["level"] for one in shown["signals"]} == {"QUIET"}
+    assert all(7_200 <= one["age_seconds"] <= 7_500 for one in shown["signals"])
+    fields = shown["signals"][0].keys()
+    for one in shown["ended"][0]["evidence"]["signals"]:
+        assert one.keys() == fields
+        assert (one["level"], one["coverage_percent"]) == ("QUIET", 100)
+        assert one["age_seconds"] <= 300
 
 
 def test_what_workers_report_is_shown_with_its_age(client, lab):
@@ -63,6 +120,9 @@ def test_what_workers_report_is_shown_with_its_age(client, lab):
     age = lab.clock() - parse_rfc3339(report["at"])
     assert report["age_seconds"] == age < 600
     assert (report["worker"], report["sessions"], report["holder"]) == (0, 2, "process 7 holds it")
+    device = signals_of(client, node)[0, "device"]
+    assert (device["level"], device["reason"]) == ("UNKNOWN", "process 7 holds it")
+    assert (device["value"], device["coverage_percent"]) == (1.0, 0)
     assert parse_rfc3339(shown["reports_read_at"]) >= parse_rfc3339(report["at"])
 
 
@@ -112,6 +172,22 @@ def test_a_pause_is_shown_with_its_reason_and_ends_when_it_is_resumed(client, la
     assert client.post("/v1/cleanup:pause", json={"project": "x", "reason": "y"}).status_code == 404
 
 
+def test_the_nodes_that_wait_are_named_and_so_is_who_waits_for_each_rail(client, units, clock):
+    lab = IdleLab(units, clock, Action.DELETE)
+    idle = lab.add(REST)
+    lab.minute(MINUTES)
+    paused = client.post("/v1/cleanup:pause", json={"reason": "a demo"}).json()
+    lab.minute(6)
+    (project,) = client.get("/v1/cleanup").json()["projects"]
+    assert [(one["name"], one["rail"]) for one in project["waiting"]] == [(idle.name, "pause")]
+    named = {one["rail"]: one["waiting"] for one in project["rails"]}
+    assert named == {"pause": [idle.name], "start": [idle.name]}
+    assert paused["projects"][0]["waiting"] == []
+    assert client.get(f"/v1/nodes/{idle.id}/idle").json()["waiting"]["name"] == idle.name
+    resumed = client.post("/v1/cleanup:resume", json={}).json()
+    assert resumed["projects"][0]["waiting"][0]["name"] == idle.name
+
+
 def test_a_breaker_is_closed_by_hand_with_a_reason_only_where_it_is_open(client, lab):
     closing = {"project": "lab", "breaker": True}
     assert client.post("/v1/cleanup:resume", json=closing).status_code == 422
@@ -129,6 +205,7 @@ def test_the_coverage_names_each_metric_and_what_nobody_sees(client, lab):
     by_signal = {one["signal"]: one for one in project["families"]}
     assert by_signal["cpu"]["state"] == "present"
     assert by_signal["cpu"]["nodes"] == 1
+    assert by_signal["scheduled_chips"]["state"] == "absent"
     lab.telemetry.broken.update(by_signal)
     lab.minute(1)
     (project,) = client.get("/v1/cleanup/coverage").json()["projects"]

@@ -217,6 +217,22 @@ def test_what_nobody_looked_at_lately_is_in_no_plan(lab, service):
     assert service.plan("lab", "ada").entries == ()
 
 
+@pytest.mark.parametrize(("age", "is_stale"), [(180, False), (181, True)])
+def test_a_plan_is_refused_where_the_last_look_is_older_than_two_periods_and_a_minute(
+    lab, service, age, is_stale
+):
+    node = lab.add(REST)
+    lab.minute(IDLE_MINUTES + 1)
+    plan = service.plan("lab", "ada")
+    lab.clock.pass_(age)
+    if is_stale:
+        with pytest.raises(Conflict, match="stale"):
+            service.apply(plan.id, "ada")
+    else:
+        service.apply(plan.id, "ada")
+    assert lab.node(node).asked == ("present" if is_stale else "absent")
+
+
 def test_a_policy_that_only_notifies_is_in_no_plan(lab, service):
     node = lab.add(REST, idle=None)
     lab.minute(120)

@@ -40,6 +40,8 @@ WORKS = {
     Kind.TENSORCORE: 40.0,
     Kind.TENSORCORE_IDLE: 0.0,
     Kind.ACTIVE_CHIPS: 8.0,
+    Kind.UTILIZED_CHIPS: 8.0,
+    Kind.SCHEDULED_CHIPS: 8.0,
     Kind.CPU: 60.0,
     Kind.NETWORK: 2e6,
 }

@@ -134,8 +134,9 @@ def test_the_status_says_what_holds_and_who_waits(api):
         "reason": "most nodes are idle",
         "since": "2026-11-05T11:30:00Z",
         "until": "2026-11-05T12:30:00Z",
+        "waiting": ["trainer"],
     }
-    waiting = {"node_id": ID, "rail": "mass", "place": 1, "until": None}
+    waiting = {"node_id": ID, "name": "trainer", "rail": "mass", "place": 1, "until": None}
     held = project(rails=[rail], waiting=[waiting], ticked_at=None)
     api.when("GET", "/v1/cleanup", {"mode": "observe", "projects": [held]})
     lines = steward("cleanup", "status").stdout.splitlines()
@@ -145,7 +146,18 @@ def test_the_status_says_what_holds_and_who_waits(api):
         "held by mass since 2026-11-05 11:30:00, until 2026-11-05 12:30:00: most nodes are idle"
         in lines
     )
-    assert lines[-1].split() == ["1", ID, "mass", "-"]
+    assert "  these nodes wait for it: trainer" in lines
+    assert lines[-1].split() == ["1", "trainer", "mass", "-"]
+
+
+def test_the_status_names_no_more_nodes_of_a_rail_than_can_be_read(api):
+    names = [f"n{number}" for number in range(22)]
+    rail = {"rail": "pause", "reason": "x", "since": "2026-11-05T11:30:00Z", "until": None}
+    held = project(rails=[{**rail, "waiting": names}, {**rail, "waiting": []}])
+    api.when("GET", "/v1/cleanup", {"mode": "delete", "projects": [held]})
+    lines = steward("cleanup", "status").stdout.splitlines()
+    (said,) = [line for line in lines if "wait for it" in line]
+    assert said.endswith("n18, n19, and 2 more")
 
 
 def test_the_coverage_names_what_nobody_sees(api):
@@ -240,9 +252,11 @@ def shown(**changes):
                 "worker": 0,
                 "signal": "cpu",
                 "level": "QUIET",
+                "reason": "at rest since 2026-11-05T11:00:00Z",
                 "value": 2.5,
                 "at": "2026-11-05T11:59:00Z",
                 "age_seconds": 60,
+                "coverage_percent": 98,
                 "last_active_at": None,
             }
         ],
@@ -260,6 +274,7 @@ def shown(**changes):
         ("duty_cycle", 0, "0 %"),
         ("tensorcore_idle_duration", 1_000_000, "1,000,000 s"),
         ("active_chips", 4.0, "4 chips"),
+        ("scheduled_chips", 4.0, "4 chips"),
         ("network", 741.746, "0.742 kB/s"),
         ("reported_network", 12_345_678, "12.3 MB/s"),
         ("device", 0.0, "free"),
@@ -324,7 +339,54 @@ def test_a_node_says_what_happens_to_it_next(api, changes, said):
     api.when("GET", f"/v1/nodes/{ID}/idle", shown(**changes))
     lines = steward("nodes", "idle", ID).stdout.splitlines()
     assert lines[0].split("  ", 1)[1].strip() == said
-    assert any(line.split() == ["0", "cpu", "QUIET", "2.5", "%", "1m00s", "-"] for line in lines)
+    assert any(
+        line.split() == ["0", "cpu", "QUIET", "2.5", "%", "1m00s", "98", "%", "-"] for line in lines
+    )
+
+
+def signal(name, **changes):
+    return {**shown()["signals"][0], "signal": name, **changes}
+
+
+def test_a_signal_of_which_nothing_is_known_says_why_once_for_all_workers(api):
+    stopped = {"level": "UNKNOWN", "reason": "has stopped"}
+    held = {"level": "UNKNOWN", "reason": "process 7 (python3) holds /dev/vfio/0"}
+    never = {"level": "UNKNOWN", "reason": "cannot be read", "value": None, "at": None}
+    claim = {"worker": None, "value": None, "level": "ACTIVE"}
+    found = [
+        *(signal("cpu", worker=worker, **stopped) for worker in range(10)),
+        signal("device", **held),
+        signal("network", worker=1, **{**never, "age_seconds": None}),
+        signal("job", reason="job j prepares to run", **claim),
+    ]
+    api.when("GET", f"/v1/nodes/{ID}/idle", shown(signals=found))
+    lines = steward("nodes", "idle", ID).stdout.splitlines()
+    assert "cpu of workers 0, 1, 2, 3, 4, 5, 6, 7 and 2 more: has stopped" in lines
+    assert "device of worker 0: process 7 (python3) holds /dev/vfio/0" in lines
+    assert "job: job j prepares to run" in lines
+    assert any(
+        line.split() == ["1", "network", "UNKNOWN", "-", "-", "98", "%", "-"] for line in lines
+    )
+    assert any(
+        line.split() == ["-", "job", "ACTIVE", "-", "1m00s", "98", "%", "-"] for line in lines
+    )
+
+
+def test_the_table_of_signals_fits_into_eighty_columns(api):
+    widest = {
+        "worker": 1023,
+        "level": "UNKNOWN",
+        "value": 1_000_000,
+        "coverage_percent": 100,
+        "at": "2026-11-04T11:00:00Z",
+        "last_active_at": "2026-09-05T12:00:00Z",
+    }
+    found = [signal("tensorcore_idle_duration", **widest)]
+    api.when("GET", f"/v1/nodes/{ID}/idle", shown(signals=found))
+    lines = steward("nodes", "idle", ID).stdout.splitlines()
+    table = [line for line in lines if "WORKER" in line or "tensorcore_idle" in line]
+    assert len(table) == 3
+    assert max(map(len, table)) <= 80
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
@@ -20,6 +21,8 @@ from service.api.cleanup.views import (
 from service.api.deps import CleanupDep
 from service.api.problems import may_answer
 from service.api.schemas import Body, Line, Name, PageQuery, View
+from service.application.cleanup.cleanup import CleanupService
+from service.domain.idle.cleanup import Cleanup
 
 router = APIRouter(prefix="/v1", tags=["cleanup"])
 
@@ -93,8 +96,7 @@ def apply_cleanup(service: CleanupDep, body: ApplyRequest) -> PlanView:
 @router.post("/cleanup:pause", operation_id="pause_cleanup", responses=may_answer(404, 409, 422))
 def pause_cleanup(service: CleanupDep, body: PauseRequest) -> PausedView:
     """Pause the cleanup. Until a resume, no node is ended for idleness or its time to live."""
-    rows = service.pause(body.project, CALLER, body.reason)
-    return PausedView(projects=tuple(map(ProjectView.of, rows)))
+    return _paused(service, service.pause(body.project, CALLER, body.reason))
 
 
 @router.post("/cleanup:resume", operation_id="resume_cleanup", responses=may_answer(404, 409, 422))
@@ -104,7 +106,12 @@ def resume_cleanup(service: CleanupDep, body: ResumeRequest) -> PausedView:
         rows = [service.close_breaker(body.project, CALLER, body.reason)]
     else:
         rows = list(service.resume(body.project))
-    return PausedView(projects=tuple(map(ProjectView.of, rows)))
+    return _paused(service, rows)
+
+
+def _paused(service: CleanupService, rows: Sequence[Cleanup]) -> PausedView:
+    names = service.names_of_waiting(rows)
+    return PausedView(projects=tuple(ProjectView.of(row, names) for row in rows))
 
 
 @router.get("/cleanup/coverage", operation_id="get_cleanup_coverage", responses=may_answer(503))

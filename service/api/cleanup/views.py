@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,12 +18,13 @@ from service.application.cleanup.coverage import (
 from service.domain.clock import rfc3339
 from service.domain.idle.assess import holders, limits
 from service.domain.idle.cleanup import Cleanup, Ended, Held
+from service.domain.idle.explain import Claim, SignalState
 from service.domain.idle.plan import Entry, Plan
 from service.domain.idle.policy import Action, with_waste
 from service.domain.idle.precedence import Holder
 from service.domain.idle.proof import Blocker, Host, Signals, Verdict
 from service.domain.idle.rails import Rail, Waiting
-from service.domain.idle.signal import Kind, Level, Track
+from service.domain.idle.signal import Kind, Level
 from service.domain.money import usd
 
 _EXAMPLE = "every device is at rest"
@@ -35,15 +37,20 @@ class HeldView(View):
     reason: str = Field(examples=["more than half of the nodes are idle at once"])
     since: Time
     until: Time | None = Field(description="Null if the time is not known.")
+    waiting: tuple[str, ...] = Field(
+        description="The names of the nodes that wait for the rail, the most expensive first.",
+        examples=[["trainer"]],
+    )
 
     @classmethod
-    def of(cls, held: Held) -> HeldView:
-        """The view of a rail."""
+    def of(cls, held: Held, waiting: tuple[str, ...]) -> HeldView:
+        """The view of a rail, with the names of the nodes that wait for it."""
         return cls(
             rail=held.rail,
             reason=held.reason,
             since=rfc3339(held.since),
             until=moment(held.until),
+            waiting=waiting,
         )
 
 
@@ -51,6 +58,7 @@ class WaitingView(View):
     """A node whose grace is over, and that waits for a rail or for its turn."""
 
     node_id: str
+    name: str = Field(examples=["trainer"])
     rail: Rail = Field(
         description="`tick`, `hour` and `owner` limit the pace: the node waits for its turn."
     )
@@ -58,10 +66,11 @@ class WaitingView(View):
     until: Time | None
 
     @classmethod
-    def of(cls, waiting: Waiting) -> WaitingView:
+    def of(cls, waiting: Waiting, name: str) -> WaitingView:
         """The view of a place in the line."""
         return cls(
             node_id=waiting.node_id,
+            name=name,
             rail=waiting.rail,
             place=waiting.place,
             until=moment(waiting.until),
@@ -87,8 +96,12 @@ class ProjectView(View):
     waiting: tuple[WaitingView, ...]
 
     @classmethod
-    def of(cls, row: Cleanup, next_tick_at: int | None = None) -> ProjectView:
-        """The view of the row of a project."""
+    def of(
+        cls, row: Cleanup, names: Mapping[str, str], next_tick_at: int | None = None
+    ) -> ProjectView:
+        """The view of the row of a project; `names` has those of the nodes that wait, by id."""
+        named = [(one, names.get(one.node_id, one.node_id)) for one in row.waiting]
+        waiting = tuple(name for _, name in named)  # a rail that holds, holds them all
         return cls(
             project=row.project,
             ticked_at=moment(row.ticked_at or None),
@@ -98,8 +111,8 @@ class ProjectView(View):
             pause_reason=row.pause_reason,
             breaker_open_since=moment(row.breaker.opened_at),
             breaker_reason=row.breaker.reason,
-            rails=tuple(map(HeldView.of, row.holds)),
-            waiting=tuple(map(WaitingView.of, row.waiting)),
+            rails=tuple(HeldView.of(held, waiting) for held in row.holds),
+            waiting=tuple(WaitingView.of(one, name) for one, name in named),
         )
 
 
@@ -124,7 +137,9 @@ class CleanupView(View):
             warmup_seconds=mode.times.warmup,
             telemetry_seconds=mode.times.telemetry,
             start_seconds=mode.times.start,
-            projects=tuple(ProjectView.of(one.cleanup, one.next_tick_at) for one in standings),
+            projects=tuple(
+                ProjectView.of(one.cleanup, one.names, one.next_tick_at) for one in standings
+            ),
         )
 
 
@@ -312,27 +327,43 @@ class CoverageReport(View):
 
 
 class SignalView(View):
-    """What is known of one signal of one worker."""
+    """What one signal shows: of one worker, or of the whole node for `job` and `heartbeat`."""
 
-    worker: int = Field(examples=[0])
-    signal: Kind
+    worker: int | None = Field(
+        description="Null for `job` and `heartbeat`, which are of the whole node.", examples=[0]
+    )
+    signal: Kind | Claim
     level: Level
-    value: float = Field(description="Percent, bytes a second, chips or seconds.", examples=[0.0])
-    at: Time = Field(description="The end of the newest reading.")
-    age_seconds: int = Field(examples=[90])
+    reason: str = Field(
+        description="For UNKNOWN, why nothing is known; else what the signal shows.",
+        examples=["at rest since 2026-11-01T12:00:00Z"],
+    )
+    value: float | None = Field(
+        description="Percent, bytes a second, chips or seconds; null if nothing was measured.",
+        examples=[0.0],
+    )
+    at: Time | None = Field(description="The end of the newest reading; null if there is none.")
+    age_seconds: int | None = Field(examples=[90])
+    coverage_percent: int = Field(
+        description="The share of the policy's idle time in which the signal is known to be at"
+        " rest. The newest seconds do not count.",
+        examples=[98],
+    )
     last_active_at: Time | None = Field(description="When the signal was last not at rest.")
 
     @classmethod
-    def of(cls, place: tuple[int, Kind], track: Track, now: int) -> SignalView:
-        """The view of a track."""
+    def of(cls, one: SignalState, now: int) -> SignalView:
+        """The view of a signal."""
         return cls(
-            worker=place[0],
-            signal=place[1],
-            level=track.level,
-            value=track.value,
-            at=rfc3339(track.end),
-            age_seconds=max(0, now - track.end),
-            last_active_at=moment(track.broken_at),
+            worker=one.worker,
+            signal=one.signal,
+            level=one.level,
+            reason=one.reason,
+            value=one.value,
+            at=moment(one.at),
+            age_seconds=None if one.at is None else max(0, now - one.at),
+            coverage_percent=one.coverage,
+            last_active_at=moment(one.last_active_at),
         )
 
 
@@ -454,11 +485,9 @@ class IdleView(View):
             grace_seconds=None if rule is None else rule.grace_seconds,
             limits=() if subject is None else limits(subject),
             held_by=tuple(held),
-            waiting=None if place is None else WaitingView.of(place),
+            waiting=None if place is None else WaitingView.of(place, found.node.name),
             verdict=None if verdict is None else VerdictView.of(verdict),
-            signals=tuple(
-                SignalView.of(at, one, now) for at, one in sorted(signals.tracks.items())
-            ),
+            signals=tuple(SignalView.of(one, now) for one in found.signals),
             reports=tuple(
                 WorkerReportView.of(worker, host, now)
                 for worker, host in sorted(signals.hosts.items())

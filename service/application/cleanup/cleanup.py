@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 
@@ -15,10 +15,14 @@ from service.domain.errors import Conflict, NotFound, Rejected, StaleVersion
 from service.domain.idle.assess import Assessed, Subject, Times
 from service.domain.idle.cleanup import REFRESH_SECONDS, Cleanup, Ended, Watched
 from service.domain.idle.course import Moved, is_idle
+from service.domain.idle.explain import SignalState, explain_signals
 from service.domain.idle.keep import Keep, keep_of_node
 from service.domain.idle.plan import Basis, Entry, Plan, check_fresh
 from service.domain.idle.policy import Action, Applied, applied, with_waste
+from service.domain.idle.proof import Family
 from service.domain.idle.rails import Waiting
+from service.domain.idle.readings import families_of
+from service.domain.idle.signal import MONITORED
 from service.domain.node import Node, NodeState
 from service.store.idle_fleet import Fleet, read_fleet, read_subject
 from service.store.pricebook import PriceShelf
@@ -42,11 +46,12 @@ class IdleMode:
 @dataclass(frozen=True, slots=True)
 class Standing:
     """How the cleanup of a project stands, and under which settings; `is_watched` is False while no
-    daemon looks at it."""
+    daemon looks at it. `names` has the names of the nodes that wait, by id."""
 
     cleanup: Cleanup
     mode: IdleMode
     is_watched: bool
+    names: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def next_tick_at(self) -> int | None:
@@ -57,13 +62,15 @@ class Standing:
 @dataclass(frozen=True, slots=True)
 class IdleNode:
     """What is known of the idleness of a node; `ended` is how it ended for that, the newest first.
-    `subject` is None unless it is READY, `watched` where it was never looked at."""
+    `subject` is None unless it is READY, `watched` where it was never looked at. `signals` are as
+    the last look found them; as they are now where that is long ago and the node is READY."""
 
     node: Node
     watched: Watched | None
     subject: Subject | None
     cleanup: Cleanup
     ended: Sequence[Ended]
+    signals: Sequence[SignalState] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +106,17 @@ class CleanupService:
         now = self._clock()
         with self._units.reading() as unit:
             rows = [unit.cleanups.get(project) for project in self._projects]
+            names = _names_of_waiting(unit, rows)
         longest = 3 * self.mode.times.period
         return [
-            Standing(row, self.mode, bool(row.ticked_at) and now - row.ticked_at <= longest)
+            Standing(row, self.mode, bool(row.ticked_at) and now - row.ticked_at <= longest, names)
             for row in rows
         ]
+
+    def names_of_waiting(self, rows: Iterable[Cleanup]) -> Mapping[str, str]:
+        """The names of the nodes that wait in these projects, by id."""
+        with self._units.reading() as unit:
+            return _names_of_waiting(unit, rows)
 
     def plan(self, project: str, actor: str) -> Plan:
         """What would be stopped or deleted if it was applied now: every node that is proved to be
@@ -131,7 +144,9 @@ class CleanupService:
                 cleanup = unit.cleanups.get(before.project)
                 for entry in now.entries:
                     one = looks[entry.node_id]
-                    order = EndOrder(one, entry.action, actor, entry.reason, cleanup, plan_id)
+                    order = EndOrder(
+                        one, entry.action, actor, entry.reason, cleanup, self.mode.times, plan_id
+                    )
                     begin_end(unit, order, self._clock())
         except StaleVersion as error:
             raise Conflict(f"the plan is stale: {error}; make a new plan") from error
@@ -179,12 +194,34 @@ class CleanupService:
 
     def node(self, node_id: str) -> IdleNode:
         """What is known of the idleness of a node, also after its end; raises NotFound."""
+        now = self._clock()
         with self._units.reading() as unit:
             node = unit.nodes.get(node_id)
-            subject = read_subject(unit, node, self._prices, self.mode.ceiling, self._clock())
+            subject = read_subject(unit, node, self._prices, self.mode.ceiling, now)
             cleanup = unit.cleanups.get(node.spec.project)
             watched = unit.idle_courses.get(node_id)
-            return IdleNode(node, watched, subject, cleanup, unit.cleanups.of_node(node_id))
+            rule = applied(node.spec, node.team, unit.idle_policies.all(), self.mode.ceiling)
+            found = IdleNode(node, watched, subject, cleanup, unit.cleanups.of_node(node_id))
+        return replace(found, signals=self._signals(found, rule, now))
+
+    def _signals(self, found: IdleNode, rule: Applied, now: int) -> Sequence[SignalState]:
+        watched, times = found.watched, self.mode.times
+        if watched is None:
+            return ()
+        verdict, at = watched.verdict, watched.judged_at
+        if found.subject is None:  # what was known by then is all there is
+            known = {kind for _, kind in watched.signals.tracks}
+            families = {
+                kind: Family.PRESENT if kind in known else Family.ABSENT for kind in MONITORED
+            }
+            subject = Subject(found.node, rule, watched, watched.signals)
+        else:
+            families = dict(families_of(found.cleanup.families, now, times.telemetry, times.period))
+            subject = found.subject
+            if at < now - REFRESH_SECONDS - self._late:
+                at, verdict = now, None
+        until = None if verdict is None else verdict.until
+        return explain_signals(subject, families, times, at, until)
 
     def briefs(self, node_ids: Iterable[str]) -> Mapping[str, Brief]:
         """What is known of the idleness of those of the nodes that are READY and were looked at."""
@@ -238,12 +275,16 @@ class CleanupService:
     def _oldest_look(self, cleanup: Cleanup, now: int) -> int:
         """How old the row of a look may be that still holds: the daemon writes at once what it
         decides, and what it sees once more every few minutes. Nothing holds while nobody looks."""
-        late = 2 * self.mode.times.period + 60
         return (
             now + 1
-            if cleanup.ticked_at < now - late
-            else cleanup.ticked_at - REFRESH_SECONDS - late
+            if cleanup.ticked_at < now - self._late
+            else cleanup.ticked_at - REFRESH_SECONDS - self._late
         )
+
+    @property
+    def _late(self) -> int:
+        """By how many seconds a look may be late before nobody looks any more."""
+        return 2 * self.mode.times.period + 60
 
     def _each(self, project: str, change: Callable[[Cleanup], Cleanup]) -> Sequence[Cleanup]:
         named = [self._project(project)] if project else self._projects
@@ -272,6 +313,11 @@ class CleanupService:
                 f"no project {project[:80]!r} here; the projects are {', '.join(self._projects)}"
             )
         return project
+
+
+def _names_of_waiting(unit: Unit, rows: Iterable[Cleanup]) -> Mapping[str, str]:
+    ids = [one.node_id for row in rows for one in row.waiting]
+    return {node_id: node.name for node_id, node in unit.nodes.many(ids).items()}
 
 
 def _look(subject: Subject, oldest: int) -> Assessed | None:

@@ -11,7 +11,7 @@ import structlog
 from service.application.cleanup.ending import EndOrder, begin_end
 from service.domain.clock import rfc3339
 from service.domain.event import Event
-from service.domain.idle.assess import UNTOLD, Assessed, Subject, limits
+from service.domain.idle.assess import SHIPPED_TIMES, UNTOLD, Assessed, Subject, Times, limits
 from service.domain.idle.cleanup import DAEMON, Cleanup, Held
 from service.domain.idle.course import Tell, due_at
 from service.domain.idle.keep import LABEL, Keep
@@ -44,10 +44,12 @@ class DaemonActs:
     """Acts within the unit of the caller, so that what is told and what is written are one.
 
     `public_url` is where people reach the API; empty, and messages name commands in place of links.
+    `times` are those of the settings.
     """
 
-    def __init__(self, public_url: str = "") -> None:
+    def __init__(self, public_url: str = "", times: Times = SHIPPED_TIMES) -> None:
         self._public_url = public_url
+        self._times = times
 
     def tell(self, unit: Unit, assessed: Assessed, now: int) -> None:
         """Write an event, and messages to everybody who is to be told."""
@@ -106,7 +108,9 @@ class DaemonActs:
     def end(self, unit: Unit, assessed: Assessed, cleanup: Cleanup, now: int) -> None:
         """Ask for the stop or deletion of a node. Raises Conflict where something changed since."""
         action = assessed.subject.applied.action
-        order = EndOrder(assessed, action, DAEMON, reason_of(assessed.verdict), cleanup)
+        order = EndOrder(
+            assessed, action, DAEMON, reason_of(assessed.verdict), cleanup, self._times
+        )
         begin_end(unit, order, now)
 
 

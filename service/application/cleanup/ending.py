@@ -9,10 +9,12 @@ from dataclasses import asdict, dataclass, replace
 from service.domain.clock import rfc3339
 from service.domain.errors import Conflict, StaleVersion
 from service.domain.event import Event
-from service.domain.idle.assess import Assessed, begun
+from service.domain.idle.assess import Assessed, Times, begun
 from service.domain.idle.cleanup import Cleanup, Ended
 from service.domain.idle.course import Moved
+from service.domain.idle.explain import explain_signals
 from service.domain.idle.policy import SHIPPED, Action, scopes_of
+from service.domain.idle.readings import families_of
 from service.domain.node import Asked, Node
 from service.store.idle_fleet import read_subject
 from service.store.pricebook import PriceShelf
@@ -22,13 +24,14 @@ from service.store.unit import Unit
 @dataclass(frozen=True, slots=True)
 class EndOrder:
     """What is to be ended, by whom and why. `cleanup` is the row of the project that it was decided
-    from: a pause or a rail since then makes it stale."""
+    from: a pause or a rail since then makes it stale. `times` are those of the settings."""
 
     assessed: Assessed
     action: Action
     actor: str
     reason: str
     cleanup: Cleanup
+    times: Times
     plan_id: str = ""
 
 
@@ -53,7 +56,7 @@ def begin_end(unit: Unit, order: EndOrder, now: int) -> Node:
             reason=order.reason,
             hourly=subject.hourly,
             plan_id=order.plan_id,
-            evidence=evidence_of(order.assessed),
+            evidence=evidence_of(order.assessed, order.cleanup, order.times),
         )
     )
     unit.idle_courses.save([begun(order.assessed, now, is_deletion=is_deletion)])
@@ -73,8 +76,8 @@ def begin_end(unit: Unit, order: EndOrder, now: int) -> Node:
     )
 
 
-def record_end(
-    unit: Unit, node: Node, actor: str, reason: str, prices: PriceShelf, now: int
+def record_end(  # noqa: PLR0913 - who, why, and what it was looked at with
+    unit: Unit, node: Node, actor: str, reason: str, prices: PriceShelf, now: int, *, times: Times
 ) -> None:
     """Write down that somebody has a node deleted by a message about its idleness, with what is
     known of it; the deletion itself is for the caller to ask for. Raises Conflict where this
@@ -84,7 +87,7 @@ def record_end(
     evidence: Mapping[str, object] = {}
     if subject is not None and watched is not None and watched.verdict is not None:
         assessed = Assessed(subject, watched, watched.verdict, Moved(watched.course))
-        evidence = evidence_of(assessed)
+        evidence = evidence_of(assessed, unit.cleanups.get(node.spec.project), times)
         unit.idle_courses.save([begun(assessed, now, is_deletion=True)])
     unit.cleanups.end(
         Ended(
@@ -127,11 +130,12 @@ def _check(unit: Unit, order: EndOrder, node: Node, now: int) -> None:
         raise Conflict(f"a heartbeat of node {node.name} has just come")
 
 
-def evidence_of(assessed: Assessed) -> Mapping[str, object]:
-    """What a node is ended for, as a document: the verdict, every signal of every worker, and the
-    policy. Times are RFC 3339 in UTC."""
+def evidence_of(assessed: Assessed, cleanup: Cleanup, times: Times) -> Mapping[str, object]:
+    """What a node is ended for, as a document: the verdict, every signal as the look found it, and
+    the policy. Times are RFC 3339 in UTC."""
     verdict, applied = assessed.verdict, assessed.subject.applied
-    signals = assessed.watched.signals
+    signals, at = assessed.watched.signals, assessed.watched.judged_at
+    families = families_of(cleanup.families, at, times.telemetry, times.period)
     return {
         "verdict": {
             **asdict(verdict),
@@ -150,14 +154,19 @@ def evidence_of(assessed: Assessed) -> Mapping[str, object]:
         },
         "signals": [
             {
-                "worker": worker,
-                "signal": kind,
-                "level": track.level,
-                "value": track.value,
-                "at": rfc3339(track.end),
-                "last_active_at": None if track.broken_at is None else rfc3339(track.broken_at),
+                "worker": one.worker,
+                "signal": one.signal,
+                "level": one.level,
+                "reason": one.reason,
+                "value": one.value,
+                "at": None if one.at is None else rfc3339(one.at),
+                "age_seconds": None if one.at is None else max(0, at - one.at),
+                "coverage_percent": one.coverage,
+                "last_active_at": (
+                    None if one.last_active_at is None else rfc3339(one.last_active_at)
+                ),
             }
-            for (worker, kind), track in sorted(signals.tracks.items())
+            for one in explain_signals(assessed.subject, families, times, at, verdict.until)
         ],
         "reports": [
             {
@@ -170,5 +179,5 @@ def evidence_of(assessed: Assessed) -> Mapping[str, object]:
             }
             for worker, host in sorted(signals.hosts.items())
         ],
-        "judged_at": rfc3339(assessed.watched.judged_at),
+        "judged_at": rfc3339(at),
     }

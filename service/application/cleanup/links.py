@@ -14,6 +14,7 @@ from service.application.nodes import ATTEMPTS, NodeService
 from service.domain.clock import MINUTE, Clock, rfc3339
 from service.domain.errors import Conflict, StaleVersion
 from service.domain.event import Event
+from service.domain.idle.assess import SHIPPED_TIMES, Times
 from service.domain.idle.keep import asked_keep, cloud_ends_at, keep_of
 from service.domain.idle.links import KEEP_SECONDS, Link, Refusal, Verb, hash_of, refusal
 from service.domain.node import Asked, Node
@@ -81,11 +82,19 @@ class Misses:
 class LinkService:
     """Whoever has a link may use it, once: the token is all that is asked for."""
 
-    def __init__(self, units: Units, prices: PriceShelf, clock: Clock, nodes: NodeService) -> None:
+    def __init__(
+        self,
+        units: Units,
+        prices: PriceShelf,
+        clock: Clock,
+        nodes: NodeService,
+        times: Times = SHIPPED_TIMES,
+    ) -> None:
         self._units = units
         self._prices = prices
         self._clock = clock
         self._nodes = nodes
+        self._times = times
         self._misses = Misses()
 
     def show(self, token: str) -> Offer | Missing:
@@ -170,5 +179,5 @@ class LinkService:
         done, keep = "deletion asked for", asked_keep(node, now)
         if keep is not None:
             done += f"; the keep until {rfc3339(keep.until or now)} ends with it"
-        record_end(unit, node, ACTOR, reason, self._prices, now)
+        record_end(unit, node, ACTOR, reason, self._prices, now, times=self._times)
         return self._nodes.end(unit, node, ACTOR, reason), done

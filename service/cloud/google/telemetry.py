@@ -82,7 +82,7 @@ _METRICS: Mapping[Kind, tuple[_Metric, ...]] = {
                 ("instance_id",),
             ),
         )
-        for kind in CHIPS_KINDS
+        for kind in (*CHIPS_KINDS, Kind.SCHEDULED_CHIPS)
     },
     Kind.CPU: (
         _Metric(

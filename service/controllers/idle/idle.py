@@ -19,18 +19,17 @@ from service.domain.idle.assess import Assessed, Subject, Times, assess
 from service.domain.idle.cleanup import REFRESH_SECONDS, Cleanup, Held, new_alarms
 from service.domain.idle.keep import Keep
 from service.domain.idle.policy import Action
-from service.domain.idle.proof import Family
 from service.domain.idle.readings import (
     FamilyRead,
     Tracks,
-    family_of,
+    families_of,
+    is_read_since,
     newest,
-    patience_of,
     with_samples,
 )
 from service.domain.idle.rollup import Lately
 from service.domain.idle.round import Facts, decide
-from service.domain.idle.signal import MONITORED, Kind, Level
+from service.domain.idle.signal import Kind, Level
 from service.domain.idle.workers import workers_of
 from service.domain.lease import Lease
 from service.store.idle_fleet import Fleet, read_fleet
@@ -125,7 +124,7 @@ class IdleController:
         )
         families, measured = _measure(fleet, read, memory, now, self._times)
         subjects = self._add_reports(measured, memory, lease.project, now)
-        known = _families(families, now, self._times)
+        known = families_of(families, now, self._times.telemetry, self._times.period)
         looks = [assess(subject, known, now, self._times) for subject in subjects]
         for one in looks:
             if one.verdict.level is Level.ACTIVE:
@@ -139,6 +138,7 @@ class IdleController:
             self._drift(lease.project, now, mark),
             fleet.begun,
             memory.has_read,
+            is_read_since(families, known, now - self._times.fresh),
         )
         before = replace(fleet.cleanup, families=families)
         decided = decide(before, looks, fleet.courses, facts, self._times)
@@ -287,9 +287,3 @@ def _rates_of_waiting(cleanup: Cleanup, looks: Sequence[Assessed]) -> Sequence[i
     """Nano-dollars an hour of each node that waits; None where no price is known."""
     rates = {one.subject.node.id: one.subject.hourly for one in looks}
     return [rates.get(one.node_id) for one in cleanup.waiting]
-
-
-def _families(known: Mapping[Kind, FamilyRead], now: int, times: Times) -> Mapping[Kind, Family]:
-    """What the project has of each metric."""
-    patience = patience_of(times.telemetry, times.period)
-    return {kind: family_of(known.get(kind, FamilyRead()), now, patience) for kind in MONITORED}

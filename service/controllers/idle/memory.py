@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from service.cloud.ports import Sample
 from service.domain.idle.cleanup import REFRESH_SECONDS, Watched
 from service.domain.idle.rollup import Lately
-from service.domain.idle.signal import MONITORED, Kind, Reading
+from service.domain.idle.signal import COUNTED, Kind, Reading
 from service.domain.node import Node
 from service.store.idle_fleet import Known
 
@@ -53,8 +53,8 @@ class Memory:
 
     @property
     def has_read(self) -> bool:
-        """Whether every metric was read from before the rows that the memory began with."""
-        return self.deep.issuperset(MONITORED)
+        """Whether every metric that counts was read from before what the rows say."""
+        return self.deep.issuperset(COUNTED)
 
     def take_new(self, kind: Kind, samples: Sequence[Sample]) -> Collection[Sample]:
         """The samples of a read that the read before did not bring. Reads overlap, as points are

@@ -50,8 +50,16 @@ class Times:
         look."""
         return self.telemetry + self.period
 
+    @property
+    def fresh(self) -> int:
+        """How old the newest read of Monitoring may be where nothing else shows a node that is
+        ended: two periods, as what a look reads is there at the next one."""
+        return 2 * max(self.period, SOON_SECONDS)
 
-LEAST_IDLE = Times().least
+
+SHIPPED_TIMES = Times()
+
+LEAST_IDLE = SHIPPED_TIMES.least
 """The shortest idle time that signals can prove where no setting says otherwise."""
 
 

@@ -13,6 +13,7 @@ from enum import StrEnum
 from service.domain.idle.policy import Waste
 from service.domain.idle.signal import (
     CHIPS_KINDS,
+    COUNTED,
     CPU_KINDS,
     DEVICE_KINDS,
     MONITORED,
@@ -31,6 +32,8 @@ STALE_SECONDS = 300
 REPORT_AGE = 360
 """How old, in seconds, a report may be that was just read: a meter writes after 240, by a clock of
 its own, and of the time until its last count."""
+
+UNREAD = "the reports of its workers cannot be read, or are dated in the future"
 
 CRASHES = 3
 """A container that was restarted so often within `idle_after` is a crash loop."""
@@ -143,7 +146,8 @@ class Verdict:
     is_seen: bool = False
 
 
-_KINDS = tuple(Kind)
+_KINDS = tuple(kind for kind in Kind if kind in COUNTED or kind not in MONITORED)
+"""The signals that count. Chips that are scheduled say what a VM has, not what it does."""
 _HOST_KINDS = (*CPU_KINDS, *NETWORK_KINDS)
 
 
@@ -191,10 +195,10 @@ def _judge(evidence: Evidence, idle_after: int, now: int, until: int, seen_by: i
     ]
     busy_until = max((proof.busy_until for proof in proofs), default=0)
     blockers = tuple(_blockers(evidence, busy_until, until))
-    is_unread = _is_unread(evidence, now)
-    lacking = tuple(_lacking(proofs, is_unread=is_unread))
+    unread = is_unread(evidence, now)
+    lacking = tuple(_lacking(proofs, is_unread=unread))
     if lacking:
-        is_dark = is_unread or not proofs or any(proof.has_stopped for proof in proofs)
+        is_dark = unread or not proofs or any(proof.has_stopped for proof in proofs)
         is_seen = not is_dark and _reported_until(evidence, now) is not None
         return Verdict(
             Level.UNKNOWN, lacking[0], lacking=lacking, blockers=blockers, is_seen=is_seen
@@ -211,7 +215,7 @@ def _judge(evidence: Evidence, idle_after: int, now: int, until: int, seen_by: i
     )
 
 
-def _is_unread(evidence: Evidence, now: int) -> bool:
+def is_unread(evidence: Evidence, now: int) -> bool:
     """Whether the reports of workers were asked for in vain for as long as a signal may stop."""
     since = evidence.unread_since
     return since is not None and now - since >= STALE_SECONDS
@@ -219,7 +223,7 @@ def _is_unread(evidence: Evidence, now: int) -> bool:
 
 def _lacking(proofs: Sequence[_Proof], *, is_unread: bool) -> Iterator[str]:
     if is_unread:
-        yield "the reports of its workers cannot be read, or are dated in the future"
+        yield UNREAD
     if not proofs:
         yield "the number of workers is not known"
     for proof in proofs:
@@ -233,11 +237,21 @@ def _activity(evidence: Evidence, now: int) -> Iterator[tuple[int, str]]:
         if counts and track.broken_at is not None:
             yield track.broken_at, f"worker {worker} is at work, as its {kind} shows"
     if evidence.heartbeat_until > evidence.counts_from:
-        yield min(evidence.heartbeat_until, now + 1), "a heartbeat says that it is at work"
+        yield heartbeat_activity(evidence.heartbeat_until, now)
     if evidence.job is not None:
-        job = evidence.job
-        at = now + 1 if job.is_preparing else job.progress_at
-        yield at, f"job {job.job_id} {'prepares to run' if job.is_preparing else 'makes progress'}"
+        yield job_activity(evidence.job, now)
+
+
+def heartbeat_activity(until: int, now: int) -> tuple[int, str]:
+    """Until when the newest heartbeat shows work, and in words."""
+    return min(until, now + 1), "a heartbeat says that it is at work"
+
+
+def job_activity(job: JobActivity, now: int) -> tuple[int, str]:
+    """Until when the job of a node shows work, and in words."""
+    if job.is_preparing:
+        return now + 1, f"job {job.job_id} prepares to run"
+    return job.progress_at, f"job {job.job_id} makes progress"
 
 
 def _by_worker(evidence: Evidence) -> Mapping[int, Mapping[Kind, Track]]:
@@ -261,7 +275,7 @@ def _prove(
         f"{kind} of worker {worker} {why}" for kind, why in _troubles(evidence, tracks, seen_by)
     ]
     device, cpu, network = (
-        max(_coverage(tracks.get(kind), start, until) for kind in kinds)
+        max(coverage_of(tracks.get(kind), start, until) for kind in kinds)
         for kinds in (DEVICE_KINDS, CPU_KINDS, NETWORK_KINDS)
     )
     host = [track for kind in _HOST_KINDS if (track := tracks.get(kind)) is not None]
@@ -283,7 +297,7 @@ def _prove(
     return _Proof((*stopped, *lacking), least, busy_until, bool(stopped))
 
 
-def _coverage(track: Track | None, start: int, until: int) -> int:
+def coverage_of(track: Track | None, start: int, until: int) -> int:
     """The share of [start, until) that one signal shows at rest, in whole percent, rounded down; of
     an empty span all."""
     if track is None:
@@ -315,21 +329,24 @@ def _coverage_of_missing(
 def _troubles(
     evidence: Evidence, tracks: Mapping[Kind, Track], until: int
 ) -> Iterator[tuple[Kind, str]]:
-    """The signals of a worker that cannot be relied on, and why. A metric that the project does not
-    have counts neither way. Reports are read where they are needed only: one that the newest read
-    found too old has stopped, for as long as no newer one is read."""
+    """The signals of a worker that count and cannot be relied on, and why."""
     for kind in _KINDS:
-        track = tracks.get(kind)
-        if kind not in MONITORED:
-            if track is not None and track.end < (evidence.asked_at or 0) - REPORT_AGE:
-                yield kind, "has stopped"
-            continue
-        family = evidence.families.get(kind, Family.FAILED)
-        if family is Family.FAILED:
-            yield kind, "cannot be read"
-        is_read = family is Family.PRESENT
-        if is_read and track is not None and track.end < until - STALE_SECONDS:
-            yield kind, "has stopped"
+        if why := trouble_of(evidence, kind, tracks.get(kind), until):
+            yield kind, why
+
+
+def trouble_of(evidence: Evidence, kind: Kind, track: Track | None, until: int) -> str:
+    """Why a signal of a worker cannot be relied on; empty where it can. A metric that the project
+    does not have counts neither way. Reports are read where they are needed only: one that the
+    newest read found too old has stopped, for as long as no newer one is read."""
+    if kind not in MONITORED:
+        is_old = track is not None and track.end < (evidence.asked_at or 0) - REPORT_AGE
+        return "has stopped" if is_old else ""
+    family = evidence.families.get(kind, Family.FAILED)
+    if family is Family.FAILED:
+        return "cannot be read"
+    is_old = track is not None and track.end < until - STALE_SECONDS
+    return "has stopped" if is_old and family is Family.PRESENT else ""
 
 
 def _never_started(evidence: Evidence, worker: int) -> bool:

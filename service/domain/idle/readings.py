@@ -9,7 +9,7 @@ from typing import Protocol
 
 from service.domain.clock import DAY
 from service.domain.idle.proof import Family
-from service.domain.idle.signal import Kind, Reading, Track, read
+from service.domain.idle.signal import COUNTED, MONITORED, Kind, Reading, Track, read
 
 ABSENT_SECONDS = DAY
 """A metric without any series for so long is one that the project does not have."""
@@ -123,6 +123,22 @@ def family_of(read: FamilyRead, now: int, patience: int) -> Family:
         return Family.FAILED
     is_there = read.seen_at is not None and now - read.seen_at < ABSENT_SECONDS
     return Family.PRESENT if is_there else Family.ABSENT
+
+
+def families_of(
+    reads: Mapping[Kind, FamilyRead], now: int, telemetry: int, period: int
+) -> Mapping[Kind, Family]:
+    """What a project has of each metric that is read."""
+    patience = patience_of(telemetry, period)
+    return {kind: family_of(reads.get(kind, FamilyRead()), now, patience) for kind in MONITORED}
+
+
+def is_read_since(
+    reads: Mapping[Kind, FamilyRead], families: Mapping[Kind, Family], since: int
+) -> bool:
+    """Whether every metric that counts, and that the project has, was read since then."""
+    present = [kind for kind in COUNTED if families.get(kind) is Family.PRESENT]
+    return all((reads[kind].read_at or 0) >= since for kind in present)
 
 
 def patience_of(telemetry: int, period: int) -> int:

@@ -35,7 +35,8 @@ class Facts:
     held its lease without a gap, `drift` by how many seconds the agreed clock left the monotonic
     one since the round before, `begun` when the daemon began to end nodes lately. `has_read` is
     whether this process has read every metric itself: until then it knows the past from rows, which
-    are minutes old."""
+    are minutes old. `is_read` is whether each metric that the project has was read within two
+    periods."""
 
     now: int
     held_since: int
@@ -44,6 +45,7 @@ class Facts:
     drift: float = 0.0
     begun: Sequence[int] = ()
     has_read: bool = True
+    is_read: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ def decide(
     times: Times,
 ) -> Round:
     """Who is ended now. `earlier` are the courses as the round before left them. What is due and
-    has no fresh report waits for one, and takes nobody's turn."""
+    is not freshly seen waits until it is, and takes nobody's turn."""
     now = facts.now
     breaker = looked(
         before.breaker,
@@ -81,11 +83,19 @@ def decide(
     if holds:
         waits = _held_line(line, holds)
         return Round(replace(cleanup, waiting=waits), ())
-    line = [_due(one) for one in due if one.is_fresh]
+    line = [_due(one) for one in due if _is_fresh(one, facts)]
     allowed = paced(line, facts.live, facts.begun, now, times.period)
     by_node = {one.subject.node.id: one for one in due}
     goes = tuple(by_node[node_id] for node_id in allowed.goes)
     return Round(replace(cleanup, waiting=allowed.waits), goes)
+
+
+def _is_fresh(one: Assessed, facts: Facts) -> bool:
+    """Whether what shows a node was read just now: its reports, and Monitoring too where not every
+    worker reports, as without a supervisor."""
+    subject = one.subject
+    is_reported = len(subject.signals.hosts) >= subject.node.spec.hosts
+    return one.is_fresh and (is_reported or facts.is_read)
 
 
 def _before(nodes: Sequence[Assessed], earlier: Mapping[str, Watched]) -> Mapping[str, Sight]:

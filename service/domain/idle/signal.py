@@ -20,7 +20,7 @@ class Level(StrEnum):
 
 
 class Kind(StrEnum):
-    """A signal of one worker. The first seven are series of Cloud Monitoring, the others come with
+    """A signal of one worker. The first eight are series of Cloud Monitoring, the others come with
     the report of the supervisor."""
 
     DUTY_CYCLE = "duty_cycle"
@@ -30,12 +30,13 @@ class Kind(StrEnum):
     UTILIZED_CHIPS = "utilized_chips"
     CPU = "cpu"
     NETWORK = "network"
+    SCHEDULED_CHIPS = "scheduled_chips"
     DEVICE = "device"
     REPORTED_CPU = "reported_cpu"
     REPORTED_NETWORK = "reported_network"
 
 
-MONITORED = (
+COUNTED = (
     Kind.DUTY_CYCLE,
     Kind.TENSORCORE,
     Kind.TENSORCORE_IDLE,
@@ -44,14 +45,18 @@ MONITORED = (
     Kind.CPU,
     Kind.NETWORK,
 )
+"""The metrics that count in a proof: a read of one that fails freezes."""
+
+MONITORED = (*COUNTED, Kind.SCHEDULED_CHIPS)
+"""All metrics that are read, those that only inform last."""
 
 DEVICE_KINDS = (Kind.DUTY_CYCLE, Kind.TENSORCORE, Kind.TENSORCORE_IDLE, Kind.DEVICE)
 """Each of these alone proves that a device is at rest."""
 
 CHIPS_KINDS = (Kind.ACTIVE_CHIPS, Kind.UTILIZED_CHIPS)
 """Chips at work are work; none of them proves no rest, as what Google counts is not verified
-(reference/jobs.md, last section). Scheduled chips are those that a VM has, at work or not: nobody
-reads them."""
+(reference/jobs.md, last section). Scheduled chips are those that a VM has, at work or not: they
+are shown, and count neither way."""
 
 CPU_KINDS = (Kind.CPU, Kind.REPORTED_CPU)
 NETWORK_KINDS = (Kind.NETWORK, Kind.REPORTED_NETWORK)
@@ -162,7 +167,10 @@ _AT_REST: Mapping[Kind, float] = {
 
 
 def level_of(reading: Reading, *, was_quiet: bool) -> Level:
-    """What one reading says. A device that is held tells nothing of its work: UNKNOWN."""
+    """What one reading says. A device that is held tells nothing of its work: UNKNOWN. Neither do
+    the chips that a VM has."""
+    if reading.kind is Kind.SCHEDULED_CHIPS:
+        return Level.UNKNOWN
     if reading.kind is Kind.DEVICE:
         return Level.UNKNOWN if reading.value else Level.QUIET
     if reading.kind is Kind.TENSORCORE_IDLE:

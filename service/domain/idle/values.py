@@ -14,6 +14,7 @@ UNITS: Mapping[str, str] = {
     Kind.TENSORCORE_IDLE: "s",
     Kind.ACTIVE_CHIPS: "chips",
     Kind.UTILIZED_CHIPS: "chips",
+    Kind.SCHEDULED_CHIPS: "chips",
 }
 
 

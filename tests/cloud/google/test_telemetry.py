@@ -119,8 +119,8 @@ def test_an_accelerator_that_never_started_has_no_duty_cycle(cloud):
     assert read(cloud, Kind.CPU)
 
 
-@pytest.mark.parametrize("kind", [Kind.ACTIVE_CHIPS, Kind.UTILIZED_CHIPS])
-def test_the_chips_at_work_are_told_by_their_instance(cloud, kind):
+@pytest.mark.parametrize("kind", [Kind.SCHEDULED_CHIPS, Kind.ACTIVE_CHIPS, Kind.UTILIZED_CHIPS])
+def test_chips_are_told_by_their_instance(cloud, kind):
     name = cloud.ready()
     busy(cloud, name, duty_cycle=70, tensorcore=30)
     cloud.wait(300)

@@ -87,6 +87,16 @@ def test_a_metric_that_cannot_be_read_freezes_the_course(lab):
     assert lab.node(idle).asked == "absent"
 
 
+def test_scheduled_chips_are_read_and_a_read_that_fails_holds_nothing(lab):
+    idle = lab.add({**REST, Kind.SCHEDULED_CHIPS: 4.0})
+    lab.minute()
+    assert Kind.SCHEDULED_CHIPS in {kind for kind, *_ in lab.telemetry.reads}
+    lab.telemetry.broken.add(Kind.SCHEDULED_CHIPS)
+    lab.start_daemon("two")
+    lab.minute(ENOUGH)
+    assert lab.node(idle).asked == "absent"
+
+
 def test_a_node_of_which_nothing_is_measured_stays(lab):
     dark, idle = lab.add(None), lab.add(REST)
     lab.minute(ENOUGH)
@@ -302,6 +312,24 @@ def test_a_daemon_ends_nothing_before_it_has_read_every_metric_itself(lab, engin
     lab.minute()
     assert lab.ended() == [idle.name]
     assert lab.node(burst).asked == "present"
+
+
+def test_a_node_without_a_supervisor_ends_with_a_fresh_read_of_monitoring_only(lab, engine):
+    later, is_slow = Later(), False
+    lab.start_daemon("two", lambda work: later(work) if is_slow else work())
+    with engine.begin() as connection:
+        connection.execute(update(leases).values(held_since=NOON - 7_200))
+    idle = lab.add(REST)
+    lab.minute(IDLE_MINUTES + GRACE_MINUTES - 3)
+    is_slow = True
+    lab.minute(4)
+    course = lab.course(idle)
+    assert (course.course.state, course.verdict.level) == ("NOTIFIED", "QUIET")
+    assert course.due_at <= lab.clock(), "it would go, if Monitoring was read"
+    assert lab.ended() == []
+    later.go_on()
+    lab.minute()
+    assert lab.ended() == [idle.name]
 
 
 def test_a_pause_holds_everything_until_it_is_over(lab):

@@ -94,6 +94,18 @@ def test_a_node_at_rest_by_every_metric_is_idle():
     assert is_idle(at_rest(workers=4))
 
 
+@pytest.mark.parametrize("chips", [0.0, 4.0])
+@pytest.mark.parametrize("seen_until", [UNTIL - 301, NOW])
+@pytest.mark.parametrize("family", list(Family))
+def test_scheduled_chips_count_neither_way(chips, seen_until, family):
+    scheduled = track(Kind.SCHEDULED_CHIPS, (LONG_AGO, seen_until, chips))
+    tracks = {(0, Kind.SCHEDULED_CHIPS): scheduled}
+    families = {**PRESENT, Kind.SCHEDULED_CHIPS: family}
+    assert verdict(at_rest(tracks=tracks, families=families)) == verdict(at_rest())
+    alone = Evidence(1, LONG_AGO, tracks, families)
+    assert verdict(alone).level is Level.UNKNOWN, "they prove no rest"
+
+
 def test_without_any_reading_nothing_is_known():
     nothing = Evidence(1, LONG_AGO, {}, PRESENT)
     assert verdict(nothing).level is Level.UNKNOWN

@@ -8,8 +8,16 @@ from hypothesis import strategies as st
 
 from service.cloud.ports import Sample
 from service.domain.idle.proof import Family
-from service.domain.idle.readings import FamilyRead, Workers, family_of, newest, with_samples
-from service.domain.idle.signal import Kind
+from service.domain.idle.readings import (
+    FamilyRead,
+    Workers,
+    families_of,
+    family_of,
+    is_read_since,
+    newest,
+    with_samples,
+)
+from service.domain.idle.signal import COUNTED, Kind
 
 NOW = 1_000_000
 WORKERS = Workers(
@@ -106,6 +114,21 @@ def test_the_order_of_the_samples_does_not_matter(drawn, random):
 def test_a_metric_is_absent_only_by_a_read_that_succeeded(seen_at, read_at, expected):
     assert family_of(FamilyRead(seen_at, read_at), NOW, 180) is expected
     assert family_of(FamilyRead(seen_at, read_at, "no answer"), NOW, 180) is Family.FAILED
+
+
+@pytest.mark.parametrize(
+    ("kind", "read", "is_fresh"),
+    [
+        (Kind.CPU, FamilyRead(NOW - 60, NOW - 120), True),
+        (Kind.CPU, FamilyRead(NOW - 60, NOW - 121), False),
+        (Kind.CPU, FamilyRead(None, NOW - 121), True),
+        (Kind.SCHEDULED_CHIPS, FamilyRead(NOW - 60, NOW - 121), True),
+    ],
+)
+def test_monitoring_is_read_when_each_metric_that_is_there_and_counts_was(kind, read, is_fresh):
+    reads = {**dict.fromkeys(COUNTED, FamilyRead(NOW - 60, NOW)), kind: read}
+    families = families_of(reads, NOW, 240, 60)
+    assert is_read_since(reads, families, NOW - 120) is is_fresh
 
 
 def test_the_newest_sample():

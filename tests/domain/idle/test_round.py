@@ -12,7 +12,7 @@ from service.domain.idle.cleanup import Cleanup, Watched
 from service.domain.idle.course import Course, Moved, State
 from service.domain.idle.policy import Action, Applied, Rule
 from service.domain.idle.precedence import Holder
-from service.domain.idle.proof import Signals, Verdict
+from service.domain.idle.proof import Host, Signals, Verdict
 from service.domain.idle.rails import Breaker, Rail
 from service.domain.idle.round import Facts, decide
 from service.domain.idle.signal import Kind, Level, Track
@@ -64,6 +64,15 @@ def test_what_is_due_goes_the_dearest_first():
 def test_what_has_no_fresh_report_waits_and_takes_nobody_s_turn():
     stale = [node(number, hourly=9_000, is_fresh=False) for number in range(5)]
     assert names(round_of([*stale, node(7), *busy(40)])) == ["n7"]
+
+
+def test_what_only_monitoring_shows_waits_for_a_fresh_read_of_it():
+    unseen, seen = node(1), node(2)
+    signals = Signals(hosts={worker: Host(NOW) for worker in range(seen.subject.node.spec.hosts)})
+    seen = replace(seen, subject=replace(seen.subject, signals=signals))
+    fleet = [unseen, seen, *busy(38)]
+    assert names(round_of(fleet, is_read=False)) == ["n2"]
+    assert names(round_of(fleet)) == ["n1", "n2"]
 
 
 def test_nothing_goes_before_this_daemon_has_read_every_metric_itself():

@@ -46,6 +46,8 @@ def test_what_each_signal_says():
         (Kind.REPORTED_NETWORK, 5, Level.QUIET),
         (Kind.DEVICE, 0, Level.QUIET),
         (Kind.DEVICE, 1, Level.UNKNOWN),
+        (Kind.SCHEDULED_CHIPS, 0, Level.UNKNOWN),
+        (Kind.SCHEDULED_CHIPS, 4, Level.UNKNOWN),
     ]
     for kind, value, level in cases:
         assert level_of(Reading(0, kind, 0, 60, value), was_quiet=False) is level, (kind, value)
