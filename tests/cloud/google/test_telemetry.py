@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock, create_autospec
 
@@ -18,6 +19,8 @@ from service.emulator.nodes import instance_id
 from service.emulator.surfaces.channel import LocalChannel
 from tests.emulator.factories import Cloud, configured
 from tests.emulator.series import ON_TIME, busy
+
+MANUAL = Path(__file__).parents[3] / "service/manual/cleanup.md"
 
 
 @pytest.fixture
@@ -127,6 +130,18 @@ def test_chips_are_told_by_their_instance(cloud, kind):
     record = cloud.world.nodes[name]
     found = read(cloud, kind, 180)
     assert {(one.instance_id, one.value) for one in found} == {(str(instance_id(record, 0)), 4)}
+
+
+def test_the_manual_states_the_calls_of_a_check_and_the_size_of_a_page(client):
+    client.list_time_series.return_value = Mock(pages=[ListTimeSeriesResponse()])
+    for kind in MONITORED:
+        GoogleTelemetry(client, ONCE).samples("lab", kind, 0, 60)
+    calls = client.list_time_series.call_args_list
+    manual = " ".join(MANUAL.read_text().split())
+    assert (len(calls), len(MONITORED)) == (9, 8)
+    assert "nine calls for the eight signals" in manual
+    assert {call.kwargs["request"].page_size for call in calls} == {100_000}
+    assert "holds 100,000 points" in manual
 
 
 def test_a_metric_that_does_not_exist_is_no_error(client):
