@@ -90,12 +90,13 @@ def what_is_missing_counts_as_zero() -> Any:
     """A signal of which nothing came is one at rest."""
     real = assess.judge
 
-    def judge(evidence: Evidence, *more: Any) -> Verdict:
-        nothing = Track(0, 0.0, Level.QUIET, ((0, 2**53),))
+    def judge(evidence: Evidence, idle_after: int, now: int, delay: int) -> Verdict:
+        nothing = Track(now, 0.0, Level.QUIET, ((0, now),))
         keys = [(worker, kind) for worker in range(evidence.workers) for kind in _NEEDED]
         tracks = dict.fromkeys(keys, nothing) | dict(evidence.tracks)
         families = dict.fromkeys(evidence.families, Family.ABSENT)
-        return real(replace(evidence, tracks=tracks, families=families), *more)
+        missing = replace(evidence, tracks=tracks, families=families)
+        return real(missing, idle_after, now, delay)
 
     return patch.object(assess, "judge", judge)
 
