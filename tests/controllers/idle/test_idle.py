@@ -176,7 +176,7 @@ def test_a_heartbeat_holds_for_its_own_incarnation_only(lab):
         unit.heartbeats.save(Heartbeat(other.id, 7, NOON, NOON + 86_400))
     lab.minute(ENOUGH)
     assert lab.ended() == [other.name]
-    assert lab.course(held).verdict.reason == "a heartbeat says so"
+    assert lab.course(held).verdict.reason == "a heartbeat says that it is at work"
 
 
 def test_a_heartbeat_that_comes_within_a_look_stops_the_end(lab, monkeypatch):
