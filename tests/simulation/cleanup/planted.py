@@ -87,13 +87,17 @@ def held_devices_are_free() -> Any:
 
 
 def what_is_missing_counts_as_zero() -> Any:
-    """A signal of which nothing came is one at rest."""
+    """A signal of which nothing came, or nothing comes any more, is one at rest."""
     real = assess.judge
 
     def judge(evidence: Evidence, idle_after: int, now: int, delay: int) -> Verdict:
         nothing = Track(now, 0.0, Level.QUIET, ((0, now),))
         keys = [(worker, kind) for worker in range(evidence.workers) for kind in _NEEDED]
-        tracks = dict.fromkeys(keys, nothing) | dict(evidence.tracks)
+        known = {
+            key: track._replace(end=now, at_rest=(*track.at_rest, (track.end, now)))
+            for key, track in evidence.tracks.items()
+        }
+        tracks = dict.fromkeys(keys, nothing) | known
         families = dict.fromkeys(evidence.families, Family.ABSENT)
         missing = replace(evidence, tracks=tracks, families=families)
         return real(missing, idle_after, now, delay)

@@ -114,6 +114,8 @@ class Run:
         if self.is_crowd:
             self.fortune.kill = 0.004
         self.cores = luck.choice([1, 1, 4])
+        self.is_long = luck.random() < 0.1
+        """Whether what is unknown stays so for hours."""
         self.is_throng = luck.random() < 0.03
         """Whether so many nodes live in peace that several may go in one look."""
         if self.is_throng:
@@ -147,7 +149,7 @@ class Run:
         """Live on until all that is idle has gone, and for as long as that may take at most."""
         longest = CALM_SECONDS + (OTHERS_SECONDS if self.most_idle > 3 else 0)
         end = self.agenda.seconds() + longest
-        self.agenda.pass_(LEAST_CALM_SECONDS)
+        self.agenda.pass_(longest if self.is_long else LEAST_CALM_SECONDS)
         while self.agenda.now < end and self.oracle.is_left(end):
             self.agenda.pass_(LOOK_SECONDS)
 
