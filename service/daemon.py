@@ -88,19 +88,51 @@ class Leaseholder:
         self._lock = threading.Lock()
 
     def renew(self) -> None:
-        """Take what is free and renew what is held; what cannot be renewed is held no more."""
-        for project in self._projects:
-            looked_at = self._looked_at.get(project, 0)
-            deadline = self._clock.monotonic() + LEASE_SECONDS
-            try:
-                with self._units() as unit:
-                    lease = unit.leases.take(project, self._holder, LEASE_SECONDS, looked_at)
-                    self._set_clock(unit)
-            except StewardError as error:
-                log.warning("lease.not_renewed", project=project, reason=str(error))
-                lease = None
-            with self._lock:
-                self._note(project, lease, deadline)
+        """Renew what is held, all in one transaction, and take what is free, one by one. What
+        cannot be renewed is held until its time is over."""
+        started = self._clock.monotonic()
+        try:
+            with self._units() as unit:
+                leases = {
+                    project: unit.leases.renew(
+                        project, self._holder, LEASE_SECONDS, self._looked_at.get(project, 0)
+                    )
+                    for project in self._projects
+                }
+                self._set_clock(unit)
+                free = unit.leases.free(self._projects)
+        except StewardError as error:
+            log.warning("lease.not_renewed", reason=str(error))
+            self._drop_overdue()
+            return
+        with self._lock:
+            for project, lease in leases.items():
+                self._note(project, lease, started + LEASE_SECONDS)
+        for project in free:
+            if self._clock.monotonic() - started > LEASE_SECONDS / 4:
+                break  # what is held is to be renewed first
+            self._take(project)
+
+    def _take(self, project: str) -> None:
+        """Take one lease that nobody holds."""
+        deadline = self._clock.monotonic() + LEASE_SECONDS
+        looked_at = self._looked_at.get(project, 0)
+        try:
+            with self._units() as unit:
+                lease = unit.leases.take(project, self._holder, LEASE_SECONDS, looked_at)
+        except StewardError as error:
+            log.warning("lease.not_taken", project=project, reason=str(error))
+            return
+        with self._lock:
+            self._note(project, lease, deadline)
+
+    def _drop_overdue(self) -> None:
+        """Forget the leases that were not renewed in time."""
+        now = self._clock.monotonic()
+        with self._lock:
+            for project, (_, deadline) in list(self._held.items()):
+                if now >= deadline:
+                    self._note(project, None, deadline)
 
     def held(self) -> list[Lease]:
         """The leases held now. One that was not renewed in time by this process's own clock is not
@@ -147,6 +179,8 @@ class Daemon:
         projects: Sequence[str],
         controllers: Mapping[int, Sequence[Controller]],
         clock: AgreedClock | None = None,
+        *,
+        lease_units: Units | None = None,
     ) -> None:
         self._clock = clock or AgreedClock()
         looked_at: Mapping[str, int] = {}
@@ -154,7 +188,7 @@ class Daemon:
         for controller in (c for some in controllers.values() for c in some):
             if isinstance(controller, InventoryController):
                 looked_at, self._first_look = controller.looked_at, FirstLook()
-        self._leases = Leaseholder(units, projects, looked_at, self._clock)
+        self._leases = Leaseholder(lease_units or units, projects, looked_at, self._clock)
         self._scheduler = BackgroundScheduler(
             timezone=UTC,
             # A thread for each, so that a slow cloud never keeps the lease from being renewed.

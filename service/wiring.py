@@ -358,4 +358,6 @@ def daemon(base: Foundation) -> Daemon:
         raise Rejected("no project is set; set STEWARD_PROJECTS to a comma-separated list")
     clock = AgreedClock()
     working = controllers(replace(base, clock=clock), google(base.settings))
-    return Daemon(base.units, projects, working, clock)
+    # connections of its own: whoever waits for one must not lose the leases
+    lease_units = Units(make_engine(base.settings.database_url, pool_size=1), first=True)
+    return Daemon(base.units, projects, working, clock, lease_units=lease_units)

@@ -63,7 +63,7 @@ def ran(units: Units, start: int, end: int, **changes: Any) -> Node:
     usage = closed(opened(node, start, start, Evidence.OPERATION), end, end, Evidence.OPERATION)
     with units() as unit:
         unit.nodes.add(node)
-        unit.usage.save(usage)
+        usage = unit.usage.save(usage)
         unit.beliefs.add(usage, start)
     return node
 

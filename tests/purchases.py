@@ -31,7 +31,7 @@ def ran_reserved(units: Units, start: int, end: int | None = None, **changes: An
         usage = closed(usage, end, end, Evidence.OPERATION)
     with units() as unit:
         unit.nodes.add(node)
-        unit.usage.save(usage)
+        usage = unit.usage.save(usage)
         unit.beliefs.add(usage, start)
     return node
 

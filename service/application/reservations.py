@@ -104,9 +104,9 @@ class ReservationService:
         with self._units() as unit:
             one = unit.reservations.get(reservation_id)
             if unit.reservations.withdraw(one.id, reason.strip(), self._clock()):
+                unit.usage.reconsider_reserved(one.project, one.zone, one.start, one.end)
                 usage = unit.usage.purchase(one.id)
                 unit.usage.save(replace(usage, free=f"withdrawn: {reason.strip()}", dirty=True))
-                unit.usage.reconsider_reserved(one.project, one.zone, one.start, one.end)
         return self.get(reservation_id)
 
     def get(self, reservation_id: str) -> Shown:

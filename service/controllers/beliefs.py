@@ -39,6 +39,7 @@ def needs_evidence(node: Node, sight: CloudNode) -> bool:
 
 def believe(unit: Unit, node: Node, sights: Sights, book: PriceBook, source: str) -> Node:
     """Write down what was seen of a node, or of some of its slices; answers it as it is now."""
+    unit.usage.lock([node.id])
     parts = []
     for number in numbers(node):
         one = part(node, number)
@@ -81,6 +82,7 @@ def _believe_part(
 
 def end_usage(unit: Unit, node: Node, looking: Callable[[Node], Looking], book: PriceBook) -> Node:
     """Close the usage of a node that was just ended or is gone; answers it as it is now."""
+    unit.usage.lock([node.id])
     parts = []
     for number in numbers(node):
         one = part(node, number)
@@ -94,6 +96,7 @@ def end_usage(unit: Unit, node: Node, looking: Callable[[Node], Looking], book: 
 def shorten(unit: Unit, node: Node, looking: Callable[[Node], Looking], book: PriceBook) -> None:
     """Take back what was charged of the last usage of a node that is gone, where the cloud's record
     says that somebody took it down just before it was ended here."""
+    unit.usage.lock([node.id])
     for number in numbers(node):
         one = part(node, number)
         seen = looking(one)
@@ -109,6 +112,7 @@ def shorten(unit: Unit, node: Node, looking: Callable[[Node], Looking], book: Pr
 def complete(unit: Unit, node: Node, looking: Callable[[Node], Looking], book: PriceBook) -> None:
     """Charge what a node that is gone for good ran while nobody saw any of it, where the cloud's
     record tells of that."""
+    unit.usage.lock([node.id])
     for number in numbers(node):
         one = part(node, number)
         seen = looking(one)
@@ -121,6 +125,7 @@ def complete(unit: Unit, node: Node, looking: Callable[[Node], Looking], book: P
 def lose(unit: Unit, node: Node, lost: Lost, book: PriceBook) -> Node:
     """Write down that slices, or the node itself, are no longer there though they were; answers
     the node as it is now."""
+    unit.usage.lock([node.id])
     parts = []
     for number in numbers(node):
         one = part(node, number)
@@ -178,9 +183,9 @@ def _of_slice(unit: Unit, usage: Usage, number: int, *, is_new: bool) -> Usage:
 
 def write_usage(unit: Unit, usage: Usage, book: PriceBook, now: int) -> None:
     """Write down what is now believed of usage, and bring the ledger to it."""
-    unit.usage.save(usage)
-    unit.beliefs.add(usage, now)
-    post(unit, usage, book, now)
+    saved = unit.usage.save(usage)
+    unit.beliefs.add(saved, now)
+    post(unit, saved, book, now)
 
 
 def _observation(belief: Belief, looking: Looking, source: str) -> Observation:

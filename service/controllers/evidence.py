@@ -164,7 +164,9 @@ class EvidenceController:
         for start in range(0, len(known), BATCH):
             with self._units(lease) as unit:
                 book, now = self._prices.book(unit), self._clock()
-                for one in known[start : start + BATCH]:
+                some = known[start : start + BATCH]
+                unit.usage.lock(one.usage.node_id for one in some)
+                for one in some:
                     _write(unit, one, book, now)
 
 

@@ -230,9 +230,10 @@ class InventoryController:
         with self._units(lease) as unit:
             unit.nodes.wake(others, looking.now)  # somebody else has taken the name: ours is gone
             book = self._prices.book(unit)
+            unit.usage.lock(node.id for node, _ in seen)
             current = unit.nodes.many(node.id for node, _ in seen)
             digests: dict[str, bytes] = {}
-            for node, sights in seen:
+            for node, sights in sorted(seen, key=_by_id):
                 if current[node.id].version != node.version:
                     continue  # someone was faster; the next look compares anew
                 after = believe(unit, node, sights, book, self.name)
@@ -255,3 +256,8 @@ class InventoryController:
                 operations = records.of(one) if needs_evidence(one, sight) else ()
                 sights[number] = sight, replace(looking, before=before, operations=operations)
         return sights
+
+
+def _by_id(seen: tuple[Node, Sights]) -> str:
+    """Rows of several nodes are written in the order of their ids, by everybody."""
+    return seen[0].id

@@ -8,7 +8,7 @@ import structlog
 
 from service.controllers.posting import post, post_unused
 from service.domain.clock import HOUR, Clock, floor_to
-from service.domain.errors import StewardError
+from service.domain.errors import StaleVersion, StewardError
 from service.domain.lease import Lease
 from service.domain.metering import Usage
 from service.domain.pricing import PriceBook
@@ -16,6 +16,9 @@ from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
 BATCH = 200
+
+ASIDE_SECONDS = 900
+"""An interval that cannot be posted is tried again so much later."""
 
 log = structlog.get_logger()
 
@@ -34,7 +37,8 @@ class MeteringController:
         self._clock = clock
 
     def tick(self, lease: Lease) -> None:
-        """Post in batches until nothing is left to post."""
+        """Post in batches until nothing is left to post. What cannot be posted is set aside, so
+        each batch holds others."""
         while self._post_some(lease) == BATCH:
             pass
         self._post_unused(lease)
@@ -42,19 +46,19 @@ class MeteringController:
     def _post_some(self, lease: Lease) -> int:
         """Post of the nodes that are next; answers how many were."""
         now = self._clock()
-        closed_hour = floor_to(now, HOUR)
         due: Sequence[Usage] = ()
         try:
             with self._units(lease) as unit:
                 book = self._prices.book(unit)
-                due = unit.usage.to_post(lease.project, closed_hour, BATCH)
+                due = unit.usage.to_post(lease.project, now, BATCH)
                 for usage in due:
                     post(unit, usage, book, now)
         except StewardError:
             raise  # nothing else would fare better
         except Exception:
             log.exception("metering.batch_failed", project=lease.project)
-            return sum(self._apart(post, usage, lease, now) for usage in due)
+            for usage in due:
+                self._apart(post, usage, lease, now)
         return len(due)
 
     def _post_unused(self, lease: Lease) -> None:
@@ -65,15 +69,23 @@ class MeteringController:
         for bought in due:
             self._apart(post_unused, bought, lease, now)
 
-    def _apart(self, poster: Poster, usage: Usage, lease: Lease, now: int) -> bool:
-        """Post of one alone; answers whether that went well. It is read anew: it may have changed
-        with one that was posted before it."""
+    def _apart(self, poster: Poster, usage: Usage, lease: Lease, now: int) -> None:
+        """Post of one alone. It is read anew: it may have changed with one that was posted before
+        it."""
         try:
             with self._units(lease) as unit:
                 poster(unit, unit.usage.get(usage.id), self._prices.book(unit), now)
+        except StaleVersion as error:
+            log.info("metering.overtaken", usage_id=usage.id, reason=str(error))
         except StewardError:
             raise  # nothing else would fare better
         except Exception:  # one that is poisoned must not keep the others from their turn
             log.exception("metering.failed", usage_id=usage.id, of=usage.node_id)
-            return False
-        return True
+            self._set_aside(usage, lease, now)
+
+    def _set_aside(self, usage: Usage, lease: Lease, now: int) -> None:
+        try:
+            with self._units(lease) as unit:
+                unit.usage.set_aside(unit.usage.get(usage.id), now + ASIDE_SECONDS)
+        except StaleVersion:
+            """Somebody has written it since: it is another one now."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from service.domain.attribution import Attribution
 from service.domain.clock import HOUR, floor_to
@@ -10,7 +11,7 @@ from service.domain.ledger import Entry, desired_entries, entries_to_post, unuse
 from service.domain.lines import lines_of
 from service.domain.metering import Meter, Usage
 from service.domain.pricing import PriceBook, reservation_in
-from service.store.unit import Unit
+from service.store.unit import Last, Unit
 
 
 def post(unit: Unit, usage: Usage, book: PriceBook, now: int) -> Usage:
@@ -37,7 +38,8 @@ def post(unit: Unit, usage: Usage, book: PriceBook, now: int) -> Usage:
         unpriced += meter.unpriced_seconds()
         written += entries
     after = unit.usage.posted(usage, usage.until(until), unpriced)
-    unit.nodes.posted(after, amount, unpriced - usage.unpriced_seconds)
+    more = unpriced - usage.unpriced_seconds
+    unit.at_the_end(Last.NODES, usage.node_id, lambda: unit.nodes.posted(after, amount, more))
     _post_what_they_left(unit, written, book, now)
     return after
 
@@ -78,11 +80,16 @@ def _post_what_they_left(unit: Unit, written: Iterable[Entry], book: PriceBook, 
         bought = reservation_in(entry.slot.price_id)
         if bought:
             first[bought] = min(entry.slot.hour, first.get(bought, entry.slot.hour))
-    for reservation_id, hour in sorted(first.items()):
-        bought_usage = unit.usage.purchase(reservation_id)
-        if hour < bought_usage.posted_until and not bought_usage.dirty:
-            part = max(hour, bought_usage.start), bought_usage.posted_until
-            _post_unused(unit, bought_usage, book, part, now)
+    for reservation_id, hour in first.items():
+        work = partial(_post_left, unit, reservation_id, hour, book, now)
+        unit.at_the_end(Last.RESERVATIONS, reservation_id, work)
+
+
+def _post_left(unit: Unit, reservation_id: str, hour: int, book: PriceBook, now: int) -> None:
+    bought_usage = unit.usage.purchase(reservation_id)
+    if hour < bought_usage.posted_until and not bought_usage.dirty:
+        part = max(hour, bought_usage.start), bought_usage.posted_until
+        _post_unused(unit, bought_usage, book, part, now)
 
 
 def _write(

@@ -73,6 +73,7 @@ class Recall:
     def _write(self, lease: Lease, by_path: ByPath, since: int, now: int) -> None:
         with self._units(lease) as unit:
             book = self._prices.book(unit)
+            unit.usage.lock(usage.node_id for usage in _ran(unit, lease.project, since))
             ran = list(_ran(unit, lease.project, since))
             nodes = unit.nodes.many({usage.node_id for usage in ran})
             for usage in ran:

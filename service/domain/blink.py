@@ -52,6 +52,7 @@ def cut(usage: Usage, operations: Sequence[Operation]) -> list[Usage]:
         current = replace(
             usage,
             id=new_id(),
+            version=0,
             start=up,
             start_hi=up,
             start_evidence=Evidence.OPERATION,

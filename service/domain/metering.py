@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TypeGuard
 
@@ -55,6 +55,8 @@ class Usage:
     `unpriced_seconds` how many of them it had to leave out because no price is known, `dirty` that
     the belief changed since. `vm` is the machine type of the user's own virtual machine that drives
     a legacy TPU Node, and `vm_model` how it is sold; both are empty where none was named.
+    `version` is that of the stored row, 0 for an interval that was never stored: it guards each
+    write against one that came between.
     """
 
     id: str
@@ -77,6 +79,7 @@ class Usage:
     slice: int = WHOLE
     vm: str = ""
     vm_model: str = ""
+    version: int = field(default=0, compare=False)
 
     @property
     def units(self) -> int:

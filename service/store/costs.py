@@ -65,9 +65,13 @@ class Costs:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._added: dict[Table, dict[tuple[Any, ...], dict[str, Any]]] = {
+            daily_costs: {},
+            node_days: {},
+        }
 
     def add(self, entries: Sequence[Entry], usage: Usage, whose: Mapping[int, Attribution]) -> None:
-        """Add what was just posted, in the same transaction."""
+        """Add what was just posted, with `flush` in the same transaction."""
         sums: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0, 0])
         for entry in entries:
             of_day = sums[floor_to(entry.slot.hour, DAY), entry.slot.since]
@@ -91,10 +95,23 @@ class Costs:
                 "labels": dumps(dict(one.labels)),
                 **dict(zip(_SUMS, figures, strict=True)),
             }
-            for table in (daily_costs, node_days):
-                self._add(table, row)
+            for table, added in self._added.items():
+                key = tuple(row[name] for name in _KEYS[table])
+                before = added.get(key)
+                if before is not None:
+                    row |= {name: row[name] + before[name] for name in _SUMS}
+                added[key] = dict(row)
+                row |= dict(zip(_SUMS, figures, strict=True))
 
-    def _add(self, table: Table, row: Mapping[str, Any]) -> None:
+    def flush(self) -> None:
+        """Write what was added: last of all in a transaction, and in one order for all of them, as
+        many transactions write the same rows."""
+        for table, added in self._added.items():
+            for key in sorted(added, key=repr):
+                self._write(table, added[key])
+            added.clear()
+
+    def _write(self, table: Table, row: Mapping[str, Any]) -> None:
         sqlite = self._connection.dialect.name == "sqlite"
         values = {name: row[name] for name in (*_COLUMNS[table], *_SUMS)}
         statement = (sqlite_insert if sqlite else postgresql_insert)(table).values(**values)

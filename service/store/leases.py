@@ -14,8 +14,8 @@ from sqlalchemy import (
     case,
     false,
     literal_column,
-    or_,
     select,
+    text,
     update,
 )
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
@@ -43,49 +43,67 @@ _HELD = (
     select(leases.c.epoch)
     .where(leases.c.project == bindparam("project"), leases.c.holder == bindparam("holder"))
     .where(leases.c.epoch == bindparam("epoch"))
-    .with_for_update(read=True)
+    .with_for_update(read=True, key_share=True)
 )
+"""The weakest lock of a row in PostgreSQL. Only a change of a key waits for it: the epoch is part
+of one, so another daemon takes over once all that was begun under the lease is committed. To renew
+a lease changes no key, and waits for no writer."""
 
+
+_SHORT_WAIT = text("SET LOCAL lock_timeout = '1s'")
+"""Whoever takes over a lease waits no longer for the writers of the daemon before, and tries again:
+it has other leases to renew meanwhile."""
 
 GAP_SECONDS = 60
 """A project whose lease nobody held for longer counts as held from now on only."""
 
 
+def _renewed(dialect: str) -> dict[str, ColumnElement[int]]:
+    """What changes in the row of a lease that is renewed."""
+    looked_at = bindparam("looked", type_=BigInteger)
+    return {
+        "expires_at": _NOW[dialect] + bindparam("ttl", type_=BigInteger),
+        "held_since": case(
+            (leases.c.expires_at < _NOW[dialect] - GAP_SECONDS, _NOW[dialect]),
+            else_=leases.c.held_since,
+        ),
+        "looked_at": case((leases.c.looked_at < looked_at, looked_at), else_=leases.c.looked_at),
+    }
+
+
+def _renewing(dialect: str) -> Executable:
+    """Renews a lease; answers its epoch, and nothing where someone else holds it."""
+    mine = (leases.c.project == bindparam("of")) & (leases.c.holder == bindparam("taker"))
+    return update(leases).where(mine).values(_renewed(dialect)).returning(leases.c.epoch)
+
+
 def _taking(dialect: str) -> Executable:
-    """Takes or renews a lease; answers its epoch, and nothing while someone else holds it."""
-    mine, looked_at = leases.c.holder == bindparam("taker"), bindparam("looked", type_=BigInteger)
+    """Takes a lease that nobody holds; answers its epoch, and nothing while someone does."""
     insert = sqlite_insert if dialect == "sqlite" else postgresql_insert
-    until = _NOW[dialect] + bindparam("ttl", type_=BigInteger)
     return (
         insert(leases)
         .values(
             project=bindparam("of"),
             holder=bindparam("taker"),
             epoch=literal_column("1"),
-            expires_at=until,
-            looked_at=looked_at,
+            expires_at=_NOW[dialect] + bindparam("ttl", type_=BigInteger),
+            looked_at=bindparam("looked", type_=BigInteger),
             held_since=_NOW[dialect],
         )
         .on_conflict_do_update(
             index_elements=["project"],
             set_={
                 "holder": bindparam("taker"),
-                "epoch": case((mine, leases.c.epoch), else_=leases.c.epoch + 1),
-                "expires_at": until,
-                "held_since": case(
-                    (leases.c.expires_at < _NOW[dialect] - GAP_SECONDS, _NOW[dialect]),
-                    else_=leases.c.held_since,
-                ),
-                "looked_at": case(
-                    (leases.c.looked_at < looked_at, looked_at), else_=leases.c.looked_at
-                ),
+                "epoch": leases.c.epoch + 1,
+                **_renewed(dialect),
             },
-            where=or_(mine, leases.c.expires_at < _NOW[dialect]),
+            where=leases.c.expires_at < _NOW[dialect],
         )
         .returning(leases.c.epoch)
     )
 
 
+_RENEW = {dialect: _renewing(dialect) for dialect in _NOW}
 _TAKE = {dialect: _taking(dialect) for dialect in _NOW}
 _CLOCK = {dialect: select(precisely) for dialect, precisely in _PRECISELY.items()}
 _LOOKED_AT = select(leases.c.looked_at).where(leases.c.project == bindparam("project"))
@@ -104,10 +122,30 @@ class Leases:
         `looked_at` is when the holder last saw the whole project: it outlives the holder, so that
         the next one knows since when nothing was seen.
         """
-        statement = _TAKE[self._connection.dialect.name]
+        renewed = self.renew(project, holder, ttl, looked_at)
+        if renewed is not None:
+            return renewed
+        if self._connection.dialect.name == "postgresql":  # those who wrote under it may be slow
+            self._connection.execute(_SHORT_WAIT)
         wanted = {"of": project, "taker": holder, "ttl": ttl, "looked": looked_at}
+        statement = _TAKE[self._connection.dialect.name]
         epoch = self._connection.execute(statement, wanted).scalar_one_or_none()
         return None if epoch is None else Lease(project, holder, epoch)
+
+    def renew(self, project: str, holder: str, ttl: int, looked_at: int = 0) -> Lease | None:
+        """The lease for `ttl` more seconds; None where its holder is another one."""
+        wanted = {"of": project, "taker": holder, "ttl": ttl, "looked": looked_at}
+        statement = _RENEW[self._connection.dialect.name]
+        epoch = self._connection.execute(statement, wanted).scalar_one_or_none()
+        return None if epoch is None else Lease(project, holder, epoch)
+
+    def free(self, projects: Sequence[str]) -> Sequence[str]:
+        """Those of the projects whose lease nobody holds now."""
+        held = select(leases.c.project).where(
+            leases.c.project.in_(projects), leases.c.expires_at >= self._now
+        )
+        taken = set(self._connection.execute(held).scalars())
+        return [project for project in projects if project not in taken]
 
     def check(self, lease: Lease) -> None:
         """Raise LeaseLost unless the lease is still held as given; hold it until the commit."""

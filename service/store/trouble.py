@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from service.domain.errors import StaleVersion, StoreUnavailable
 
@@ -14,6 +15,7 @@ _ADVICE = (
     ("does not exist", "the database is not there or has no tables; run: tpu-steward migrate"),
     ("has no column", "the database is older than this program; run: tpu-steward migrate"),
     ("no such column", "the database is older than this program; run: tpu-steward migrate"),
+    ("lock timeout", "others were writing there for too long; try again"),
     ("database is locked", "the database is locked by another program; try again"),
     ("readonly", "the database is read-only; check the permissions of its file and folder"),
     ("read-only", "the database is read-only; use the primary, not a replica"),
@@ -21,6 +23,11 @@ _ADVICE = (
     ("malformed", "the database file is damaged; bring back a copy of it"),
     ("unable to open", "the database file cannot be opened; check that its folder exists"),
 )
+
+
+_TWO_AT_ONCE = {"40001", "40P01"}
+"""PostgreSQL gave up one of several transactions: they waited in a circle, or what it had read was
+changed meanwhile."""
 
 
 @contextmanager
@@ -34,7 +41,11 @@ def told_apart() -> Iterator[None]:
         yield
     except IntegrityError as error:
         raise StaleVersion("someone else wrote the same thing just now") from error
+    except PoolTimeout as error:
+        raise StoreUnavailable("all connections to the database are in use; try again") from error
     except DBAPIError as error:
+        if getattr(error.orig, "sqlstate", "") in _TWO_AT_ONCE:
+            raise StaleVersion("two transactions wrote the same rows at once") from error
         advice = _advice(error)
         if advice is None:
             raise

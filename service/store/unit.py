@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from enum import IntEnum
 
 from sqlalchemy import Connection, Engine
 
@@ -39,14 +40,25 @@ from service.store.quotas import Quotas
 from service.store.reservations import Reservations
 from service.store.statements import Statements
 from service.store.trouble import told_apart
+from service.store.turns import turns_of
 from service.store.usage import Usages
 from service.store.witnesses import Witnesses
+
+
+class Last(IntEnum):
+    """What is written at the end of a transaction, in this order, before the rollups."""
+
+    NODES = 1
+    RESERVATIONS = 2
 
 
 class Unit:
     """What can be read and written within one transaction."""
 
-    def __init__(self, connection: Connection) -> None:  # noqa: PLR0915 - a list of repositories
+    def __init__(  # noqa: PLR0915 - a list of repositories
+        self, connection: Connection, *, writes: bool = True
+    ) -> None:
+        self._last: list[tuple[int, str, Callable[[], None]]] = []
         self.placements = Placements(connection)
         self.capacity = Capacity(connection)
         self.attributions = Attributions(connection)
@@ -55,7 +67,7 @@ class Unit:
         self.listing = Listing(connection)
         self.observations = Observations(connection)
         self.beliefs = Beliefs(connection)
-        self.usage = Usages(connection)
+        self.usage = Usages(connection, writes=writes)
         self.ledger = Ledger(connection)
         self.charges = Charges(connection)
         self.costs = Costs(connection)
@@ -82,13 +94,29 @@ class Unit:
         self.links = Links(connection)
         self.heartbeats = Heartbeats(connection)
 
+    def at_the_end(self, rank: Last, of: str, work: Callable[[], None]) -> None:
+        """Have rows that many transactions write be written last of all, in one order for all of
+        them: by rank, and by what the work is `of`."""
+        self._last.append((rank, of, work))
+
+    def finish(self) -> None:
+        """Do what was left for the end; work may leave more, of a higher rank."""
+        while self._last:
+            self._last.sort(key=lambda one: one[:2])
+            _, _, work = self._last.pop(0)
+            work()
+        self.costs.flush()
+
 
 class Units:
     """`with units() as unit:` writes, `with units.reading() as unit:` reads."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, first: bool = False) -> None:
+        """`first` says that its writers go before others who wait for a turn."""
         self._writing = engine
         self._reading = reading(engine)
+        self._turns = turns_of(str(engine.url)) if self.is_local else None
+        self._first = first
 
     @property
     def is_local(self) -> bool:
@@ -99,14 +127,18 @@ class Units:
     def __call__(self, lease: Lease | None = None) -> Iterator[Unit]:
         """A unit that may write. With a lease, it fails with LeaseLost when someone else holds it:
         a daemon that slept through the end of its lease can change nothing."""
-        with told_apart(), self._writing.begin() as connection:
+        with self._turn(), told_apart(), self._writing.begin() as connection:
             unit = Unit(connection)
             if lease is not None:
                 unit.leases.check(lease)
             yield unit
+            unit.finish()
+
+    def _turn(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._turns is None else self._turns.taken(first=self._first)
 
     @contextmanager
     def reading(self) -> Iterator[Unit]:
         """A unit that only reads, and waits for no writer."""
         with told_apart(), self._reading.begin() as connection:
-            yield Unit(connection)
+            yield Unit(connection, writes=False)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from sqlalchemy import (
+    ColumnElement,
     Connection,
     Select,
     bindparam,
@@ -20,6 +21,8 @@ from sqlalchemy import (
     update,
 )
 
+from service.domain.clock import HOUR, floor_to
+from service.domain.errors import StaleVersion
 from service.domain.metering import WHOLE, Evidence, Usage
 from service.domain.pricing import RESERVED, Sku
 from service.domain.purchase import pool_of
@@ -61,34 +64,71 @@ _BOUGHT = usage.c.start_evidence == literal_column("'purchase'")
 """Spelled out: SQLite uses a partial index only where the query says the same words."""
 
 
+def _locked(statement: Select[Any], *, skips: bool = False) -> Select[Any]:
+    """The same, with each row locked against other writers until the commit; those that somebody
+    else has locked are waited for, or left out. What only refers to such a row, as the ledger does,
+    waits for nobody."""
+    return statement.with_for_update(key_share=True, skip_locked=skips)
+
+
 class Usages:
     """Intervals by node; at most one of a node, or of each of its slices, is open."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, *, writes: bool = True) -> None:
+        """`writes` says that the transaction may write, so that what it reads one by one is
+        locked."""
         self._connection = connection
+        self._writes = writes
 
-    def save(self, interval: Usage) -> None:
-        """Write an interval, new or changed."""
-        values = _row(interval)
-        statement = update(usage).where(usage.c.id == interval.id).values(**values)
-        if self._connection.execute(statement).rowcount == 0:
+    def lock(self, node_ids: Iterable[str]) -> None:
+        """Keep everybody else from writing the intervals of some nodes until the commit. Whoever
+        writes intervals of more than one node locks all of them first, in the order of their ids,
+        and nodes, reservations and rollups only after them: then nobody waits in a circle."""
+        wanted = sorted(set(node_ids))
+        for first in range(0, len(wanted), 500):
+            some = usage.c.node_id.in_(wanted[first : first + 500])
+            self._connection.execute(_locked(select(usage.c.id).where(some).order_by(usage.c.id)))
+
+    def save(self, interval: Usage) -> Usage:
+        """Write an interval, new or changed; answers it with its new version. Raises StaleVersion
+        where someone else wrote it since it was read."""
+        after = replace(interval, version=interval.version + 1)
+        values = {**_row(after), "post_after": 0}
+        if not interval.version:
             self._connection.execute(insert(usage).values(**values))
+        else:
+            self._write(interval, values)
+        return after
 
     def get(self, usage_id: str) -> Usage:
         """One interval, which has to be there."""
-        return _read(self._connection.execute(select(usage).where(usage.c.id == usage_id)).one())
+        statement = select(usage).where(usage.c.id == usage_id)
+        statement = _locked(statement) if self._writes else statement
+        return _read(self._connection.execute(statement).one())
 
     def posted(self, interval: Usage, until: int, unpriced_seconds: int) -> Usage:
-        """Remember how far the ledger has come, and how much it had to leave out."""
+        """Remember how far the ledger has come, and how much it had to leave out. Raises
+        StaleVersion where someone else wrote the interval since it was read."""
         after = replace(
-            interval, posted_until=until, unpriced_seconds=unpriced_seconds, dirty=False
+            interval,
+            posted_until=until,
+            unpriced_seconds=unpriced_seconds,
+            dirty=False,
+            version=interval.version + 1,
         )
-        self._connection.execute(
-            update(usage)
-            .where(usage.c.id == interval.id)
-            .values(posted_until=until, unpriced_seconds=unpriced_seconds, dirty=False)
-        )
+        told = ("posted_until", "unpriced_seconds", "dirty", "version")
+        self._write(interval, {**{name: getattr(after, name) for name in told}, "post_after": 0})
         return after
+
+    def set_aside(self, interval: Usage, until: int) -> None:
+        """Let others be posted before it until then, as it cannot be posted."""
+        self._write(interval, {"version": interval.version + 1, "post_after": until})
+
+    def _write(self, before: Usage, values: Mapping[str, object]) -> None:
+        known = (usage.c.id == before.id) & (usage.c.version == before.version)
+        statement = update(usage).where(known).values(**values)
+        if self._connection.execute(statement).rowcount != 1:
+            raise StaleVersion(f"usage {before.id} was changed by someone else just now")
 
     def running(self, node_id: str, number: int = WHOLE) -> Usage | None:
         """The open interval of a node, or of the slice of that number."""
@@ -112,14 +152,17 @@ class Usages:
         """Every interval of a node, first to last."""
         return [_read(row) for row in self._connection.execute(_OF_NODE, {"node": node_id})]
 
-    def to_post(self, project: str, closed_hour: int, limit: int) -> Sequence[Usage]:
-        """Intervals of nodes of which the ledger does not say all that it should by
-        `closed_hour`."""
+    def to_post(self, project: str, now: int, limit: int) -> Sequence[Usage]:
+        """Intervals of nodes of which the ledger does not say all that it should by the last full
+        hour before `now`, locked. What somebody else writes at this moment, and what was set aside
+        for longer, is left out."""
+        closed_hour = floor_to(now, HOUR)
         statement = (
             select(usage)
             .where(
                 usage.c.project == project,
                 usage.c.start_evidence != Evidence.PURCHASE,
+                usage.c.post_after <= now,
                 or_(
                     usage.c.dirty,
                     (usage.c.end_at.is_(None) & (usage.c.posted_until < closed_hour)),
@@ -128,6 +171,7 @@ class Usages:
             .order_by(usage.c.start_at + 0)  # else SQLite reads all there is in that order
             .limit(limit)
         )
+        statement = _locked(statement, skips=True)
         return [_read(row) for row in self._connection.execute(statement)]
 
     def purchases_to_post(self, project: str, closed_hour: int) -> Sequence[Usage]:
@@ -149,6 +193,7 @@ class Usages:
     def purchase(self, reservation_id: str) -> Usage:
         """The interval of a reservation."""
         statement = select(usage).where(_BOUGHT, usage.c.node_id == reservation_id)
+        statement = _locked(statement) if self._writes else statement
         return _read(self._connection.execute(statement).one())
 
     def reserved(self, start: int, end: int) -> Sequence[Usage]:
@@ -164,23 +209,26 @@ class Usages:
     def reconsider(self, generation: str, since: int) -> None:
         """Have the ledger of everything of a generation, or of a machine type, that ran since then
         be looked at anew: a price has become known, and posting only what differs is safe."""
-        self._connection.execute(
-            update(usage)
-            .where(or_(usage.c.generation == generation, usage.c.vm == generation))
-            .where(or_(usage.c.end_at.is_(None), usage.c.end_at > since))
-            .values(dirty=True)
+        self._reconsider(
+            or_(usage.c.generation == generation, usage.c.vm == generation),
+            or_(usage.c.end_at.is_(None), usage.c.end_at > since),
         )
 
     def reconsider_reserved(self, project: str, zone: str, start: int, end: int) -> None:
         """The same for what ran on reserved capacity in a zone in [start, end): what was bought
         there has become known."""
+        self._reconsider(
+            usage.c.model == literal_column("'reserved'"),
+            usage.c.start_evidence != Evidence.PURCHASE,
+            *(usage.c.project == project, usage.c.zone == zone, usage.c.start_at < end),
+            or_(usage.c.end_at.is_(None), usage.c.end_at > start),
+        )
+
+    def _reconsider(self, *which: ColumnElement[bool]) -> None:
+        """Whoever has read one of them, and not yet written it, finds another version."""
+        self._connection.execute(_locked(select(usage.c.id).where(*which).order_by(usage.c.id)))
         self._connection.execute(
-            update(usage)
-            .where(usage.c.model == literal_column("'reserved'"))
-            .where(usage.c.start_evidence != Evidence.PURCHASE)
-            .where(usage.c.project == project, usage.c.zone == zone, usage.c.start_at < end)
-            .where(or_(usage.c.end_at.is_(None), usage.c.end_at > start))
-            .values(dirty=True)
+            update(usage).where(*which).values(dirty=True, version=usage.c.version + 1)
         )
 
     def open(self) -> Sequence[Usage]:
@@ -266,6 +314,7 @@ def _row(interval: Usage) -> dict[str, Any]:
         "reservation": interval.sku.pool.rpartition("/")[2],
         "vm": interval.vm,
         "vm_model": interval.vm_model,
+        "version": interval.version,
     }
 
 
@@ -291,6 +340,7 @@ def _read(row: Any) -> Usage:
         slice=row.slice,
         vm=row.vm,
         vm_model=row.vm_model,
+        version=row.version,
     )
 
 

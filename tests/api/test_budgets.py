@@ -119,7 +119,7 @@ def test_a_node_over_the_cap_is_refused_with_what_would_fit(client, put, ask):
         ({"scope": {"planet": "mars"}}, "scope.planet", "known fields are"),
         ({"scope": {"label": "run"}}, "scope.label", "key:value"),
         ({"scope": {"label": "RUN:17"}}, "labels", "not allowed"),
-        ({"scope": {"team": ""}}, "scope.team", "at least 1"),
+        ({"scope": {"team": ""}}, "scope.team", "should not be empty"),
         ({"thresholds": [0]}, "thresholds", "out of range"),
         ({"thresholds": [1_001]}, "thresholds", "out of range"),
         ({"thresholds": [80, 80]}, "thresholds", "twice"),
@@ -134,7 +134,7 @@ def test_a_node_over_the_cap_is_refused_with_what_would_fit(client, put, ask):
         ({**HOOK, "webhook_secret": "geheim-geheim\ngeheim"}, "webhook_secret", "line breaks"),
         ({**HOOK, "webhook_secret": " " * 16}, "webhook_secret", "blanks alone"),
         ({"emails": ["ada"]}, "emails", "no e-mail address"),
-        ({"name": ""}, "name", "at least 1"),
+        ({"name": ""}, "name", "should not be empty"),
         ({"color": "red"}, "color", "unknown field"),
     ],
 )

@@ -136,7 +136,7 @@ def test_a_list_of_discounts_is_cut_into_pages(client):
         ({"effective_until": "2026-11-05T12:00:00Z"}, "ends before it begins"),
         ({"effective_from": "2026-12-01", "effective_until": "2026-11-20"}, "ends before"),
         ({"effective_until": "soon"}, "write it as 2026-11-01T00:00:00Z"),
-        ({"source": ""}, "at least 1"),
+        ({"source": ""}, "should not be empty"),
         ({"percentage": "5"}, "known fields are"),
     ],
 )

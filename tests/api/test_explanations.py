@@ -24,9 +24,9 @@ def books(units):
         usage = factories.usage(node_id=node.id, **changes)
         with units() as unit:
             unit.nodes.add(node)
-            unit.usage.save(usage)
+            usage = unit.usage.save(usage)
             unit.beliefs.add(usage, NOON)
-            post(unit, usage, factories.book(), now)
+            usage = post(unit, usage, factories.book(), now)
         return node.id, usage
 
     return posted
@@ -79,7 +79,7 @@ def test_an_adjustment_names_the_line_that_it_adjusts(client, books, units):
     node_id, usage = books()
     late = replace(usage, end=NOON + 5_400, end_lo=NOON + 5_400, dirty=True)
     with units() as unit:
-        unit.usage.save(late)
+        late = unit.usage.save(late)
         post(unit, late, factories.book(), NOON + 9_000)
     found = explained(client, node_id, -1)
     assert found["entry"]["corrects"] == explained(client, node_id, 1)["entry"]["number"]

@@ -51,7 +51,7 @@ def a_day(units, clock):
         if number == 2:
             sooner = factories.replace(usage, end=usage.end - 1_111, dirty=True)
             with units() as unit:
-                unit.usage.save(sooner)
+                sooner = unit.usage.save(sooner)
             posted_of(units, sooner, book(units), NOON)
 
 

@@ -44,7 +44,7 @@ def ran(units, clock):
         usage = factories.usage(node_id=node.id, start=start, end=end, end_lo=end)
         with units() as unit:
             unit.nodes.add(node)
-            unit.usage.save(usage)
+            usage = unit.usage.save(usage)
             post(unit, usage, PriceShelf().book(unit), clock.now)
         return node
 
@@ -100,13 +100,13 @@ def test_what_is_spent_and_committed_is_what_the_books_say_in_the_end(client, cl
     usage = factories.usage(node_id=node.id, start=start)
     with units() as unit:
         unit.nodes.add(node)
-        unit.usage.save(usage)
+        usage = unit.usage.save(usage)
     clock.pass_(61)
     before = ask(client)
     clock.now, end = END, start + 9 * DAY + 1
     ended = replace(usage, end=end, end_lo=end, end_evidence=Evidence.OPERATION)
     with units() as unit:
-        unit.usage.save(ended)
+        ended = unit.usage.save(ended)
         post(unit, ended, PriceShelf().book(unit), END)
     spent = client.get("/v1/costs?window=2026-11-01,2026-12-01&step=all").json()["total"]
     assert Decimal(before["spent"]) + Decimal(before["committed"]) == Decimal(spent)

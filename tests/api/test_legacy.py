@@ -150,7 +150,7 @@ def runs(units, clock, document, seconds, free=""):
             Evidence.OPERATION,
         )
         usage = replace(usage, free=free)
-        unit.usage.save(usage)
+        usage = unit.usage.save(usage)
         unit.beliefs.add(usage, NOON)
         post(unit, usage, PriceShelf().book(unit), clock())
 
@@ -180,7 +180,7 @@ def test_a_vm_that_is_null_is_none(ask, architecture):
     [
         (VM, {"architecture": "vm"}, "vm goes with architecture node alone"),
         (VM | {"machine_type": "N1"}, {}, "write it as n1-standard-8"),
-        (VM | {"machine_type": ""}, {}, "at least 1"),
+        (VM | {"machine_type": ""}, {}, "should not be empty"),
         (VM | {"machine_type": "a" * 81}, {}, "at most 80"),
         (VM | {"machine_type": "a\0b"}, {}, "not allowed"),
         (VM | {"machine_type": 8}, {}, "string"),

@@ -224,7 +224,7 @@ def test_a_price_may_begin_later(client, clock):
         ({"unit": "device_hour"}, "only v2 and v3"),
         ({"generation": "v9"}, "there is no generation"),
         ({"provisioning_model": "gift"}, "'on_demand'"),
-        ({"region": ""}, "at least 1"),
+        ({"region": ""}, "should not be empty"),
         ({"source": "a\0"}, "not allowed"),
         ({"effective_from": "2026-11-01"}, "never rewrites the past"),
         ({"effective_from": "2026-11-09T12:00:00"}, "write it as 2026-11-01T00:00:00Z"),

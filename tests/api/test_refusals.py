@@ -207,7 +207,12 @@ def test_a_body_of_five_megabytes_is_refused_with_the_limit(client, told):
 
 @pytest.mark.parametrize(
     ("key", "said"),
-    [("", "at least 1"), ("x" * 256, "at most 255"), ("a b", "pattern"), ("\u00e4", "pattern")],
+    [
+        ("", "should not be empty"),
+        ("x" * 256, "at most 255"),
+        ("a b", "pattern"),
+        ("\u00e4", "pattern"),
+    ],
 )
 def test_a_key_that_is_no_key_is_refused(client, key, said):
     headers = [("Idempotency-Key", key.encode("latin-1"))]

@@ -45,7 +45,7 @@ def lived_through(units, nodes):
         usage = factories.usage(node_id=node.id, start=start, end=end, end_lo=end)
         later = [Attribution(node.id, at, team=team) for at, team in sorted(changes.items())]
         with units() as unit:
-            unit.usage.save(usage)
+            usage = unit.usage.save(usage)
             for one in later:
                 unit.attributions.add(one, NOON)
             post(unit, usage, BOOK, NOW)

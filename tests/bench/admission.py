@@ -142,7 +142,7 @@ def _write(unit: Unit, number: int) -> None:
         end=None if live else NOON + DAY,
         posted_until=NOW if live else NOON + DAY,
     )
-    unit.usage.save(usage)
+    usage = unit.usage.save(usage)
     if live:
         unit.holds.place(Hold(node.id, 9_600_000_000, None), NOON)
 

@@ -79,7 +79,7 @@ def _fill(address: str) -> None:
                 unit.nodes.add(node)
                 if ready:
                     usage = factories.usage(node_id=node.id)
-                    unit.usage.save(usage)
+                    usage = unit.usage.save(usage)
                     unit.nodes.posted(usage, 0, 0)
     engine.dispose()
 

@@ -183,5 +183,5 @@ def test_a_hostile_name_of_a_node_neither_breaks_the_mail_nor_adds_a_header(offi
     mail = message_from_bytes(raw, policy=policy.default)
     assert recipients == ["ada@example.com"]
     assert mail["Bcc"] is None
-    assert mail["Subject"].startswith("[TPU Steward] x Bcc: all@example.com . QUIT is to be")
+    assert mail["Subject"].startswith("[TPU Steward] x Bcc: all@example.com . QUIT will be deleted")
     assert "Owner:    " in mail.get_content()

@@ -80,7 +80,7 @@ class Purse:
                 )
             )
             usage = factories.usage(node_id=node.id, start=now, chips=node.spec.chips)
-            unit.usage.save(usage)
+            usage = unit.usage.save(usage)
         return node
 
     def down(self, node: Node, state: NodeState = NodeState.DELETED) -> None:
@@ -90,8 +90,7 @@ class Purse:
         with self.units() as unit:
             book = self.prices.book(unit)
             for usage in unit.usage.running_of(node.id):
-                closed = replace(usage, end=now, end_lo=now, dirty=True)
-                unit.usage.save(closed)
+                closed = unit.usage.save(replace(usage, end=now, end_lo=now, dirty=True))
                 post(unit, closed, book, now)
             unit.nodes.save(replace(unit.nodes.get(node.id), state=state, **ended))
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 
 from service.application.reservations import ReservationService
+from service.controllers import metering
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import LeaseLost
 from service.domain.money import NANOS
@@ -74,3 +76,22 @@ def test_who_lost_the_lease_posts_nothing(lab):
     with pytest.raises(LeaseLost):
         lab.metering.tick(lost)
     assert posted(lab, one.id) == 0
+
+
+def test_many_that_cannot_be_posted_hold_up_nobody_and_are_tried_again(lab, monkeypatch):
+    monkeypatch.setattr(metering, "BATCH", 2)
+    lab.prices.add(factories.price(ABSURD, region="us-east5"))
+    far = Sku("v5e", "on_demand", "us-east5")
+    poisoned = [ran(lab, chips=2_000_000, sku=far, start=NOON - HOUR) for _ in range(5)]
+    fine = [ran(lab) for _ in range(3)]
+    lab.clock.pass_(HOUR)
+    with capture_logs() as logs:
+        lab.metering.tick(lab.lease)
+        lab.metering.tick(lab.lease)
+    failed = [entry["of"] for entry in logs if entry["event"] == "metering.failed"]
+    assert sorted(failed) == sorted(node.id for node in poisoned), "each is tried once"
+    assert all(posted(lab, node.id) for node in fine)
+    lab.clock.pass_(metering.ASIDE_SECONDS)
+    with capture_logs() as logs:
+        lab.metering.tick(lab.lease)
+    assert len([entry for entry in logs if entry["event"] == "metering.failed"]) == 5

@@ -83,15 +83,14 @@ class Buyer:
         self.nodes.append(node.id)
         with self.lab.units() as unit:
             unit.nodes.add(node)
-            unit.usage.save(usage)
+            usage = unit.usage.save(usage)
         return node, usage
 
     def revise(self, usage, **changes):
         """More becomes known of a usage, as a controller learns it."""
         with self.lab.units() as unit:
             before = next(one for one in unit.usage.of(usage.node_id) if one.id == usage.id)
-            after = replace(before, **changes, dirty=True)
-            unit.usage.save(after)
+            after = unit.usage.save(replace(before, **changes, dirty=True))
             return post(unit, after, PriceShelf().book(unit), self.lab.clock())
 
     def lines(self, reservation):

@@ -212,7 +212,7 @@ class Lab:
                 vm="" if node.spec.vm is None else node.spec.vm.machine_type,
                 vm_model="" if node.spec.vm is None else node.spec.vm.provisioning_model,
             )
-            unit.usage.save(usage)
+            usage = unit.usage.save(usage)
             unit.beliefs.add(usage, start)
             post(unit, usage, self.prices.book(unit), self.clock.now)
         return node
@@ -249,7 +249,7 @@ class Lab:
         """More became known now of the interval in which a node was used."""
         with self.units() as unit:
             usage = replace(unit.usage.of(node.id)[0], dirty=True, **changes)
-            unit.usage.save(usage)
+            usage = unit.usage.save(usage)
             unit.beliefs.add(usage, self.clock.now)
             post(unit, usage, self.prices.book(unit), self.clock.now)
 

@@ -30,8 +30,7 @@ def ran(units: Units, node: Node, **changes: Any) -> Usage:
     """Usage of that node, in the database."""
     usage = factories.usage(node_id=node.id, zone=node.zone, chips=node.spec.chips, **changes)
     with units() as unit:
-        unit.usage.save(usage)
-    return usage
+        return unit.usage.save(usage)
 
 
 def metered(units: Units, usage: Usage, book: PriceBook, now: int) -> Usage:

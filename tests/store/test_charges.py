@@ -136,7 +136,7 @@ def test_a_node_that_was_placed_anew_is_called_what_it_was_called_then(units):
     for start in (NOON + 60, NOON + HOUR + 60):
         usage = factories.usage(node_id=node.id, start=start, end=start + 60)
         with units() as unit:
-            unit.usage.save(usage)
+            usage = unit.usage.save(usage)
         posted(units, usage, [entry(usage, charge_start=start, charge_end=start + 60)])
     assert [one.resource.path.rpartition("/")[2] for one in billed(units)] == ["n-1", "n-2"]
 

@@ -9,9 +9,12 @@ import pytest
 from sqlalchemy import update
 
 from service.domain.clock import precise_clock
-from service.domain.errors import LeaseLost
+from service.domain.errors import LeaseLost, StoreUnavailable
 from service.domain.lease import Lease
+from service.store.engine import make_engine
 from service.store.tables import leases
+from service.store.unit import Units
+from tests.databases import fresh_database
 from tests.hands import NOON
 
 OVER = -10
@@ -152,6 +155,36 @@ def test_of_several_that_come_at_once_exactly_one_holds_it(units):
     for thread in threads:
         thread.join()
     assert [lease is None for lease in found].count(False) == 1
+
+
+@pytest.fixture
+def on_postgres(tmp_path):
+    """Units on PostgreSQL, where several write at once; those of SQLite wait for their turns."""
+    with fresh_database("postgresql", tmp_path) as address:
+        engine = make_engine(address)
+        yield Units(engine)
+        engine.dispose()
+
+
+def test_a_lease_is_renewed_while_others_write_under_it(on_postgres):
+    """Each writer locks the lease until its commit; none of them keeps it from being renewed."""
+    lease = take(on_postgres, "one")
+    with on_postgres(lease), on_postgres(lease):
+        assert take(on_postgres, "one") == lease
+
+
+def test_who_takes_over_waits_for_those_who_write_under_the_lease_but_not_for_long(on_postgres):
+    lease = take(on_postgres, "one", OVER)
+    with on_postgres(lease), pytest.raises(StoreUnavailable, match="too long"):
+        take(on_postgres, "two")
+    assert take(on_postgres, "two").epoch == lease.epoch + 1
+
+
+def test_those_that_nobody_holds_are_free(units):
+    take(units, "one")
+    take(units, "one", OVER, "over")
+    with units.reading() as unit:
+        assert unit.leases.free(["lab", "over", "new"]) == ["over", "new"]
 
 
 def test_the_databases_clock_is_told_with_its_fractions(units):

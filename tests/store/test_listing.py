@@ -331,7 +331,7 @@ def test_a_node_with_a_machine_costs_both_an_hour_or_nobody_knows_what(units):
 def test_posting_an_earlier_interval_again_leaves_the_running_one_as_it_is(units):
     node = stored(units)
     over = ran(units, node, end=NOON + HOUR, end_lo=NOON + HOUR, dirty=True)
-    metered(units, over, BOOK, NOON + HOUR)
+    over = metered(units, over, BOOK, NOON + HOUR)
     metered(units, ran(units, node, start=NOON + 2 * HOUR), BOOK, NOON + 2 * HOUR)
     before = shown(units, node, now=NOON + 3 * HOUR)
     metered(units, over, BOOK, NOON + 2 * HOUR)

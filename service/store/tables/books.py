@@ -44,6 +44,8 @@ usage = Table(
     Column("reservation", Text, nullable=False, server_default=text("''")),
     Column("vm", Text, nullable=False, server_default=text("''")),
     Column("vm_model", Text, nullable=False, server_default=text("''")),
+    Column("version", Integer, nullable=False, server_default=text("1")),
+    Column("post_after", BigInteger, nullable=False, server_default=text("0")),
     CheckConstraint("end_at IS NULL OR end_at >= start_at", name="ends_after_start"),
     Index(None, "node_id", "start_at"),
     Index(None, "end_at"),

@@ -180,6 +180,8 @@ leases = Table(
     Column("looked_at", BigInteger, nullable=False),
     Column("heard_epoch", BigInteger, nullable=False, server_default=text("0")),
     Column("held_since", BigInteger, nullable=False, server_default=text("0")),
+    # the holder as well: of two that take a new lease at once, one is told so by the primary key
+    Index("uq_leases_epoch", "project", "epoch", "holder", unique=True),
 )
 
 orphans = Table(

@@ -295,13 +295,19 @@ SUBTLE: Mapping[str, Planting] = {
         the_last_reading_stays_true,
         the_newest_seconds_count,
         each_process_counts_its_own_ends,
-        a_restart_skips_the_grace,
-        a_stale_plan_is_applied,
         a_keep_is_lost_at_a_recreation,
         a_report_of_the_boot_before_counts,
-        what_an_earlier_incarnation_did_counts,
         unknown_for_long_is_at_rest,
         nodes_of_nobody_share_one_slot,
+    )
+}
+TO_FIND: Mapping[str, Planting] = {
+    plant.__name__: plant
+    for plant in (
+        a_restart_skips_the_grace,
+        a_stale_plan_is_applied,
+        what_an_earlier_incarnation_did_counts,
         a_link_works_twice,
     )
 }
+"""Seeds found these while the lives were shorter; of the lives as they are, none is known yet."""

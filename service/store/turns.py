@@ -1,0 +1,63 @@
+"""Turns of the writers of one process, where a database has one writer at a time."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from service.domain.errors import StoreUnavailable
+
+LONGEST_SECONDS = 30
+
+
+class Turns:
+    """Lets writers write in the order in which they came. SQLite lets anybody begin who asks at the
+    right moment, so one of many may wait for ever."""
+
+    def __init__(self) -> None:
+        self._bell = threading.Condition()
+        self._line: deque[object] = deque()
+        self._is_taken = False
+
+    @contextmanager
+    def taken(self, *, first: bool = False) -> Iterator[None]:
+        """Wait for a turn, and have it within the block; with `first`, before all others who wait.
+        Raises StoreUnavailable after half a minute."""
+        with self._bell:
+            self._wait(first=first)
+            self._is_taken = True
+        try:
+            yield
+        finally:
+            with self._bell:
+                self._is_taken = False
+                self._bell.notify_all()
+
+    def _wait(self, *, first: bool) -> None:
+        me = object()
+        if first:
+            self._line.appendleft(me)
+        else:
+            self._line.append(me)
+
+        def is_my_turn() -> bool:
+            return not self._is_taken and self._line[0] is me
+
+        try:
+            if not self._bell.wait_for(is_my_turn, LONGEST_SECONDS):
+                raise StoreUnavailable("others are writing to the database for too long; try again")
+        finally:
+            self._line.remove(me)
+            self._bell.notify_all()
+
+
+_turns: dict[str, Turns] = {}
+_lock = threading.Lock()
+
+
+def turns_of(address: str) -> Turns:
+    """The turns of a database; the same ones for everybody in this process."""
+    with _lock:
+        return _turns.setdefault(address, Turns())
