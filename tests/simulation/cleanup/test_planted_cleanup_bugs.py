@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.cleanup.planted import GROSS, SUBTLE
+from tests.simulation.cleanup.planted import GROSS, SUBTLE, Planting
 from tests.simulation.cleanup.run import run
 from tests.simulation.truth import Violation
 
@@ -33,10 +33,13 @@ FOUND_BY = {
 }
 
 
-def finds(seed: int) -> bool:
+def finds(seed: int, plant: Planting) -> bool:
+    """Whether a seed tells the bug from a service without it."""
     try:
-        run(seed)
+        with plant():
+            run(seed)
     except Violation:
+        run(seed)  # a seed that fails without the bug as well has found nothing
         return True
     return False
 
@@ -44,11 +47,9 @@ def finds(seed: int) -> bool:
 @pytest.mark.parametrize("bug", GROSS)
 def test_the_grossest_bugs_are_found_within_ten_seeds(bug):
     assert FOUND_BY[bug] < WITHIN
-    with GROSS[bug]():
-        assert any(finds(seed) for seed in [FOUND_BY[bug], *range(WITHIN)])
+    assert any(finds(seed, GROSS[bug]) for seed in [FOUND_BY[bug], *range(WITHIN)])
 
 
 @pytest.mark.parametrize("bug", SUBTLE)
 def test_a_planted_bug_of_the_cleanup_is_found(bug):
-    with SUBTLE[bug]():
-        assert any(finds(seed) for seed in [FOUND_BY[bug], *range(SEEDS)])
+    assert any(finds(seed, SUBTLE[bug]) for seed in [FOUND_BY[bug], *range(SEEDS)])
