@@ -166,7 +166,7 @@ def test_a_token_ends_with_the_incarnation_of_its_node(service, add, units):
     with units() as unit:
         before = unit.nodes.get(node.id)
         unit.nodes.save(replace(before, attempt=before.attempt + 1))
-    with pytest.raises(TokenRefused, match="made again"):
+    with pytest.raises(TokenRefused, match="earlier incarnation"):
         service.beat(node.id, Beat(), token)
 
 
