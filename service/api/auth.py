@@ -60,8 +60,8 @@ class Auth:
 
 
 class OpenAuth:
-    """Where nobody needs a token, a heartbeat token is still good for heartbeats alone: a program
-    that shows it elsewhere is told so, rather than let in."""
+    """Lets every caller in, as no admin token is set, but for one: a heartbeat token is refused on
+    every route that is not its own."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -106,7 +106,7 @@ def set_(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     told = _recipients(email, webhook, webhook_secret or made_up, slack)
     if told and tell_nobody:
         raise typer.BadParameter(
-            "not together with --email, --webhook or --slack", param_hint="--tell-nobody"
+            "cannot be combined with --email, --webhook or --slack", param_hint="--tell-nobody"
         )
     said = idleterms.typed(idle_after, grace, action, also)
     if told or tell_nobody:

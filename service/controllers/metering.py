@@ -70,8 +70,8 @@ class MeteringController:
             self._apart(post_unused, bought, lease, now)
 
     def _apart(self, poster: Poster, usage: Usage, lease: Lease, now: int) -> None:
-        """Post of one alone. It is read anew: it may have changed with one that was posted before
-        it."""
+        """Post one interval in a transaction of its own. It is read again, as an interval that was
+        posted before it may have changed it."""
         try:
             with self._units(lease) as unit:
                 poster(unit, unit.usage.get(usage.id), self._prices.book(unit), now)
@@ -88,4 +88,4 @@ class MeteringController:
             with self._units(lease) as unit:
                 unit.usage.set_aside(unit.usage.get(usage.id), now + ASIDE_SECONDS)
         except StaleVersion:
-            """Somebody has written it since: it is another one now."""
+            """Another writer was first; the next tick tries the interval as it is then."""

@@ -95,12 +95,13 @@ class Unit:
         self.heartbeats = Heartbeats(connection)
 
     def at_the_end(self, rank: Last, of: str, work: Callable[[], None]) -> None:
-        """Have rows that many transactions write be written last of all, in one order for all of
-        them: by rank, and by what the work is `of`."""
+        """Do `work` at the end of the transaction, sorted by rank and then by `of`. Every
+        transaction writes shared rows in this order, so none waits for another in a circle."""
         self._last.append((rank, of, work))
 
     def finish(self) -> None:
-        """Do what was left for the end; work may leave more, of a higher rank."""
+        """Do the work that was left for the end, and write the rollups. Work may add more work of a
+        higher rank."""
         while self._last:
             self._last.sort(key=lambda one: one[:2])
             _, _, work = self._last.pop(0)

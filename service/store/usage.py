@@ -65,9 +65,9 @@ _BOUGHT = usage.c.start_evidence == literal_column("'purchase'")
 
 
 def _locked(statement: Select[Any], *, skips: bool = False) -> Select[Any]:
-    """The same, with each row locked against other writers until the commit; those that somebody
-    else has locked are waited for, or left out. What only refers to such a row, as the ledger does,
-    waits for nobody."""
+    """The statement with a lock on each row against other writers, until the commit. With `skips`,
+    rows that another transaction has locked are left out; otherwise the statement waits for them.
+    Rows that only refer to a locked row, as those of the ledger, can be inserted meanwhile."""
     return statement.with_for_update(key_share=True, skip_locked=skips)
 
 
@@ -225,7 +225,7 @@ class Usages:
         )
 
     def _reconsider(self, *which: ColumnElement[bool]) -> None:
-        """Whoever has read one of them, and not yet written it, finds another version."""
+        """Mark intervals dirty under a new version: whoever has read an older one is refused."""
         self._connection.execute(_locked(select(usage.c.id).where(*which).order_by(usage.c.id)))
         self._connection.execute(
             update(usage).where(*which).values(dirty=True, version=usage.c.version + 1)

@@ -283,7 +283,7 @@ class CleanupService:
 
     @property
     def _late(self) -> int:
-        """By how many seconds a look may be late before nobody looks any more."""
+        """Seconds without a look after which no daemon counts as watching."""
         return 2 * self.mode.times.period + 60
 
     def _each(self, project: str, change: Callable[[Cleanup], Cleanup]) -> Sequence[Cleanup]:
