@@ -324,7 +324,7 @@ def test_a_link_in_a_message_is_used_by_a_person_without_a_token_of_the_service(
         page.goto(f"{address}/links/{tokens_of(lab.units, node)[Verb.KEEP]}")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.evaluate("getComputedStyle(document.body).maxWidth") == "704px", "it has styles"
-        page.get_by_role("button", name="Keep it").click()
+        page.get_by_role("button", name="Keep the node").click()
         expect(page.get_by_text("kept until 2026-11-05T16:00:00Z.")).to_be_visible()
         expect(page.get_by_role("button")).to_have_count(0)
     assert lab.services.nodes.get(node.id).kept_until == NOON + 4 * HOUR
