@@ -68,7 +68,7 @@ from service.controllers.metering import MeteringController
 from service.controllers.prices import PricesController
 from service.controllers.steps import Steps
 from service.controllers.tools import Manners, Tools
-from service.daemon import Daemon
+from service.daemon.daemon import Daemon
 from service.dashboard.pages import add_dashboard
 from service.domain.agreed_clock import AgreedClock
 from service.domain.budgets import Budget

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from service.cloud.ports import TpuCloud
+from service.controllers.commands import commanded
 from service.controllers.tools import Manners
 from service.domain.clock import Clock
 from service.domain.errors import CloudNotFound, StaleVersion
@@ -138,9 +139,11 @@ class Collecting:
         self._tell(orphan, found, lease)
         try:
             if orphan.shown.queued:
-                self._cloud.dequeue(place, force=True)  # no node of it is READY
+                commanded(self._cloud, self._units, lease).dequeue(
+                    place, force=True
+                )  # no node of it is READY
             else:
-                self._cloud.delete(place)
+                commanded(self._cloud, self._units, lease).delete(place)
         except CloudNotFound:
             log.debug("orphan.gone_meanwhile", **_named(orphan))  # the next look verifies it
         later = self._clock() + retry_delay(orphan.tries)

@@ -32,7 +32,7 @@ class Ending:
         self._tools = tools
 
     def stop(self, node: Node, lease: Lease) -> None:
-        self._end(node, lease, NodeState.STOPPING, self._tools.cloud.stop(node.place))
+        self._end(node, lease, NodeState.STOPPING, self._tools.commanded(lease).stop(node.place))
 
     def delete(self, node: Node, look: Look, lease: Lease) -> None:
         """Delete the node, or each of its slices that is there and not yet going."""
@@ -43,13 +43,13 @@ class Ending:
         for number, sight in zip(numbers(node), look.members, strict=True):
             if sight is not None and sight.state != NodeState.DELETING and is_ours(node, sight):
                 with suppress(CloudNotFound):
-                    self._tools.cloud.delete(place_of(node, number))
+                    self._tools.commanded(lease).delete(place_of(node, number))
         self._look_again(node, lease)
 
     def _delete(self, node: Node, lease: Lease) -> None:
         node = self._tell(node, lease, "the node")
         try:
-            operation = self._tools.cloud.delete(node.place)
+            operation = self._tools.commanded(lease).delete(node.place)
         except CloudNotFound:
             return  # gone between the look and the call; the next look verifies it
         self._end(node, lease, NodeState.DELETING, operation)
@@ -62,7 +62,7 @@ class Ending:
         """
         node = self._tell(node, lease, "its queued resource")
         with suppress(CloudNotFound):  # gone meanwhile; the next look verifies it
-            operation = self._tools.cloud.dequeue(node.place, force=True)
+            operation = self._tools.commanded(lease).dequeue(node.place, force=True)
             self._look_again(node, lease, operation)
 
     def _tell(self, node: Node, lease: Lease, what: str) -> Node:

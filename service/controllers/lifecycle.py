@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+import time
 from dataclasses import replace
 
 import structlog
@@ -10,8 +10,9 @@ import structlog
 from service.cloud.ports import TpuCloud
 from service.controllers.eyes import Eyes
 from service.controllers.steps import Steps
+from service.controllers.threads import for_so_long, work_on
 from service.domain.clock import Clock, rfc3339
-from service.domain.errors import CloudError, Conflict, StoreUnavailable
+from service.domain.errors import CloudError, Conflict, LeaseLost, StoreUnavailable
 from service.domain.estimate import hourly
 from service.domain.event import Event
 from service.domain.expiry import (
@@ -45,7 +46,9 @@ from service.store.unit import Unit, Units
 log = structlog.get_logger()
 
 BATCH = 1_000
-"""Nodes taken up in one tick; the longest waiting first, so none starves."""
+"""Nodes taken up in one tick: those that are to go, then the longest waiting, so none starves."""
+TURN_SECONDS = 10.0
+"""So long one tick takes up nodes. What is to go since it began is first in the next one."""
 
 
 class LifecycleController:
@@ -71,12 +74,8 @@ class LifecycleController:
         """Take one step for every node that is due; one that fails keeps no other from its turn."""
         with self._units.reading() as unit:
             due = unit.nodes.due(lease.project, self._clock(), BATCH)
-        if self.workers == 1:
-            for node_id in due:
-                self._isolated(node_id, lease)
-        elif due:
-            with ThreadPoolExecutor(self.workers) as pool:
-                list(pool.map(lambda node_id: self._isolated(node_id, lease), due))
+        line = for_so_long(due, TURN_SECONDS, time.monotonic)
+        work_on(line, lambda node_id: self._isolated(node_id, lease), min(self.workers, len(due)))
 
     def reconcile(self, node_id: str, lease: Lease) -> Step | None:
         """Take the next step for one node; answers it, or None when there is nothing more to do."""
@@ -93,9 +92,12 @@ class LifecycleController:
         return step
 
     def _isolated(self, node_id: str, lease: Lease) -> None:
-        """A failure is written on the node and tried again later; the others go on."""
+        """A failure is written on the node and tried again later; the others go on. Raises
+        LeaseLost, after which there is nothing more to do for any of them."""
         try:
             self.reconcile(node_id, lease)
+        except LeaseLost:
+            raise
         except Conflict as error:
             log.debug("lifecycle.overtaken", node_id=node_id, reason=str(error))
         except StoreUnavailable as error:
@@ -113,6 +115,8 @@ class LifecycleController:
             with self._units(lease) as unit:
                 node = unit.nodes.get(node_id)
                 unit.nodes.save(put_off(node, reason, self._clock(), wait))
+        except LeaseLost:
+            raise
         except (Conflict, StoreUnavailable) as error:
             log.info("lifecycle.not_noted", node_id=node_id, reason=str(error))
 

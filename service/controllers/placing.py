@@ -132,7 +132,7 @@ class Placing:
     def _create(self, node: Node, lease: Lease, *, stood: int | None, final: bool) -> None:
         """`stood` is when a create of this attempt was sent before that may take effect, if any."""
         try:
-            operation = self._sent(node)
+            operation = self._sent(node, lease)
         except AlreadyExists:
             self._adopt(node, lease)
         except RateLimited as error:
@@ -149,10 +149,11 @@ class Placing:
             else:
                 self._accepted(node, lease, operation, final=final)
 
-    def _sent(self, node: Node) -> Operation | None:
+    def _sent(self, node: Node, lease: Lease) -> Operation | None:
         """Ask the cloud, unless the zone's own lists say no. They may be slow to come, so how old
         the intent is by now is looked at last: None where it is too old to be sent."""
         self._offers.check(node)
+        cloud = self._tools.commanded(lease)
         if too_old_to_send(node, self._tools.clock()):
             return None
         labels = labels_for(node, self._tools.manners.install)
@@ -160,9 +161,7 @@ class Placing:
             node, self._tools.clock()
         )  # Google gives it up by itself then, should we be gone
         until = until if node.ready_at is None else None
-        return self._tools.cloud.create(
-            Order(node.place, node.spec, labels, until, self._task(node))
-        )
+        return cloud.create(Order(node.place, node.spec, labels, until, self._task(node)))
 
     def _task(self, node: Node) -> str:
         """The task of the job that the node is made for; empty where it is made for none."""

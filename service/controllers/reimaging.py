@@ -33,7 +33,7 @@ class Reimaging:
             return
         try:
             self._offers.check(node)
-            operation = self._tools.cloud.reimage(node.place, node.spec.runtime_version)
+            operation = self._tools.commanded(lease).reimage(node.place, node.spec.runtime_version)
         except InvalidRequest as error:
             if not is_over(node.tries + 1):
                 raise

@@ -119,7 +119,7 @@ class Steps:
 
     def _start(self, node: Node, look: Look, lease: Lease) -> None:
         """Capacity is not held while stopped: a start may fail, and is tried again, ever later."""
-        operation = self._tools.cloud.start(node.place)
+        operation = self._tools.commanded(lease).start(node.place)
         now = self._tools.clock()
         failed = look.operation.error if look.operation is not None else None
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from service.cloud.ports import TpuCloud
+from service.controllers.commands import commanded
 from service.domain.clock import Clock
 from service.domain.lease import Lease
 from service.domain.node import Node
@@ -33,6 +34,10 @@ class Tools:
     prices: PriceShelf
     clock: Clock
     manners: Manners
+
+    def commanded(self, lease: Lease) -> TpuCloud:
+        """The cloud, for one command that is given now; raises LeaseLost."""
+        return commanded(self.cloud, self.units, lease)
 
     def save(self, node: Node, lease: Lease, change: Change) -> Node:
         """Make the change and save its result in one unit of work, guarded by the lease."""

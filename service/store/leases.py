@@ -153,6 +153,13 @@ class Leases:
         if self._connection.execute(_HELD, wanted).first() is None:
             raise LeaseLost(f"another daemon acts for project {lease.project} now")
 
+    def is_held(self, lease: Lease) -> bool:
+        """Whether the lease is held as given, now: nothing keeps it so."""
+        found = select(leases.c.epoch).where(
+            leases.c.project == lease.project, leases.c.holder == lease.holder
+        )
+        return self._connection.execute(found).scalar_one_or_none() == lease.epoch
+
     def now(self) -> float:
         """What the database's clock says, in UTC seconds and parts of one."""
         return self._connection.execute(_CLOCK[self._connection.dialect.name]).scalar_one()

@@ -40,9 +40,13 @@ _SAVE = update(nodes).where(
 _DUE = (
     select(nodes.c.id)
     .where(nodes.c.next_try_at <= bindparam("now"), nodes.c.project == bindparam("project"))
-    .order_by(nodes.c.next_try_at)
+    .order_by(
+        case((or_(nodes.c.asked == Asked.ABSENT, nodes.c.state == NodeState.READY), 0), else_=1),
+        nodes.c.next_try_at,
+    )
     .limit(bindparam("most"))
 )
+"""First those that are to go, and READY ones: what those have to do is to end at their time."""
 _BY_ID = select(*_COLUMNS).where(nodes.c.id == bindparam("id"))
 _READY = (
     select(nodes.c.id, nodes.c.version)
@@ -190,7 +194,8 @@ class Nodes:
         return row[0], int(row[1] or 0), int(row[2] or 0)
 
     def due(self, project: str, now: int, limit: int) -> Sequence[str]:
-        """Ids of nodes with something to do by now, the longest waiting first."""
+        """Ids of nodes with something to do by now: those that are to go or may have to, then the
+        others; of each, the longest waiting first."""
         wanted = {"now": now, "project": project, "most": limit}
         return self._connection.execute(_DUE, wanted).scalars().all()
 

@@ -10,7 +10,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from service.controllers.inventory import InventoryController
-from service.daemon import Daemon, FirstLook, Leaseholder
+from service.daemon.daemon import Daemon
+from service.daemon.first_looks import FirstLooks
+from service.daemon.leaseholder import Leaseholder
 from service.domain.agreed_clock import AgreedClock
 from service.domain.clock import HOUR, precise_clock, wall_clock
 from service.domain.errors import CloudUnavailable
@@ -82,7 +84,30 @@ def test_nobody_acts_before_the_first_look_was_tried(freed: Lab, error: Exceptio
     assert turns == ["inventory", "other"]
 
 
-def test_who_is_told_to_stop_waits_for_no_look(freed: Lab) -> None:
+def test_a_first_look_that_takes_too_long_keeps_the_others_for_its_time_only(freed: Lab) -> None:
+    """The inventory never comes back: the others act all the same, and the story is told once."""
+    turns: list[str] = []
+    inventory, other = Turns(freed, turns), Other(turns)
+    daemon = Daemon(
+        freed.units,
+        [factories.PROJECT],
+        {3_600: [other, inventory]},
+        first_looks=FirstLooks(seconds=0.5),
+    )
+    stop = threading.Event()
+    running = threading.Thread(target=daemon.run, args=(stop,))
+    with capture_logs() as logs:
+        running.start()
+        assert not other.had_its_turn.wait(0.2)
+        assert other.had_its_turn.wait(PATIENCE)
+        stop.set()
+        running.join(PATIENCE)
+    assert not running.is_alive()
+    assert [one["event"] for one in logs].count("daemon.first_look_is_slow") == 1
+
+
+def test_who_is_told_to_stop_begins_nothing_and_waits_for_no_answer(freed: Lab) -> None:
+    """A call to the cloud hangs: the lease is given back all the same, and at once."""
     turns: list[str] = []
     inventory, other = Turns(freed, turns), Other(turns)
     daemon = Daemon(freed.units, [factories.PROJECT], {3_600: [other, inventory]})
@@ -91,21 +116,45 @@ def test_who_is_told_to_stop_waits_for_no_look(freed: Lab) -> None:
     running.start()
     assert not other.had_its_turn.wait(0.2)
     stop.set()
-    assert other.had_its_turn.wait(PATIENCE)
-    inventory.may_go.set()
     running.join(PATIENCE)
-    assert not running.is_alive()
+    assert not running.is_alive(), "it waits for a look that does not end"
+    with freed.units() as unit:
+        assert unit.leases.take(factories.PROJECT, "another", 10) is not None
+    inventory.may_go.set()
+    assert not other.had_its_turn.wait(0.2)
 
 
-def test_a_look_that_takes_for_ever_is_waited_for_once(lab: Lab) -> None:
-    first = FirstLook(seconds=0.01)
-    first.wait(lab.lease)
-    later = FirstLook(seconds=PATIENCE)
-    later.done(lab.lease)
-    for one in (first, later):
-        one.wait(lab.lease)
-    other_lease = Lease(lab.lease.project, "someone", lab.lease.epoch + 1)
-    FirstLook(seconds=0.01).wait(other_lease)
+class Ticking:
+    """A monotonic clock that the test sets."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_first_look_is_over_once_it_was_tried_or_took_too_long(lab: Lab) -> None:
+    clock = Ticking()
+    looks = FirstLooks(30, clock)
+    other = Lease(lab.lease.project, "someone", lab.lease.epoch + 1)
+    assert not looks.is_over(lab.lease)
+    assert looks.done(other)
+    assert not looks.done(other), "whoever waited for it was told"
+    assert looks.is_over(other)
+    clock.now = 29.9
+    assert not looks.is_over(lab.lease)
+    clock.now = 30
+    assert looks.is_over(lab.lease)
+
+
+def test_leases_that_are_held_no_more_are_forgotten(lab: Lab) -> None:
+    looks = FirstLooks(30, Ticking())
+    looks.done(lab.lease)
+    looks.keep([lab.lease])
+    assert looks.is_over(lab.lease)
+    looks.keep([])
+    assert not looks.is_over(lab.lease)
+    assert (len(looks._over), len(looks._since)) == (0, 1)
 
 
 def test_who_takes_a_lease_goes_by_the_databases_clock(freed: Lab) -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
+from service.controllers.lifecycle import TURN_SECONDS
 from service.domain.errors import (
     CapacityUnavailable,
     CloudUnavailable,
     InvalidRequest,
+    LeaseLost,
     QuotaExceeded,
     RateLimited,
 )
 from service.domain.node import Asked, NodeState
 from service.domain.placement import Outcome
+from tests import factories
 from tests.controllers.conftest import Lab
 
 STOCK_OUT = CapacityUnavailable("There is no more capacity in the zone")
@@ -237,9 +242,32 @@ def test_one_poisoned_node_keeps_no_other_from_its_turn(lab: Lab) -> None:
 
 
 def test_a_daemon_that_lost_its_lease_changes_nothing(lab: Lab) -> None:
-    node = lab.ask()
+    nodes = [lab.ask(name=f"n-{number}") for number in range(3)]
     old, old_lease = lab.lifecycle, lab.lease
     lab.start_daemon("second")
-    old.tick(old_lease)
+    with pytest.raises(LeaseLost):
+        old.tick(old_lease)
     assert lab.cloud.calls == []
-    assert lab.node(node).state == NodeState.REQUESTED
+    assert {lab.node(node).state for node in nodes} == {NodeState.REQUESTED}
+
+
+def test_what_has_to_go_is_taken_up_before_what_waits_for_longer(lab: Lab) -> None:
+    going, living = lab.up(name="going"), lab.up(name="living", ttl_seconds=600)
+    waiting = [lab.ask(name=f"waiting-{number}") for number in range(3)]
+    lab.clock.pass_(700)
+    lab.nodes.delete(going.id)
+    with lab.units.reading() as unit:
+        due = unit.nodes.due(factories.PROJECT, lab.clock(), 100)
+    assert set(due[:2]) == {going.id, living.id}
+    assert set(due[2:]) == {node.id for node in waiting}
+
+
+def test_a_turn_that_took_long_begins_no_other_node(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was asked to go meanwhile is the first of the next turn."""
+    nodes = [lab.ask(name=f"n-{number}") for number in range(3)]
+    monkeypatch.setattr(time, "monotonic", count(0, TURN_SECONDS / 2).__next__)
+    lab.lifecycle.tick(lab.lease)
+    states = [lab.node(node).state for node in nodes]
+    assert states.count(NodeState.CREATING) == 1

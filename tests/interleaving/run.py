@@ -15,7 +15,6 @@ from unittest.mock import patch
 from sqlalchemy import Engine, event, text
 from structlog.testing import capture_logs
 
-from service import daemon
 from service.application.costs import CostService
 from service.application.nodes import NodeService
 from service.application.prices import PriceService
@@ -31,7 +30,8 @@ from service.controllers.lifecycle import LifecycleController
 from service.controllers.metering import MeteringController
 from service.controllers.steps import Steps
 from service.controllers.tools import Manners, Tools
-from service.daemon import Leaseholder
+from service.daemon import leaseholder
+from service.daemon.leaseholder import Leaseholder
 from service.domain.attribution import Reattribution
 from service.domain.errors import StewardError
 from service.domain.lines import meters
@@ -273,7 +273,7 @@ def run(seed: int) -> Run:
         engine = stack.enter_context(database())
         logs = stack.enter_context(capture_logs())
         # the database goes by the true time, of which a slow machine takes more
-        stack.enter_context(patch.object(daemon, "LEASE_SECONDS", 3_600))
+        stack.enter_context(patch.object(leaseholder, "LEASE_SECONDS", 3_600))
         living = Run(seed, engine)
         try:
             living.live()

@@ -23,7 +23,7 @@ from service.controllers.lifecycle import LifecycleController
 from service.controllers.metering import MeteringController
 from service.controllers.steps import Steps
 from service.controllers.tools import Manners, Tools
-from service.daemon import LEASE_SECONDS, Leaseholder
+from service.daemon.leaseholder import LEASE_SECONDS, Leaseholder
 from service.domain.agreed_clock import AgreedClock
 from service.domain.clock import Clock
 from service.domain.errors import StewardError

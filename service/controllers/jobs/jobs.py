@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -11,6 +10,7 @@ import structlog
 from service.cloud.ports import Registry, TpuCloud
 from service.controllers.jobs.images import ImageCheck, check
 from service.controllers.jobs.mailbox import Mailbox
+from service.controllers.threads import work_on
 from service.domain.attribution import Attribution
 from service.domain.clock import Clock
 from service.domain.errors import (
@@ -114,7 +114,7 @@ class JobsController:
         self._requests = requests
         self._clock = clock
         self._period = period
-        self._mailbox = Mailbox(cloud)
+        self._mailbox = Mailbox(cloud, units)
 
     workers = 8
     """Jobs worked on at once."""
@@ -123,18 +123,13 @@ class JobsController:
         """Take one step for every job that is due; one that fails keeps no other from its turn."""
         with self._units.reading() as unit:
             due = unit.jobs.due(lease.project, self._clock(), BATCH)
-        if self.workers == 1:
-            for job_id in due:
-                self._isolated(job_id, lease)
-        elif due:
-            with ThreadPoolExecutor(self.workers) as pool:
-                list(pool.map(lambda job_id: self._isolated(job_id, lease), due))
+        work_on(due, lambda job_id: self._isolated(job_id, lease), min(self.workers, len(due)))
 
     def _isolated(self, job_id: str, lease: Lease) -> None:
         try:
             self.reconcile(job_id, lease)
-        except LeaseLost as error:
-            log.info("jobs.lease_lost", job_id=job_id, reason=str(error))
+        except LeaseLost:
+            raise  # nothing more is to be done for any of them
         except Conflict as error:
             log.debug("jobs.overtaken", job_id=job_id, reason=str(error))
         except (StoreUnavailable, CloudError) as error:
@@ -436,7 +431,7 @@ class JobsController:
 
     def _deliver(self, changed: Changed, node: Node, lease: Lease) -> None:
         """Have the metadata hold the newest task, and note what came of that."""
-        delivery = self._mailbox.deliver(changed.job, changed.attempt, node)
+        delivery = self._mailbox.deliver(changed.job, changed.attempt, node, lease)
         after = delivered(changed, delivery, self._clock())
         if after != changed:
             with self._units(lease) as unit:
@@ -455,7 +450,7 @@ class JobsController:
             with self._units.reading() as unit:
                 is_taken = unit.jobs.claimed(node.id) is not None
             if not is_taken and self._clock() - (attempt.ended_at or 0) < GONE_SECONDS:
-                delivery = self._mailbox.deliver(job, attempt, node)
+                delivery = self._mailbox.deliver(job, attempt, node, lease)
         again = ASSERT_SECONDS if delivery.written else self._period
         later = self._clock() + again if delivery.written or delivery.error else None
         with self._units(lease) as unit:

@@ -11,14 +11,17 @@ from dataclasses import replace
 import structlog
 
 from service.cloud.ports import TpuCloud
+from service.controllers.commands import commanded
 from service.domain.errors import CloudError, CloudNotFound, InvalidRequest, RateLimited
 from service.domain.jobs.job import Attempt, Job
 from service.domain.jobs.report import Report, parse
 from service.domain.jobs.task import KEY, NAMESPACE, REPORT, hosts_of_slice, task_of
 from service.domain.jobs.transition import Delivery
+from service.domain.lease import Lease
 from service.domain.metadata import merged
 from service.domain.node import Node
 from service.domain.slices import numbers, place_of
+from service.store.unit import Units
 
 log = structlog.get_logger()
 
@@ -26,7 +29,8 @@ log = structlog.get_logger()
 class Mailbox:
     """Two calls for each slice of a node at most; no transaction is open meanwhile."""
 
-    def __init__(self, cloud: TpuCloud) -> None:
+    def __init__(self, cloud: TpuCloud, units: Units) -> None:
+        self._units = units
         self._cloud = cloud
 
     def reports(self, node: Node, now: int) -> tuple[Mapping[int, Report], bool] | None:
@@ -53,7 +57,7 @@ class Mailbox:
                     found[first + worker] = report
         return None if too_many else (found, answered)
 
-    def deliver(self, job: Job, attempt: Attempt, node: Node) -> Delivery:
+    def deliver(self, job: Job, attempt: Attempt, node: Node, lease: Lease) -> Delivery:
         """Have the metadata of every slice hold the newest task; answers whether it does, or why
         not.
 
@@ -68,7 +72,9 @@ class Mailbox:
             try:
                 there = self._cloud.metadata(place)
                 if there.get(KEY) != task:
-                    self._cloud.update_metadata(place, merged(there, {KEY: task}))
+                    commanded(self._cloud, self._units, lease).update_metadata(
+                        place, merged(there, {KEY: task})
+                    )
                     delivery = replace(delivery, written=True)
             except CloudNotFound:
                 return Delivery(done=False)

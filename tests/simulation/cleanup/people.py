@@ -52,7 +52,7 @@ class People:
         if luck.random() < 0.3:
             self.has_paused = True
             later(luck.uniform(600, 3_600), partial(self._pause, luck.uniform(60, 3_000)))
-        for _ in range(luck.choice([0, 0, 1, 2])):
+        for _ in range(12 if self._life.is_meddled else luck.choice([0, 0, 1, 2])):
             later(luck.uniform(1_500, 6_000), self._look_at_the_plan)
         later(POST_SECONDS, self._read_the_post)
 
@@ -118,7 +118,7 @@ class People:
 
     def _click(self, node_id: str, links: Mapping[str, str]) -> None:
         luck, later = self._luck, self._life.agenda.after
-        if luck.random() < 0.2:
+        if luck.random() < (0.8 if self._life.is_meddled else 0.2):
             token, when = links["keep"].rpartition("/")[2], luck.uniform(1, 400)
             later(when, partial(self._use, node_id, token))
             later(when + luck.uniform(1, 3_600), partial(self._use, node_id, token))

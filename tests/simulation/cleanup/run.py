@@ -123,6 +123,10 @@ class Run:
             self.is_crowd, self.most_idle, self.cores = False, THRONG_IDLE, 1
         self.has_reports = luck.random() < 0.7
         self.has_monitoring = luck.random() < 0.8 or not self.has_reports or self.is_throng
+        self.is_meddled = luck.random() < 0.15 and not self.is_throng
+        """Whether people act all the time, the cloud takes what it can, and daemons die often."""
+        if self.is_meddled:
+            self.fortune.kill = 0.01
 
     def live(self) -> None:
         """Raises Violation with what went wrong."""
@@ -212,7 +216,8 @@ class Run:
             is_inherited, is_dark = luck.random() < 0.3, luck.random() < 0.1
             # more that go dark at once are an outage, and the breaker is right to stay open
             is_dark = is_dark and 4 * (len(self.oracle.unseen) + 1) <= number + 1
-            is_spot = luck.random() < 0.3 and not is_dark  # made again, it would be seen
+            spot = 0.8 if self.is_meddled else 0.3
+            is_spot = luck.random() < spot and not is_dark  # made again, it would be seen
             wish = Wish(
                 project=PROJECT,
                 name=f"n-{number}",

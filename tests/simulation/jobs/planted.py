@@ -110,7 +110,7 @@ def acknowledged_before_the_commit() -> Any:
         self: JobsController, changed: Changed, before: Attempt, node: Node, lease: Any
     ) -> Changed:
         if changed.follow is not None and changed.attempt.placement:
-            self._mailbox.deliver(changed.job, changed.attempt, node)
+            self._mailbox.deliver(changed.job, changed.attempt, node, lease)
         return save(self, changed, before, node, lease)
 
     return patch.object(JobsController, "_save", eager)

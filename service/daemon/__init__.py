@@ -1,0 +1,1 @@
+"""The daemon: it holds the leases, and gives controllers their turns."""
