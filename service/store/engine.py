@@ -99,10 +99,12 @@ def _keep_private(file: Path) -> None:
     """Let nobody but its owner read the database: it holds the secrets that sign webhooks.
 
     SQLite gives the files beside it the mode of the first. What cannot be made or changed is told
-    better when SQLite opens it.
+    better when SQLite opens it. A file that is there is not opened: to close it again would drop
+    the locks that SQLite holds on it in this process, and another process would then remove the
+    log that is still written to.
     """
     with suppress(OSError):
-        os.close(os.open(file, os.O_RDWR | os.O_CREAT, _FILE_MODE))
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, _FILE_MODE))
     for one in (file, Path(f"{file}-wal"), Path(f"{file}-shm")):
         with suppress(OSError):
             mode = one.stat().st_mode

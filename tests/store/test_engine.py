@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -147,3 +149,24 @@ def test_writers_that_come_at_once_take_turns(units):
     with units.reading() as unit:
         document = unit.listing.one(node.id, given.Shelf(), NOON).decode()
     assert '"cost":"0.000000030"' in document
+
+
+def test_a_second_engine_on_a_sqlite_file_loses_nothing_of_the_first(tmp_path):
+    """Another process that comes and goes must not take the log away that the first writes to."""
+    file = tmp_path / "steward.db"
+    engine = make_engine(f"sqlite:///{file}")
+    read = f"import sqlite3; print(sqlite3.connect({str(file)!r}).execute('{{}}').fetchall())"
+    with engine.begin() as connection:
+        connection.execute(text("create table t (n integer)"))
+    make_engine(f"sqlite:///{file}")
+    _ended(read.format("select * from t"))
+    with engine.begin() as connection:
+        connection.execute(text("insert into t values (7)"))
+    assert _ended(read.format("select * from t")) == "[(7,)]"
+    engine.dispose()
+
+
+def _ended(program: str) -> str:
+    """What a process of its own says."""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    return ended.stdout.decode().strip()

@@ -299,15 +299,9 @@ SUBTLE: Mapping[str, Planting] = {
         a_report_of_the_boot_before_counts,
         unknown_for_long_is_at_rest,
         nodes_of_nobody_share_one_slot,
-    )
-}
-TO_FIND: Mapping[str, Planting] = {
-    plant.__name__: plant
-    for plant in (
         a_restart_skips_the_grace,
         a_stale_plan_is_applied,
         what_an_earlier_incarnation_did_counts,
         a_link_works_twice,
     )
 }
-"""Seeds found these while the lives were shorter; of the lives as they are, none is known yet."""

@@ -1,0 +1,64 @@
+"""A daemon that is told to stop while the cloud gives no answer."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+from threading import Thread
+
+from tests.cli.given import program
+from tests.cli.test_dev import until
+
+PATIENCE = 10
+"""Seconds after which the test gives up. systemd and compose end who takes longer by force."""
+
+
+class Silent:
+    """A server that takes connections, and never says anything."""
+
+    def __init__(self) -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._socket.getsockname()[1]}"
+        self.callers: list[socket.socket] = []
+        Thread(target=self._take, daemon=True).start()
+
+    def close(self) -> None:
+        """Take no more, and let all go."""
+        self._socket.close()
+        for one in self.callers:
+            one.close()
+
+    def _take(self) -> None:
+        with suppress(OSError):
+            while True:
+                self.callers.append(self._socket.accept()[0])
+
+
+def _leases(database: Path) -> list[tuple[str, bool]]:
+    """(project, whether its lease is held) of each."""
+    with closing(sqlite3.connect(database)) as connection:
+        return connection.execute(
+            "select project, expires_at >= strftime('%s', 'now') from leases"
+        ).fetchall()
+
+
+def test_a_daemon_whose_calls_hang_gives_its_leases_back_and_ends(tmp_path: Path) -> None:
+    silent, database = Silent(), tmp_path / "steward.db"
+    settings = {
+        "STEWARD_DATABASE_URL": f"sqlite:///{database}",
+        "STEWARD_EMULATOR": silent.address,
+        "STEWARD_PROJECTS": "lab,other",
+    }
+    with program("migrate", folder=tmp_path, **settings) as migrating:
+        migrating.communicate(timeout=PATIENCE)
+    with program("daemon", folder=tmp_path, **settings) as process:
+        until(lambda: len(_leases(database)) == 2 and all(held for _, held in _leases(database)))
+        until(lambda: len(silent.callers) >= 2)  # the first looked whether it is there
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, log
+    assert dict(_leases(database)) == {"lab": False, "other": False}, log
+    silent.close()
