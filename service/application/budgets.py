@@ -10,6 +10,7 @@ import structlog
 
 from service.application.costs import CostService, Question
 from service.application.holds import held, rooms_of
+from service.application.tries import tries
 from service.domain.alerts import EXCEEDED, Alert, deletes_at, silence
 from service.domain.budgets import Budget, Forecast, Scope, Standing, Who, check
 from service.domain.clock import Clock, rfc3339
@@ -28,8 +29,6 @@ T = TypeVar("T")
 
 log = structlog.get_logger()
 
-ATTEMPTS = 5
-"""How often a unit of work is done over when someone else wrote the same row first."""
 
 MAX_BUDGETS = 500
 """Each of them is looked at every half minute, and some of them tell by webhook."""
@@ -249,7 +248,7 @@ class BudgetService:
         return Shown(budget, standing, fired, deletes_at(budget, here.get(EXCEEDED)), warnings)
 
     def _again(self, work: Callable[[Unit], T], *, once: bool = False) -> T:
-        for _ in range(ATTEMPTS):
+        for _ in tries():
             try:
                 with self._units() as unit:
                     return work(unit)

@@ -9,6 +9,7 @@ from typing import TypeVar
 from service.application import holds
 from service.application.node_requests import NodeRequests
 from service.application.nodecost import NodeCost, cost_of
+from service.application.tries import tries
 from service.domain import reimaging
 from service.domain.attribution import Reattribution, difference, reattributed
 from service.domain.clock import Clock, rfc3339
@@ -34,9 +35,6 @@ __all__ = ["Changed", "Filter", "NodeChange", "NodeService", "Page", "Requested"
 
 QUICK_PAGE = 200
 """Nodes that are read in well under a millisecond."""
-
-ATTEMPTS = 5
-"""How often a unit of work is done over when someone else wrote the same row first."""
 
 
 T = TypeVar("T")
@@ -93,7 +91,7 @@ class NodeService:
         if key is not None and (known := self._known(actor, key)) is not None:
             return known
         wanted, meant = self._requests.understand(wanted)
-        for _ in range(ATTEMPTS):
+        for _ in tries():
             try:
                 return self._write(wanted, meant, key, actor)
             except StaleVersion:
@@ -358,9 +356,10 @@ def change_node(
 ) -> T:
     """Change a node in one unit of work; answers what the change does. Where any version does, it
     is done over when overtaken. Raises StaleVersion where `version` is not the present one."""
-    for _ in range(ATTEMPTS):
+    for _ in tries():
         try:
             with holds.admitting(units, clock) as unit:
+                unit.nodes.lock(node_id)
                 node = unit.nodes.get(node_id)
                 _check_version(node, version)
                 return change(unit, node)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from service.application.tries import tries
 from service.domain.errors import Conflict, Rejected, StaleVersion
 from service.domain.idempotency import Key
 from service.store.unit import Unit, Units
-
-ATTEMPTS = 5
 
 
 def once(
@@ -20,7 +19,7 @@ def once(
     Raises Rejected where the key came with another body before, and whatever `write` does; but what
     it refuses because the very same was written meanwhile is known by its key.
     """
-    for _ in range(ATTEMPTS):
+    for _ in tries():
         try:
             with units() as unit:
                 if key is None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from service.application.projects import every
+from service.application.tries import tries
 from service.domain.adoption import Adopter, adopted
 from service.domain.clock import Clock
 from service.domain.errors import Conflict, StaleVersion
@@ -21,9 +22,6 @@ from service.store.unit import Unit, Units
 __all__ = ["Adopter", "Kind", "OrphanService", "Seen", "Sum"]
 
 T = TypeVar("T")
-
-ATTEMPTS = 5
-"""How often a unit of work is done over when someone else wrote the same row first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +157,7 @@ class OrphanService:
         ]
 
     def _again(self, work: Callable[[Unit], T]) -> T:
-        for _ in range(ATTEMPTS):
+        for _ in tries():
             try:
                 with self._units() as unit:
                     return work(unit)

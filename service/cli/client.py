@@ -11,13 +11,12 @@ from typing import Any, BinaryIO
 from urllib.parse import quote
 
 import httpx2
-from pydantic import SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from service.cli import configuration, problem
 from service.cli.address import Address
 from service.cli.failure import MISUSED, Failure
 from service.cli.serve import address_of
+from service.cli.trust import Caller, check
 
 TIMEOUT_SECONDS = 30.0
 PAGE_SIZE = 1_000
@@ -25,16 +24,6 @@ SCHEMES = ("http", "https")
 LAST_PORT = 65_535
 
 Params = Mapping[str, Any]
-
-
-class Caller(BaseSettings):
-    """What only callers set: where the service is, and who they are."""
-
-    model_config = SettingsConfigDict(env_prefix="STEWARD_", env_file=".env", extra="ignore")
-
-    url: str = ""
-    token: SecretStr | None = None
-    admin_token: SecretStr | None = None
 
 
 class Unreachable(Failure):
@@ -197,6 +186,7 @@ def connected() -> Iterator[Client]:
             f"STEWARD_URL: {url[:200]!r} is not an address, as in http://127.0.0.1:8080",
             code=MISUSED,
         )
+    check(caller, is_local=local, is_plain=parsed.scheme == "http")
     # A proxy of the environment could not reach this machine. Where no TLS is spoken nobody's
     # certificate is trusted: to read all that are takes longer than to ask.
     nobody = local and parsed.scheme == "http"
@@ -211,17 +201,16 @@ def connected() -> Iterator[Client]:
 
 
 def _headers(caller: Caller) -> dict[str, str]:
-    told = {"STEWARD_TOKEN": caller.token, "STEWARD_ADMIN_TOKEN": caller.admin_token}
-    for name, token in told.items():
-        if token is not None and (secret := token.get_secret_value().strip()):
-            if not (secret.isascii() and secret.isprintable()):
-                raise Failure(
-                    f"{name} is no token: it has more than the letters and signs of ASCII in one"
-                    " line",
-                    code=MISUSED,
-                )
-            return {"Authorization": f"Bearer {secret}"}
-    return {}
+    if caller.secret is None:
+        return {}
+    name, secret = caller.secret
+    if not (secret.isascii() and secret.isprintable()):
+        raise Failure(
+            f"STEWARD_{name.upper()} is no token: it has more than the letters and signs of ASCII"
+            " in one line",
+            code=MISUSED,
+        )
+    return {"Authorization": f"Bearer {secret}"}
 
 
 def _said(params: Params | None) -> dict[str, Any]:

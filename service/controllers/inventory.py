@@ -157,7 +157,8 @@ class InventoryController:
         self._onlookers = tuple(onlookers)
         self._recall = Recall(units, cloud, prices)
         self.looked_at: dict[str, int] = {}
-        self._agreed: dict[Lease, tuple[bytes, Fingerprint]] = {}
+        self._agreed: dict[str, tuple[Lease, bytes, Fingerprint]] = {}
+        """What both sides were when they agreed, by project."""
 
     def tick(self, lease: Lease) -> None:
         """One look; a node that is missing is only handed to the lifecycle, which asks for it by
@@ -169,13 +170,13 @@ class InventoryController:
         with self._units.reading() as unit:
             stored = unit.nodes.fingerprint(lease.project)
         noted = self._recall.recall(lease, inventory, self._looked_at(lease), self._clock())
-        agreed = self._agreed.get(lease) == (shown, stored)
+        agreed = self._agreed.get(lease.project) == (lease, shown, stored)
         if not agreed:
-            self._agreed.clear()
+            self._agreed.pop(lease.project, None)
             difference = self._compare(inventory, queue, lease)
             noted = self._note(difference, lease, asked) and noted
             if difference.none:
-                self._agreed[lease] = shown, stored
+                self._agreed[lease.project] = lease, shown, stored
         if noted and not inventory.unreachable:
             self.looked_at[lease.project] = asked
         for onlooker in self._onlookers:

@@ -146,6 +146,13 @@ class Nodes:
             raise NotFound(f"there is no node {node_id[:80]!r}")
         return _read(row)
 
+    def lock(self, node_id: str) -> None:
+        """Have whoever else locks or writes it wait until the commit; so what is read of it from
+        now on is what is written over. Nothing for SQLite, where one writes at a time."""
+        self._connection.execute(
+            select(nodes.c.id).where(nodes.c.id == node_id).with_for_update(key_share=True)
+        )
+
     def named(self, name: str, project: str | None = None) -> Sequence[Node]:
         """The live nodes of that name, in one project or in any."""
         statement = select(*_COLUMNS).where(nodes.c.name == name, nodes.c.ended_at.is_(None))

@@ -10,6 +10,7 @@ import structlog
 from service.application.cleanup.coverage import ProjectCoverage, coverage_of
 from service.application.cleanup.daemon import reason_of
 from service.application.cleanup.ending import EndOrder, begin_end
+from service.application.tries import tries
 from service.domain.clock import Clock
 from service.domain.errors import Conflict, NotFound, Rejected, StaleVersion
 from service.domain.idle.assess import Assessed, Subject, Times
@@ -31,8 +32,6 @@ from service.store.unit import Unit, Units
 log = structlog.get_logger()
 
 MOST_HISTORY = 10_000
-ATTEMPTS = 5
-"""How often a pause is written over when the daemon wrote the same row first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +291,7 @@ class CleanupService:
 
     def _changed(self, project: str, change: Callable[[Cleanup], Cleanup]) -> Cleanup:
         """Change the row of a project in one unit of work; again when the daemon was first."""
-        for _ in range(ATTEMPTS):
+        for _ in tries():
             try:
                 with self._units() as unit:
                     return unit.cleanups.save(change(unit.cleanups.get(project)))

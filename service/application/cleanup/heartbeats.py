@@ -7,6 +7,7 @@ import threading
 from collections import OrderedDict, deque
 from dataclasses import dataclass
 
+from service.application.tries import tries
 from service.domain.clock import MINUTE, Clock, rfc3339
 from service.domain.errors import Conflict, RateLimited, StaleVersion, TokenRefused
 from service.domain.event import Event
@@ -22,7 +23,6 @@ from service.domain.idle.links import BYTES, hash_of
 from service.domain.node import Asked, Node
 from service.store.unit import Unit, Units
 
-ATTEMPTS = 5
 MOST_A_MINUTE = 240
 """Heartbeats of one node that one process takes in a minute: one of every second worker of the
 largest slices each minute. What is more is a flood."""
@@ -100,7 +100,7 @@ class HeartbeatService:
         RateLimited for a flood, Rejected for a heartbeat from the future or for more than a day,
         Conflict for a node that is being deleted. What says nothing new is not written.
         """
-        for _ in range(ATTEMPTS):
+        for _ in tries():
             try:
                 return self._beat(node_id, beat, token)
             except StaleVersion:

@@ -10,7 +10,8 @@ from service.application import holds
 from service.application.cleanup.ending import record_end
 from service.application.cleanup.keeps import write_keep
 from service.application.nodecost import NodeCost, cost_of
-from service.application.nodes import ATTEMPTS, NodeService
+from service.application.nodes import NodeService
+from service.application.tries import tries
 from service.domain.clock import MINUTE, Clock, rfc3339
 from service.domain.errors import Conflict, StaleVersion
 from service.domain.event import Event
@@ -109,7 +110,7 @@ class LinkService:
         """Do what a link says, in one unit of work. Raises Rejected where the node cannot be kept,
         BudgetExceeded where a budget has no room for that, Conflict where it is changed over and
         over."""
-        for _ in range(ATTEMPTS):
+        for _ in tries():
             try:
                 with holds.admitting(self._units, self._clock) as unit:
                     link = self._find(unit, token)

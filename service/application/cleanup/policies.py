@@ -8,8 +8,9 @@ from typing import TypeVar
 
 from service.application import holds
 from service.application.budgets import Reach
-from service.application.cleanup.cleanup import ATTEMPTS, IdleMode
+from service.application.cleanup.cleanup import IdleMode
 from service.application.projects import every
+from service.application.tries import tries
 from service.domain.alerts import EXCEEDED, deletes_at
 from service.domain.clock import Clock
 from service.domain.errors import Conflict, NotFound, Rejected, StaleVersion
@@ -183,7 +184,7 @@ class PolicyService:
                 raise Rejected(str(error), field=where) from None
 
     def _again(self, work: Callable[[Unit], T], *, once: bool) -> T:
-        for _ in range(ATTEMPTS):
+        for _ in tries():
             try:
                 with self._units() as unit:
                     return work(unit)

@@ -9,6 +9,7 @@ from service.application import holds
 from service.application.jobs.cost import AttemptCost, JobCost, attempt_costs, job_cost
 from service.application.node_requests import NodeRequests
 from service.application.projects import chosen
+from service.application.tries import tries
 from service.domain.clock import Clock
 from service.domain.errors import Conflict, NotFound, StaleVersion
 from service.domain.event import Event
@@ -36,9 +37,6 @@ __all__ = ["JobFilter", "JobService", "OnNode", "Shown", "Submitted", "Whole"]
 
 _LAST = 2**31
 """A generation with as many digits as any: the size of a task must not grow with it."""
-
-ATTEMPTS = 5
-"""How often a unit of work is repeated when someone else wrote the same row first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +110,7 @@ class JobService:
         if key is not None and (known := self._known(actor, key)) is not None:
             return known
         wanted = self._understood(submission)
-        for _ in range(ATTEMPTS):
+        for _ in tries():
             try:
                 return self._write(wanted, key, actor)
             except StaleVersion:
@@ -174,7 +172,7 @@ class JobService:
     def cancel(self, job_id: str, *, actor: str = "") -> Shown:
         """Ask for the end of a job; asking twice is asking once. A job that has ended stays as it
         is. Raises NotFound."""
-        for _ in range(ATTEMPTS):
+        for _ in tries():
             try:
                 with self._units() as unit:
                     job = self._cancelled(unit, unit.jobs.get(job_id), actor)
