@@ -19,7 +19,7 @@ def apply(database_url: str) -> str:
     from service.store.migrate import check_migrated  # noqa: PLC0415 - likewise
     from service.store.migrate import migrate as bring_up  # noqa: PLC0415 - likewise
 
-    engine = make_engine(database_url)
+    engine = make_engine(database_url, is_patient=True)
     shown = engine.url.render_as_string(hide_password=True)
     try:
         check_migrated(engine)

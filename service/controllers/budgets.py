@@ -57,7 +57,9 @@ class BudgetController:
         for budget in budgets:
             if budget.on_exceeded is OnExceeded.DELETE:
                 self._isolated(self._delete_due, budget, lease)
-        for budget in budgets:
+        with self._units.reading() as unit:
+            due = unit.budgets.unclaimed(self._clock(), PERIOD_SECONDS)
+        for budget in (one for one in budgets if one.id in due):
             with self._units(lease) as unit:
                 mine = unit.budgets.claim(budget.id, self._clock(), PERIOD_SECONDS)
             if mine:

@@ -114,6 +114,11 @@ class Budgets:
             raise Rejected(ANOTHER_BODY, led_to=row["id"])
         return _read(row)
 
+    def unclaimed(self, now: int, period: int) -> set[str]:
+        """Ids of those at which nobody has looked within the period."""
+        due = select(budgets.c.id).where(budgets.c.checked_at <= now - period)
+        return set(self._connection.execute(due).scalars())
+
     def claim(self, budget_id: str, now: int, period: int) -> bool:
         """Whether the caller is to look at it now: nobody else did within the period."""
         claimed = self._connection.execute(

@@ -38,8 +38,25 @@ CONNECTIONS = 16
 the last used is used next, as its cache is the warmest."""
 
 
-def make_engine(address: str, *, pool_size: int = CONNECTIONS) -> Engine:
-    """An engine for the address.
+_SESSION = {
+    "statement_timeout": "60s",
+    "lock_timeout": "10s",
+    "idle_in_transaction_session_timeout": "300s",
+}
+"""Limits of a session of PostgreSQL: what takes longer is given up by the database, so that what
+hangs holds its locks no longer."""
+_NETWORK = {
+    "connect_timeout": 5,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+"""A database that is gone without a word is noticed within a minute."""
+
+
+def make_engine(address: str, *, pool_size: int = CONNECTIONS, is_patient: bool = False) -> Engine:
+    """An engine for the address. With `is_patient`, statements may take as long as they want.
 
     SQLite's writers begin IMMEDIATE: a transaction that found out only at its first write that
     another one was faster would fail, whatever the timeout. What fails is told without its
@@ -48,15 +65,25 @@ def make_engine(address: str, *, pool_size: int = CONNECTIONS) -> Engine:
     url = parse_url(address)
     if url.get_backend_name() == "sqlite":
         return _sqlite(url, pool_size)
-    return create_engine(
+    engine = create_engine(
         url,
         pool_size=pool_size,
         max_overflow=0,
         pool_use_lifo=True,
         pool_pre_ping=True,
         hide_parameters=True,
-        connect_args={"connect_timeout": 5},
+        connect_args=_NETWORK,
     )
+    if not is_patient:
+        event.listen(engine, "connect", _limit)
+    return engine
+
+
+def _limit(connection: Any, _record: object) -> None:
+    with connection.cursor() as cursor:
+        for name, limit in _SESSION.items():
+            cursor.execute(f"SET SESSION {name} = '{limit}'")
+    connection.commit()
 
 
 def reading(engine: Engine) -> Engine:

@@ -15,6 +15,7 @@ _ADVICE = (
     ("does not exist", "the database is not there or has no tables; run: tpu-steward migrate"),
     ("has no column", "the database is older than this program; run: tpu-steward migrate"),
     ("no such column", "the database is older than this program; run: tpu-steward migrate"),
+    ("statement timeout", "the database took too long to answer; try again"),
     ("lock timeout", "others were writing there for too long; try again"),
     ("database is locked", "the database is locked by another program; try again"),
     ("readonly", "the database is read-only; check the permissions of its file and folder"),

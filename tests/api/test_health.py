@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from service.api.app import create_app
+from service.api.health import get_health
 from service.domain.node import NodeState
 from tests import factories
 from tests.hands import NOON
@@ -119,3 +121,8 @@ def test_each_app_counts_for_itself(services):
     )
     first.get("/healthz")
     assert ("steward_http_requests_total", "/healthz", "200", "GET") not in gauges(second)
+
+
+def test_the_process_answers_while_all_of_its_threads_are_waiting():
+    """A probe that waits for a thread has a busy service killed; a coroutine needs none."""
+    assert inspect.iscoroutinefunction(get_health)

@@ -57,6 +57,25 @@ def test_two_looks_at_once_are_one(purse):
     assert len(told(purse, budget)) == 1
 
 
+def test_where_no_budget_is_due_nothing_is_written(purse, monkeypatch):
+    """A hundred projects have a tick each minute, and a budget is of none of them."""
+    purse.budget(amount=100)
+    purse.controller.tick(purse.lease)
+    written = []
+    write = type(purse.units).__call__
+
+    def counting(units, lease=None):
+        written.append(lease)
+        return write(units, lease)
+
+    monkeypatch.setattr(type(purse.units), "__call__", counting)
+    purse.controller.tick(purse.lease)
+    assert not written
+    purse.clock.pass_(60)
+    purse.controller.tick(purse.lease)
+    assert written
+
+
 def test_each_channel_gets_its_own_message(purse):
     emails = ("ada@example.com", "bob@example.com")
     budget = purse.budget(amount=1, on_exceeded=OnExceeded.NOTIFY, emails=emails, **HOOK)

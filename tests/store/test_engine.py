@@ -14,9 +14,16 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 from service.domain.errors import Conflict, NotFound, StoreUnavailable
 from service.store.engine import make_engine, parse_url
+from service.store.trouble import told_apart
 from tests import factories
 from tests.hands import NOON
 from tests.store import given
+
+LIMITS = {
+    "statement_timeout": "1min",
+    "lock_timeout": "10s",
+    "idle_in_transaction_session_timeout": "5min",
+}
 
 
 @pytest.mark.parametrize(
@@ -149,6 +156,25 @@ def test_writers_that_come_at_once_take_turns(units):
     with units.reading() as unit:
         document = unit.listing.one(node.id, given.Shelf(), NOON).decode()
     assert '"cost":"0.000000030"' in document
+
+
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+def test_a_session_of_postgresql_has_limits(engine):
+    """What hangs is given up by the database, and its locks are free."""
+    with engine.connect() as connection:
+        found = {name: connection.scalar(text(f"SHOW {name}")) for name in LIMITS}
+    assert found == LIMITS
+
+
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+def test_a_statement_that_takes_too_long_is_told_of(engine, units):
+    sleep = text("SELECT set_config('statement_timeout', '10ms', true), pg_sleep(0)")
+    with units.reading() as unit:
+        connection = unit.nodes._connection
+        connection.execute(sleep)
+        with pytest.raises(StoreUnavailable, match="took too long"), told_apart():
+            connection.execute(text("SELECT pg_sleep(5)"))
+        connection.rollback()
 
 
 def test_a_second_engine_on_a_sqlite_file_loses_nothing_of_the_first(tmp_path):
