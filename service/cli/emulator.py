@@ -94,6 +94,14 @@ def emulator(  # noqa: PLR0913, PLR0917 - its options
             " Repeat the option for several.",
         ),
     ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Answer REST calls to this host name too. Addresses and names without a dot are"
+            " answered anyway; with scripts, only names of this machine. Repeat it for several.",
+        ),
+    ] = None,
 ) -> None:
     """Be a Cloud TPU API, for developing and testing without Google."""
     logs.set_up()
@@ -122,6 +130,7 @@ def emulator(  # noqa: PLR0913, PLR0917 - its options
             rest_port,
             on_ready=_direct,
             run_startup_scripts=scripts,
+            allowed_hosts=allow_host or (),
         )
     except PortTaken as error:
         option = "--rest-port" if error.port == rest_port else "--grpc-port"

@@ -6,7 +6,7 @@ import asyncio
 import signal
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -75,6 +75,7 @@ async def serving(
     rest_port: int = 0,
     *,
     run_startup_scripts: Scripts = False,
+    allowed_hosts: Collection[str] = (),
 ) -> AsyncIterator[Emulator]:
     """Serve a world on two ports of this event loop, 0 for any; raises PortTaken."""
     # gRPC's own complaint about a taken port is a line of C++ on stderr: look first.
@@ -89,7 +90,7 @@ async def serving(
     await rpc.start()
     workers = Workers(world, run_scripts=run_startup_scripts)
     world.played.has_real_workers = bool(run_startup_scripts)
-    web = _Web(_web_config(world, f"{host}:{bound}", workers))
+    web = _Web(_web_config(world, f"{host}:{bound}", workers, allowed_hosts))
     task = asyncio.create_task(web.serve([listener]))
     try:
         await web.ready.wait()
@@ -102,7 +103,7 @@ async def serving(
         listener.close()
 
 
-def run(
+def run(  # noqa: PLR0913 - what can be said on the command line
     world: World,
     host: str = HOST,
     grpc_port: int = GRPC_PORT,
@@ -110,14 +111,22 @@ def run(
     on_ready: Callable[[Emulator], None] | None = None,
     *,
     run_startup_scripts: Scripts = False,
+    allowed_hosts: Collection[str] = (),
 ) -> None:
     """Serve until SIGINT or SIGTERM; to be called from the main thread. Raises PortTaken.
 
     `run_startup_scripts` runs what the metadata of nodes says, as the user of this process: every
-    startup script, or those alone whose SHA-256 digest is among the ones given.
+    startup script, or those alone whose SHA-256 digest is among the ones given. `allowed_hosts` are
+    further host names to which the REST port answers.
     """
     served = partial(
-        serving, world, host, grpc_port, rest_port, run_startup_scripts=run_startup_scripts
+        serving,
+        world,
+        host,
+        grpc_port,
+        rest_port,
+        run_startup_scripts=run_startup_scripts,
+        allowed_hosts=allowed_hosts,
     )
     asyncio.run(_until_signal(served, on_ready))
 
@@ -130,6 +139,7 @@ def running(
     rest_port: int = 0,
     *,
     run_startup_scripts: Scripts = False,
+    allowed_hosts: Collection[str] = (),
 ) -> Iterator[Emulator]:
     """Serve a world from a thread of its own; look at the world only while no call is under way."""
     served = partial(
@@ -139,6 +149,7 @@ def running(
         grpc_port,
         rest_port,
         run_startup_scripts=run_startup_scripts,
+        allowed_hosts=allowed_hosts,
     )
     thread = _Thread(served)
     thread.start()
@@ -210,13 +221,16 @@ async def _until_signal(served: Served, on_ready: Callable[[Emulator], None] | N
         await stop.wait()
 
 
-def _web_config(world: World, grpc_address: str, workers: Workers) -> uvicorn.Config:
+def _web_config(
+    world: World, grpc_address: str, workers: Workers, allowed_hosts: Collection[str]
+) -> uvicorn.Config:
     return uvicorn.Config(
         build_app(
             world,
             grpc_address,
             worker_routes(world, workers),
             loopback_only=workers.run_scripts,
+            allowed_hosts=allowed_hosts,
         ),
         lifespan="off",
         log_config=None,

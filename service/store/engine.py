@@ -80,10 +80,11 @@ def make_engine(address: str, *, pool_size: int = CONNECTIONS, is_patient: bool 
 
 
 def _limit(connection: Any, _record: object) -> None:
+    connection.autocommit = True  # else a rollback would undo it
     with connection.cursor() as cursor:
         for name, limit in _SESSION.items():
             cursor.execute(f"SET SESSION {name} = '{limit}'")
-    connection.commit()
+    connection.autocommit = False
 
 
 def reading(engine: Engine) -> Engine:

@@ -69,6 +69,13 @@ def test_what_changes_something_takes_the_bearer_token_and_nothing_else(guarded,
         assert TOKEN not in answer.text
 
 
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+@pytest.mark.parametrize("path", ["/v1/nodes/x", "/v1/cleanup/policies/default", "/v1/budgets/x"])
+def test_a_password_changes_nothing_by_any_method(guarded, method, path):
+    answer = guarded.request(method, path, headers={"Authorization": basic("admin", TOKEN)})
+    assert answer.status_code == 401
+
+
 @pytest.mark.parametrize(
     ("given", "status"),
     [

@@ -14,8 +14,8 @@ BODY = '{"acceleratorType": "v4-8", "runtimeVersion": "tpu-ubuntu2204-base"}'
 
 @pytest.fixture
 def ask(cloud):
-    def asking(headers: dict[str, str], *, loopback_only: bool = False):
-        app = build_app(cloud.world, loopback_only=loopback_only)
+    def asking(headers: dict[str, str], *, loopback_only: bool = False, allowed=()):
+        app = build_app(cloud.world, loopback_only=loopback_only, allowed_hosts=allowed)
         url = f"/v2/{PARENT}/nodes?nodeId=a"
         with TestClient(app, base_url="http://127.0.0.1:9471") as client:
             return client.post(url, content=BODY, headers=headers)
@@ -52,6 +52,36 @@ def test_clients_and_its_own_pages_are_served(ask, headers):
 )
 def test_where_scripts_are_run_the_host_must_be_this_machine(ask, host, status):
     assert ask({"host": host}, loopback_only=True).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("10.1.2.3:9471", 200),
+        ("[2001:db8::1]:9471", 200),
+        ("emulator", 200),
+        ("evil.example:9471", 403),
+        ("127.0.0.1.evil.example", 403),
+        ("", 403),
+    ],
+)
+def test_a_name_that_a_page_could_make_mean_this_machine_is_refused(ask, cloud, host, status):
+    """DNS rebinding: the name of the page itself leads here, so nothing looks foreign."""
+    answer = ask({"host": host, "origin": f"http://{host}"})
+    assert answer.status_code == status
+    if status == 403:
+        assert "--allow-host" in answer.json()["error"]["message"]
+        assert cloud.world.nodes == {}
+
+
+@pytest.mark.parametrize("loopback_only", [True, False])
+def test_a_name_that_was_allowed_is_answered(ask, loopback_only):
+    allowed = ["tpu.lab.example"]
+    for host in ("tpu.lab.example:9471", "TPU.lab.example"):
+        answer = ask({"host": host}, loopback_only=loopback_only, allowed=allowed)
+        assert answer.status_code != 403
+        ask_again = ask({"host": f"x.{host}"}, loopback_only=loopback_only, allowed=allowed)
+        assert ask_again.status_code == 403
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from starlette.applications import Starlette
@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from service.emulator.errors import ApiError, Code
 from service.emulator.surfaces import control, discovery
-from service.emulator.surfaces.guard import Guard
+from service.emulator.surfaces.guard import Guard, Hosts
 from service.emulator.surfaces.page import status_page
 from service.emulator.surfaces.rest import build_endpoint, error_response, json_response, parse_body
 from service.emulator.surfaces.storage import storage_routes
@@ -35,6 +35,7 @@ def build_app(
     more: Iterable[Route] = (),
     *,
     loopback_only: bool = False,
+    allowed_hosts: Collection[str] = (),
 ) -> Starlette:
     """Put every route of the REST port together; the status page names the other port."""
     return Starlette(
@@ -47,7 +48,13 @@ def build_app(
             *more,
             Route("/{path:path}", build_endpoint(world), methods=VERBS),
         ],
-        middleware=[Middleware(Guard, loopback_only=loopback_only)],
+        middleware=[
+            Middleware(
+                Guard,
+                hosts=Hosts.LOOPBACK if loopback_only else Hosts.LOCAL,
+                allowed=allowed_hosts,
+            )
+        ],
         exception_handlers={HTTPException: _refused, Exception: _failed},
     )
 

@@ -15,7 +15,7 @@ from uvicorn.server import ServerState
 
 from service.emulator.catalog import region_of
 from service.emulator.errors import ApiError, Code
-from service.emulator.surfaces.guard import Guard
+from service.emulator.surfaces.guard import Guard, Hosts
 from service.emulator.surfaces.rest import build_endpoint, error_response
 from service.emulator.surfaces.storage import PREFIXES, answer_storage, unauthenticated
 from service.emulator.workers.machine import Worker
@@ -46,7 +46,7 @@ class Doors:
         self._open: dict[tuple[int, int], _Door] = {}
         self._config = uvicorn.Config(
             # The host is looked at below: a worker has several names for itself.
-            Guard(self._answer, loopback_only=False),
+            Guard(self._answer, hosts=Hosts.ANY),
             interface="asgi3",
             lifespan="off",
             log_config=None,
