@@ -38,6 +38,7 @@ from service.application.reservations import ReservationService
 from service.application.services import Services
 from service.application.shares import BudgetShares
 from service.application.statements import StatementService
+from service.application.timekeeping import Timekeeper
 from service.cloud.mail import MailMessenger, relay_of
 from service.cloud.pace import Pace, ReadPace, ReportPace
 from service.cloud.pinned import dial
@@ -108,7 +109,7 @@ def lay(settings: Settings, clock: Clock = wall_clock) -> Foundation:
     return Foundation(settings, engine, units, PriceShelf(), clock)
 
 
-def services(base: Foundation) -> Services:
+def services(base: Foundation, timekeeper: Timekeeper | None = None) -> Services:
     """What callers may ask."""
     shared = base.units, base.prices, base.clock
     projects, least = base.settings.projects, idle_mode(base.settings).times.least
@@ -133,7 +134,7 @@ def services(base: Foundation) -> Services:
         ),
         reservations=ReservationService(*shared, projects),
         orphans=OrphanService(*shared, projects),
-        health=HealthService(*shared, projects),
+        health=HealthService(*shared, projects, timekeeper),
         heartbeats=HeartbeatService(base.units, base.clock),
         keeps=KeepService(*shared),
         links=LinkService(
@@ -194,10 +195,12 @@ def messengers(settings: Settings) -> dict[Channel, Messenger]:
     return found
 
 
-def app(base: Foundation) -> FastAPI:
+def app(base: Foundation, timekeeper: Timekeeper | None = None) -> FastAPI:
     """The API and the dashboard over the same services."""
     token = base.settings.admin_token
-    made = create_app(services(base), None if token is None else token.get_secret_value())
+    made = create_app(
+        services(base, timekeeper), None if token is None else token.get_secret_value()
+    )
     add_dashboard(made)
     return made
 

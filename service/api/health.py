@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from pydantic import Field
 
 from service.api.deps import HealthDep
 from service.api.problems import may_answer
@@ -24,6 +25,13 @@ class ReadyView(View):
     """The service can do its work."""
 
     status: Literal["ready"] = "ready"
+    warnings: Annotated[
+        list[str] | None,
+        Field(
+            description="What is wrong and keeps nobody from working, such as a clock that differs"
+            " from the database's. Left out where nothing is."
+        ),
+    ] = None
 
 
 async def _registry(request: Request) -> CollectorRegistry:
@@ -38,11 +46,16 @@ async def get_health() -> AliveView:
     return AliveView()
 
 
-@router.get("/readyz", operation_id="get_readiness", responses=may_answer(503))
+@router.get(
+    "/readyz",
+    operation_id="get_readiness",
+    responses=may_answer(503),
+    response_model_exclude_none=True,
+)
 def get_readiness(health: HealthDep) -> ReadyView:
     """Whether the service can do its work: 503, saying why, when it cannot."""
     health.check()
-    return ReadyView()
+    return ReadyView(warnings=health.warnings or None)
 
 
 @router.get(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from service.application.timekeeping import Timekeeper
 from service.domain.clock import Clock
 from service.domain.estimate import hourly
 from service.domain.lines import lines_of
@@ -68,12 +69,24 @@ class HealthService:
     """Answers probes and gauges; none of it calls the cloud."""
 
     def __init__(
-        self, units: Units, prices: PriceShelf, clock: Clock, projects: Sequence[str]
+        self,
+        units: Units,
+        prices: PriceShelf,
+        clock: Clock,
+        projects: Sequence[str],
+        timekeeper: Timekeeper | None = None,
     ) -> None:
         self._units = units
         self._prices = prices
         self._clock = clock
         self._projects = tuple(projects)
+        self._timekeeper = timekeeper
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is wrong and keeps nobody from working."""
+        said = "" if self._timekeeper is None else self._timekeeper.warning
+        return [said] if said else []
 
     def check(self) -> None:
         """Raise StoreUnavailable, saying why, when the database cannot be used."""

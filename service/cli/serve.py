@@ -23,11 +23,16 @@ def serve() -> None:
     import uvicorn  # noqa: PLC0415 - costs what the other commands need not pay
 
     from service import wiring  # noqa: PLC0415 - likewise
+    from service.application.timekeeping import Timekeeper  # noqa: PLC0415
+    from service.domain.agreed_clock import AgreedClock  # noqa: PLC0415
 
-    base = wiring.lay(settings)
+    clock = AgreedClock()
+    base = wiring.lay(settings, clock)
+    timekeeper = Timekeeper(base.units, clock)
+    timekeeper.begin()
     with address.listen() as listener:
         config = uvicorn.Config(
-            wiring.app(base),
+            wiring.app(base, timekeeper),
             log_config=None,
             access_log=False,
             server_header=False,

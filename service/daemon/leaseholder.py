@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 
 import structlog
 
-from service.domain.agreed_clock import TOLERANCE_SECONDS, AgreedClock
+from service.application.timekeeping import Timekeeper
+from service.domain.agreed_clock import AgreedClock
 from service.domain.errors import StewardError
 from service.domain.lease import Lease
-from service.store.unit import Unit, Units
+from service.store.unit import Units
 
 log = structlog.get_logger()
 
@@ -37,7 +38,7 @@ class Leaseholder:
         self._projects = projects
         self._looked_at = looked_at
         self._clock = clock or AgreedClock()
-        self._ahead = 0.0
+        self._timekeeper = Timekeeper(units, self._clock)
         self._holder = holder or f"{socket.gethostname()}-{secrets.token_hex(4)}"
         self._held: dict[str, tuple[Lease, float]] = {}
         self._lock = threading.Lock()
@@ -63,7 +64,7 @@ class Leaseholder:
                     )
                     for project in self._projects
                 }
-                self._set_clock(unit)
+                self._timekeeper.set(unit)
                 free = unit.leases.free(self._projects)
         except StewardError as error:
             log.warning("lease.not_renewed", reason=str(error))
@@ -124,18 +125,6 @@ class Leaseholder:
                         unit.leases.release(lease)
             except StewardError as error:
                 log.warning("lease.not_released", reason=str(error))
-
-    def _set_clock(self, unit: Unit) -> None:
-        """Go by the database's clock from now on, and say so where this machine's is wrong. An
-        answer that was long under way tells nothing."""
-        asked = self._clock.monotonic()
-        theirs = unit.leases.now()
-        if self._clock.monotonic() - asked > TOLERANCE_SECONDS:
-            return
-        ahead = self._clock.agree(theirs)
-        if abs(ahead - self._ahead) > TOLERANCE_SECONDS:
-            log.warning("clock.differs", seconds_ahead_of_the_database=round(ahead))
-            self._ahead = ahead
 
     def _note(self, project: str, lease: Lease | None, deadline: float) -> None:
         before = self._held.pop(project, None)

@@ -1,0 +1,77 @@
+"""The API goes by the database's clock, whatever its machine says."""
+
+from __future__ import annotations
+
+import pytest
+from fastapi.testclient import TestClient
+from structlog.testing import capture_logs
+
+from service.api.app import create_app
+from service.application.nodes import NodeService
+from service.application.timekeeping import Timekeeper
+from service.cli.migrate import apply
+from service.domain.agreed_clock import AgreedClock
+from service.domain.clock import HOUR, precise_clock, wall_clock
+from service.domain.errors import StoreUnavailable
+from service.settings import Settings
+from service.store.pricebook import PriceShelf
+from service.wiring import lay, services
+from tests import factories
+
+
+@pytest.mark.parametrize("wrong", [-HOUR, -60, 60, HOUR])
+def test_what_a_caller_asks_for_is_written_at_the_databases_time(units, wrong):
+    clock = AgreedClock(own=lambda: precise_clock() + wrong)
+    Timekeeper(units, clock).look()
+    nodes = NodeService(units, PriceShelf(), clock, [factories.PROJECT])
+    node = nodes.request(factories.wish()).node
+    assert abs(node.created_at - wall_clock()) <= 1
+    assert abs((nodes.delete(node.id).delete_requested_at or 0) - wall_clock()) <= 1
+
+
+def test_a_clock_that_differs_is_told_of_once_and_shown(units):
+    clock = AgreedClock(own=lambda: precise_clock() + HOUR)
+    keeper = Timekeeper(units, clock)
+    with capture_logs() as logs:
+        keeper.look()
+        keeper.look()
+    assert [one["event"] for one in logs] == ["clock.differs"]
+    assert keeper.warning == (
+        "the clock of this machine is 3600 s ahead of the database's; the database's is used"
+    )
+
+
+def test_a_clock_that_agrees_is_no_matter(units):
+    keeper = Timekeeper(units, AgreedClock())
+    with capture_logs() as logs:
+        keeper.look()
+    assert (logs, keeper.warning) == ([], "")
+
+
+def test_without_an_answer_the_clock_stays_as_it_was_set(units, monkeypatch):
+    clock = AgreedClock(own=lambda: precise_clock() + HOUR)
+    keeper = Timekeeper(units, clock)
+    keeper.look()
+
+    def gone() -> None:
+        raise StoreUnavailable("it is gone")
+
+    monkeypatch.setattr(units, "reading", gone)
+    keeper.look()
+    assert abs(clock() - wall_clock()) <= 1
+
+
+def test_readiness_says_which_clock_is_wrong(tmp_path):
+    settings = Settings(
+        database_url=f"sqlite:///{tmp_path}/steward.db", projects=("lab",), _env_file=None
+    )
+    apply(settings.database_url)
+    clock = AgreedClock(own=lambda: precise_clock() - 60)
+    base = lay(settings, clock)
+    keeper = Timekeeper(base.units, clock)
+    app = create_app(services(base, keeper), "")
+    client = TestClient(app, base_url="http://localhost")
+    assert client.get("/readyz").json() == {"status": "ready"}
+    keeper.look()
+    (said,) = client.get("/readyz").json()["warnings"]
+    assert said.startswith("the clock of this machine is 60 s behind the database's")
