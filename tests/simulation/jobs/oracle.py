@@ -68,6 +68,8 @@ class JobOracle:
     """By attempt and worker: the number of the newest report that was written down."""
     _moves: dict[str, list[tuple[float, str]]] = field(default_factory=lambda: defaultdict(list))
     """By the id of our node: when it went to which state."""
+    _noticed: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """By the id of our node: when its workers were told of a preemption that came."""
     _owners: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -113,6 +115,8 @@ class JobOracle:
             self._owners.setdefault(transition.uid, record.message.labels.get(LABEL, ""))
         owner = self._owners.get(transition.uid, "")
         self._moves[owner].append((transition.at, transition.after))
+        if record is not None and transition.after == "PREEMPTED" and record.notices:
+            self._noticed[owner].append(min(record.notices.values()))
 
     def committed(self, jobs: Sequence[Job], attempts: Sequence[Attempt]) -> None:
         """A final state stays, and the node of an ended job is asked to go with it."""
@@ -299,6 +303,8 @@ class JobOracle:
                 ended = min((run.end or 0 for run in runs), default=math.inf)
                 late = lost_at is not None and lost_at > ended + CLASSIFY_SECONDS
                 return first <= ended or blind or late
+            case Reason.PREEMPTED if self._was_noticed(attempt, decided.at):
+                return True
             case Reason.PREEMPTED | Reason.HOST_LOST | Reason.NODE_GONE:
                 return lost_at is not None and lost_at <= decided.at
             case Reason.NODE_DELETED:
@@ -333,6 +339,11 @@ class JobOracle:
         ]
         noticed = [run.end for run in runs if run.cause is Cause.NOTICE and run.end is not None]
         return min([*away, *noticed], default=None)
+
+    def _was_noticed(self, attempt: Attempt, by: float) -> bool:
+        """Whether its workers had the notice of a preemption that came, by an instant. Hardware
+        that is about to go explains the end of a program as hardware that has gone does."""
+        return any(attempt.claimed_at <= at <= by for at in self._noticed[attempt.node_id])
 
     def _has_been(self, node: Node, state: str) -> bool:
         return any(after == state for _, after in self._moves[node.id])
