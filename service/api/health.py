@@ -28,8 +28,8 @@ class ReadyView(View):
     warnings: Annotated[
         list[str] | None,
         Field(
-            description="What is wrong and keeps nobody from working, such as a clock that differs"
-            " from the database's. Left out where nothing is."
+            description="Problems that do not stop the service, such as a machine whose clock"
+            " differs from the database's. Left out if there are none."
         ),
     ] = None
 

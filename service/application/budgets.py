@@ -29,7 +29,6 @@ T = TypeVar("T")
 
 log = structlog.get_logger()
 
-
 MAX_BUDGETS = 500
 """Each of them is looked at every half minute, and some of them tell by webhook."""
 

@@ -84,7 +84,7 @@ class HealthService:
 
     @property
     def warnings(self) -> list[str]:
-        """What is wrong and keeps nobody from working."""
+        """Problems that do not stop the service."""
         said = "" if self._timekeeper is None else self._timekeeper.warning
         return [said] if said else []
 

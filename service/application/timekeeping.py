@@ -66,4 +66,7 @@ class Timekeeper:
     def _go_on(self) -> None:
         period = threading.Event()
         while not period.wait(PERIOD_SECONDS):
-            self.look()
+            try:
+                self.look()
+            except Exception:  # the thread lives on: nobody else would set the clock again
+                log.exception("clock.broke")

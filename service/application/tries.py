@@ -20,5 +20,5 @@ def tries() -> Iterator[int]:
     for number in range(TRIES):
         if number:
             longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (number - 1))
-            time.sleep(random.uniform(0, longest))  # noqa: S311 - nobody need not guess it
+            time.sleep(random.uniform(0, longest))  # noqa: S311 - nobody gains by guessing it
         yield number

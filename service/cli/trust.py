@@ -1,4 +1,4 @@
-"""Where a token may be sent. Whoever gets it can spend money."""
+"""Decides to which address a token may be sent: whoever receives it can spend money."""
 
 from __future__ import annotations
 

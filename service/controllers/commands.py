@@ -10,7 +10,7 @@ from service.store.unit import Units
 
 def commanded(cloud: TpuCloud, units: Units, lease: Lease) -> TpuCloud:
     """The cloud, for one command that is given now. Raises LeaseLost where another daemon holds the
-    lease: it decides anew what is to be done, by what it sees itself.
+    lease: that one looks for itself and decides what to do.
 
     Between this look and the command the lease may still be lost. So what is commanded is written
     down before, or is of a kind that does no harm when it comes late.

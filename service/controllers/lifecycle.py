@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import structlog
@@ -69,12 +70,14 @@ class LifecycleController:
 
     workers = 8
     """Nodes worked on at once; bounded, so that an outage does not become a storm."""
+    monotonic: Callable[[], float] = staticmethod(time.monotonic)
+    """The clock by which a tick ends."""
 
     def tick(self, lease: Lease) -> None:
         """Take one step for every node that is due; one that fails keeps no other from its turn."""
         with self._units.reading() as unit:
             due = unit.nodes.due(lease.project, self._clock(), BATCH)
-        line = for_so_long(due, TURN_SECONDS, time.monotonic)
+        line = for_so_long(due, TURN_SECONDS, self.monotonic)
         work_on(line, lambda node_id: self._isolated(node_id, lease), min(self.workers, len(due)))
 
     def reconcile(self, node_id: str, lease: Lease) -> Step | None:

@@ -30,7 +30,7 @@ def work_on(items: Iterable[Item], work: Callable[[Item], object], workers: int)
 
 
 class _Line(Generic[Item]):
-    """The items that nobody has taken yet, and the errors so far."""
+    """The items that are left to do, and the errors so far."""
 
     def __init__(self, items: Iterable[Item], work: Callable[[Item], object]) -> None:
         self._items = iter(items)

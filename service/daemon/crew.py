@@ -14,9 +14,9 @@ from service.domain.lease import Lease
 SIZE = 12
 """Turns that may be under way at once, the slow ones not counted."""
 PATIENCE_SECONDS = 2.0
-"""A turn that takes longer is slow: the cloud, or whoever it asks, does not answer. Another thread
-is started in its place, so that a project that hangs costs the others nothing. There is one turn
-at most of a controller and a project, so there are never more threads than pairs of these."""
+"""A turn that takes longer is slow: something that it asks does not answer. Another thread takes
+its place, so a project that hangs does not hold up the others. Each pair of a controller and a
+project has one turn at most, so there are never more threads than pairs."""
 SPARE_SECONDS = 30.0
 """So long a thread without work stays for more."""
 FIRST = "lifecycle"
@@ -117,14 +117,21 @@ class Crew:
         self._changed.notify()
 
     def _work(self) -> None:
-        while (turn := self._next()) is not None:
-            try:
-                self._act(turn.controller, turn.lease)
-            finally:
-                with self._changed:
-                    del self._began[turn.key]
-                    self._keys.discard(turn.key)
-                    self._changed.notify_all()
+        try:
+            while (turn := self._next()) is not None:
+                self._take(turn)
+        finally:
+            with self._changed:
+                self._threads -= 1
+
+    def _take(self, turn: Turn) -> None:
+        try:
+            self._act(turn.controller, turn.lease)
+        finally:
+            with self._changed:
+                del self._began[turn.key]
+                self._keys.discard(turn.key)
+                self._changed.notify_all()
 
     def _next(self) -> Turn | None:
         """The next turn, begun; None when the thread is to end."""
@@ -137,5 +144,4 @@ class Crew:
                     return turn
                 if not self._changed.wait(SPARE_SECONDS) and not self._waiting:
                     break
-            self._threads -= 1
             return None

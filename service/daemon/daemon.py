@@ -30,7 +30,7 @@ END_SECONDS = 2.0
 
 
 class Daemon:
-    """Runs controllers at their periods until it is told to stop."""
+    """Runs each controller at its period, for each project, until the daemon is told to stop."""
 
     def __init__(
         self,
@@ -81,9 +81,12 @@ class Daemon:
     def _keep(self, stop: threading.Event) -> None:
         """Renew the leases; on a thread that does nothing else, so that nothing keeps it."""
         while not stop.wait(LEASE_SECONDS / 3):
-            if self._clock.has_jumped:
-                self._wake()
-            self._renew()
+            try:
+                if self._clock.has_jumped:
+                    self._wake()
+                self._renew()
+            except Exception:  # the thread lives on: nobody else would renew the leases
+                log.exception("lease.broke")
 
     def _renew(self) -> None:
         """Renew the leases. Where one is new, everything is to be done now, in whatever state the

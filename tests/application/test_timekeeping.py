@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+from itertools import count
+
 import pytest
 from fastapi.testclient import TestClient
 from structlog.testing import capture_logs
 
 from service.api.app import create_app
+from service.application import timekeeping
 from service.application.nodes import NodeService
 from service.application.timekeeping import Timekeeper
 from service.cli.migrate import apply
@@ -75,3 +79,21 @@ def test_readiness_says_which_clock_is_wrong(tmp_path):
     keeper.look()
     (said,) = client.get("/readyz").json()["warnings"]
     assert said.startswith("the clock of this machine is 60 s behind the database's")
+
+
+def test_the_clock_is_set_again_though_one_look_broke(units, monkeypatch):
+    keeper, looked = Timekeeper(units, AgreedClock()), threading.Event()
+    looks = count()
+
+    def breaking() -> None:
+        number = next(looks)
+        if number == 1:
+            raise ValueError("a bug")
+        if number == 2:
+            looked.set()
+
+    monkeypatch.setattr(keeper, "look", breaking)
+    monkeypatch.setattr(timekeeping, "PERIOD_SECONDS", 0.01)
+    keeper.begin()
+    assert looked.wait(20)
+    monkeypatch.setattr(timekeeping, "PERIOD_SECONDS", 3_600)

@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from service.controllers.inventory import InventoryController
+from service.daemon import daemon as module
 from service.daemon.daemon import Daemon
 from service.daemon.first_looks import FirstLooks
 from service.daemon.leaseholder import Leaseholder
@@ -200,3 +201,31 @@ def test_a_clock_that_was_set_back_keeps_nobody_waiting(freed: Lab) -> None:
     assert other.had_its_turn.wait(PATIENCE), "its turn comes once an hour"
     stop.set()
     running.join(PATIENCE)
+
+
+def test_the_leases_are_renewed_though_one_renewal_broke(
+    freed: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only one thread renews them: were it gone, the daemon would do nothing and live on."""
+    renewed, renew = threading.Event(), Leaseholder.renew
+    calls = count()
+
+    def breaking(holder: Leaseholder) -> list[Lease]:
+        number = next(calls)
+        if number == 1:
+            raise ValueError("a bug")
+        if number == 2:
+            renewed.set()
+        return renew(holder)
+
+    monkeypatch.setattr(Leaseholder, "renew", breaking)
+    monkeypatch.setattr(module, "LEASE_SECONDS", 0.03)
+    daemon = Daemon(freed.units, [factories.PROJECT], {3_600: [Other([])]})
+    stop = threading.Event()
+    running = threading.Thread(target=daemon.run, args=(stop,))
+    with capture_logs() as logs:
+        running.start()
+        assert renewed.wait(PATIENCE)
+        stop.set()
+        running.join(PATIENCE)
+    assert [one["event"] for one in logs].count("lease.broke") == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from itertools import count
 
@@ -262,12 +261,10 @@ def test_what_has_to_go_is_taken_up_before_what_waits_for_longer(lab: Lab) -> No
     assert set(due[2:]) == {node.id for node in waiting}
 
 
-def test_a_turn_that_took_long_begins_no_other_node(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_turn_that_took_long_begins_no_other_node(lab: Lab) -> None:
     """What was asked to go meanwhile is the first of the next turn."""
     nodes = [lab.ask(name=f"n-{number}") for number in range(3)]
-    monkeypatch.setattr(time, "monotonic", count(0, TURN_SECONDS / 2).__next__)
+    lab.lifecycle.monotonic = count(0, TURN_SECONDS / 2).__next__
     lab.lifecycle.tick(lab.lease)
     states = [lab.node(node).state for node in nodes]
     assert states.count(NodeState.CREATING) == 1
