@@ -46,7 +46,7 @@ FOUND_BY = {
     "known_late_and_charged_from_then_on": 4,
     "charged_to_both": 0,
     "held_in_another_transaction": 173,
-    "let_go_once_it_is_ready": 8,
+    "let_go_once_it_is_ready": 26,
     "never_let_go": 6,
     "what_waits_for_its_turn_holds_nothing": 8,
     "the_cheapest_price_is_held": 50,

@@ -26,7 +26,7 @@ FOUND_BY = {
     "older_report_overwrites": 61,
     "previous_boot_counts": 1,
     "started_before_all_have_pulled": 46,
-    "acknowledged_before_the_commit": 46,
+    "acknowledged_before_the_commit": 49,
     "task_written_once": 105,
     "old_container_not_removed": 105,
     "infrastructure_by_default": 0,
