@@ -25,11 +25,13 @@ class Timekeeper:
         """By how many seconds this machine's clock is ahead of the database's; 0 where that is
         nothing to mind."""
 
-    def begin(self) -> None:
-        """Set the clock now, and from then on again and again, on a thread that ends with the
-        process."""
+    def begin(self, stop: threading.Event) -> threading.Thread:
+        """Set the clock now, and then again and again until `stop` is set, on a thread that ends
+        with the process at the latest."""
         self.look()
-        threading.Thread(target=self._go_on, name="timekeeper", daemon=True).start()
+        thread = threading.Thread(target=self._go_on, args=[stop], name="timekeeper", daemon=True)
+        thread.start()
+        return thread
 
     def look(self) -> None:
         """Set the clock. Without an answer of the database it stays as it was set last."""
@@ -63,9 +65,8 @@ class Timekeeper:
             " used"
         )
 
-    def _go_on(self) -> None:
-        period = threading.Event()
-        while not period.wait(PERIOD_SECONDS):
+    def _go_on(self, stop: threading.Event) -> None:
+        while not stop.wait(PERIOD_SECONDS):
             try:
                 self.look()
             except Exception:  # the thread lives on: nobody else would set the clock again

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from service import logs
 from service.cli import configuration, parent
 from service.cli.address import Address
@@ -29,7 +31,8 @@ def serve() -> None:
     clock = AgreedClock()
     base = wiring.lay(settings, clock)
     timekeeper = Timekeeper(base.units, clock)
-    timekeeper.begin()
+    stop = threading.Event()
+    timekeeper.begin(stop)
     with address.listen() as listener:
         config = uvicorn.Config(
             wiring.app(base, timekeeper),
@@ -39,6 +42,7 @@ def serve() -> None:
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
         uvicorn.Server(config).run(sockets=[listener])
+    stop.set()
 
 
 def address_of(settings: Settings) -> Address:

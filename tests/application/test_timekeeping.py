@@ -94,6 +94,9 @@ def test_the_clock_is_set_again_though_one_look_broke(units, monkeypatch):
 
     monkeypatch.setattr(keeper, "look", breaking)
     monkeypatch.setattr(timekeeping, "PERIOD_SECONDS", 0.01)
-    keeper.begin()
+    stop = threading.Event()
+    thread = keeper.begin(stop)
     assert looked.wait(20)
-    monkeypatch.setattr(timekeeping, "PERIOD_SECONDS", 3_600)
+    stop.set()
+    thread.join(20)
+    assert not thread.is_alive()
