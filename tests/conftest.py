@@ -22,8 +22,15 @@ settings.load_profile("any machine")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the long tests, so that nobody waits for one of them at the end."""
-    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+    """Begin with the long tests, which mostly wait, and then the deep ones, which compute: so that
+    nobody waits for one of them at the end."""
+    items.sort(key=_rank)
+
+
+def _rank(item: pytest.Item) -> int:
+    if item.get_closest_marker("long") is not None:
+        return 0
+    return 1 if item.get_closest_marker("deep") is not None else 2
 
 
 @pytest.fixture
