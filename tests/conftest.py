@@ -13,6 +13,7 @@ from service.store.engine import make_engine
 from service.store.unit import Units
 from tests.databases import fresh_database
 from tests.hands import HandClock
+from tests.simulation.search import MOVED
 
 # No test asserts on time, and a machine may be busy with others.
 settings.register_profile(
@@ -31,6 +32,14 @@ def _rank(item: pytest.Item) -> int:
     if item.get_closest_marker("long") is not None:
         return 0
     return 1 if item.get_closest_marker("deep") is not None else 2
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say at the end which planted bugs another seed finds now."""
+    for report in terminalreporter.getreports("passed"):
+        for name, moved in report.user_properties:
+            if name == MOVED:
+                terminalreporter.line(f"MOVED {moved}")
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ class Leaseholder:
                     for project in self._projects
                 }
                 self._timekeeper.set(unit)
-                free = unit.leases.free(self._projects)
+                free = unit.leases.free([of for of, lease in leases.items() if lease is None])
         except StewardError as error:
             log.warning("lease.not_renewed", reason=str(error))
             self._drop_overdue()

@@ -106,6 +106,12 @@ def _taking(dialect: str) -> Executable:
 _RENEW = {dialect: _renewing(dialect) for dialect in _NOW}
 _TAKE = {dialect: _taking(dialect) for dialect in _NOW}
 _CLOCK = {dialect: select(precisely) for dialect, precisely in _PRECISELY.items()}
+_TAKEN = {
+    dialect: select(leases.c.project).where(
+        leases.c.project.in_(bindparam("projects", expanding=True)), leases.c.expires_at >= now
+    )
+    for dialect, now in _NOW.items()
+}
 _LOOKED_AT = select(leases.c.looked_at).where(leases.c.project == bindparam("project"))
 
 
@@ -141,10 +147,10 @@ class Leases:
 
     def free(self, projects: Sequence[str]) -> Sequence[str]:
         """Those of the projects whose lease nobody holds now."""
-        held = select(leases.c.project).where(
-            leases.c.project.in_(projects), leases.c.expires_at >= self._now
-        )
-        taken = set(self._connection.execute(held).scalars())
+        if not projects:
+            return []
+        statement = _TAKEN[self._connection.dialect.name]
+        taken = set(self._connection.execute(statement, {"projects": projects}).scalars())
         return [project for project in projects if project not in taken]
 
     def check(self, lease: Lease) -> None:

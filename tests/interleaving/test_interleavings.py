@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from tests.interleaving.planted import PLANTED
 from tests.interleaving.run import run
+from tests.simulation.search import is_found
 from tests.simulation.truth import Violation
 
 SEEDS = 4
@@ -43,5 +46,6 @@ def finds(seed, bug):
 
 @pytest.mark.deep
 @pytest.mark.parametrize("bug", PLANTED)
-def test_a_planted_bug_of_two_at_once_is_found(bug):
-    assert any(finds(seed, bug) for seed in [FOUND_BY[bug], *range(WITHIN)])
+def test_a_planted_bug_of_two_at_once_is_found(bug, record_property):
+    finding = partial(finds, bug=bug)
+    assert is_found(bug, FOUND_BY[bug], range(WITHIN), finding, record_property)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 
 import pytest
 
 from tests.simulation.cleanup.planted import GROSS, SUBTLE, Planting
 from tests.simulation.cleanup.run import run
+from tests.simulation.search import is_found
 from tests.simulation.truth import Violation
 
 pytestmark = pytest.mark.deep
@@ -57,11 +58,13 @@ def check_clean(seed: int) -> None:
 
 
 @pytest.mark.parametrize("bug", GROSS)
-def test_the_grossest_bugs_are_found_within_ten_seeds(bug):
+def test_the_grossest_bugs_are_found_within_ten_seeds(bug, record_property):
     assert FOUND_BY[bug] < WITHIN
-    assert any(finds(seed, GROSS[bug]) for seed in [FOUND_BY[bug], *range(WITHIN)])
+    finding = partial(finds, plant=GROSS[bug])
+    assert is_found(bug, FOUND_BY[bug], range(WITHIN), finding, record_property)
 
 
 @pytest.mark.parametrize("bug", SUBTLE)
-def test_a_planted_bug_of_the_cleanup_is_found(bug):
-    assert any(finds(seed, SUBTLE[bug]) for seed in [FOUND_BY[bug], *range(SEEDS)])
+def test_a_planted_bug_of_the_cleanup_is_found(bug, record_property):
+    finding = partial(finds, plant=SUBTLE[bug])
+    assert is_found(bug, FOUND_BY[bug], range(SEEDS), finding, record_property)
