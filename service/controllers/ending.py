@@ -8,7 +8,6 @@ from dataclasses import replace
 from service.cloud.ports import Operation
 from service.controllers.beliefs import complete, end_placement, end_usage, shorten
 from service.controllers.quotas import learn
-from service.controllers.records import Records
 from service.controllers.tools import Tools
 from service.domain.deletion import making_room
 from service.domain.errors import CloudError, CloudNotFound
@@ -148,7 +147,7 @@ class Ending:
     def close(self, node: Node, lease: Lease, *, vanished: bool) -> None:
         """Verified gone: GET has just answered that there is no such node."""
         now = self._tools.clock()
-        looking = Records(self._tools.cloud).looking(node, now)
+        looking = self._tools.records.looking(node, now)
         reason = node.delete_reason
         if vanished:
             reason = "it was deleted outside this service"

@@ -34,9 +34,17 @@ _GOING = LOST | {NodeState.DELETING}
 class Eyes:
     """What the lifecycle sees with: GET, which is the last word on what is there."""
 
-    def __init__(self, units: Units, cloud: TpuCloud, prices: PriceShelf, clock: Clock) -> None:
+    def __init__(
+        self,
+        units: Units,
+        cloud: TpuCloud,
+        prices: PriceShelf,
+        clock: Clock,
+        records: Records,
+    ) -> None:
         self._units = units
         self._cloud = cloud
+        self._records = records
         self._prices = prices
         self._clock = clock
 
@@ -50,13 +58,13 @@ class Eyes:
             sights = tuple(
                 _or_none(self._cloud.get, place_of(node, number)) for number in numbers(node)
             )
-        records = Records(self._cloud)
+        records = self._records
         operation = records.create(node) if _is_nameless(node) else records.last(node)
         several = node.spec.slices > 1
         found = Look(None if several else sights[0], operation, queue, sights if several else ())
-        return self._judged(node, found, records)
+        return self._judged(node, found)
 
-    def _judged(self, node: Node, look: Look, records: Records) -> Look:
+    def _judged(self, node: Node, look: Look) -> Look:
         """The look, with what to make of that which is not there."""
         paths = list(_lacking(node, look))
         if not paths or never_came(look.operation):
@@ -65,7 +73,7 @@ class Eyes:
         proofs: Sequence[Operation] = () if look.operation is None else (look.operation,)
         if _is_told_of(proofs, node, paths, ticket):
             return look
-        proofs = [one for path in (*paths, ticket) for one in records.at(node.place, path)]
+        proofs = [one for path in (*paths, ticket) for one in self._records.at(node.place, path)]
         if _is_told_of(proofs, node, paths, ticket):
             return look
         with self._units.reading() as unit:
@@ -104,7 +112,7 @@ class Eyes:
 
     def _news(self, node: Node, look: Look, asked: int) -> Sights:
         """What shows otherwise than it is stored, with the circumstances of the look."""
-        records, news = Records(self._cloud), {}
+        news = {}
         for number, sight in zip(numbers(node), look.members, strict=True):
             one = part(node, number)
             if sight is None or not is_ours(one, sight):
@@ -115,7 +123,7 @@ class Eyes:
             its = last is not None and last.target == one.place.path
             known: Sequence[Operation] = (last,) if its and last is not None else ()
             if needs_evidence(one, sight) and not _brought_up(one, known, sight):
-                known = tuple(records.of(one)) or known
+                known = tuple(self._records.of(one)) or known
             news[number] = sight, Looking(self._clock(), one.seen_at, known, asked)
         return news
 
@@ -126,11 +134,11 @@ class Eyes:
         """
         if look.queue is None or look.absence is not Absence.CERTAIN:
             return {}
-        records, lost = Records(self._cloud), {}
+        lost = {}
         for number, sight in zip(numbers(node), look.members, strict=True):
             one, state = part(node, number), state_of_absent(node, look.queue)
             if sight is None and one.cloud_uid and one.state not in _GOING:
-                lost[number] = state, records.looking(node, self._clock(), asked)(one)
+                lost[number] = state, self._records.looking(node, self._clock(), asked)(one)
         return lost
 
 

@@ -66,7 +66,8 @@ class LifecycleController:
         self._prices = prices
         self._clock = clock
         self._steps = steps
-        self._eyes = Eyes(units, cloud, prices, clock)
+        self._records = steps.records
+        self._eyes = Eyes(units, cloud, prices, clock, steps.records)
 
     workers = 8
     """Nodes worked on at once; bounded, so that an outage does not become a storm."""
@@ -77,6 +78,7 @@ class LifecycleController:
         """Take one step for every node that is due; one that fails keeps no other from its turn."""
         with self._units.reading() as unit:
             due = unit.nodes.due(lease.project, self._clock(), BATCH)
+        self._records.forget(lease.project)
         line = for_so_long(due, TURN_SECONDS, self.monotonic)
         work_on(line, lambda node_id: self._isolated(node_id, lease), min(self.workers, len(due)))
 

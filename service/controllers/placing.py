@@ -10,7 +10,6 @@ from service.cloud.ports import Operation, Order
 from service.controllers.beliefs import end_placement, end_usage
 from service.controllers.offers import Offers
 from service.controllers.quotas import learn, too_small
-from service.controllers.records import Records
 from service.controllers.tools import Tools
 from service.domain.deletion import with_room
 from service.domain.errors import (
@@ -118,7 +117,7 @@ class Placing:
         stood, final = node.unanswered_at, not may_yet_land(node, now)
         again = max(now, (node.sent_at or 0) + 1)
         first = again if is_unsent(node) else node.sent_at
-        looking = Records(self._tools.cloud).looking(node, now)
+        looking = self._tools.records.looking(node, now)
 
         def change(unit: Unit, node: Node) -> Node:
             """What was sent before may have been READY and be gone again, while nobody looked."""
@@ -235,7 +234,7 @@ class Placing:
         The next one is made at once where something else need not be left alone.
         """
         now, outcome = self._tools.clock(), outcome_of(error)
-        looking = Records(self._tools.cloud).looking(node, now)
+        looking = self._tools.records.looking(node, now)
 
         def change(unit: Unit, node: Node) -> Node:
             node = with_room(end_usage(unit, node, looking, self._tools.prices.book(unit)))

@@ -32,6 +32,7 @@ class Steps:
         self._placing = Placing(tools)
         self._ending = Ending(tools)
         self._reimaging = Reimaging(tools)
+        self.records = tools.records
 
     def take(  # noqa: C901, PLR0912, PLR0915 - a table of the steps
         self, step: Step, node: Node, look: Look, lease: Lease

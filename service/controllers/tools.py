@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from service.cloud.ports import TpuCloud
 from service.controllers.commands import commanded
+from service.controllers.records import SharedRecords
 from service.domain.clock import Clock
 from service.domain.lease import Lease
 from service.domain.node import Node
@@ -34,6 +35,11 @@ class Tools:
     prices: PriceShelf
     clock: Clock
     manners: Manners
+    records: SharedRecords = field(init=False)
+    """What the cloud's record says, shared by all the steps of a tick."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "records", SharedRecords(self.cloud))
 
     def commanded(self, lease: Lease) -> TpuCloud:
         """The cloud, for one command that is given now; raises LeaseLost."""

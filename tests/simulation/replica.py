@@ -84,7 +84,7 @@ class Replica:
         steps = Steps(Tools(*shared, Manners(INSTALL, self.lifecycle_seconds)))  # type: ignore[arg-type]
         lifecycle = LifecycleController(*shared, steps)  # type: ignore[arg-type]
         lifecycle.workers = 1
-        lifecycle.monotonic = lambda: self.agenda.now
+        lifecycle.monotonic = steps.records.monotonic = lambda: self.agenda.now
         ledger_units = SeamedUnits(self.engine, self.seams, self._posted)
         metering = MeteringController(ledger_units, shared[2], clock)
         history = SeamedHistory(GoogleHistory(logging_client(channel), ONCE), self.seams)
