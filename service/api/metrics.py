@@ -53,6 +53,11 @@ class FleetCollector(Collector):
             "Deletions that do not come to their end, of which a human was told.",
             value=fleet.overdue,
         )
+        yield GaugeMetricFamily(
+            "steward_usage_set_aside",
+            "Intervals of usage that could not be posted to the ledger, and are tried again later.",
+            value=fleet.aside,
+        )
         age = GaugeMetricFamily(
             "steward_inventory_age_seconds",
             "Seconds since the project was last looked at as a whole; +Inf when never.",

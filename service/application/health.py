@@ -33,7 +33,8 @@ class Fleet:
     """The fleet as of now. `burn` is nano-dollars an hour for what is READY and priced, and for the
     reservations that are paid whatever runs in them, of which there are `reserved`; `unpriced` the
     nodes that are READY at a price nobody knows, `unpriced_vms` such VMs of their users,
-    `unpriced_reserved` such reservations; `overdue` the deletions that do not end."""
+    `unpriced_reserved` such reservations; `overdue` the deletions that do not end; `aside` the intervals of usage that could not be
+    posted to the ledger, and are tried again later."""
 
     counts: Sequence[FleetCount]
     ready: int
@@ -46,6 +47,7 @@ class Fleet:
     as_of: int
     unpriced_reserved: int = 0
     unpriced_vms: int = 0
+    aside: int = 0
 
     @property
     def stale(self) -> bool:
@@ -102,7 +104,7 @@ class HealthService:
             counts = unit.fleet.counts()
             sights = [Sight(project, *unit.leases.sight(project)) for project in self._projects]
             running, bought = unit.fleet.running(), unit.usage.purchases(now)
-            overdue = unit.fleet.overdue_number()
+            overdue, aside = unit.fleet.overdue_number(), unit.usage.aside_number()
         burn = reserved = unpriced = unpriced_vms = unpriced_reserved = 0
         for one in running:
             tpus = hourly(one.chips, _beyond(book.at(one.sku, now)))
@@ -127,6 +129,7 @@ class HealthService:
             as_of=now,
             unpriced_reserved=unpriced_reserved,
             unpriced_vms=unpriced_vms,
+            aside=aside,
         )
 
     def overdue(self, limit: int) -> tuple[int, Sequence[Late]]:

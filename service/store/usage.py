@@ -124,6 +124,12 @@ class Usages:
         """Let others be posted before it until then, as it cannot be posted."""
         self._write(interval, {"version": interval.version + 1, "post_after": until})
 
+    def aside_number(self) -> int:
+        """How many intervals could not be posted, and are tried again later."""
+        is_behind = or_(usage.c.dirty, usage.c.end_at.is_(None))
+        statement = select(func.count()).where(usage.c.post_after > 0, is_behind)
+        return int(self._connection.execute(statement).scalar_one())
+
     def _write(self, before: Usage, values: Mapping[str, object]) -> None:
         known = (usage.c.id == before.id) & (usage.c.version == before.version)
         statement = update(usage).where(known).values(**values)

@@ -77,6 +77,20 @@ def test_deletions_that_do_not_end_are_counted(client, ask, units):
     assert document["delete_requested_at"] == document["overdue_since"] == "2026-11-05T12:00:00Z"
 
 
+def test_what_cannot_be_posted_is_counted_until_it_is(client, units):
+    assert gauges(client)["steward_usage_set_aside",] == 0
+    node = factories.node(state=NodeState.READY)
+    with units() as unit:
+        unit.nodes.add(node)
+        usage = unit.usage.save(factories.usage(node_id=node.id))
+    with units() as unit:
+        unit.usage.set_aside(usage, NOON + 900)
+    assert gauges(client)["steward_usage_set_aside",] == 1
+    with units() as unit:
+        unit.usage.posted(unit.usage.get(usage.id), NOON, 0)
+    assert gauges(client)["steward_usage_set_aside",] == 0
+
+
 def test_a_deletion_that_makes_room_and_does_not_end_is_counted_too(client, ask, units):
     node = ask()
     making = {"replacing": True, "replacing_since": NOON - 1_800, "alarmed_at": NOON}
