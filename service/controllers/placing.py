@@ -296,7 +296,8 @@ def choice_of(unit: Unit, node: Node, now: int) -> Choice:
     unit.placements.take_turns(spec.project)
     history = unit.placements.recent(spec.project, spec.provisioning_model, now)
     keys = candidates(spec, unit.placements.of(node.id))
-    return choose(keys, concerning(node, history), now, too_small(unit, spec, now))
+    barred = too_small(unit, spec, now)
+    return choose(keys, concerning(node, history), now, barred, node_id=node.id)
 
 
 def intent(node: Node, key: Key, attempt: int, cloud_id: str, now: int) -> Placement:

@@ -57,12 +57,20 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Failures that say the same, the attempts they speak of, and how long to wait after them."""
+    """Failures that say the same, the attempts they speak of, and how long to wait after them.
+
+    `counted` are those that make the wait longer, the failures where it is None. All wait for
+    `delays`, unless one may probe `at_once`; and then for the one that probes first, unless each
+    goes by itself, without a `probe`.
+    """
 
     place: str
     failures: Sequence[Placement]
     attempts: Sequence[Placement]
     delays: Sequence[int]
+    counted: Sequence[Placement] | None = None
+    at_once: bool = False
+    probe: bool = True
 
     def rest(self, now: int) -> Rest | None:
         """None when there is no reason to wait."""
@@ -70,20 +78,25 @@ class _Block:
             return None
         last = max(self.failures, key=lambda one: (_ended(one, now), one.outcome))
         since = _ended(last, now)
-        steps = _in_a_row(self.failures, now)
+        steps = _in_a_row(self.failures if self.counted is None else self.counted, now)
         until = since + self.delays[min(steps, len(self.delays)) - 1]
-        if now < until:
+        if now < until and not self.at_once:
             return Rest(until, since, self.place, last.outcome)
+        if not self.probe or (self.at_once and now >= until):
+            return None
         probes = [one.started_at for one in self.attempts if _is_probe(one, since, now)]
         if not probes:
             return None
-        return Rest(
-            min(max(probes), now) + PROBE_SECONDS, since, self.place, last.outcome, probing=True
-        )
+        end = min(max(probes), now) + PROBE_SECONDS
+        end = min(end, until) if self.at_once else end
+        return Rest(end, since, self.place, last.outcome, probing=True)
 
 
-def rests(keys: Iterable[Key], history: Iterable[Placement], now: int) -> Mapping[Key, Rest]:
-    """What is to be left alone of these keys. The order of the history does not matter."""
+def rests(
+    keys: Iterable[Key], history: Iterable[Placement], now: int, node_id: str = ""
+) -> Mapping[Key, Rest]:
+    """What that node is to leave alone of these keys; of no node in particular, what one leaves
+    alone that was never tried. The order of the history does not matter."""
     of_key: defaultdict[Key, list[Placement]] = defaultdict(list)
     of_place: defaultdict[tuple[str, str, str], list[Placement]] = defaultdict(list)
     of_zone: defaultdict[tuple[str, str], list[Placement]] = defaultdict(list)
@@ -96,7 +109,7 @@ def rests(keys: Iterable[Key], history: Iterable[Placement], now: int) -> Mappin
     for key in dict.fromkeys(keys):
         places = (key.zone, region_of(key.zone))
         blocks = (
-            *_of_hardware(key, of_key[key], now),
+            *_of_hardware(key, of_key[key], now, node_id),
             *(_of_quota(at, of_place[at, key.generation, key.model], now) for at in places),
             _of_rights(key.zone, of_zone[key.zone, key.model], now),
         )
@@ -106,15 +119,29 @@ def rests(keys: Iterable[Key], history: Iterable[Placement], now: int) -> Mappin
     return found
 
 
-def _of_hardware(key: Key, attempts: Sequence[Placement], now: int) -> tuple[_Block, _Block]:
-    """What a READY makes good again: the hardware ran out or died at once, or nobody knows why."""
+def _of_hardware(
+    key: Key, attempts: Sequence[Placement], now: int, node_id: str
+) -> tuple[_Block, ...]:
+    """What a READY makes good again: the hardware ran out or was taken back at once, or nobody
+    knows why.
+
+    Hardware that was taken back at once is left alone by the node that had it: it cools down, and
+    then goes by itself. Of the others one may try it meanwhile, and the rest waits for that one: so
+    ten nodes that were taken back together do not keep each other from where they came from.
+    """
     lived = [one.ready_at for one in attempts if one.ready_at is not None and not died_young(one)]
     came_up = max(lived, default=-1)
     failed = [one for one in attempts if _ended(one, now) > came_up and one.ended_at is not None]
-    short = [one for one in failed if _is_shortage(one) and _is_recent(one, now)]
-    unknown = [one for one in failed if one.outcome in _TROUBLES and _is_recent(one, now)]
+    recent = [one for one in failed if _is_recent(one, now)]
+    short = [one for one in recent if _is_shortage(one)]
+    stock_outs = [one for one in short if not died_young(one)]
+    own = [one for one in short if died_young(one) and one.node_id == node_id]
+    others = [one for one in short if died_young(one) and one.node_id != node_id]
+    unknown = [one for one in recent if one.outcome in _TROUBLES]
     return (
-        _Block(key.zone, short, attempts, SHORTAGE_DELAYS),
+        _Block(key.zone, stock_outs, attempts, SHORTAGE_DELAYS, short),
+        _Block(key.zone, own, attempts, SHORTAGE_DELAYS, short, probe=False),
+        _Block(key.zone, others, attempts, SHORTAGE_DELAYS, short, at_once=True),
         _Block(key.zone, unknown, attempts, TROUBLE_DELAYS),
     )
 

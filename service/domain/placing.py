@@ -70,13 +70,16 @@ def choose(
     history: Iterable[Placement],
     now: int,
     barred: Mapping[Key, Rest] = NOT_BARRED,
+    *,
+    node_id: str = "",
 ) -> Choice:
     """The first candidate that need not be left alone; else the one that is free the soonest.
 
     There is always one: a node is given up by its owner's clock or by refusals, never by patience.
-    `barred` are those that a quota is too small for, as long as that is believed.
+    `barred` are those that a quota is too small for, as long as that is believed. `node_id` is the
+    node that asks: what was taken back from it at once it leaves alone for longer than others do.
     """
-    resting = left_alone(keys, history, now, barred)
+    resting = left_alone(keys, history, now, barred, node_id=node_id)
     for rank, key in enumerate(keys):
         if key not in resting:
             return Choice(key, now, len(keys), tuple((one, resting[one]) for one in keys[:rank]))
@@ -90,10 +93,12 @@ def left_alone(
     history: Iterable[Placement],
     now: int,
     barred: Mapping[Key, Rest] = NOT_BARRED,
+    *,
+    node_id: str = "",
 ) -> dict[Key, Rest]:
     """What is to be left alone of these keys, by what became of others or by a quota: whichever
     keeps it the longer."""
-    resting = dict(rests(keys, history, now))
+    resting = dict(rests(keys, history, now, node_id))
     for key, rest in barred.items():
         if key not in resting or resting[key].until < rest.until:
             resting[key] = rest

@@ -65,9 +65,9 @@ def lost(began, ready, ended, key=HERE):
     return tried(began, Outcome.PREEMPTED, ended, key, ready_at=ready_at)
 
 
-def until(history, now, key=HERE):
-    """Until how many seconds after noon it is left alone; None when it is not."""
-    rest = rests([key], history, NOON + now).get(key)
+def until(history, now, key=HERE, of=""):
+    """Until how many seconds after noon a node leaves it alone; None when it does not."""
+    rest = rests([key], history, NOON + now, of).get(key)
     return None if rest is None else rest.until - NOON
 
 
@@ -113,13 +113,53 @@ def test_a_ready_in_between_begins_the_count_anew():
 
 def test_a_ready_that_died_at_once_is_one_more_failure_and_makes_nothing_good():
     history = [ran_out(0, 10), lost(70, 100, 399)]
-    assert until(history, 399) == 399 + SHORTAGE_DELAYS[1]
+    assert until(history, 399, of=history[-1].node_id) == 399 + SHORTAGE_DELAYS[1]
     lived = [ran_out(0, 10), lost(70, 100, 400)]
-    assert until(lived, 400) is None
+    assert until(lived, 400, of=lived[-1].node_id) is None
 
 
 def test_a_node_that_was_lost_before_it_came_up_is_a_failure_too():
-    assert until([lost(0, None, 30)], 30) == 30 + SHORTAGE_DELAYS[0]
+    history = [lost(0, None, 30)]
+    assert until(history, 30, of=history[0].node_id) == 30 + SHORTAGE_DELAYS[0]
+
+
+def test_nodes_that_were_taken_back_together_cool_down_and_go_together():
+    crowd = [lost(began, began + 30, 200) for began in range(10)]
+    for one in crowd:
+        assert until(crowd, 200, of=one.node_id) == 200 + SHORTAGE_DELAYS[0]
+    first = tried(260)
+    for one in crowd:
+        assert until([*crowd, first], 260, of=one.node_id) is None, "none waits for a probe"
+
+
+def test_what_was_taken_back_from_one_node_is_tried_by_one_other_at_once():
+    history = [lost(0, 30, 200)]
+    assert until(history, 200) is None, "it asks first"
+    probing = [*history, tried(205)]
+    assert until(probing, 206, of="third") == 200 + SHORTAGE_DELAYS[0], "and waits no longer"
+    (rest,) = rests([HERE], probing, NOON + 206, "third").values()
+    assert rest.probing
+    assert rest.outcome is Outcome.PREEMPTED
+    came_up = [*history, up(205, 230)]
+    assert until(came_up, 230, of="third") is None
+    assert until(came_up, 230, of=history[0].node_id) is None, "which frees the node itself too"
+
+
+def test_what_was_taken_back_from_others_keeps_none_away_from_another_zone():
+    """Ten nodes that may be in two zones: those of one go to the other at once, one first."""
+    here = [lost(0, 30, 200) for _ in range(5)]
+    there = [lost(0, 30, 200, NEXT_DOOR) for _ in range(5)]
+    crowd = [*here, *there]
+    assert until(crowd, 200, NEXT_DOOR, of=here[0].node_id) is None
+    moved = [*crowd, replace(up(200, 225, NEXT_DOOR), node_id=here[0].node_id, attempt=2)]
+    for one in here[1:]:
+        assert until(moved, 225, NEXT_DOOR, of=one.node_id) is None
+        assert until(moved, 225, HERE, of=one.node_id) == 260
+
+
+def test_a_stock_out_keeps_away_those_too_whose_own_time_is_over():
+    died = lost(0, 30, 200)
+    assert until([died, ran_out(205, 215)], 270, of=died.node_id) == 215 + SHORTAGE_DELAYS[1]
 
 
 def test_a_deletion_that_was_asked_for_is_no_failure():
@@ -136,7 +176,8 @@ def test_failures_fade():
     alone = [*history, ran_out(last + 21_700, last + 21_710)]
     assert until(alone, last + 21_710) == last + 21_710 + SHORTAGE_DELAYS[0]
     deaths = [lost(0, 10, 20), lost(1_900, 1_910, 1_920)]
-    assert until(deaths, 1_920) == 1_920 + SHORTAGE_DELAYS[0], "deaths within half an hour"
+    delay, last = SHORTAGE_DELAYS[0], deaths[1].node_id
+    assert until(deaths, 1_920, of=last) == 1_920 + delay, "deaths within half an hour"
 
 
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.NAME_TAKEN])
@@ -256,7 +297,8 @@ def test_the_order_in_which_the_past_is_told_does_not_matter(history, luck: Rand
 
 @given(HISTORIES)
 def test_nobody_waits_longer_than_the_longest_delay(history):
-    for rest in rests(ALL, history, NOON).values():
+    of = history[0].node_id if history else ""
+    for rest in rests(ALL, history, NOON, of).values():
         assert NOON < rest.until <= NOON + LONGEST
         assert rest.since <= NOON
 

@@ -256,6 +256,6 @@ def test_nothing_is_tried_that_should_be_left_alone_while_another_is_free(histor
 def test_that_the_nodes_of_others_died_young_keeps_nobody_out_of_googles_queue():
     node = factories.node(id="me", queued=True)
     died = replace(ended(WEST, Outcome.PREEMPTED), ready_at=NOON - 30)
-    assert WEST in rests(KEYS, [died], NOON)
+    assert WEST in rests(KEYS, [died], NOON, died.node_id)
     assert concerning(node, [died]) == []
     assert concerning(node, [replace(died, node_id="me")]) != []
