@@ -78,6 +78,18 @@ def a_renewal_waits_for_writers() -> Any:
     return patch.object(leases, "_HELD", held)
 
 
+def a_lease_is_not_held_until_the_commit() -> Any:
+    """Whoever writes under a lease has looked whether it holds it, and no more."""
+    table = leases.leases
+    looked_at = (
+        select(table.c.epoch)
+        .where(table.c.project == leases.bindparam("project"))
+        .where(table.c.holder == leases.bindparam("holder"))
+        .where(table.c.epoch == leases.bindparam("epoch"))
+    )
+    return patch.object(leases, "_HELD", looked_at)
+
+
 PLANTED: Mapping[str, Planting] = {
     plant.__name__: plant
     for plant in (
@@ -85,5 +97,6 @@ PLANTED: Mapping[str, Planting] = {
         a_newer_mark_is_overwritten,
         locks_are_taken_in_another_order,
         a_renewal_waits_for_writers,
+        a_lease_is_not_held_until_the_commit,
     )
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
-from sqlalchemy import Engine, event, text
+from sqlalchemy import Engine, StaticPool, create_engine, event, text
 from structlog.testing import capture_logs
 
 from service.application.costs import CostService
@@ -34,6 +35,7 @@ from service.daemon import leaseholder
 from service.daemon.leaseholder import Leaseholder
 from service.domain.attribution import Reattribution
 from service.domain.errors import StewardError
+from service.domain.lease import Lease
 from service.domain.lines import meters
 from service.domain.node import Node
 from service.domain.wish import Wish
@@ -43,7 +45,7 @@ from service.emulator.surfaces import control
 from service.emulator.surfaces.channel import LocalChannel
 from service.store.engine import make_engine
 from service.store.pricebook import PriceShelf
-from service.store.unit import Units
+from service.store.unit import Unit, Units
 from tests.databases import fresh_database
 from tests.interleaving.stage import Actor, Stage
 from tests.simulation.truth import Truth, Violation
@@ -64,6 +66,38 @@ _SUMS = (
     where node_id = nodes.id), 0) from nodes order by 1""",
 )
 """The sums that are kept of the ledger; the last is what a node has more than its entries."""
+
+
+class FencedUnits(Units):
+    """Units of work under leases: after each commit, that lease was the one of the project still.
+
+    What is read then is what is committed: who takes the lease over waits for all that was begun
+    under it, and commits at its own turn.
+    """
+
+    def __init__(self, engine: Engine, stage: Stage) -> None:
+        super().__init__(engine)
+        self._stage = stage
+        self._spy = create_engine(engine.url, poolclass=StaticPool, isolation_level="AUTOCOMMIT")
+        self._spying = threading.Lock()
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._spy.dispose()
+
+    @contextmanager
+    def __call__(self, lease: Lease | None = None) -> Iterator[Unit]:
+        with super().__call__(lease) as unit:
+            yield unit
+        if lease is not None and (epoch := self._epoch(lease.project)) > lease.epoch:
+            self._stage.violations.append(
+                f"committed under epoch {lease.epoch}, when epoch {epoch} had begun"
+            )
+
+    def _epoch(self, project: str) -> int:
+        with self._spying, self._spy.connect() as connection:
+            asked = text("select epoch from leases where project = :project")
+            return int(connection.execute(asked, {"project": project}).scalar_one())
 
 
 class Daemon:
@@ -115,7 +149,7 @@ class Run:
         self.world = build_world(seed=self.seed, clock=lambda: self.now)
         self.truth = Truth(self.world)
         self.stage = Stage(self.engine, self.luck)
-        self.units = Units(self.engine)
+        self.units = FencedUnits(self.engine, self.stage)
         books = self.units, PriceShelf(), self.clock
         self.nodes = NodeService(*books, [PROJECT])
         self.prices = PriceService(*books)
@@ -254,6 +288,8 @@ class Run:
         """No deadlock, no defect, and whoever renews a lease that it holds waits for nobody."""
         if self.stage.deadlocks:
             raise Violation(f"a deadlock: {self.stage.deadlocks[0]}")
+        if self.stage.violations:
+            raise Violation(self.stage.violations[0])
         for one in cast:
             if one.error is not None:
                 raise Violation(f"{one.name} ended with {one.error!r}") from one.error
@@ -275,6 +311,7 @@ def run(seed: int) -> Run:
         # the database goes by the true time, of which a slow machine takes more
         stack.enter_context(patch.object(leaseholder, "LEASE_SECONDS", 3_600))
         living = Run(seed, engine)
+        stack.callback(living.units.close)
         try:
             living.live()
             _check_logs(logs)

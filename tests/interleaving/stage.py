@@ -61,6 +61,8 @@ class Stage:
     engine: Engine
     luck: Random
     deadlocks: list[str] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
+    """What was seen within a turn, where an exception would only end that piece of work."""
     history: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:

@@ -19,6 +19,7 @@ FOUND_BY = {
     "a_newer_mark_is_overwritten": 1,
     "locks_are_taken_in_another_order": 1,
     "a_renewal_waits_for_writers": 2,
+    "a_lease_is_not_held_until_the_commit": 19,
 }
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Engine, event
 
 from service.domain.clock import DAY
+from tests.simulation.fog import Fog
 
 EPOCH = 2_440_587.5
 """The Julian day of 1970-01-01T00:00:00Z."""
@@ -24,6 +25,7 @@ class Agenda:
         self.now = START
         self._heap: list[tuple[float, int, Act]] = []
         self._order = count()
+        self.fog = Fog()
 
     def seconds(self) -> int:
         """The present instant as the service knows it: whole seconds."""

@@ -48,10 +48,14 @@ class Outages:
             raise StoreUnavailable("the answer to the commit was lost")
 
     def _happens(self) -> bool:
-        return not self.calm and self.failing > 0 and self.luck.random() < self.failing
+        happens = not self.calm and self.failing > 0 and self.luck.random() < self.failing
+        if happens:
+            self.agenda.fog.cover(self.agenda.now, self.agenda.now)
+        return happens
 
     def _break_down(self) -> None:
         self._until = self.agenda.now + self.luck.uniform(1, LONGEST_SECONDS)
+        self.agenda.fog.cover(self.agenda.now, self._until)
         self.agenda.after(self._pause(), self._break_down)
 
     def _pause(self) -> float:

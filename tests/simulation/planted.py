@@ -43,6 +43,7 @@ from service.store.ledger import Ledger
 from service.store.orphans import Orphans
 from tests.simulation.planted_budgets import BUDGET_BUGS
 from tests.simulation.planted_lines import LINE_BUGS
+from tests.simulation.planted_liveness import LIVENESS_BUGS
 from tests.simulation.planted_money import MONEY_BUGS
 
 Planting = Callable[[], Any]
@@ -331,5 +332,6 @@ BUGS: Mapping[str, Planting] = {
         *MONEY_BUGS,
         *LINE_BUGS,
         *BUDGET_BUGS,
+        *LIVENESS_BUGS,
     )
 }

@@ -35,7 +35,7 @@ from service.store.pricebook import PriceShelf
 from tests.fakes import Killed
 from tests.simulation.clock import Agenda
 from tests.simulation.restdoor import ADDRESS, RestDoor
-from tests.simulation.seams import SeamedCloud, SeamedHistory, SeamedUnits, Seams
+from tests.simulation.seams import Commanded, SeamedCloud, SeamedHistory, SeamedUnits, Seams
 
 PROJECT = "lab"
 INSTALL = "sim"
@@ -58,6 +58,8 @@ class Replica:
     """By how many seconds its machine's clock is ahead of the true time."""
     posted: Callable[[], None] = lambda: None
     """Called when the metering has committed."""
+    commanded: Commanded = lambda *_: None
+    """Hears of each command to end something, before it is sent."""
     more: Callable[[], Sequence[tuple[float, Controller]]] = lambda: ()
     """What else a daemon does, by the period in seconds: made anew with each."""
     jobs: Callable[[SeamedCloud, Clock], Controller] | None = None
@@ -74,7 +76,7 @@ class Replica:
         pace = Pace(lambda: self.agenda.now)
         flex = FlexStart(lambda: RestDoor(self.world, self.agenda.pass_), ADDRESS)
         real = GoogleTpus(tpu_client(channel), pace, ONCE, flex, legacy)
-        cloud = SeamedCloud(real, self.seams, self.engine)
+        cloud = SeamedCloud(real, self.seams, self.engine, self.commanded)
         units = SeamedUnits(self.engine, self.seams, self.saved)
         clock = AgreedClock(lambda: self.agenda.now + self.skew, lambda: self.agenda.now)
         shared = units, cloud, PriceShelf(), clock
@@ -90,7 +92,8 @@ class Replica:
         history = SeamedHistory(GoogleHistory(logging_client(channel), ONCE), self.seams)
         evidence = EvidenceController(units, cloud, history, shared[2], clock)  # type: ignore[arg-type]
         holder = f"{self.name}-{self.deaths}"
-        self._leases = Leaseholder(units, [PROJECT], inventory.looked_at, clock, holder)
+        leasing = SeamedUnits(self.engine, self.seams, self.saved, fenced=False)
+        self._leases = Leaseholder(leasing, [PROJECT], inventory.looked_at, clock, holder)
         life = self.deaths
         self._every(LEASE_SECONDS / 3, self._leases.renew, life)
         for period, controller in (
@@ -108,6 +111,7 @@ class Replica:
         """Be away for a while, once it is through with what it is about: it keeps what it has in
         memory, and knows nothing of the time."""
         self._away_until = max(self._away_until, self.agenda.now + seconds)
+        self.agenda.fog.cover(self.agenda.now, self._away_until)
 
     @property
     def away(self) -> float:
@@ -147,4 +151,6 @@ class Replica:
 
     def _die(self) -> None:
         self.deaths += 1
-        self.agenda.after(self.luck.uniform(1, 120), self.begin)
+        away = self.luck.uniform(1, 120)
+        self.agenda.fog.cover(self.agenda.now, self.agenda.now + away)
+        self.agenda.after(away, self.begin)

@@ -50,6 +50,7 @@ from tests.simulation.jobs.oracle import JobOracle
 from tests.simulation.jobs.submitters import Submitters
 from tests.simulation.jobs.watching import WatchedUnits
 from tests.simulation.jumps import Jumps
+from tests.simulation.liveness import Liveness
 from tests.simulation.outages import Outages
 from tests.simulation.purse import PATIENCE, Purse
 from tests.simulation.replica import PROJECT, Replica
@@ -75,6 +76,9 @@ REST_HOURS = 3
 JOB_HOURS = 4
 """How long jobs may take to end once nothing goes wrong any more: the longest of them, again after
 lost hardware, after others on the same node."""
+WISH_HOURS = 2
+"""How long it may take until each node is what was asked for, once nothing is in the way: the
+longest back-off, and what learns of a quota."""
 RESERVED_SHARE = 0.7
 """Of the wishes for TPU VMs, where the lab has bought any."""
 SPREES, TOGETHER = 3, 4
@@ -131,6 +135,9 @@ class Run:
         self.job_oracle: JobOracle | None = None
         if fortune.jobs and not fortune.budgets:
             self._add_jobs()
+        self.liveness = Liveness(
+            self.agenda, self.units, self.truth, self.funds is not None or fortune.jobs > 0
+        )
         self._add_daemons()
 
     def _add_daemons(self) -> None:
@@ -162,15 +169,7 @@ class Run:
 
     def live(self) -> None:
         """Raises Violation with what went wrong."""
-        self.weather.begin()
-        self.squalls.begin()
-        self.castaways.begin()
-        self.curfews.begin()
-        self.outages.begin()
-        self.purse.begin(self.fortune.hours, self._luck("other prices"))
-        self.buyer.begin()
-        self.restarts.begin()
-        self.jumps.begin()
+        self._begin_world()
         for replica in self.replicas:
             replica.begin()
         self._callers()
@@ -187,11 +186,39 @@ class Run:
         self.deaths = sum(replica.deaths for replica in self.replicas)
         nodes = [*self.nodes, *self._nodes_of_jobs()]
         self.truth.at_rest(self.units, nodes, lied=self.weather.lied)
+        self._check_uncertain(nodes)
         self.purse.check(nodes)
         if self.job_oracle is not None:
             self.job_oracle.at_rest(self.submitters.jobs)
         if self.funds is not None:
             self.funds.at_rest(self._away)
+
+    def _check_uncertain(self, nodes: list[Node]) -> None:
+        with self.units.reading() as unit:
+            for node in nodes:
+                self.agenda.fog.check(node, unit.usage.of(node.id))
+
+    def _begin_world(self) -> None:
+        self.weather.begin()
+        self.squalls.begin()
+        self.castaways.begin()
+        self.curfews.begin()
+        self.liveness.begin()
+        self.outages.begin()
+        self.purse.begin(self.fortune.hours, self._luck("other prices"))
+        self.buyer.begin()
+        self.restarts.begin()
+        self.jumps.begin()
+
+    def _let_wishes_come_true(self) -> None:
+        """Raises Violation for one that does not, although nothing is in its way any more."""
+        for _ in range(WISH_HOURS * 12):
+            named = self.weather.named_a_quota or self.squalls.named_a_quota
+            unmet = self.liveness.unmet(self.nodes, named_a_quota=named)
+            if not unmet:
+                return
+            self.agenda.pass_(300)
+        raise Violation(f"in {WISH_HOURS} hours of fair weather, {unmet[0]}")
 
     def _come_to_rest(self) -> None:
         self.weather.clear_up()
@@ -205,10 +232,12 @@ class Run:
         if self.curfews.overdue(self.units):
             self.agenda.pass_(self._away + SEEN_SECONDS)
             self.curfews.check_noticed(self.units)
+        self._let_wishes_come_true()
         self._let_jobs_end()
         self.castaways.let_go()
         self.nodes += self.castaways.adopted
         for node in self.nodes:
+            self.liveness.told.add(node.id)
             self.service.delete(node.id)
         self.agenda.pass_(600)
         for _ in range(REST_HOURS * 6):
@@ -336,6 +365,8 @@ class Run:
                 self.agenda.after(starts, partial(self._tell, node, "start"))
 
     def _tell(self, node: Node, verb: str, *more: object) -> None:
+        if verb == "delete":
+            self.liveness.told.add(node.id)
         try:
             getattr(self.service, verb)(node.id, *more)
         except (Conflict, Rejected, BudgetExceeded):
@@ -353,6 +384,7 @@ class Run:
             self.truth.committed,
             self._luck(f"replica {name}"),
             posted=self._look,
+            commanded=self.liveness.commanded,
             more=(lambda: ()) if self.funds is None else self.funds.staff(name),
             jobs=None if self.job_oracle is None else partial(self._jobs_controller, seams, name),
         )

@@ -19,7 +19,7 @@ from service.domain.clock import HOUR
 from service.domain.errors import CloudError, CloudUnavailable
 from service.domain.evidence import Termination
 from service.domain.lease import Lease
-from service.domain.node import Node
+from service.domain.node import Node, Place
 from service.store.unit import Unit, Units
 from tests.fakes import Killed
 from tests.simulation.clock import Agenda
@@ -32,6 +32,12 @@ LAST_TICK_SECONDS = 600
 """Between two ticks of the metering: one of them is the last within an hour."""
 MUTATIONS = {"create", "delete", "dequeue", "start", "stop", "reimage", "update_metadata"}
 Saved = Callable[[list[Node], Lease | None], None]
+Commanded = Callable[[str, Place], None]
+"""Hears of each command to change what is at a place, before it is sent."""
+
+
+class Unfenced(BaseException):
+    """A controller was about to write without a lease; no one may catch it."""
 
 
 @dataclass
@@ -98,7 +104,9 @@ class Seams:
         sleep here until that is over, and then go on with its tick."""
         left = HOUR - self.agenda.now % HOUR
         if not self.calm and left < LAST_TICK_SECONDS and self._happens(self.fortune.oversleeps):
-            self.agenda.pass_(left + self.luck.uniform(0, 60))
+            seconds = left + self.luck.uniform(0, 60)
+            self.agenda.fog.cover(self.agenda.now, self.agenda.now + seconds)
+            self.agenda.pass_(seconds)
 
     def _survive(self) -> None:
         if not self.calm and self._happens(self.fortune.kill):
@@ -108,6 +116,7 @@ class Seams:
         if not self._happens(self.fortune.pause):
             return 0.0
         seconds = self.luck.uniform(1, 900)
+        self.agenda.fog.cover(self.agenda.now, self.agenda.now + seconds)
         self.agenda.pass_(seconds)
         return seconds
 
@@ -148,10 +157,13 @@ class Seams:
 class SeamedCloud:
     """The real adapter, with a seam around each of its calls."""
 
-    def __init__(self, cloud: Any, seams: Seams, engine: Engine) -> None:
+    def __init__(
+        self, cloud: Any, seams: Seams, engine: Engine, commanded: Commanded = lambda *_: None
+    ) -> None:
         self._cloud = cloud
         self._seams = seams
         self._engine = engine
+        self._commanded = commanded
 
     def __getattr__(self, verb: str) -> Callable[..., Any]:
         method = getattr(self._cloud, verb)
@@ -160,6 +172,8 @@ class SeamedCloud:
             pool: Any = self._engine.pool
             assert pool.checkedout() == 0, f"{verb} was called inside a transaction"
             order = arguments[0] if verb == "create" else None
+            if verb in MUTATIONS and order is None:
+                self._commanded(verb, arguments[0])
             return self._seams.call(verb, lambda: method(*arguments, **named), order)
 
         return crossing
@@ -168,15 +182,19 @@ class SeamedCloud:
 class SeamedUnits(Units):
     """The real units of work, with a seam before and after each commit; `saved` sees each one."""
 
-    def __init__(self, engine: Engine, seams: Seams, saved: Saved) -> None:
+    def __init__(self, engine: Engine, seams: Seams, saved: Saved, *, fenced: bool = True) -> None:
+        """`fenced` says that whoever writes has to hold a lease."""
         super().__init__(engine)
         self._seams = seams
         self._saved = saved
+        self._fenced = fenced
 
     @contextmanager
     def __call__(self, lease: Lease | None = None) -> Iterator[Unit]:
         nodes: list[Node] = []
         self._seams.reach()
+        if lease is None and self._fenced:
+            raise Unfenced
         with super().__call__(lease) as unit:
             _watch(unit, nodes)
             yield unit

@@ -41,6 +41,8 @@ class Squalls:
     luck: Random
     zones: tuple[str, ...]
     per_hour: float
+    named_a_quota: bool = False
+    """Whether one has named a limit that is none: it is believed for hours."""
     _until: dict[str, float] = field(default_factory=dict)
     _over: bool = False
 
@@ -67,7 +69,9 @@ class Squalls:
     def _come(self) -> None:
         if self._over:
             return
-        self._until[self.luck.choice(self.zones)] = self.agenda.now + self.luck.uniform(60, 300)
+        zone, until = self.luck.choice(self.zones), self.agenda.now + self.luck.uniform(60, 300)
+        self._until[zone] = until
+        self.agenda.fog.cover(self.agenda.now, until + LATEST)
         self.begin()
 
     def _lose(self, work: Callable[[], Any]) -> None:
@@ -85,4 +89,6 @@ class Squalls:
         """Have the cloud itself say no, to this one."""
         rpc = "CreateQueuedResource" if order.spec.queued else "CreateNode"
         once = {"match": {"zone": order.place.zone}, "times": 1, "for_seconds": 1}
-        control.add_fault(self.world, {"rpc": rpc, **self.luck.choice(REFUSALS), **once})
+        refusal = self.luck.choice(REFUSALS)
+        self.named_a_quota |= refusal["action"] == "quota"
+        control.add_fault(self.world, {"rpc": rpc, **refusal, **once})

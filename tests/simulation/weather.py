@@ -99,6 +99,8 @@ class Weather:
     fair: bool = False
     meddled: set[str] = field(default_factory=set)
     """The nodes that somebody has deleted in the console."""
+    named_a_quota: bool = False
+    """Whether the cloud may have named a limit that is none: it is believed for hours."""
     lied: int = 0
     """For how many seconds answers may have lied, and what came of it may have stood: then what was
     last seen of a node was perhaps not so."""
@@ -181,15 +183,18 @@ class Weather:
 
     def _storm(self) -> None:
         storm = dict(self.luck.choice(self.storms))
+        self.named_a_quota |= storm["action"] == "quota"
         lies = storm["action"] in {"stale", "short_list", "empty_list"}
         seconds = self.luck.choice([30, 120, 600, 1200])
         if lies and storm["rpc"] == "ListNodes":
             self.lied += seconds + LASTING
+        self.agenda.fog.cover(self.agenda.now, self.agenda.now + seconds)
         control.add_fault(self.world, {**storm, "for_seconds": seconds})
 
     def _grow_stale(self) -> None:
         storm, seconds = self._stale_luck.choice(STALE), self._stale_luck.choice([30, 120, 600])
         self.lied += seconds + LASTING
+        self.agenda.fog.cover(self.agenda.now, self.agenda.now + seconds)
         control.add_fault(self.world, {**storm, "for_seconds": seconds})
 
     def _make_stranger(self, number: int) -> None:

@@ -1,0 +1,129 @@
+"""Bugs by which nothing gets done, or what should stay goes, or anybody writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+from service.controllers import lifecycle as lifecycle_controller
+from service.controllers.inventory import InventoryController
+from service.controllers.metering import MeteringController
+from service.controllers.placing import Placing
+from service.domain import lifecycle, observation
+from service.domain.lease import Lease
+from service.domain.looking import Looking
+from service.domain.metering import Usage
+from service.domain.node import Asked, CloudNode, Node
+from service.domain.operation import Operation
+from service.domain.step import Look, Step
+from service.store.unit import Unit, Units
+
+Planting = Callable[[], Any]
+
+
+def nothing_is_ever_placed() -> Any:
+    """Each node waits for its turn."""
+    return patch.object(Placing, "place", lambda *_: None)
+
+
+def a_stop_is_never_done() -> Any:
+    """What is READY is as it should be, also where it is to be stopped."""
+    decide = lifecycle.next_step
+
+    def step(node: Node, look: Look, now: int) -> Step:
+        found = decide(node, look, now)
+        return Step.WAIT if found is Step.STOP else found
+
+    return patch.object(lifecycle_controller, "next_step", step)
+
+
+def a_deletion_is_never_begun() -> Any:
+    """What is READY stays."""
+    decide = lifecycle.next_step
+
+    def step(node: Node, look: Look, now: int) -> Step:
+        found = decide(node, look, now)
+        return Step.WAIT if found in {Step.DELETE, Step.DEQUEUE} else found
+
+    return patch.object(lifecycle_controller, "next_step", step)
+
+
+def ready_and_deleted_as_its_create_failed() -> Any:
+    """What the operation says of the create counts for more than that the node is READY."""
+    decide = lifecycle._when_present
+
+    def step(node: Node, sight: CloudNode, operation: Operation | None) -> Step:
+        if lifecycle._create_failed(operation) and node.asked is Asked.PRESENT:
+            return Step.REPLACE
+        return decide(node, sight, operation)
+
+    return patch.object(lifecycle, "_when_present", step)
+
+
+def every_second_is_uncertain() -> Any:
+    """Nobody can say anything about when it ended, so nothing that is said can be wrong."""
+    close = observation._close
+
+    def unsure(usage: Usage, looking: Looking) -> Usage:
+        return replace(close(usage, looking), end_lo=usage.start)
+
+    return patch.object(observation, "_close", unsure)
+
+
+def ends_are_known_to_a_quarter_of_an_hour() -> Any:
+    """The end is called more uncertain than it is."""
+    close = observation._close
+
+    def unsure(usage: Usage, looking: Looking) -> Usage:
+        known = close(usage, looking)
+        assert known.end_lo is not None
+        return replace(known, end_lo=max(usage.start, known.end_lo - 900))
+
+    return patch.object(observation, "_close", unsure)
+
+
+class _Anybody:
+    """Units of work that ask for no lease."""
+
+    def __init__(self, units: Units) -> None:
+        self._units = units
+
+    def __call__(self, _lease: Lease | None = None) -> AbstractContextManager[Unit]:
+        return self._units()
+
+    def reading(self) -> AbstractContextManager[Unit]:
+        return self._units.reading()
+
+
+def _without_a_lease(controller: type) -> Any:
+    begin = controller.__init__  # type: ignore[misc]
+
+    def unfenced(self: Any, units: Units, *more: Any, **named: Any) -> None:
+        begin(self, _Anybody(units), *more, **named)
+
+    return patch.object(controller, "__init__", unfenced)
+
+
+def the_inventory_writes_without_a_lease() -> Any:
+    """What a look has shown is written down, whoever looks after the project by now."""
+    return _without_a_lease(InventoryController)
+
+
+def the_ledger_is_written_without_a_lease() -> Any:
+    """Money is posted, whoever looks after the project by now."""
+    return _without_a_lease(MeteringController)
+
+
+LIVENESS_BUGS: tuple[Planting, ...] = (
+    nothing_is_ever_placed,
+    a_stop_is_never_done,
+    a_deletion_is_never_begun,
+    ready_and_deleted_as_its_create_failed,
+    every_second_is_uncertain,
+    ends_are_known_to_a_quarter_of_an_hour,
+    the_inventory_writes_without_a_lease,
+    the_ledger_is_written_without_a_lease,
+)
