@@ -282,6 +282,23 @@ def test_a_queued_resource_that_its_record_left_behind_is_collected(yard: Yard) 
     assert yard.orphan(entry.path).gone_at is not None
 
 
+def test_a_queue_that_does_not_answer_for_a_zone_holds_what_waits_there(yard: Yard) -> None:
+    node = yard.over()
+    labels = {LABEL_ID: node.id, LABEL_INSTALL: "test"}
+    entry = garbage.ticket(node.cloud_id, state=QueueState.SUSPENDED, labels=labels)
+    yard.cloud.queues[entry.path] = entry
+    yard.watch(60)
+    whole, silent = yard.cloud.queue, garbage.queue(unreachable=frozenset({ZONE}))
+    yard.cloud.queue = lambda _project: silent  # type: ignore[method-assign]
+    yard.cloud.calls.clear()
+    yard.watch(2 * WINDOW_SECONDS)
+    assert yard.cloud.count("dequeue") == yard.cloud.count("queued") == 0
+    assert yard.orphan(entry.path).gone_at is None, "absence says nothing"
+    yard.cloud.queue = whole  # type: ignore[method-assign]
+    yard.watch(60)
+    assert yard.cloud.count("dequeue") == 1
+
+
 def test_an_active_queued_resource_that_lost_its_nodes_is_forced_out(yard: Yard) -> None:
     node = yard.over()
     labels = {LABEL_ID: node.id, LABEL_INSTALL: "test"}

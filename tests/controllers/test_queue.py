@@ -269,6 +269,16 @@ def test_several_slices_are_one_node_and_each_is_billed_for_its_own_seconds(lab:
     assert lab.cost(node) == lab.posted(node)
 
 
+def test_slices_without_a_queued_resource_are_all_asked_to_go_in_one_look(lab: Lab) -> None:
+    """Each look that leaves one of them costs its chips for so long."""
+    node = up(lab, slices=3)
+    lab.cloud.queues.clear()
+    lab.nodes.delete(node.id)
+    lab.lifecycle.tick(lab.lease)
+    assert [one.state for one in lab.cloud.nodes.values()] == [NodeState.DELETING] * 3
+    assert lab.cloud.count("delete") == 3
+
+
 def test_no_slice_is_charged_for_what_was_before_it_was_asked_for(lab: Lab) -> None:
     """They come up without a trace, and the last look at the whole project was minutes earlier."""
     lab.tick()
