@@ -33,6 +33,7 @@ from service.application.nodes import NodeService
 from service.application.orphans import OrphanService
 from service.application.prices import PriceService
 from service.application.quotas import QuotaService
+from service.application.readiness import ReadinessService
 from service.application.reconciliations import MEGABYTE, ReconciliationService
 from service.application.reservations import ReservationService
 from service.application.services import Services
@@ -85,6 +86,7 @@ from service.settings import Settings
 from service.store.engine import make_engine
 from service.store.migrate import check_migrated
 from service.store.pricebook import PriceShelf
+from service.store.probe import Probe
 from service.store.unit import Units
 
 
@@ -134,7 +136,8 @@ def services(base: Foundation, timekeeper: Timekeeper | None = None) -> Services
         ),
         reservations=ReservationService(*shared, projects),
         orphans=OrphanService(*shared, projects),
-        health=HealthService(*shared, projects, timekeeper),
+        health=HealthService(*shared, projects),
+        readiness=ReadinessService(Probe(base.settings.database_url), projects, timekeeper),
         heartbeats=HeartbeatService(base.units, base.clock),
         keeps=KeepService(*shared),
         links=LinkService(

@@ -44,6 +44,7 @@ from service.api.jobs.follow import LogFollowers
 from service.api.metrics import FleetCollector, OrphanCollector, RequestMetrics
 from service.api.openapi import corrected
 from service.api.problems import HANDLERS
+from service.api.readiness import Readiness
 from service.application.services import Services
 
 
@@ -74,6 +75,7 @@ def create_app(services: Services, admin_token: str | None, *, at_once: int = 16
     )
     app.state.services = services
     app.state.log_followers = LogFollowers(services.job_logs)
+    app.state.readiness = Readiness(services.readiness)
     app.state.registry = registry
     for one in (
         nodes,
