@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import Depends, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from pydantic import Field
 
 from service.api.problems import may_answer
 from service.api.readiness import Readiness
+from service.api.routing import Router
 from service.api.schemas import View
 
-router = APIRouter(tags=["health"])
+router = Router(tags=["health"])
 
 
 class AliveView(View):
