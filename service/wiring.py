@@ -281,9 +281,9 @@ def worker_logs(settings: Settings, pace: ReadPace) -> WorkerLogs:
     return GoogleWorkerLogs(logging_client(connect(settings.emulator, LOGGING_HOST)), pace=pace)
 
 
-AUDIT_READS = 10
-"""Reads of a project's log that the daemon may make in a minute; the API may make 30, and both
-together stay below the 40 that this service allows itself."""
+AUDIT_READS, JOB_READS = 10, 30
+"""Reads of a project's log that the daemon and the API may make in a minute: the 40 together that
+this service allows itself. The processes of one `serve` share those of the API."""
 
 
 class _LateLogs:
@@ -303,7 +303,9 @@ class _LateLogs:
     def _connected(self) -> WorkerLogs:
         with self._lock:
             if self._logs is None:
-                self._logs = worker_logs(self._settings, ReadPace(time.monotonic))
+                share = max(1, JOB_READS // self._settings.workers)
+                pace = ReadPace(time.monotonic, per_minute=share, kept=0)
+                self._logs = worker_logs(self._settings, pace)
             return self._logs
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -12,6 +13,7 @@ from typing import Any
 from anyio import to_thread
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
+from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.middleware import Middleware
 
 from service.api import (
@@ -47,6 +49,9 @@ from service.api.problems import HANDLERS
 from service.api.readiness import Readiness
 from service.application.services import Services
 
+_SHARED_COUNTS = "PROMETHEUS_MULTIPROC_DIR"
+"""What prometheus_client reads when it is imported: the folder in which processes add up."""
+
 
 def create_app(services: Services, admin_token: str | None, *, at_once: int = 16) -> FastAPI:
     """The API over these services. Without a token it answers to loopback names only.
@@ -58,7 +63,7 @@ def create_app(services: Services, admin_token: str | None, *, at_once: int = 16
     security policy forbids. Bodies are limited by the guard and not by FastAPI, whose answer to one
     that is too large is no problem document.
     """
-    registry = CollectorRegistry()
+    registry, counting = _registries()
     registry.register(FleetCollector(services.health))
     registry.register(OrphanCollector(services.orphans))
     app = FastAPI(
@@ -70,7 +75,7 @@ def create_app(services: Services, admin_token: str | None, *, at_once: int = 16
         redirect_slashes=False,
         exception_handlers=HANDLERS,
         lifespan=partial(_with_threads, at_once),
-        middleware=_middleware(registry, admin_token, services.reconciliations.max_bytes),
+        middleware=_middleware(counting, admin_token, services.reconciliations.max_bytes),
         telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
     )
     app.state.services = services
@@ -108,6 +113,16 @@ def create_app(services: Services, admin_token: str | None, *, at_once: int = 16
     plain = app.openapi
     app.openapi = partial(_documented, plain, guarded=bool(admin_token))  # type: ignore[method-assign]
     return app
+
+
+def _registries() -> tuple[CollectorRegistry, CollectorRegistry]:
+    """The registry that is shown, and the one in which this process counts its requests. The first
+    adds up what all processes on one socket have counted, where there are several."""
+    shown = CollectorRegistry()
+    if _SHARED_COUNTS not in os.environ:
+        return shown, shown
+    MultiProcessCollector(shown)  # type: ignore[no-untyped-call]
+    return shown, CollectorRegistry()
 
 
 @asynccontextmanager
