@@ -53,6 +53,12 @@ def _answer(settings: Settings, address: Address, given: socket.socket | None) -
     import uvicorn  # noqa: PLC0415 - costs what the other commands need not pay
 
     from service import wiring  # noqa: PLC0415 - likewise
+    from service.api.connections import (  # noqa: PLC0415
+        KEEP_ALIVE_SECONDS,
+        Limits,
+        most_connections,
+        protocol_with,
+    )
     from service.application.timekeeping import Timekeeper  # noqa: PLC0415
     from service.domain.agreed_clock import AgreedClock  # noqa: PLC0415
 
@@ -68,6 +74,9 @@ def _answer(settings: Settings, address: Address, given: socket.socket | None) -
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=GRACE_SECONDS,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            http=protocol_with(Limits(most_connections())),
+            ws="none",  # there are none, and after an upgrade no limit would hold
         )
         uvicorn.Server(config).run(sockets=[listener])
     stop.set()
