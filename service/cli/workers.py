@@ -18,6 +18,9 @@ LISTENER = "STEWARD_LISTENER"
 COUNTS = "PROMETHEUS_MULTIPROC_DIR"
 """The folder in which prometheus_client adds up what several processes count."""
 
+_MEMORY = "/dev/shm"  # noqa: S108 - a folder of its own is made in it
+"""Where Linux keeps files in memory. A process that counts into a file on a full disk is killed."""
+
 LOOK_SECONDS = 0.1
 RESTART_SECONDS = 1.0
 
@@ -33,7 +36,9 @@ def inherited() -> socket.socket | None:
 def supervise(listener: socket.socket, number: int) -> None:
     """Have so many processes answer until SIGTERM or SIGINT. One that ends is started again; all
     of them end with this process, even if it is killed."""
-    with TemporaryDirectory(prefix="steward-counts-") as counts, stopped_by_signals() as stop:
+    memory = _MEMORY if os.access(_MEMORY, os.W_OK) else None
+    made = TemporaryDirectory(prefix="steward-counts-", dir=memory)
+    with made as counts, stopped_by_signals() as stop:
         told = {
             **os.environ,
             "STEWARD_WORKERS": str(number),

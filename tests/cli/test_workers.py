@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections import Counter
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from service.cli.workers import COUNTS
 from tests.cli.given import free_port, program, steward
 from tests.cli.test_dev import until
 
@@ -79,14 +81,25 @@ def gone(pids: set[int]) -> bool:
 @contextmanager
 def serving(folder: Path) -> Iterator[Serving]:
     """It, ended at the end with all of its workers."""
-    running, workers = Serving(folder), set()
+    running, counts = Serving(folder), set()
     try:
+        until(lambda: len(running.workers()) == 2, PATIENCE)
+        counts = {_counts_of(pid) for pid in running.workers()}
         yield running
     finally:
         workers = running.workers()
         running.process.kill()
         running.process.communicate()
         until(lambda: gone(workers), PATIENCE)
+        for one in counts:  # nobody else is left to remove it
+            shutil.rmtree(one, ignore_errors=True)
+
+
+def _counts_of(pid: int) -> Path:
+    """The folder in which a worker counts."""
+    told = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    (found,) = [one for one in told if one.startswith(COUNTS.encode())]
+    return Path(found.partition(b"=")[2].decode())
 
 
 @pytest.mark.long
@@ -107,10 +120,13 @@ def test_two_workers_write_to_sqlite_one_is_replaced_and_all_end(tmp_path):
         assert _counted(service.url) == 160, "what the killed one counted is kept"
 
         workers = service.workers()
+        counts = _counts_of(min(workers))
+        assert counts.exists()
         service.process.send_signal(signal.SIGTERM)
         _, logged = service.process.communicate(timeout=PATIENCE)
         assert service.process.returncode == 0, logged
         assert gone(workers)
+        assert not counts.exists()
         assert "was killed by SIGKILL" in logged
         assert "Traceback" not in logged
 
