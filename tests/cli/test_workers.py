@@ -96,10 +96,13 @@ def serving(folder: Path) -> Iterator[Serving]:
 
 
 def _counts_of(pid: int) -> Path:
-    """The folder in which a worker counts."""
-    told = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    (found,) = [one for one in told if one.startswith(COUNTS.encode())]
-    return Path(found.partition(b"=")[2].decode())
+    """The folder in which a worker counts; a process that was just begun is not told yet."""
+
+    def told() -> list[bytes]:
+        settings = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        return [one for one in settings if one.startswith(COUNTS.encode())]
+
+    return Path(until(told)[0].partition(b"=")[2].decode())
 
 
 @pytest.mark.long
