@@ -25,6 +25,8 @@ class Settings(BaseSettings):
     emulator_speed: Annotated[float, Field(gt=0, le=1_000_000)] = 1.0
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535)] = 8080
+    workers: Annotated[int, Field(ge=1, le=64)] = 1
+    """Processes with which `serve` answers."""
     inventory_seconds: Seconds = 15
     lifecycle_seconds: Seconds = 5
     metering_seconds: Seconds = 60

@@ -33,6 +33,7 @@ from service.application.nodes import NodeService
 from service.application.orphans import OrphanService
 from service.application.prices import PriceService
 from service.application.quotas import QuotaService
+from service.application.readiness import ReadinessService
 from service.application.reconciliations import MEGABYTE, ReconciliationService
 from service.application.reservations import ReservationService
 from service.application.services import Services
@@ -85,6 +86,7 @@ from service.settings import Settings
 from service.store.engine import make_engine
 from service.store.migrate import check_migrated
 from service.store.pricebook import PriceShelf
+from service.store.probe import Probe
 from service.store.unit import Units
 
 
@@ -134,7 +136,8 @@ def services(base: Foundation, timekeeper: Timekeeper | None = None) -> Services
         ),
         reservations=ReservationService(*shared, projects),
         orphans=OrphanService(*shared, projects),
-        health=HealthService(*shared, projects, timekeeper),
+        health=HealthService(*shared, projects),
+        readiness=ReadinessService(Probe(base.settings.database_url), projects, timekeeper),
         heartbeats=HeartbeatService(base.units, base.clock),
         keeps=KeepService(*shared),
         links=LinkService(
@@ -278,9 +281,9 @@ def worker_logs(settings: Settings, pace: ReadPace) -> WorkerLogs:
     return GoogleWorkerLogs(logging_client(connect(settings.emulator, LOGGING_HOST)), pace=pace)
 
 
-AUDIT_READS = 10
-"""Reads of a project's log that the daemon may make in a minute; the API may make 30, and both
-together stay below the 40 that this service allows itself."""
+AUDIT_READS, JOB_READS = 10, 30
+"""Reads of a project's log that the daemon and the API may make in a minute: the 40 together that
+this service allows itself. The processes of one `serve` share those of the API."""
 
 
 class _LateLogs:
@@ -300,7 +303,9 @@ class _LateLogs:
     def _connected(self) -> WorkerLogs:
         with self._lock:
             if self._logs is None:
-                self._logs = worker_logs(self._settings, ReadPace(time.monotonic))
+                share = max(1, JOB_READS // self._settings.workers)
+                pace = ReadPace(time.monotonic, per_minute=share, kept=0)
+                self._logs = worker_logs(self._settings, pace)
             return self._logs
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -12,6 +13,7 @@ from typing import Any
 from anyio import to_thread
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
+from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.middleware import Middleware
 
 from service.api import (
@@ -44,7 +46,11 @@ from service.api.jobs.follow import LogFollowers
 from service.api.metrics import FleetCollector, OrphanCollector, RequestMetrics
 from service.api.openapi import corrected
 from service.api.problems import HANDLERS
+from service.api.readiness import Readiness
 from service.application.services import Services
+
+_SHARED_COUNTS = "PROMETHEUS_MULTIPROC_DIR"
+"""What prometheus_client reads when it is imported: the folder in which processes add up."""
 
 
 def create_app(services: Services, admin_token: str | None, *, at_once: int = 16) -> FastAPI:
@@ -57,7 +63,7 @@ def create_app(services: Services, admin_token: str | None, *, at_once: int = 16
     security policy forbids. Bodies are limited by the guard and not by FastAPI, whose answer to one
     that is too large is no problem document.
     """
-    registry = CollectorRegistry()
+    registry, counting = _registries()
     registry.register(FleetCollector(services.health))
     registry.register(OrphanCollector(services.orphans))
     app = FastAPI(
@@ -69,11 +75,12 @@ def create_app(services: Services, admin_token: str | None, *, at_once: int = 16
         redirect_slashes=False,
         exception_handlers=HANDLERS,
         lifespan=partial(_with_threads, at_once),
-        middleware=_middleware(registry, admin_token, services.reconciliations.max_bytes),
+        middleware=_middleware(counting, admin_token, services.reconciliations.max_bytes),
         telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
     )
     app.state.services = services
     app.state.log_followers = LogFollowers(services.job_logs)
+    app.state.readiness = Readiness(services.readiness)
     app.state.registry = registry
     for one in (
         nodes,
@@ -106,6 +113,16 @@ def create_app(services: Services, admin_token: str | None, *, at_once: int = 16
     plain = app.openapi
     app.openapi = partial(_documented, plain, guarded=bool(admin_token))  # type: ignore[method-assign]
     return app
+
+
+def _registries() -> tuple[CollectorRegistry, CollectorRegistry]:
+    """The registry that is shown, and the one in which this process counts its requests. The first
+    adds up what all processes on one socket have counted, where there are several."""
+    shown = CollectorRegistry()
+    if _SHARED_COUNTS not in os.environ:
+        return shown, shown
+    MultiProcessCollector(shown)  # type: ignore[no-untyped-call]
+    return shown, CollectorRegistry()
 
 
 @asynccontextmanager

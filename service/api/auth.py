@@ -13,7 +13,7 @@ from service.api.problems import Kind, problem
 from service.domain.idle.heartbeat import PREFIX
 
 PUBLIC = frozenset({"/healthz", "/readyz"})
-"""What probes ask; neither says anything of the fleet."""
+"""What probes ask. Of the fleet they learn no more than the names of projects without a daemon."""
 
 _LINK = re.compile(r"/links/[^/]+")
 """The token of a link is a secret of its own, and all that whoever got the message has."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
 from pydantic import Field, field_validator
 
 from service.api.budgetviews import BudgetDetail, BudgetPage, BudgetView
 from service.api.deps import BudgetsDep, VersionDep
 from service.api.idempotency import HIT, IdempotencyKey, key_of, mark
 from service.api.problems import may_answer
+from service.api.routing import Router
 from service.api.schemas import Body, Line, Name, PageQuery, Secret
 from service.domain.budgets import (
     Budget,
@@ -26,7 +27,7 @@ from service.domain.budgets import (
 from service.domain.errors import Rejected
 from service.domain.money import parse_usd
 
-router = APIRouter(prefix="/v1/budgets", tags=["costs"])
+router = Router(prefix="/v1/budgets", tags=["costs"])
 
 _ETAG: dict[str, Any] = {
     "ETag": {"description": 'Its version, for If-Match: `"3"`.', "schema": {"type": "string"}}

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import Field
 
 from service.api.deps import CapacityDep
 from service.api.problems import may_answer
+from service.api.routing import Router
 from service.api.schemas import Name, Page, PageQuery, Time, View
 from service.application import capacity
 from service.application.capacity import CapacityRow
 from service.domain.clock import rfc3339
 from service.domain.node import ProvisioningModel
 
-router = APIRouter(prefix="/v1/catalog", tags=["catalog"])
+router = Router(prefix="/v1/catalog", tags=["catalog"])
 
 
 class CapacityQuery(PageQuery):

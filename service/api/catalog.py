@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import Field
 
 from service.api.problems import may_answer
+from service.api.routing import Router
 from service.api.schemas import Page, PageQuery, View
 from service.application import catalog
 from service.domain.images import Framework, Hosts, Standing
 from service.domain.node import Architecture
 from service.domain.zones import Offer, region_of
 
-router = APIRouter(prefix="/v1/catalog", tags=["catalog"])
+router = Router(prefix="/v1/catalog", tags=["catalog"])
 
 GenerationName = Annotated[
     str | None,

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from pydantic import Field
 
 from service.api.deps import NodesDep
 from service.api.problems import may_answer
+from service.api.routing import Router
 from service.api.schemas import View
 from service.domain.images import Framework
 from service.domain.node import Architecture
 
-router = APIRouter(prefix="/v1/nodes", tags=["nodes"])
+router = Router(prefix="/v1/nodes", tags=["nodes"])
 
 
 class WorkerView(View):

@@ -7,11 +7,12 @@ import io
 from typing import Annotated, Any, Literal
 
 import msgspec
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
 from pydantic import AfterValidator, ConfigDict, Field
 
 from service.api.deps import CostsDep
 from service.api.problems import may_answer
+from service.api.routing import Router
 from service.api.schemas import Body, Line, Time, Usd, View, one_line
 from service.application.costs import CostReport, Question
 from service.application.tally import CostRow
@@ -21,7 +22,7 @@ from service.domain.dimension import only_of, words_of
 from service.domain.money import hours, usd
 from service.domain.window import Granularity
 
-router = APIRouter(prefix="/v1/costs", tags=["costs"])
+router = Router(prefix="/v1/costs", tags=["costs"])
 
 Words = Annotated[tuple[Line, ...], Field(max_length=100)]
 Condition = Annotated[str, Field(max_length=500), AfterValidator(one_line)]

@@ -19,7 +19,6 @@ from service.application.estimates import EstimateService
 from service.application.explanations import ExplanationService
 from service.application.exports import ExportService
 from service.application.forecasts import ForecastService
-from service.application.health import HealthService
 from service.application.jobs.jobs import JobService
 from service.application.nodes import NodeService
 from service.application.orphans import OrphanService
@@ -124,10 +123,6 @@ async def _orphans(request: Request) -> OrphanService:
     return services_of(request).orphans
 
 
-async def _health(request: Request) -> HealthService:
-    return services_of(request).health
-
-
 async def _version(
     if_match: Annotated[
         str | None,
@@ -171,5 +166,4 @@ QuotasDep = Annotated[QuotaService, Depends(_quotas)]
 ReconciliationsDep = Annotated[ReconciliationService, Depends(_reconciliations)]
 ReservationsDep = Annotated[ReservationService, Depends(_reservations)]
 OrphansDep = Annotated[OrphanService, Depends(_orphans)]
-HealthDep = Annotated[HealthService, Depends(_health)]
 VersionDep = Annotated[int | None, Depends(_version)]

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import Path, Query, Response
 from pydantic import Field, field_validator
 
 from service.api.deps import PricesDep
 from service.api.idempotency import HIT, IdempotencyKey, key_of, mark
 from service.api.prices import Sold
 from service.api.problems import may_answer
+from service.api.routing import Router
 from service.api.schemas import Body, Instant, Line, Name, Page, PageQuery, Time, View
 from service.domain.clock import instant, rfc3339
 from service.domain.discount import Discount, parse_percent
 
-router = APIRouter(prefix="/v1/prices/discounts", tags=["costs"])
+router = Router(prefix="/v1/prices/discounts", tags=["costs"])
 
 DiscountId = Annotated[
     str, Path(pattern=r"^[0-9a-f-]{36}$", description="Its id, from the list of discounts.")

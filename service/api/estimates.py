@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from pydantic import Field
 
 from service.api.deps import EstimatesDep
 from service.api.noderequest import HardwareRequest
 from service.api.prices import PriceView
 from service.api.problems import may_answer
+from service.api.routing import Router
 from service.api.schemas import Line, Name, Seconds, Text, Time, Usd, View
 from service.application.estimates import Caller, Estimate, Share
 from service.domain.budgets import OnExceeded
@@ -20,7 +20,7 @@ from service.domain.node import ProvisioningModel
 from service.domain.wish import Wish
 from service.domain.zones import region_of
 
-router = APIRouter(prefix="/v1/estimates", tags=["costs"])
+router = Router(prefix="/v1/estimates", tags=["costs"])
 
 
 class EstimateRequest(HardwareRequest):

@@ -6,18 +6,19 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from fastapi.responses import StreamingResponse
 from pydantic import Field
 
 from service.api.deps import ExportsDep
 from service.api.problems import may_answer
+from service.api.routing import Router
 from service.api.schemas import Body
 from service.domain.clock import rfc3339
 from service.domain.focus import Version
 from service.domain.window import Window
 
-router = APIRouter(prefix="/v1/exports", tags=["costs"])
+router = Router(prefix="/v1/exports", tags=["costs"])
 
 _CSV: dict[int | str, dict[str, Any]] = {
     200: {

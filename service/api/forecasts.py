@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import Field
 
 from service.api.costs import CostQuery, Words
 from service.api.deps import ForecastsDep
 from service.api.problems import may_answer
+from service.api.routing import Router
 from service.api.schemas import Body, Time, Usd, View
 from service.application.forecasts import Outlook
 from service.domain.budgets import Period
@@ -17,7 +18,7 @@ from service.domain.clock import rfc3339
 from service.domain.forecast import Band, Method, Snapshot
 from service.domain.money import usd
 
-router = APIRouter(prefix="/v1/forecasts", tags=["costs"])
+router = Router(prefix="/v1/forecasts", tags=["costs"])
 
 
 class ForecastQuery(Body):

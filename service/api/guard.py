@@ -9,7 +9,7 @@ from functools import lru_cache
 from urllib.parse import urlsplit
 
 import structlog
-from anyio import fail_after
+from anyio import current_time, fail_after
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -33,6 +33,10 @@ UNREADABLE = Kind(400, "unreadable-address", "The address cannot be read")
 STALLED_SECONDS = 30.0
 """How long nothing of a body may come: what it is held for, such as one of the few places for
 bills, is another's after that."""
+
+SLOWEST_BYTES = 4_096
+"""What has to come of a body in a second on average, after `STALLED_SECONDS`. Only the time counts
+in which the service waits for it."""
 
 UNREAD_SECONDS = 120.0
 """How long a reader may take for a piece of a long answer: an export's has up to a megabyte."""
@@ -178,18 +182,20 @@ def _is_cross_site(headers: dict[bytes, bytes], host: bytes, *, hides_origin: bo
 
 def _limited(receive: Receive, limit: int, seconds: float) -> Receive:
     """Counts a body as it comes, whatever its length was said to be: it is stopped at the limit,
-    and when nothing of it came for so many seconds."""
-    total, more = 0, True
+    when nothing of it came for so many seconds, and when it comes too slowly."""
+    total, more, waited = 0, True, 0.0
 
     async def counted() -> Message:
-        nonlocal total, more
+        nonlocal total, more, waited
         if not more:  # what comes now is the caller's going, however long that takes
             return await receive()
+        began, left = current_time(), seconds + total / SLOWEST_BYTES - waited
         try:
-            with fail_after(seconds):
+            with fail_after(max(0.0, min(seconds, left))):
                 message = await receive()
         except TimeoutError:
             raise HTTPException(408, headers={"Connection": "close"}) from None
+        waited += current_time() - began
         more = message.get("more_body", False)
         total += len(message.get("body", b""))
         if total > limit:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import Depends, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from pydantic import Field
 
-from service.api.deps import HealthDep
 from service.api.problems import may_answer
+from service.api.readiness import Readiness
+from service.api.routing import Router
 from service.api.schemas import View
 
-router = APIRouter(tags=["health"])
+router = Router(tags=["health"])
 
 
 class AliveView(View):
@@ -28,14 +29,20 @@ class ReadyView(View):
     warnings: Annotated[
         list[str] | None,
         Field(
-            description="Problems that do not stop the service, such as a machine whose clock"
-            " differs from the database's. Left out if there are none."
+            description="Problems that do not stop the service: projects that no daemon looks"
+            " after, or a machine whose clock differs from the database's. Left out if there are"
+            " none."
         ),
     ] = None
 
 
 async def _registry(request: Request) -> CollectorRegistry:
     found: CollectorRegistry = request.app.state.registry
+    return found
+
+
+async def _readiness(request: Request) -> Readiness:
+    found: Readiness = request.app.state.readiness
     return found
 
 
@@ -52,10 +59,10 @@ async def get_health() -> AliveView:
     responses=may_answer(503),
     response_model_exclude_none=True,
 )
-def get_readiness(health: HealthDep) -> ReadyView:
-    """Whether the service can do its work: 503, saying why, when it cannot."""
-    health.check()
-    return ReadyView(warnings=health.warnings or None)
+async def get_readiness(readiness: Annotated[Readiness, Depends(_readiness)]) -> ReadyView:
+    """Whether the service can do its work: 503, saying why, when the database cannot be read or
+    written. Tells also which projects no daemon looks after."""
+    return ReadyView(warnings=list(await readiness.warnings()) or None)
 
 
 @router.get(

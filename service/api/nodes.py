@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Protocol
 
 import msgspec
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -29,6 +29,7 @@ from service.api.nodeviews import (
     UpdatedView,
 )
 from service.api.problems import may_answer
+from service.api.routing import Router
 from service.api.schemas import NumberedQuery
 from service.application.cleanup.policies import NodePolicy
 from service.application.nodes import NodeService
@@ -36,7 +37,7 @@ from service.domain.clock import rfc3339
 from service.domain.event import Event
 from service.domain.node import Node
 
-router = APIRouter(prefix="/v1/nodes", tags=["nodes"])
+router = Router(prefix="/v1/nodes", tags=["nodes"])
 
 JSON = "application/json"
 _ETAG: dict[str, Any] = {

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import Path, Query, Response
 from pydantic import Field
 
 from service.api.deps import NodesDep, OrphansDep
 from service.api.nodeviews import NodeView
 from service.api.problems import may_answer
+from service.api.routing import Router
 from service.api.schemas import Body, Line, Name, Page, PageQuery, Time, Usd, View
 from service.application.orphans import Adopter, Kind, Seen, summed
 from service.domain.clock import rfc3339
 from service.domain.money import usd
 from service.domain.orphan import Verdict, owner_hints
 
-router = APIRouter(prefix="/v1/orphans", tags=["orphans"])
+router = Router(prefix="/v1/orphans", tags=["orphans"])
 
 OrphanId = Annotated[
     str,

@@ -6,12 +6,12 @@ import re
 from decimal import Decimal
 from typing import Annotated
 
-from fastapi import APIRouter
 from pydantic import BeforeValidator, Field, field_validator
 
 from service.api.deps import EstimatesDep
 from service.api.noderequest import Places
 from service.api.problems import may_answer
+from service.api.routing import Router
 from service.api.schemas import Body, Instant, Name, Seconds, Time, Usd, View
 from service.application.estimates import Plan, Terms
 from service.domain.clock import instant, rfc3339
@@ -21,7 +21,7 @@ from service.domain.node import ProvisioningModel
 from service.domain.plan import Need, Option
 from service.domain.zones import region_of
 
-router = APIRouter(tags=["costs"])
+router = Router(tags=["costs"])
 
 _LARGE = re.compile(r"\d{1,40}(\.\d{1,40})?([eE]\+?\d{1,2})?")
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, get_args
 
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
 from pydantic import Field, field_validator
 
 from service.api.deps import PricesDep
 from service.api.idempotency import HIT, IdempotencyKey, key_of, mark
 from service.api.problems import may_answer
+from service.api.routing import Router
 from service.api.schemas import Body, Instant, Line, Name, Page, PageQuery, Time, Usd, View
 from service.application.prices import PriceQuery
 from service.domain.clock import instant, rfc3339
@@ -18,7 +19,7 @@ from service.domain.money import parse_usd, usd
 from service.domain.pricing import DiscountedPrice, Price
 from service.domain.sold import row_of, without_reservation
 
-router = APIRouter(prefix="/v1/prices", tags=["costs"])
+router = Router(prefix="/v1/prices", tags=["costs"])
 
 Unit = Literal["chip_hour", "device_hour", "vm_hour"]
 Sold = Literal["on_demand", "spot", "preemptible", "reserved", "flex_start", "calendar"]

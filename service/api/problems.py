@@ -104,7 +104,7 @@ _BY_STATUS = {
     400: MALFORMED,
     404: Kind(404, "not-found", "Not found"),
     405: Kind(405, "method-not-allowed", "Method not allowed"),
-    408: Kind(408, "body-stalled", "The body did not come"),
+    408: Kind(408, "body-stalled", "The body did not come, or too slowly"),
     413: TOO_LARGE,
 }
 
@@ -204,7 +204,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
             headers["Allow"] = ", ".join(_allowed(request))
             detail = f"{request.method[:20]} is not possible here; {headers['Allow']} would be"
         case 408:
-            detail = "nothing of the body came for too long; send it again"
+            detail = "nothing of the body came for too long, or it came too slowly; send it again"
         case 413:
             return too_large(scope)
         case _:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from pydantic import Field
 
 from service.api.deps import QuotasDep
 from service.api.problems import may_answer
+from service.api.routing import Router
 from service.api.schemas import Name, Page, PageQuery, Time, View
 from service.application import quotas
 from service.domain.clock import rfc3339
 from service.domain.quota import Size, Standing, Stock, Tally, Tier
 
-router = APIRouter(prefix="/v1/catalog", tags=["catalog"])
+router = Router(prefix="/v1/catalog", tags=["catalog"])
 
 QuotaId = Annotated[
     str, Path(pattern=r"^[0-9a-f]{32}$", description="Its id, from the list of quotas.")

@@ -7,7 +7,7 @@ from tempfile import TemporaryFile
 from typing import Annotated, Any
 
 from anyio import to_thread
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import Path, Query, Request, Response
 from pydantic import Field, field_validator
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -20,6 +20,7 @@ from service.api.reconciliationviews import (
     ReconciliationPage,
     ReconciliationView,
 )
+from service.api.routing import Router
 from service.api.schemas import Body, Line, NumberedQuery, PageQuery
 from service.application.reconciliations import DEFAULT_TOLERANCE
 from service.domain.comparison import Verdict
@@ -27,7 +28,7 @@ from service.domain.money import parse_usd, usd
 
 PATH = "/v1/reconciliations"
 
-router = APIRouter(prefix=PATH, tags=["costs"])
+router = Router(prefix=PATH, tags=["costs"])
 
 BillId = Annotated[
     str, Path(pattern=r"^[0-9a-f-]{36}$", description="Its id, from the list of reconciliations.")

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import Path, Query, Response
 from pydantic import AfterValidator, Field
 
 from service.api.deps import ExplanationsDep, ReservationsDep
 from service.api.explanations import ExplanationView
 from service.api.nodeviews import EntryPage, EntryView
 from service.api.problems import may_answer
+from service.api.routing import Router
 from service.api.schemas import (
     Body,
     Instant,
@@ -31,7 +32,7 @@ from service.domain.money import usd
 from service.domain.reservation import MAX_CHIPS, Reservation, ReservationState
 
 PATH = "/v1/reservations"
-router = APIRouter(prefix=PATH, tags=["costs"])
+router = Router(prefix=PATH, tags=["costs"])
 
 ReservationId = Annotated[
     str, Path(pattern=r"^[0-9a-f-]{36}$", description="Its id, from the list of reservations.")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from pydantic import Field
 
 from service.api.problems import may_answer
+from service.api.routing import Router
 from service.api.schemas import Body, View
 from service.application import catalog
 from service.domain.images import Framework
 from service.domain.node import Architecture
 from service.domain.runtimes import Resolution
 
-router = APIRouter(tags=["catalog"])
+router = Router(tags=["catalog"])
 
 
 class FrameworkRequest(Body):

@@ -6,11 +6,12 @@ import csv
 import io
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
 from pydantic import Field
 
 from service.api.deps import StatementsDep
 from service.api.problems import may_answer
+from service.api.routing import Router
 from service.api.schemas import Body, Page, PageQuery, Time, Usd, View
 from service.application.statements import Month, Statement
 from service.domain.cell import cell
@@ -19,7 +20,7 @@ from service.domain.money import hours, usd
 from service.domain.period import PeriodState
 from service.store.statements import StatementLine
 
-router = APIRouter(prefix="/v1/statements", tags=["costs"])
+router = Router(prefix="/v1/statements", tags=["costs"])
 
 
 class MonthView(View):

@@ -1,11 +1,10 @@
-"""Whether the service can do its work, and how its fleet stands."""
+"""How the fleet stands."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from service.application.timekeeping import Timekeeper
 from service.domain.clock import Clock
 from service.domain.estimate import hourly
 from service.domain.lines import lines_of
@@ -68,7 +67,7 @@ class Late:
 
 
 class HealthService:
-    """Answers probes and gauges; none of it calls the cloud."""
+    """Answers gauges and the dashboard; none of it calls the cloud."""
 
     def __init__(
         self,
@@ -76,25 +75,11 @@ class HealthService:
         prices: PriceShelf,
         clock: Clock,
         projects: Sequence[str],
-        timekeeper: Timekeeper | None = None,
     ) -> None:
         self._units = units
         self._prices = prices
         self._clock = clock
         self._projects = tuple(projects)
-        self._timekeeper = timekeeper
-
-    @property
-    def warnings(self) -> list[str]:
-        """Problems that do not stop the service."""
-        said = "" if self._timekeeper is None else self._timekeeper.warning
-        return [said] if said else []
-
-    def check(self) -> None:
-        """Raise StoreUnavailable, saying why, when the database cannot be used."""
-        with self._units.reading() as unit:
-            unit.prices.count()
-            unit.nodes.due("", 0, 1)
 
     def fleet(self) -> Fleet:
         """How many nodes are in which state, and what they burn."""

@@ -23,6 +23,7 @@ from service.application.nodes import NodeService
 from service.application.orphans import OrphanService
 from service.application.prices import PriceService
 from service.application.quotas import QuotaService
+from service.application.readiness import ReadinessService
 from service.application.reconciliations import ReconciliationService
 from service.application.reservations import ReservationService
 from service.application.statements import StatementService
@@ -50,6 +51,7 @@ class Services:
     reservations: ReservationService
     orphans: OrphanService
     health: HealthService
+    readiness: ReadinessService
     heartbeats: HeartbeatService
     keeps: KeepService
     links: LinkService

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,7 +17,7 @@ import typer
 from service import logs
 from service.cli import configuration, parent
 from service.cli.address import Address
-from service.cli.children import Child
+from service.cli.children import Child, stopped_by_signals
 from service.cli.client import is_steward
 from service.cli.failure import MISUSED, Failure
 from service.cli.migrate import apply
@@ -125,7 +123,7 @@ def dev() -> None:
     plan = with_free_ports(plan_of(settings))
     logs.set_up()
     apply(plan.database_url)
-    with _stopped_by_signals() as stop:
+    with stopped_by_signals() as stop:
         _run(plan, stop)
 
 
@@ -179,19 +177,6 @@ def _is_ours(address: Address) -> bool:
             return is_steward(http)
     except httpx2.HTTPError:
         return False
-
-
-@contextmanager
-def _stopped_by_signals() -> Iterator[threading.Event]:
-    """An event that SIGTERM and SIGINT set."""
-    stop = threading.Event()
-    numbers = (signal.SIGTERM, signal.SIGINT)
-    before = [signal.signal(number, lambda *_: stop.set()) for number in numbers]
-    try:
-        yield stop
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
 
 
 def _run(plan: Plan, stop: threading.Event) -> None:

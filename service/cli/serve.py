@@ -2,29 +2,63 @@
 
 from __future__ import annotations
 
+import socket
 import threading
+from typing import Annotated
+
+import typer
 
 from service import logs
 from service.cli import configuration, parent
 from service.cli.address import Address
 from service.cli.failure import MISUSED, Failure
+from service.cli.workers import inherited, supervise
 from service.settings import Settings
 
 GRACE_SECONDS = 3
 """How long requests may go on after a signal; an event stream would go on for ever."""
 
 
-def serve() -> None:
+def serve(
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, max=64, help="Processes that answer. Default: STEWARD_WORKERS, or 1."),
+    ] = None,
+) -> None:
     """Answer the API and the dashboard."""
     settings = configuration.load()
+    number = settings.workers if workers is None else workers
     address = address_of(settings)
     check_guarded(settings, address)
     logs.set_up()
     parent.watch()
+    given = inherited()
+    if given is None and number > 1:
+        check_database(settings)
+        with address.listen() as listener:
+            supervise(listener, number)
+        return
+    _answer(settings, address, given)
 
+
+def check_database(settings: Settings) -> None:
+    """Raise StoreUnavailable when the database cannot be used: no process would come up then."""
+    from service import wiring  # noqa: PLC0415 - costs what the other commands need not pay
+
+    wiring.lay(settings).engine.dispose()
+
+
+def _answer(settings: Settings, address: Address, given: socket.socket | None) -> None:
+    """Answer in this process until SIGTERM or SIGINT, on the given socket or at the address."""
     import uvicorn  # noqa: PLC0415 - costs what the other commands need not pay
 
     from service import wiring  # noqa: PLC0415 - likewise
+    from service.api.connections import (  # noqa: PLC0415
+        KEEP_ALIVE_SECONDS,
+        Limits,
+        most_connections,
+        protocol_with,
+    )
     from service.application.timekeeping import Timekeeper  # noqa: PLC0415
     from service.domain.agreed_clock import AgreedClock  # noqa: PLC0415
 
@@ -33,13 +67,16 @@ def serve() -> None:
     timekeeper = Timekeeper(base.units, clock)
     stop = threading.Event()
     timekeeper.begin(stop)
-    with address.listen() as listener:
+    with given or address.listen() as listener:
         config = uvicorn.Config(
             wiring.app(base, timekeeper),
             log_config=None,
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=GRACE_SECONDS,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            http=protocol_with(Limits(most_connections())),
+            ws="none",  # there are none, and after an upgrade no limit would hold
         )
         uvicorn.Server(config).run(sockets=[listener])
     stop.set()

@@ -54,7 +54,7 @@ _HOST = re.compile(r"[A-Za-z0-9.:\[\]-]{1,255}")
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 
 
-def _asked(
+async def _asked(  # waits for nothing: a plain function would cost a thread
     window: str = "",
     aggregate: Annotated[list[str] | None, Query()] = None,
     step: str = "",

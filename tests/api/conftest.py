@@ -32,6 +32,7 @@ from service.application.nodes import NodeService
 from service.application.orphans import OrphanService
 from service.application.prices import PriceService
 from service.application.quotas import QuotaService
+from service.application.readiness import ReadinessService
 from service.application.reconciliations import ReconciliationService
 from service.application.reservations import ReservationService
 from service.application.services import Services
@@ -39,6 +40,7 @@ from service.application.statements import StatementService
 from service.domain.focus import Account
 from service.store.engine import make_engine
 from service.store.pricebook import PriceShelf
+from service.store.probe import Probe
 from service.store.unit import Units
 from tests import factories
 from tests.databases import fresh_database
@@ -59,7 +61,15 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 
 
 @pytest.fixture
-def services(units: Units, clock: HandClock) -> Services:
+def probe(engine: Engine) -> Iterator[Probe]:
+    """What tries the database."""
+    made = Probe(engine.url.render_as_string(hide_password=False))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def services(units: Units, clock: HandClock, probe: Probe) -> Services:
     """What the API is built on."""
     shared = units, PriceShelf(), clock
     projects = [factories.PROJECT]
@@ -82,6 +92,7 @@ def services(units: Units, clock: HandClock) -> Services:
         reservations=ReservationService(*shared, projects),
         orphans=OrphanService(*shared, projects),
         health=HealthService(*shared, projects),
+        readiness=ReadinessService(probe, projects),
         heartbeats=HeartbeatService(units, clock),
         keeps=KeepService(*shared),
         links=LinkService(*shared, NodeService(*shared, projects)),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -10,10 +13,14 @@ from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from service.api.app import create_app
-from service.api.health import get_health
+from service.api.readiness import Readiness
+from service.application.readiness import ReadinessService
+from service.domain.errors import StoreUnavailable
 from service.domain.node import NodeState
+from service.store.engine import CONNECTIONS
+from service.store.probe import Probe
 from tests import factories
-from tests.hands import NOON
+from tests.hands import NOON, HandClock
 
 
 def gauges(client):
@@ -27,9 +34,105 @@ def gauges(client):
     }
 
 
-def test_the_service_is_alive_and_ready(client):
+def test_the_service_is_alive_and_ready(client, units):
+    with units() as unit:
+        unit.leases.take("lab", "one", 30)
     assert client.get("/healthz").json() == {"status": "ok"}
     assert client.get("/readyz").json() == {"status": "ready"}
+
+
+def test_a_service_without_a_daemon_is_ready_and_names_the_projects(client):
+    answer = client.get("/readyz")
+    assert answer.status_code == 200
+    (said,) = answer.json()["warnings"]
+    assert said.startswith("no daemon is in charge of lab: nothing is created, deleted or metered")
+
+
+def test_a_database_that_can_only_be_read_is_not_ready(services, engine):
+    with closing(Probe(f"sqlite:///file:{engine.url.database}?mode=ro&uri=true")) as probe:
+        services = replace(services, readiness=ReadinessService(probe, ["lab"]))
+        answer = TestClient(create_app(services, None), base_url="http://localhost").get("/readyz")
+    assert answer.status_code == 503
+    assert answer.json()["type"] == "urn:tpu-steward:problem:store-unavailable"
+    assert answer.json()["detail"].startswith("the database is read-only")
+
+
+def test_probes_are_answered_while_every_thread_and_connection_is_taken(app, client, engine):
+    """24 requests that hang: 16 have the threads, and the others wait for one."""
+    go_on, begun = threading.Event(), threading.Semaphore(0)
+
+    @app.get("/stuck")
+    def hang() -> None:
+        begun.release()
+        go_on.wait()
+
+    connections = [engine.connect() for _ in range(CONNECTIONS)]
+    with ThreadPoolExecutor(24) as callers:
+        stuck = [callers.submit(client.get, "/stuck") for _ in range(24)]
+        try:
+            for _ in range(16):
+                begun.acquire()
+            assert client.get("/healthz").status_code == 200
+            assert client.get("/readyz").status_code == 200
+        finally:
+            go_on.set()
+    assert {answer.result().status_code for answer in stuck} == {200}
+    for connection in connections:
+        connection.close()
+
+
+class Slow:
+    """A look that takes until a test says so."""
+
+    def __init__(self):
+        self.begun, self.go_on = threading.Event(), threading.Event()
+        self.trouble = ""
+        self.looks = 0
+
+    def check(self):
+        self.looks += 1
+        self.begun.set()
+        self.go_on.wait()
+        if self.trouble:
+            raise StoreUnavailable(self.trouble)
+        return [f"look {self.looks}"]
+
+
+def test_probes_at_the_same_time_share_one_check_which_is_kept_for_a_second():
+    slow, clock = Slow(), HandClock(0)
+    readiness = Readiness(slow, clock)
+
+    async def ask():
+        asked = [asyncio.create_task(readiness.warnings()) for _ in range(5)]
+        await asyncio.to_thread(slow.begun.wait)
+        slow.go_on.set()
+        assert await asyncio.gather(*asked) == [["look 1"]] * 5
+        assert await readiness.warnings() == ["look 1"]
+        clock.pass_(2)
+        assert await readiness.warnings() == ["look 2"]
+
+    asyncio.run(ask())
+
+
+def test_a_check_that_takes_too_long_goes_on_and_the_next_probe_gets_its_result():
+    slow = Slow()
+    readiness = Readiness(slow, HandClock(0), patience=0.01)
+
+    async def ask():
+        with pytest.raises(StoreUnavailable, match="no answer"):
+            await readiness.warnings()
+        slow.trouble = "the disk is full"
+        slow.go_on.set()
+        while "full" not in await said():
+            pass
+
+    async def said():
+        with pytest.raises(StoreUnavailable) as refused:
+            await readiness.warnings()
+        return str(refused.value)
+
+    asyncio.run(ask())
+    assert slow.looks == 1
 
 
 @pytest.fixture
@@ -135,8 +238,3 @@ def test_each_app_counts_for_itself(services):
     )
     first.get("/healthz")
     assert ("steward_http_requests_total", "/healthz", "200", "GET") not in gauges(second)
-
-
-def test_the_process_answers_while_all_of_its_threads_are_waiting():
-    """A probe that waits for a thread has a busy service killed; a coroutine needs none."""
-    assert inspect.iscoroutinefunction(get_health)

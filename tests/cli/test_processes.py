@@ -45,7 +45,10 @@ def ended(*arguments: str, folder, **environment: str) -> tuple[int, str, str]:
             "serve",
             {"STEWARD_DATABASE_URL": "sqlite:///a-file"},
             1,
-            "the database file is no SQLite database; name another one",
+            (
+                "the database file is damaged, or is no SQLite database; bring back a copy of it,"
+                " or name another file"
+            ),
         ),
     ],
 )

@@ -31,6 +31,7 @@ from service.application.nodes import NodeService
 from service.application.orphans import OrphanService
 from service.application.prices import PriceService
 from service.application.quotas import QuotaService
+from service.application.readiness import ReadinessService
 from service.application.reconciliations import ReconciliationService
 from service.application.reservations import ReservationService
 from service.application.services import Services
@@ -48,6 +49,7 @@ from service.domain.pricing import Sku
 from service.domain.reservation import Reservation
 from service.domain.zones import region_of
 from service.store.pricebook import PriceShelf
+from service.store.probe import Probe
 from service.store.unit import Units
 from tests import factories
 from tests.fake_jobs import NoLogs
@@ -110,6 +112,7 @@ class Lab:
             reservations=ReservationService(*shared, projects),
             orphans=OrphanService(*shared, projects),
             health=HealthService(*shared, projects),
+            readiness=ReadinessService(Probe("postgresql:///nowhere"), projects),
             heartbeats=HeartbeatService(units, clock),
             keeps=KeepService(*shared),
             links=LinkService(*shared, NodeService(*shared, projects)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from pydantic import Field
 
 from service.api.cleanup.views import (
@@ -20,11 +20,12 @@ from service.api.cleanup.views import (
 )
 from service.api.deps import CleanupDep
 from service.api.problems import may_answer
+from service.api.routing import Router
 from service.api.schemas import Body, Line, Name, PageQuery, View
 from service.application.cleanup.cleanup import CleanupService
 from service.domain.idle.cleanup import Cleanup
 
-router = APIRouter(prefix="/v1", tags=["cleanup"])
+router = Router(prefix="/v1", tags=["cleanup"])
 
 CALLER = "caller"
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Response
+from fastapi import Path, Response
 from pydantic import Field
 
 from service.api.deps import KeepsDep, NodesDep, VersionDep
 from service.api.nodes import changed_document
 from service.api.nodeviews import ChangedView
 from service.api.problems import may_answer
+from service.api.routing import Router
 from service.api.schemas import Body, Instant, Text
 from service.application.cleanup.keeps import KeepOrder
 from service.domain.clock import instant
 from service.domain.idle.keep import LONGEST_SECONDS, MAX_REASON
 
-router = APIRouter(prefix="/v1/nodes", tags=["nodes"])
+router = Router(prefix="/v1/nodes", tags=["nodes"])
 
 _CHANGED: dict[int | str, dict[str, Any]] = {
     200: {

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import Path, Query, Response
 from pydantic import Field
 
 from service.api.deps import PoliciesDep, VersionDep
 from service.api.problems import may_answer
+from service.api.routing import Router
 from service.api.schemas import Body, Line, Page, PageQuery, Secret, Time, View
 from service.application.cleanup.policies import NodePolicy
 from service.domain.clock import rfc3339
@@ -27,7 +28,7 @@ from service.domain.idle.policy import (
 from service.domain.idle.precedence import Holder
 from service.domain.notification import MAX_URL, origin_of
 
-router = APIRouter(prefix="/v1", tags=["cleanup"])
+router = Router(prefix="/v1", tags=["cleanup"])
 
 MAX_RECIPIENTS = 20
 _ETAG: dict[str, Any] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
 from pydantic import Field
 
 from service.api.deps import JobsDep
@@ -12,11 +12,12 @@ from service.api.idempotency import HIT, IdempotencyKey, key_of, mark
 from service.api.jobs.request import JobRequest
 from service.api.jobs.views import AttemptPage, AttemptView, JobPage, JobView, SubmittedView
 from service.api.problems import may_answer
+from service.api.routing import Router
 from service.api.schemas import Body, Line
 from service.application.jobs.jobs import JobFilter
 from service.domain.jobs.job import JobState
 
-router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+router = Router(prefix="/v1/jobs", tags=["jobs"])
 
 _CREATED: dict[int | str, dict[str, Any]] = {
     200: {"model": SubmittedView, "description": "A dry run: what would be recorded."},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response, StreamingResponse
 from pydantic import Field
@@ -13,11 +13,12 @@ from pydantic import Field
 from service.api.deps import JobLogsDep
 from service.api.jobs.follow import line_of, note_of
 from service.api.problems import may_answer
+from service.api.routing import Router
 from service.api.schemas import Body
 from service.application.jobs.logs import JobLogService, LogRead
 from service.domain.errors import StewardError
 
-router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+router = Router(prefix="/v1/jobs", tags=["jobs"])
 
 JSON_LINES = "application/jsonl"
 MAX_PAGES = 1_000

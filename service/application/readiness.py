@@ -1,0 +1,31 @@
+"""Whether the service can do its work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from service.application.timekeeping import Timekeeper
+from service.store.probe import Probe
+
+
+class ReadinessService:
+    """Looks whether requests can be answered now; it never calls the cloud."""
+
+    def __init__(
+        self, probe: Probe, projects: Sequence[str], timekeeper: Timekeeper | None = None
+    ) -> None:
+        self._probe = probe
+        self._projects = tuple(projects)
+        self._timekeeper = timekeeper
+
+    def check(self) -> list[str]:
+        """Problems that do not stop the API. Raises StoreUnavailable, saying why, when the database
+        cannot be read or written."""
+        alone = self._probe.look(self._projects)
+        said = [] if self._timekeeper is None else [self._timekeeper.warning]
+        if alone:
+            said.append(
+                f"no daemon is in charge of {', '.join(alone)}: nothing is created, deleted or"
+                " metered there; start one with: tpu-steward daemon"
+            )
+        return [one for one in said if one]

@@ -1,0 +1,94 @@
+"""Tries whether the database can be read and written, over a connection of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, event
+
+from service.domain.errors import StoreUnavailable
+from service.store.engine import make_engine
+from service.store.trouble import is_busy, told_apart
+from service.store.unit import Units
+
+BUSY_SECONDS = 30.0
+"""How long the database may be too busy for a probe before it counts as unusable."""
+
+_SQLITE = ("pragma busy_timeout=500",)
+_POSTGRESQL = ("SET SESSION statement_timeout = '3s'", "SET SESSION lock_timeout = '500ms'")
+"""A probe does not wait for long: who asks has not much time, and writers have better to do."""
+
+_LARGEST = 2**31 - 1
+_TOUCH = "UPDATE alembic_version SET version_num = version_num"
+
+
+class Probe:
+    """Reads and writes what costs next to nothing.
+
+    Its one connection is not from the pool that requests use up. On SQLite each look opens the file
+    again: a connection that is open keeps what it has read, and does not see damage.
+    """
+
+    def __init__(self, address: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._engine = make_engine(address, pool_size=1)
+        self._units = Units(self._engine)
+        self._is_sqlite = self._engine.dialect.name == "sqlite"
+        self._worked_at = clock()
+        self._alone: Sequence[str] = []
+        event.listen(self._engine, "connect", self._hurry)
+
+    def look(self, projects: Sequence[str]) -> Sequence[str]:
+        """Those of the projects that no daemon looks after now. Raises StoreUnavailable, saying
+        why, when the database cannot be read or written.
+
+        While others write for a short time and nothing is answered, the last answer stands.
+        """
+        try:
+            found = self._read(projects)
+            self._write()
+        except StoreUnavailable as error:
+            if not is_busy(error) or self._clock() - self._worked_at >= BUSY_SECONDS:
+                raise
+            return self._alone
+        finally:
+            if self._is_sqlite:
+                self._engine.dispose()
+        self._alone, self._worked_at = found, self._clock()
+        return found
+
+    def close(self) -> None:
+        """End the connection."""
+        self._engine.dispose()
+
+    def _read(self, projects: Sequence[str]) -> Sequence[str]:
+        with self._units.reading() as unit:
+            unit.prices.count()
+            unit.nodes.due("", 0, 1)
+            return [project for project in projects if not unit.leases.sight(project)[1]]
+
+    def _write(self) -> None:
+        """Write and commit, without a turn: who waits for one may wait for long."""
+        with told_apart(), self._engine.begin() as connection:
+            if self._is_sqlite:
+                _count_up(connection)
+            else:
+                connection.exec_driver_sql(_TOUCH)
+
+    def _hurry(self, connection: Any, _record: object) -> None:
+        if self._is_sqlite:
+            for statement in _SQLITE:
+                connection.execute(statement)
+            return
+        connection.autocommit = True  # else a rollback would undo it
+        for statement in _POSTGRESQL:
+            connection.execute(statement)
+        connection.autocommit = False
+
+
+def _count_up(connection: Connection) -> None:
+    """Write a number that nobody reads. A row that is set to what it holds is not written."""
+    found: int = connection.exec_driver_sql("pragma user_version").scalar_one()
+    connection.exec_driver_sql(f"pragma user_version={(found + 1) % _LARGEST}")
