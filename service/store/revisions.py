@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -59,7 +59,7 @@ _TABLES: Mapping[Topic, tuple[Table, ...]] = {
     Topic.NODES: (tables.nodes, tables.node_labels, tables.holds),
     Topic.IDLE: (tables.idle_courses, tables.idle_policies, tables.cleanups),
 }
-_TOPIC_OF = {table.name: topic for topic, some in _TABLES.items() for table in some}
+_TOPICS_OF = {table.name: (topic,) for topic, some in _TABLES.items() for table in some}
 _WRITES = re.compile(r"\s*(insert|update|delete|with|copy|truncate)\b", re.IGNORECASE)
 _WRITTEN = "written_topics"
 _ALL = select(tables.revisions.c.topic, func.sum(tables.revisions.c.number)).group_by(
@@ -82,11 +82,14 @@ _ADD: Mapping[str, Executable] = {
 class Revisions:
     """The numbers as of the transaction that asks."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, *, writes: bool = True) -> None:
         self._connection = connection
+        self._writes = writes
 
     def now(self) -> Revision:
-        """How often each topic was written."""
+        """How often each topic was written. Only a transaction that reads may ask: what another one
+        has written itself is not counted yet."""
+        assert not self._writes, "a transaction that writes has no revision"
         found = {row[0]: int(row[1]) for row in self._connection.execute(_ALL)}
         return Revision(*(found.get(topic, 0) for topic in Topic))
 
@@ -99,13 +102,18 @@ def count_writes(engine: Engine) -> None:
 
 
 def _note(connection: Connection, statement: Any, *_: Any) -> None:
+    topics = _topics_of(statement)
+    if topics:
+        connection.info.setdefault(_WRITTEN, set()).update(topics)
+
+
+def _topics_of(statement: Any) -> Iterable[Topic]:
+    """What a statement may change."""
     if isinstance(statement, UpdateBase):
-        topic = _TOPIC_OF.get(statement.table.name)  # type: ignore[attr-defined]
-        if topic is not None:
-            connection.info.setdefault(_WRITTEN, set()).add(topic)
-    elif not isinstance(statement, Executable) or getattr(statement, "is_text", False):
-        if _WRITES.match(str(statement)):  # plain SQL may write anything
-            connection.info.setdefault(_WRITTEN, set()).update(Topic)
+        table = statement.entity_description["table"]
+        return _TOPICS_OF.get(table.name, ())
+    is_plain = isinstance(statement, str) or getattr(statement, "is_text", False)
+    return Topic if is_plain and _WRITES.match(str(statement)) else ()
 
 
 def _count(connection: Connection) -> None:

@@ -74,7 +74,7 @@ class Unit:
         self.costs = Costs(connection)
         self.forecasts = Forecasts(connection)
         self.statements = Statements(connection)
-        self.revisions = Revisions(connection)
+        self.revisions = Revisions(connection, writes=writes)
         self.prices = Prices(connection)
         self.reservations = Reservations(connection)
         self.events = Events(connection)
