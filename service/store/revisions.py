@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Engine, Executable, Table, event, func, select
+from sqlalchemy import Connection, Engine, Executable, Table, TextClause, event, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import UpdateBase
 
@@ -33,8 +33,8 @@ class Topic(StrEnum):
     NODES = "nodes"
     """Nodes, and what is set aside for them."""
 
-    IDLE = "idle"
-    """What is known of idle nodes, and what is done with them."""
+    UPKEEP = "upkeep"
+    """What is known of idle nodes and of orphans, and what forecasts were recorded."""
 
 
 class Revision(NamedTuple):
@@ -42,7 +42,7 @@ class Revision(NamedTuple):
 
     books: int
     nodes: int
-    idle: int
+    upkeep: int
 
 
 _TABLES: Mapping[Topic, tuple[Table, ...]] = {
@@ -57,7 +57,13 @@ _TABLES: Mapping[Topic, tuple[Table, ...]] = {
         tables.reservations,
     ),
     Topic.NODES: (tables.nodes, tables.node_labels, tables.holds),
-    Topic.IDLE: (tables.idle_courses, tables.idle_policies, tables.cleanups),
+    Topic.UPKEEP: (
+        tables.idle_courses,
+        tables.idle_policies,
+        tables.cleanups,
+        tables.orphans,
+        tables.forecasts,
+    ),
 }
 _TOPICS_OF = {table.name: (topic,) for topic, some in _TABLES.items() for table in some}
 _WRITES = re.compile(r"\s*(insert|update|delete|with|copy|truncate)\b", re.IGNORECASE)
@@ -112,7 +118,7 @@ def _topics_of(statement: Any) -> Iterable[Topic]:
     if isinstance(statement, UpdateBase):
         table = statement.entity_description["table"]
         return _TOPICS_OF.get(table.name, ())
-    is_plain = isinstance(statement, str) or getattr(statement, "is_text", False)
+    is_plain = isinstance(statement, TextClause)
     return Topic if is_plain and _WRITES.match(str(statement)) else ()
 
 
