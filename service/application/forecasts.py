@@ -104,7 +104,7 @@ class ForecastService:
         return total.low, total.mid, total.high
 
     def forecast(self, only: Only, period: Period = Period.MONTH, tz: str = "UTC") -> Forecast:
-        """The forecast for the present period of a zone's calendar."""
+        """The forecast for the present period of a zone's calendar, as of the last full minute."""
         return self.within(only, calendar(period, zone_of(tz), self._clock()), tz)
 
     def outlook(self, only: Only, period: Period, tz: str) -> Outlook:

@@ -135,6 +135,7 @@ def _ahead(services: Services) -> Ahead:
     found = outlook.forecast
     band = found.total
     note = f"{money(band.low)} to {money(band.high)}" if band.low < band.high else "no band yet"
+    note += f", as of {moment(found.basis.now).clock}"
     last = outlook.last
     if last is None or last.permille is None:
         return Ahead(money(band.mid), note, found.said)
