@@ -116,18 +116,21 @@ def services(base: Foundation, timekeeper: Timekeeper | None = None) -> Services
     shared = base.units, base.prices, base.clock
     projects, least = base.settings.projects, idle_mode(base.settings).times.least
     account = Account.of(base.settings.billing_account, base.settings.install)
+    costs = CostService(*shared, base.settings.idle_warmup_seconds)
+    forecasts = ForecastService(*shared, costs)
+    limits = budgets(base, costs, forecasts)
     return Services(
         nodes=NodeService(*shared, projects, least),
         jobs=JobService(*shared, NodeRequests(*shared, projects, least), projects),
         job_logs=JobLogService(base.units, _LateLogs(base.settings), base.clock),
-        costs=CostService(*shared, base.settings.idle_warmup_seconds),
+        costs=costs,
         explanations=ExplanationService(base.units, base.prices),
         statements=StatementService(base.units, base.clock),
-        estimates=EstimateService(*shared, BudgetShares(budgets(base)), next(iter(projects), "")),
+        estimates=EstimateService(*shared, BudgetShares(limits), next(iter(projects), "")),
         exports=ExportService(*shared, account),
-        forecasts=ForecastService(*shared, CostService(*shared)),
+        forecasts=forecasts,
         prices=PriceService(*shared),
-        budgets=budgets(base),
+        budgets=limits,
         capacity=CapacityService(base.units, base.clock),
         cleanup=CleanupService(*shared, projects, idle_mode(base.settings)),
         quotas=QuotaService(base.units, base.clock, projects),
@@ -172,15 +175,13 @@ def idle(base: Foundation, cloud: TpuCloud) -> IdleController:
     return IdleController(base.units, base.prices, base.clock, reader, acts, manners)
 
 
-def budgets(base: Foundation) -> BudgetService:
+def budgets(base: Foundation, costs: CostService, forecaster: ForecastService) -> BudgetService:
     """Budgets over the same costs and forecasts that callers are shown."""
-    shared = base.units, base.prices, base.clock
-    costs = CostService(*shared)
-    forecaster = ForecastService(*shared, costs)
 
     def expected(budget: Budget, window: Window, _now: int) -> int:
         return forecaster.within(budget.scope.only, window, budget.tz).total.mid
 
+    shared = base.units, base.prices, base.clock
     return BudgetService(*shared, costs, expected, _reach(base.settings))
 
 
@@ -327,7 +328,8 @@ def controllers(base: Foundation, cloud: TpuCloud) -> dict[int, Sequence[Control
     manners = Manners(settings.install, settings.lifecycle_seconds)
     garbage = GarbageController(*shared, Manners(settings.install, settings.inventory_seconds))
     books = base.units, base.prices, base.clock
-    forecaster = ForecastService(*books, CostService(*books))
+    costs = CostService(*books)
+    forecaster = ForecastService(*books, costs)
     delivery = DeliveryController(base.units, messengers(settings), base.clock)
     reads = ReadPace(time.monotonic, per_minute=AUDIT_READS)
     requests = NodeRequests(*books, settings.projects, idle_mode(settings).times.least)
@@ -343,7 +345,7 @@ def controllers(base: Foundation, cloud: TpuCloud) -> dict[int, Sequence[Control
         (settings.lifecycle_seconds, LifecycleController(*shared, Steps(Tools(*shared, manners)))),
         (settings.lifecycle_seconds, jobs),
         (settings.metering_seconds, MeteringController(base.units, base.prices, base.clock)),
-        (settings.metering_seconds, BudgetController(*books, budgets(base))),
+        (settings.metering_seconds, BudgetController(*books, budgets(base, costs, forecaster))),
         (settings.lifecycle_seconds, delivery),
         (settings.idle_seconds, idle(base, cloud)),
         (settings.metering_seconds, ForecastsController(base.units, forecaster, base.clock)),

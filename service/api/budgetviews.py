@@ -86,7 +86,8 @@ class BudgetView(View):
     left: Usd | None = Field(description="What is neither spent nor held; may be below 0.")
     percent: int | None = Field(description="Of the amount that is spent.", examples=[64])
     forecast: Usd | None = Field(
-        description="What is expected at the end of the period; null where nothing forecasts."
+        description="What is expected at the end of the period, as of the last full minute; null"
+        " where nothing forecasts."
     )
     alerts: tuple[AlertView, ...]
     deletes_at: Time | None = Field(description="When its nodes are deleted, if they are.")

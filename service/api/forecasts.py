@@ -112,7 +112,7 @@ class ForecastView(View):
         description="Null where nothing was forecast then, or what was asked for is neither"
         " everything nor one team."
     )
-    as_of: Time
+    as_of: Time = Field(description="The last full minute.")
 
     @classmethod
     def of(cls, outlook: Outlook, query: ForecastQuery) -> ForecastView:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import structlog
 
+from service.application.answers import Answers
 from service.application.costs import CostService, Question
 from service.application.holds import held, rooms_of
 from service.application.tries import tries
 from service.domain.alerts import EXCEEDED, Alert, deletes_at, silence
 from service.domain.budgets import Budget, Forecast, Scope, Standing, Who, check
-from service.domain.clock import Clock, rfc3339
+from service.domain.clock import MINUTE, Clock, rfc3339
 from service.domain.errors import Conflict, StaleVersion, StoreUnavailable
 from service.domain.idempotency import Key
 from service.domain.names import check_labels, new_id
@@ -34,6 +36,11 @@ MAX_BUDGETS = 500
 
 LATEST = 20
 """Refusals and messages that are shown of one budget."""
+
+_AT_ONCE = 50
+"""Budgets whose holds are read in one statement."""
+
+_KEPT_HOLDS = 10
 
 _HARMLESS = frozenset({"name", "webhook", "secret", "emails"})
 """What can be changed without anything having to be told anew."""
@@ -105,6 +112,7 @@ class BudgetService:
         self._costs = costs
         self._forecast = forecast
         self._reach = reach or Reach()
+        self._holds = Answers(_KEPT_HOLDS)
 
     def create(self, wanted: Budget, key: Key | None = None) -> Created:
         """Set a new budget; its id and the time are given here. With a `key`, the same wish told
@@ -171,15 +179,30 @@ class BudgetService:
 
     def shown(self, some: Sequence[Budget]) -> Sequence[Shown]:
         """How each of them stands."""
-        return [self._show(one) for one in some]
+        standings = self._standings(some)
+        with self._units.reading() as unit:
+            return [
+                self._shown(budget, standing, unit.alerts.of(budget.id))
+                for budget, standing in zip(some, standings, strict=True)
+            ]
+
+    def details(self, some: Sequence[Budget]) -> Sequence[Detail]:
+        """Each of them in full."""
+        shown = self.shown(some)
+        with self._units.reading() as unit:
+            return [
+                Detail(
+                    one,
+                    unit.budgets.refusals(one.budget.id, LATEST),
+                    unit.notifications.of(one.budget.id, LATEST),
+                )
+                for one in shown
+            ]
 
     def get(self, budget_id: str) -> Detail:
         """One budget in full; raises NotFound."""
-        budget = self._get(budget_id)
-        with self._units.reading() as unit:
-            refusals = unit.budgets.refusals(budget_id, LATEST)
-            notifications = unit.notifications.of(budget_id, LATEST)
-        return Detail(self._show(budget), refusals, notifications)
+        (found,) = self.details([self._get(budget_id)])
+        return found
 
     def spent(self, scope: Scope, window: Window) -> int:
         """Nano-dollars that were spent in a window up to now."""
@@ -187,14 +210,47 @@ class BudgetService:
 
     def standing(self, budget: Budget) -> Standing | None:
         """How a budget stands now; None while it does not count."""
+        (found,) = self._standings([budget])
+        return found
+
+    def _standings(self, some: Sequence[Budget]) -> list[Standing | None]:
+        """How each of some budgets stands now; None while it does not count."""
         now = self._clock()
-        window = budget.window(now)
-        if window is None:
-            return None
+        windows = [budget.window(now) for budget in some]
+        counting = [
+            (budget, window)
+            for budget, window in zip(some, windows, strict=True)
+            if window is not None
+        ]
         with self._units.reading() as unit:  # both, so that nothing is posted in between
-            ahead = held(unit, budget, window, self._prices.book(unit), now)
-            spent = self._costs.report_in(unit, _spent_in(budget.scope, window), now).total
-        return Standing(window, spent, ahead, self._expected(budget, window, now), now)
+            ahead = iter(self._held(unit, counting, now))
+            spent = iter(
+                [
+                    self._costs.report_in(unit, _spent_in(budget.scope, window), now).total
+                    for budget, window in counting
+                ]
+            )
+        return [
+            None
+            if window is None
+            else Standing(
+                window, next(spent), next(ahead), self._expected(budget, window, now), now
+            )
+            for budget, window in zip(some, windows, strict=True)
+        ]
+
+    def _held(
+        self, unit: Unit, counting: Sequence[tuple[Budget, Window]], now: int
+    ) -> list[int | None]:
+        book, revision = self._prices.book(unit), unit.revisions.now()
+        found: list[int | None] = []
+        for first in range(0, len(counting), _AT_ONCE):
+            some = counting[first : first + _AT_ONCE]
+            scopes = tuple(budget.scope for budget, _ in some)
+            key = revision.books, revision.nodes, now // MINUTE, scopes
+            holds = self._holds.of(key, partial(unit.holds.open, scopes))
+            found += held(unit, some, holds, book, now)
+        return found
 
     def _expected(self, budget: Budget, window: Window, now: int) -> int | None:
         """The forecast; None also where it fails, as what was spent has to be told all the same."""
@@ -236,9 +292,12 @@ class BudgetService:
             return unit.budgets.get(budget_id)
 
     def _show(self, budget: Budget) -> Shown:
-        standing = self.standing(budget)
-        with self._units.reading() as unit:
-            alerts = unit.alerts.of(budget.id)
+        (found,) = self.shown([budget])
+        return found
+
+    def _shown(
+        self, budget: Budget, standing: Standing | None, alerts: Mapping[str, Alert]
+    ) -> Shown:
         warnings = tuple(filter(None, [silence(budget, mails=self._reach.mails)]))
         if standing is None:
             return Shown(budget, None, warnings=warnings)

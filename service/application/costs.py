@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from service.application.activities import Activities
-from service.application.tally import CostRow, Tally
-from service.domain.clock import Clock
+from service.application.answers import Answers
+from service.application.running import Metered, read_running
+from service.application.tally import Cells, CostRow, Tally
+from service.domain.attribution import Attribution
+from service.domain.clock import END_OF_TIME, MINUTE, Clock
 from service.domain.dimension import ACTIVITY, check_dimensions
 from service.domain.edge import edges_of
 from service.domain.idle.assess import WARMUP_SECONDS
 from service.domain.lines import meters
 from service.domain.metering import Usage
+from service.domain.pricing import PriceBook
 from service.domain.window import (
     Granularity,
     Window,
@@ -22,6 +27,14 @@ from service.domain.window import (
 )
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
+
+Whose = Mapping[str, tuple[Attribution, ...]]
+"""Who is charged, by node."""
+
+_MOST_REPORTS = 128
+_MOST_PARTS = 128
+_MOST_ROWS = 2_000
+"""An answer with more rows is not kept: a few of them would fill the memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +49,11 @@ class Question:
     step: Granularity = Granularity.DAY
     tz: str = "UTC"
     only: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def said(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """`only` in one order, as a part of a key."""
+        return tuple(sorted((name, tuple(values)) for name, values in self.only.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +78,18 @@ class CostReport:
     unpriced_seconds: int
 
 
-def running(unit: Unit, now: int) -> list[Usage]:
-    """What is billed now, reservations among it, with all that ran in these since the ledger has
-    come to."""
-    bought = unit.usage.purchases(now)
-    found = {usage.id: usage for usage in unit.usage.open()}
-    if bought:
-        since = min(usage.posted_until for usage in bought)
-        found |= {usage.id: usage for usage in unit.usage.reserved(since, now)}
-    return [*found.values(), *bought]
+class _At(NamedTuple):
+    """All that running figures depend on: how often the books were written, prices, the second."""
+
+    books: int
+    book: PriceBook
+    now: int
+
+    @property
+    def fresh(self) -> tuple[int, int]:
+        """All that what is stored depends on. The minute bounds how long a daemon of an older
+        version, which does not count what it writes, can go unnoticed during an upgrade."""
+        return self.books, self.now // MINUTE
 
 
 class CostService:
@@ -83,6 +104,8 @@ class CostService:
         self._prices = prices
         self._clock = clock
         self._warmup = warmup
+        self._reports = Answers(_MOST_REPORTS)
+        self._parts = Answers(_MOST_PARTS)
 
     def report(self, question: Question) -> CostReport:
         """The costs that are asked for. Raises Rejected where the question makes no sense."""
@@ -91,27 +114,60 @@ class CostService:
             return self.report_in(unit, question, now)
 
     def report_in(self, unit: Unit, question: Question, now: int) -> CostReport:
-        """The same as of an instant, for whoever reads something else beside it."""
+        """The same as of an instant, for whoever reads something else beside it, in a transaction
+        that reads. It is worked out once for all who ask the same at the same second, until the
+        books change."""
         check_dimensions((*question.aggregate, *question.only))
-        zone = zone_of(question.tz)
-        asked = parse_window(question.window, zone, now)
-        window = Window(asked.start, max(asked.start, min(asked.end, now)))
-        parts = list(buckets(window, question.step, zone))
-        edges = edges_of(parts, to_the_end=asked.end >= now)
         if ACTIVITY in (*question.aggregate, *question.only):
+            return self._by_activity(unit, question, now)
+        asked = (question.window, question.aggregate, question.step, question.tz, question.said)
+        at = self._at(unit, now)
+        return self._reports.of((at, asked), lambda: self._report(unit, question, at), _is_small)
+
+    def metered(self, unit: Unit, now: int) -> Metered:
+        """The meters of what is billed at an instant, built once for all who ask at it."""
+        return self._metered(unit, self._at(unit, now))
+
+    def _at(self, unit: Unit, now: int) -> _At:
+        return _At(unit.revisions.now().books, self._prices.book(unit), now)
+
+    def _report(self, unit: Unit, question: Question, at: _At) -> CostReport:
+        asked, window, parts = _buckets(question, at.now)
+        edges = edges_of(parts, to_the_end=asked.end >= at.now)
+        tally = Tally(question.aggregate, question.only, parts)
+        if edges is not None and question.step is not Granularity.HOUR:
+            tally.add_cells(self._posted(unit, question, parts, edges, at))
+            self._add_the_rest(unit, tally, question, window, at)
+        else:
             intervals = list(unit.usage.overlapping(window.start, window.end))
-            activities = Activities.read(unit, intervals, window.start, window.end, self._warmup)
-            tally = Tally(question.aggregate, question.only, parts, activities)
-            self._add(unit, tally, intervals, window, now)
-        elif edges is not None and question.step is not Granularity.HOUR:
+            self._add(unit, tally, intervals, window, at.now)
+        return _told(question, tally, window, at.now)
+
+    def _by_activity(self, unit: Unit, question: Question, now: int) -> CostReport:
+        _, window, parts = _buckets(question, now)
+        intervals = list(unit.usage.overlapping(window.start, window.end))
+        activities = Activities.read(unit, intervals, window.start, window.end, self._warmup)
+        tally = Tally(question.aggregate, question.only, parts, activities)
+        self._add(unit, tally, intervals, window, now)
+        return _told(question, tally, window, now)
+
+    def _posted(
+        self,
+        unit: Unit,
+        question: Question,
+        parts: Sequence[Window],
+        edges: Sequence[int],
+        at: _At,
+    ) -> Cells:
+        """What is posted of a question; it is the same until something is posted."""
+
+        def read() -> Cells:
             tally = Tally(question.aggregate, question.only, parts)
             tally.add_posted(unit, edges)
-            self._add_the_rest(unit, tally, window, now)
-        else:
-            tally = Tally(question.aggregate, question.only, parts)
-            intervals = list(unit.usage.overlapping(window.start, window.end))
-            self._add(unit, tally, intervals, window, now)
-        return self._told(question, tally, window, now)
+            return tally.cells()
+
+        key = "posted", at.fresh, edges, question.aggregate, question.said
+        return self._parts.of(key, read, lambda cells: len(cells) <= _MOST_ROWS)
 
     def names(self, node_ids: Iterable[str]) -> Mapping[str, str]:
         """The names of nodes and reservations by their ids, for those who are shown costs by
@@ -124,17 +180,40 @@ class CostService:
                 names |= {one.id: one.name for one in bought if one.id in wanted}
             return names
 
-    def _add_the_rest(self, unit: Unit, tally: Tally, window: Window, now: int) -> None:
+    def _add_the_rest(
+        self, unit: Unit, tally: Tally, question: Question, window: Window, at: _At
+    ) -> None:
         """What no rollup knows: the open tails, what has no price, and what is uncertain."""
-        book, whose = self._prices.book(unit), unit.attributions.running()
-        for meter in meters(running(unit, now), book, now, whose):
+        for meter in self._metered(unit, at).among(question.only):
             tally.add_open(meter)
             if meter.end > meter.usage.posted_until:
                 tally.add_usage(meter, since=meter.usage.posted_until)
-        doubtful = {usage.id: usage for usage in unit.usage.doubtful(window.start, window.end)}
-        whose = unit.attributions.of_each([usage.node_id for usage in doubtful.values()])
-        for meter in meters(doubtful.values(), book, now, whose):
-            tally.add_doubts(meter, posted_only=True)
+        for meter in self._doubtful(unit, window.start, at).among(question.only):
+            if meter.usage.start < window.end:
+                tally.add_doubts(meter, posted_only=True)
+
+    def _metered(self, unit: Unit, at: _At) -> Metered:
+        def read() -> tuple[Sequence[Usage], Whose]:
+            return read_running(unit, at.now), unit.attributions.running()
+
+        def build() -> Metered:
+            lasting = "running", at.fresh, at.now if at.book.purchases else 0
+            usages, whose = self._parts.of(lasting, read)
+            return Metered(meters(usages, at.book, at.now, whose), whose)
+
+        return self._parts.of(("metered", at), build)
+
+    def _doubtful(self, unit: Unit, since: int, at: _At) -> Metered:
+        def read() -> tuple[Sequence[Usage], Whose]:
+            found = {usage.id: usage for usage in unit.usage.doubtful(since, END_OF_TIME)}
+            whose = unit.attributions.of_each([usage.node_id for usage in found.values()])
+            return tuple(found.values()), whose
+
+        def build() -> Metered:
+            usages, whose = self._parts.of(("doubtful", since, at.fresh), read)
+            return Metered(meters(usages, at.book, at.now, whose), whose)
+
+        return self._parts.of(("doubts", since, at), build)
 
     def _add(
         self, unit: Unit, tally: Tally, intervals: Iterable[Usage], window: Window, now: int
@@ -145,17 +224,30 @@ class CostService:
             tally.add_usage(meter, since=meter.usage.start)
             tally.add_doubts(meter, posted_only=False)
 
-    def _told(self, question: Question, tally: Tally, window: Window, now: int) -> CostReport:
-        rows = tally.rows()
-        return CostReport(
-            window=window,
-            aggregate=question.aggregate,
-            rows=rows,
-            total=sum(row.cost for row in rows),
-            list_total=sum(row.list_cost for row in rows),
-            uncertainty=tally.uncertainty,
-            chip_seconds=sum(row.chip_seconds for row in rows),
-            as_of=now,
-            estimated=tally.estimated,
-            unpriced_seconds=tally.unpriced_seconds,
-        )
+
+def _buckets(question: Question, now: int) -> tuple[Window, Window, list[Window]]:
+    """The window that is asked for, what of it is over, and that in buckets."""
+    zone = zone_of(question.tz)
+    asked = parse_window(question.window, zone, now)
+    window = Window(asked.start, max(asked.start, min(asked.end, now)))
+    return asked, window, list(buckets(window, question.step, zone))
+
+
+def _is_small(report: CostReport) -> bool:
+    return len(report.rows) <= _MOST_ROWS
+
+
+def _told(question: Question, tally: Tally, window: Window, now: int) -> CostReport:
+    rows = tally.rows()
+    return CostReport(
+        window=window,
+        aggregate=question.aggregate,
+        rows=rows,
+        total=sum(row.cost for row in rows),
+        list_total=sum(row.list_cost for row in rows),
+        uncertainty=tally.uncertainty,
+        chip_seconds=sum(row.chip_seconds for row in rows),
+        as_of=now,
+        estimated=tally.estimated,
+        unpriced_seconds=tally.unpriced_seconds,
+    )

@@ -6,13 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from itertools import accumulate
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from service.application.costs import CostService, Question, running
+from service.application.answers import Answers
+from service.application.costs import CostService, Question
+from service.application.running import Metered, read_running
 from service.application.tally import CostRow
 from service.domain.attribution import Attribution
 from service.domain.budgets import Period, calendar
-from service.domain.clock import DAY, HOUR, Clock, floor_to, rfc3339
+from service.domain.clock import DAY, MINUTE, Clock, floor_to, rfc3339
 from service.domain.dimension import value_of
 from service.domain.forecast import (
     DAYS,
@@ -31,15 +34,17 @@ from service.domain.idle.keep import goes_at
 from service.domain.lines import meters
 from service.domain.metering import Meter, Usage
 from service.domain.node import Node
-from service.domain.pricing import reservation_in
+from service.domain.pricing import PriceBook, reservation_in
 from service.domain.window import Granularity, Window, buckets, midnight, zone_of
 from service.store.pricebook import PriceShelf
-from service.store.unit import Units
+from service.store.unit import Unit, Units
 
 Only = Mapping[str, Sequence[str]]
 """A dimension, and the values of it that count; as costs are filtered."""
 
-_KEPT = 256
+_KEPT = 128
+_KEPT_HISTORIES = 64
+_KEPT_PARTS = 4
 _TEAM = "team"
 
 
@@ -61,6 +66,24 @@ class _Running:
     names: set[str] = field(default_factory=set)
 
 
+class _At(NamedTuple):
+    """All that a forecast depends on: how often books and nodes were written, prices, the
+    minute."""
+
+    books: int
+    nodes: int
+    book: PriceBook
+    now: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """The meters of what runs up to the ends that are expected, and the nodes by id."""
+
+    meters: Metered
+    nodes: Mapping[str, Node]
+
+
 class ForecastService:
     """Puts together what the costs, the nodes and the prices say."""
 
@@ -69,7 +92,9 @@ class ForecastService:
         self._prices = prices
         self._clock = clock
         self._costs = costs
-        self._histories: dict[object, History] = {}
+        self._forecasts = Answers(_KEPT)
+        self._histories = Answers(_KEPT_HISTORIES)
+        self._parts = Answers(_KEPT_PARTS)
 
     def of(
         self, only: Only, period: Period = Period.MONTH, tz: str = "UTC"
@@ -79,7 +104,7 @@ class ForecastService:
         return total.low, total.mid, total.high
 
     def forecast(self, only: Only, period: Period = Period.MONTH, tz: str = "UTC") -> Forecast:
-        """The forecast for the present period of a zone's calendar."""
+        """The forecast for the present period of a zone's calendar, as of the last full minute."""
         return self.within(only, calendar(period, zone_of(tz), self._clock()), tz)
 
     def outlook(self, only: Only, period: Period, tz: str) -> Outlook:
@@ -96,20 +121,33 @@ class ForecastService:
         )
 
     def within(self, only: Only, window: Window, tz: str = "UTC") -> Forecast:
-        """The forecast for any window that is not over, by the days of a time zone."""
-        zone = zone_of(tz)
-        spent = self._costs.report(_spent_in(window, only))
-        now = spent.as_of
-        ahead = _ahead(now, window.end, zone)
-        running = self._running(only, now, window.end, ahead)
+        """The forecast for any window that is not over, by the days of a time zone. It is as of the
+        last full minute, and worked out once a minute unless the books or the nodes change."""
+        with self._units.reading() as unit:
+            return self.within_in(unit, only, window, tz, self._clock())
+
+    def within_in(self, unit: Unit, only: Only, window: Window, tz: str, instant: int) -> Forecast:
+        """The same as of an instant, in a transaction that reads."""
+        zone, now = zone_of(tz), max(floor_to(instant, MINUTE), min(instant, window.start))
+        revision, book = unit.revisions.now(), self._prices.book(unit)
+        at = _At(revision.books, revision.nodes, book, now)
+        key = at, window, zone.key, _said(only)
+        return self._forecasts.of(key, lambda: self._forecast(unit, only, window, zone, at))
+
+    def _forecast(
+        self, unit: Unit, only: Only, window: Window, zone: ZoneInfo, at: _At
+    ) -> Forecast:
+        spent = self._costs.report_in(unit, _spent_in(window, only), at.now)
+        ahead = _ahead(at.now, window.end, zone)
+        running = self._running(unit, only, window.end, ahead, at)
         return forecast(
             Basis(
                 window=window,
-                now=now,
+                now=at.now,
                 spent=spent.total,
                 committed=running.committed,
                 unpriced=len(running.unpriced),
-                history=self._history(only, zone, now),
+                history=self._history(unit, only, zone, at),
                 ahead=ahead,
                 lasting=tuple(running.lasting),
                 running=frozenset(running.names),
@@ -133,54 +171,58 @@ class ForecastService:
         """Nano-dollars that a period came to, as far as is known."""
         return self._costs.report(_spent_in(window, _only_of(scope))).total
 
-    def _running(self, only: Only, now: int, end: int, ahead: Sequence[Ahead]) -> _Running:
+    def _running(
+        self, unit: Unit, only: Only, end: int, ahead: Sequence[Ahead], at: _At
+    ) -> _Running:
         found = _Running()
-        with self._units.reading() as unit:
-            book = self._prices.book(unit)
-            usages = [usage for usage in running(unit, now) if usage.is_open(now)]
-            whose = unit.attributions.running()
-            nodes = unit.nodes.many({usage.node_id for usage in usages})
-        edges = [now + left for left in accumulate(day.left for day in ahead)]
-        planned = [_planned(usage, nodes.get(usage.node_id), now, end) for usage in usages]
+        planned = self._parts.of((at, end), lambda: self._planned(unit, end, at))
+        now, edges = at.now, [at.now + left for left in accumulate(day.left for day in ahead)]
         lasting: dict[str, list[int]] = {}
-        for meter in meters(planned, book, end, whose):
+        for meter in planned.meters.among(only):
             node_id, until = meter.usage.node_id, max(now, meter.end)
-            if not _counts(meter.usage, whose, only):
+            if not _counts(meter.usage, planned.meters.whose, only):
                 continue
-            found.committed += meter.charge(now, until)
+            found.committed += meter.figures(now, until).cost
             found.names.add(node_id)
-            if _may_end_sooner(nodes.get(node_id), meter) and until > now:
+            if _may_end_sooner(planned.nodes.get(node_id), meter) and until > now:
                 sums = lasting.setdefault(node_id, [0] * len(edges))
                 lasting[node_id] = [
-                    nanos + meter.charge(now, edge) for nanos, edge in zip(sums, edges, strict=True)
+                    nanos + meter.figures(now, edge).cost
+                    for nanos, edge in zip(sums, edges, strict=True)
                 ]
-            if meter.seconds(now, until, priced=False):
+            if meter.figures(now, until).unpriced_seconds:
                 found.unpriced.add(node_id)
         found.lasting = [Lasting(node_id, tuple(costs)) for node_id, costs in lasting.items()]
         return found
 
-    def _history(self, only: Only, zone: ZoneInfo, now: int) -> History:
-        """What was spent by day and node; the full days are asked for once an hour, as that is the
-        largest question, and today only where there are too few of them."""
-        today = midnight(_date(now, zone), zone)
-        said = tuple(sorted((name, *some) for name, some in only.items()))
-        key = zone.key, today, now // HOUR, said
-        history = self._histories.get(key)
-        if history is None:
-            history = self._read_history(only, zone, today)
-            if len(self._histories) >= _KEPT:
-                self._histories.clear()  # other threads may be asking: nothing is looked up twice
-            self._histories[key] = history
-        if history.days >= ENOUGH or now <= today:
+    def _planned(self, unit: Unit, end: int, at: _At) -> _Planned:
+        """What runs, each with the end that is expected of it, for all scopes."""
+        usages = [usage for usage in read_running(unit, at.now) if usage.is_open(at.now)]
+        whose = unit.attributions.running()
+        nodes = unit.nodes.many({usage.node_id for usage in usages})
+        planned = [_planned(usage, nodes.get(usage.node_id), at.now, end) for usage in usages]
+        return _Planned(Metered(meters(planned, at.book, end, whose), whose), nodes)
+
+    def _history(self, unit: Unit, only: Only, zone: ZoneInfo, at: _At) -> History:
+        """What was spent by day and node; the full days are asked for once until the books change,
+        as that is the largest question, and today only where there are too few of them."""
+        today = midnight(_date(at.now, zone), zone)
+        key = at.books, at.book, zone.key, today, _said(only)
+        history = self._histories.of(
+            key, lambda: self._read_history(unit, only, zone, today, at.now)
+        )
+        if history.days >= ENOUGH or at.now <= today:
             return history
-        rows = self._launched(Window(today, now), Granularity.ALL, zone, only)
+        rows = self._launched(unit, Window(today, at.now), Granularity.ALL, zone, only, at.now)
         return replace(history, today=sum(row.cost for row in rows))
 
-    def _read_history(self, only: Only, zone: ZoneInfo, today: int) -> History:
+    def _read_history(
+        self, unit: Unit, only: Only, zone: ZoneInfo, today: int, now: int
+    ) -> History:
         first = midnight(_date(today, zone) - timedelta(days=DAYS + 1), zone)
         starts = [part.start for part in buckets(Window(first, today), Granularity.DAY, zone)]
         number = {start: place for place, start in enumerate(starts)}
-        rows = self._launched(Window(first, today), Granularity.DAY, zone, only)
+        rows = self._launched(unit, Window(first, today), Granularity.DAY, zone, only, now)
         return History(
             starts=(*starts, today),
             weekdays=tuple(_date(start, zone).weekday() for start in starts),
@@ -188,14 +230,24 @@ class ForecastService:
         )
 
     def _launched(
-        self, window: Window, step: Granularity, zone: ZoneInfo, only: Only
+        self,
+        unit: Unit,
+        window: Window,
+        step: Granularity,
+        zone: ZoneInfo,
+        only: Only,
+        now: int,
     ) -> list[CostRow]:
         """What was spent by node, without what was bought, which nobody launches."""
         asked = f"{rfc3339(window.start)},{rfc3339(window.end)}"
-        with self._units.reading() as unit:
-            bought = {one.id for one in unit.reservations.all()}
-        report = self._costs.report(Question(asked, ("node",), step, zone.key, only))
+        bought = {one.id for one in unit.reservations.all()}
+        question = Question(asked, ("node",), step, zone.key, only)
+        report = self._costs.report_in(unit, question, now)
         return [row for row in report.rows if row.group[0] not in bought]
+
+
+def _said(only: Only) -> tuple[tuple[str, ...], ...]:
+    return tuple(sorted((name, *values) for name, values in only.items()))
 
 
 def month_of(instant: int) -> Window:

@@ -12,7 +12,8 @@ from service.domain.metering import Usage
 from service.domain.pricing import Price, PriceBook, ReservedPrice
 from service.store.fleet import FleetCount, Overdue
 from service.store.pricebook import PriceShelf
-from service.store.unit import Units
+from service.store.revisions import Revision
+from service.store.unit import Unit, Units
 
 STALE_SECONDS = 120
 """After so long without a look at the cloud, what is shown may no longer be so."""
@@ -58,6 +59,15 @@ class Fleet:
 
 
 @dataclass(frozen=True, slots=True)
+class Stamp:
+    """All that the first page depends on. Two pages with the same stamp are the same page."""
+
+    now: int
+    revision: Revision
+    sights: tuple[Sight, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Late:
     """A deletion that does not come to its end. `hourly` is nano-dollars an hour for what is still
     billed of it, 0 where nothing is; None where nobody knows the price."""
@@ -87,7 +97,7 @@ class HealthService:
         with self._units.reading() as unit:
             book = self._prices.book(unit)
             counts = unit.fleet.counts()
-            sights = [Sight(project, *unit.leases.sight(project)) for project in self._projects]
+            sights = self._sights(unit)
             running, bought = unit.fleet.running(), unit.usage.purchases(now)
             overdue, aside = unit.fleet.overdue_number(), unit.usage.aside_number()
         burn = reserved = unpriced = unpriced_vms = unpriced_reserved = 0
@@ -116,6 +126,15 @@ class HealthService:
             unpriced_vms=unpriced_vms,
             aside=aside,
         )
+
+    def stamp(self) -> Stamp:
+        """What second it is, how often everything was written, and who looks at the cloud."""
+        with self._units.reading() as unit:
+            sights = self._sights(unit)
+            return Stamp(self._clock(), unit.revisions.now(), tuple(sights))
+
+    def _sights(self, unit: Unit) -> list[Sight]:
+        return [Sight(project, *unit.leases.sight(project)) for project in self._projects]
 
     def overdue(self, limit: int) -> tuple[int, Sequence[Late]]:
         """How many deletions do not come to their end, and the oldest of them."""

@@ -142,18 +142,27 @@ def on_asked(unit: Unit, node: Node, asked: Asked, prices: PriceShelf, now: int)
         place(unit, replace(node, asked=asked), prices, now)
 
 
-def held(unit: Unit, budget: Budget, window: Window, book: PriceBook, now: int) -> int | None:
-    """Nano-dollars that the nodes of a budget may cost from now to the end of the window; None
-    where a price of one of them is not known."""
+def held(
+    unit: Unit,
+    counting: Sequence[tuple[Budget, Window]],
+    holds: Found,
+    book: PriceBook,
+    now: int,
+) -> list[int | None]:
+    """Nano-dollars that the nodes of each budget may cost from now to the end of its window; None
+    where a price of one of them is not known. `holds` are those of the scopes, in their order."""
     found = [
         (hold._replace(unposted_since=None), covers)
-        for hold, covers in _priced(unit, unit.holds.open([budget.scope]), book, now)
+        for hold, covers in _priced(unit, holds, book, now)
     ]
     bought = [
         replace(one, hold=replace(one.hold, unposted_since=max(now, one.hold.unposted_since)))
         for one in _all_bought(unit, book, now)
     ]
-    return _held(found, 0, _within(unit, budget, bought, book), window, now)
+    return [
+        _held(found, position, _within(unit, budget, bought, book), window, now)
+        for position, (budget, window) in enumerate(counting)
+    ]
 
 
 def payer_of(unit: Unit, node: Node) -> Who:

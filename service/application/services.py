@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from service.application.answers import Answers
 from service.application.budgets import BudgetService
 from service.application.capacity import CapacityService
 from service.application.cleanup.cleanup import CleanupService
@@ -27,6 +28,8 @@ from service.application.readiness import ReadinessService
 from service.application.reconciliations import ReconciliationService
 from service.application.reservations import ReservationService
 from service.application.statements import StatementService
+
+_KEPT_PAGES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +59,5 @@ class Services:
     keeps: KeepService
     links: LinkService
     policies: PolicyService
+    pages: Answers = field(default_factory=lambda: Answers(_KEPT_PAGES))
+    """Pages that were worked out, by all that they depend on."""

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from service.domain.clock import Clock
+from service.application.answers import Answers
+from service.domain.clock import MINUTE, Clock
 from service.domain.period import Period, PeriodState, period_named, period_of
 from service.store.statements import StatementLine
-from service.store.unit import Units
+from service.store.unit import Unit, Units
 
 MOST_MONTHS = 120
+
+_KEPT = 128
+_MOST_LINES = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +44,18 @@ class StatementService:
     def __init__(self, units: Units, clock: Clock) -> None:
         self._units = units
         self._clock = clock
+        self._answers = Answers(_KEPT)
 
     def months(self) -> Sequence[Month]:
         """Every month since the first charge, the latest first."""
         now, found = self._clock(), list[Month]()
         with self._units.reading() as unit:
-            first = unit.statements.first_hour()
+            first, fresh = unit.statements.first_hour(), _fresh(unit, now)
             period = period_of(now)
             while first is not None and period.end > first and len(found) < MOST_MONTHS:
-                found.append(Month(period, period.state(now), *unit.statements.total(period)))
+                read = partial(unit.statements.total, period)
+                total = self._answers.of(("total", period, fresh), read)
+                found.append(Month(period, period.state(now), *total))
                 period = period_of(period.start - 1)
         return found
 
@@ -55,7 +63,9 @@ class StatementService:
         """The month of that name, `2026-11`, line by line. Raises Rejected when it is none."""
         period, now = period_named(name), self._clock()
         with self._units.reading() as unit:
-            lines = unit.statements.lines(period)
+            read = partial(unit.statements.lines, period)
+            key = "lines", period, _fresh(unit, now)
+            lines = self._answers.of(key, read, lambda found: len(found) <= _MOST_LINES)
         month = Month(
             period,
             period.state(now),
@@ -64,3 +74,8 @@ class StatementService:
             vm_seconds=sum(line.vm_seconds for line in lines),
         )
         return Statement(month, lines)
+
+
+def _fresh(unit: Unit, now: int) -> tuple[int, int]:
+    """What sums of the ledger depend on; the minute as in `service.application.costs`."""
+    return unit.revisions.now().books, now // MINUTE

@@ -24,6 +24,10 @@ Only = Mapping[str, Sequence[str]]
 """The values that count, by dimension."""
 
 
+Cells = tuple[tuple[int, Group, int, int, int], ...]
+"""Positions of buckets, groups, nano-dollars, the same at list price, and chip-seconds."""
+
+
 @dataclass(frozen=True, slots=True)
 class CostRow:
     """One bucket of one group: nano-dollars, the same on demand at list price, and chip-seconds.
@@ -78,6 +82,21 @@ class Tally:
             ((one.position, one.sign, row) for row in hours for one in split.moves[row[0]]),
         )
 
+    def cells(self) -> Cells:
+        """What was added, by the position of its bucket and its group."""
+        return tuple(
+            (position, group, cost, listed, chips)
+            for (position, group), (cost, listed, chips, _) in self._cells.items()
+        )
+
+    def add_cells(self, cells: Cells) -> None:
+        """Add what another tally of the same buckets and dimensions found to be posted."""
+        for position, group, cost, listed, chips in cells:
+            cell = self._cells[position, group]
+            cell[0] += cost
+            cell[1] += listed
+            cell[2] += chips
+
     def _add_rows(self, reader: _Reader, rows: Iterable[tuple[int, int, Sums]]) -> None:
         """Add rows, or take them away, by the position of their bucket and the sign."""
         checks = [
@@ -99,10 +118,11 @@ class Tally:
         for left, right, group in self._pieces(meter, since, meter.end):
             for position, start, end in touched(self._parts, left, right):
                 cell = self._cells[position, group]
-                cell[0] += meter.charge(start, end)
-                cell[1] += meter.list_charge(start, end)
-                cell[2] += meter.chip_seconds(start, end)
-                self.unpriced_seconds += meter.seconds(start, end, priced=False)
+                figures = meter.figures(start, end)
+                cell[0] += figures.cost
+                cell[1] += figures.list_cost
+                cell[2] += figures.chip_seconds
+                self.unpriced_seconds += figures.unpriced_seconds
 
     def add_open(self, meter: Meter) -> None:
         """Take note of an interval that goes on, where some of it lies within the buckets."""

@@ -87,8 +87,10 @@ def budgets_of(services: Services) -> BudgetsPage:
     """The page as of now, those that are nearest to their cap first."""
     now = services.health.fleet().as_of
     budgets = services.budgets.all()
-    details = [services.budgets.get(one.id) for one in budgets[:SHOWN]]
-    details.sort(key=lambda one: (-_fullness(one.shown), one.shown.budget.name))
+    details = sorted(
+        services.budgets.details(budgets[:SHOWN]),
+        key=lambda one: (-_fullness(one.shown), one.shown.budget.name),
+    )
     return BudgetsPage(
         rows=tuple(_row(one, now) for one in details),
         left_out=max(0, len(budgets) - SHOWN),

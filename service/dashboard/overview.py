@@ -90,6 +90,13 @@ class Overview:
 
 
 def overview_of(services: Services, view: View) -> Overview:
+    """The page as of now. All who open it within the same second share it, until something that is
+    on it is written."""
+    stamp = services.health.stamp()
+    return services.pages.of(("overview", view, stamp), lambda: _overview_of(services, view))
+
+
+def _overview_of(services: Services, view: View) -> Overview:
     """The page as of now, from the same answers that the API gives."""
     grouping = GROUPINGS[view.group]
     fleet = services.health.fleet()
@@ -128,6 +135,7 @@ def _ahead(services: Services) -> Ahead:
     found = outlook.forecast
     band = found.total
     note = f"{money(band.low)} to {money(band.high)}" if band.low < band.high else "no band yet"
+    note += f", as of {moment(found.basis.now).clock}"
     last = outlook.last
     if last is None or last.permille is None:
         return Ahead(money(band.mid), note, found.said)

@@ -171,7 +171,7 @@ class Budget:
 class Standing:
     """How a budget stands: nano-dollars spent in `window` up to `as_of`, what its nodes may still
     cost in it (`held`; None where a price of one of them is not known), and what is expected at its
-    end (None where nothing forecasts)."""
+    end, as of the last full minute (None where nothing forecasts)."""
 
     window: Window
     spent: int

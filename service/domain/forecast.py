@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
+from operator import getitem
 from random import Random
 
 from service.domain.money import half_even
@@ -21,6 +23,10 @@ ENOUGH = 7
 
 DRAWS = 400
 """Months that are drawn from history; the band moves by less than it rounds to with more."""
+
+
+_KEPT_DRAWS = 64
+"""Each takes less than a megabyte for a thousand nodes."""
 
 
 class Method(StrEnum):
@@ -222,17 +228,46 @@ def _drawn(basis: Basis) -> Forecast:
     """
     known = _weekdays(basis.history)
     ahead = [(day.weekday, _costs(basis, place, known)) for place, day in enumerate(basis.ahead)]
-    lives = _lives(basis)
-    random = Random(_seed(basis))  # noqa: S311 - it has to be the same again
-    launches, lasting = [], []
-    for _ in range(DRAWS):
-        drawn = {day: [random.choice(some) for _ in some] for day, some in known.items()}
-        launches.append(sum(costs[random.choice(drawn[day])] for day, costs in ahead if costs))
-        lasting.append(sum(random.choice(some) for some in lives))
+    ahead = [(weekday, costs) for weekday, costs in ahead if costs]
+    lives, places = _lives(basis)
+    drawn = _draws(
+        _seed(basis),
+        tuple((weekday, tuple(some)) for weekday, some in known.items()),
+        tuple(weekday for weekday, _ in ahead),
+        tuple(map(len, places)),
+    )
+    launches = [
+        sum(costs[day] for (_, costs), day in zip(ahead, days, strict=True)) for days, _ in drawn
+    ]
+    lasting = [sum(map(getitem, lives, map(getitem, places, numbers))) for _, numbers in drawn]
     sure = basis.spent + basis.committed - basis.endless
     sums = [sum(both) for both in zip(launches, lasting, strict=True)]
     total = _band(sums).over(sure)
     return Forecast(basis, Method.WEEKDAYS, _band(launches), _band(lasting), total)
+
+
+Draws = tuple[tuple[tuple[int, ...], Sequence[int]], ...]
+"""For each month that is drawn, the past day of each day ahead, and the number of each life."""
+
+
+@lru_cache(_KEPT_DRAWS)
+def _draws(
+    seed: int,
+    known: tuple[tuple[int, tuple[int, ...]], ...],
+    ahead: tuple[int, ...],
+    sizes: tuple[int, ...],
+) -> Draws:
+    """What is drawn from a seed: by the numbers of past days by weekday, the weekdays ahead, and
+    how many lives each node may have. It does not depend on any amount, so it is kept while these
+    grow by the second."""
+    random = Random(seed)  # noqa: S311 - it has to be the same again
+    size_of_number = "H" if max(sizes, default=0) <= 1 << 16 else "L"
+    found = []
+    for _ in range(DRAWS):
+        drawn = {day: [random.choice(some) for _ in some] for day, some in known}
+        days = tuple(random.choice(drawn[weekday]) for weekday in ahead)
+        found.append((days, array(size_of_number, [random.choice(range(size)) for size in sizes])))
+    return tuple(found)
 
 
 def _band(sums: Iterable[int]) -> Band:
@@ -241,22 +276,27 @@ def _band(sums: Iterable[int]) -> Band:
     return Band(low, mid, high)
 
 
-def _lives(basis: Basis) -> list[list[int]]:
-    """For each node without a TTL what it may cost yet: as much as if it lived on for as many days
-    as each of those did that had got as old; until the period's end where these run still, or where
-    there are none."""
+def _lives(basis: Basis) -> tuple[list[Sequence[int]], list[Sequence[int]]]:
+    """For each node without a TTL what it may cost yet, by the day on which it goes; and for each
+    life that it may have, on which: as if it lived on for as many days as each of those did that
+    had got as old; until the period's end where these run still, or where there are none."""
     today = len(basis.history.weekdays)
     by_age: dict[int, list[int | None]] = {}
-    found = []
+    by_end: dict[tuple[int, int], list[int]] = {}
+    costs: list[Sequence[int]] = []
+    places: list[Sequence[int]] = []
     for one in basis.lasting:
-        age = today - basis.history.span.get(one.node, (today, today))[0]
+        age, last = today - basis.history.span.get(one.node, (today, today))[0], len(one.costs) - 1
         if age not in by_age:
-            by_age[age] = _days_left(basis, age)
+            by_age[age] = _days_left(basis, age) or [None]
         if one.costs:
-            last = len(one.costs) - 1
-            days = by_age[age] or [None]
-            found.append([one.costs[last if left is None else min(left, last)] for left in days])
-    return found
+            if (age, last) not in by_end:
+                by_end[age, last] = [
+                    last if left is None else min(left, last) for left in by_age[age]
+                ]
+            costs.append(one.costs)
+            places.append(by_end[age, last])
+    return costs, places
 
 
 def _days_left(basis: Basis, age: int) -> list[int | None]:

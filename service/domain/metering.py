@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TypeGuard
+from typing import NamedTuple, TypeGuard
 
 from service.domain.attribution import Attribution, pieces
 from service.domain.clock import HOUR
@@ -160,6 +160,15 @@ def forgiven(usage: Usage, created_at: int | None) -> Usage:
     return usage
 
 
+class Figures(NamedTuple):
+    """Nano-dollars as paid and at list price, chip-seconds, and seconds without a known price."""
+
+    cost: int
+    list_cost: int
+    chip_seconds: int
+    unpriced_seconds: int
+
+
 class Meter:
     """The exact cost of one usage: F, its cumulative cost since the start, and R, its one rounding.
 
@@ -183,6 +192,7 @@ class Meter:
         if usage.is_purchase:  # what nobody used has saved nothing
             cuts = tuple(replace(cut, listed=cut.price) for cut in cuts)
         self.cuts = cuts
+        self._figures: dict[tuple[int, int], Figures] = {}
 
     def charge(self, start: int, end: int) -> int:
         """Nano-dollars for the part of the usage that lies in [start, end)."""
@@ -192,6 +202,18 @@ class Meter:
         """Nano-dollars for the same on demand at list price; at what is paid where none is known,
         so that nothing is called saved that may not be."""
         return self._rounded(end, _listed) - self._rounded(start, _listed)
+
+    def figures(self, start: int, end: int) -> Figures:
+        """All figures of [start, end) at once, worked out the first time only."""
+        found = self._figures.get((start, end))
+        if found is None:
+            found = self._figures[start, end] = Figures(
+                self.charge(start, end),
+                self.list_charge(start, end),
+                self.chip_seconds(start, end),
+                self.seconds(start, end, priced=False),
+            )
+        return found
 
     def total(self) -> int:
         """Nano-dollars for all of it."""

@@ -6,7 +6,6 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from service.domain.discount import Discount
 from service.domain.money import NANOS
@@ -191,6 +190,12 @@ def check_price(price: Price) -> None:
         raise ValueError("a device price must be a whole number of nano-dollars per chip")
 
 
+_Steady = tuple[list[int], list[tuple[Price | None, Price | None]]]
+
+_MOST_STEADY = 4_096
+"""Things with a price that a book remembers the changes of."""
+
+
 class PriceBook:
     """Effective-dated prices, asked by SKU and instant, and the discounts on them.
 
@@ -212,6 +217,7 @@ class PriceBook:
         for price in sorted(self.prices, key=lambda p: (p.effective_from, p.recorded_at, p.id)):
             series[_series(price.generation, price.model, price.unit, price.region)].append(price)
         self._series = dict(series)
+        self._steady: dict[Sku, _Steady] = {}
         self._starts = {key: [p.effective_from for p in found] for key, found in series.items()}
 
     def at(self, sku: Sku, instant: int) -> Price | None:
@@ -247,17 +253,32 @@ class PriceBook:
 
     def cuts(self, sku: Sku, start: int, end: int) -> tuple[Cut, ...]:
         """[start, end) in stretches of one price each; empty when the stretch is."""
-        on_demand = replace(sku, model=ON_DEMAND)
-        changes = sorted({*self._changes(sku), *self._changes(on_demand)})
-        edges = [start, *(t for t in changes if start < t < end), end]
+        changes, steady = self._steady_of(sku)
         found: list[Cut] = []
-        for left, right in pairwise(edges):
-            cut = Cut(left, right, self.at(sku, left), self.listed(on_demand, left))
-            if found and found[-1].price == cut.price and found[-1].listed == cut.listed:
-                found[-1] = replace(found[-1], end=right)
-            elif left < right:
-                found.append(cut)
+        number = bisect_right(changes, start)
+        while start < end:
+            until = min(end, changes[number]) if number < len(changes) else end
+            price, listed = steady[number]
+            if found and found[-1].price == price and found[-1].listed == listed:
+                found[-1] = replace(found[-1], end=until)
+            else:
+                found.append(Cut(start, until, price, listed))
+            start, number = until, number + 1
         return tuple(found)
+
+    def _steady_of(self, sku: Sku) -> _Steady:
+        """When a price of it changes, and between these instants what is paid and what is listed on
+        demand; worked out once, as each interval of usage asks."""
+        known = self._steady.get(sku)
+        if known is None:
+            on_demand = replace(sku, model=ON_DEMAND)
+            changes = sorted({*self._changes(sku), *self._changes(on_demand)})
+            firsts = [changes[0] - 1 if changes else 0, *changes]
+            known = changes, [(self.at(sku, at), self.listed(on_demand, at)) for at in firsts]
+            if len(self._steady) >= _MOST_STEADY:
+                self._steady.clear()  # other threads may be asking: nothing is looked up twice
+            self._steady[sku] = known
+        return known
 
     def steady_since(self, sku: Sku, instant: int) -> int:
         """Since when the price of that instant has been what is paid, without a break."""

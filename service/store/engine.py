@@ -12,6 +12,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from service.domain.errors import StoreUnavailable
+from service.store.revisions import count_writes
 
 _PRAGMAS = ("journal_mode=wal", "busy_timeout=5000", "synchronous=normal", "foreign_keys=on")
 _FOLDER_MODE, _FILE_MODE, _OTHERS = 0o700, 0o600, 0o077
@@ -64,7 +65,14 @@ def make_engine(address: str, *, pool_size: int = CONNECTIONS, is_patient: bool 
     """
     url = parse_url(address)
     if url.get_backend_name() == "sqlite":
-        return _sqlite(url, pool_size)
+        engine = _sqlite(url, pool_size)
+    else:
+        engine = _postgresql(url, pool_size, is_patient=is_patient)
+    count_writes(engine)
+    return engine
+
+
+def _postgresql(url: URL, pool_size: int, *, is_patient: bool) -> Engine:
     engine = create_engine(
         url,
         pool_size=pool_size,

@@ -38,6 +38,7 @@ from service.store.policies import IdlePolicies
 from service.store.prices import Prices
 from service.store.quotas import Quotas
 from service.store.reservations import Reservations
+from service.store.revisions import Revisions
 from service.store.statements import Statements
 from service.store.trouble import told_apart
 from service.store.turns import turns_of
@@ -73,6 +74,7 @@ class Unit:
         self.costs = Costs(connection)
         self.forecasts = Forecasts(connection)
         self.statements = Statements(connection)
+        self.revisions = Revisions(connection, writes=writes)
         self.prices = Prices(connection)
         self.reservations = Reservations(connection)
         self.events = Events(connection)

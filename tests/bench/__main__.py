@@ -13,6 +13,7 @@ from tests.bench import (
     inventory,
     jobs,
     listing,
+    pages,
     reconciliation,
     spend,
 )
@@ -26,6 +27,7 @@ PARTS: Sequence[tuple[str, Callable[[], list[Figure]]]] = (
     ("reconciliation", reconciliation.measure),
     ("emulator", emulator.measure),
     ("listing", listing.measure),
+    ("pages", pages.measure),
     ("jobs", jobs.measure),
     ("cleanup", cleanup.measure),
 )

@@ -270,7 +270,7 @@ def test_a_node_that_is_not_there_is_a_page_too(browser: TestClient) -> None:
 
 def test_a_database_that_cannot_be_used_is_told_in_words(lab: Lab) -> None:
     class Broken:
-        def fleet(self) -> NoReturn:
+        def stamp(self) -> NoReturn:
             raise StoreUnavailable("the database has no tables yet; run: tpu-steward migrate")
 
     app = lab.app()

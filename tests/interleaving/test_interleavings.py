@@ -15,8 +15,8 @@ SEEDS = 4
 DEEP_SEEDS = 20
 WITHIN = 60
 FOUND_BY = {
-    "an_update_is_lost_in_posting": 1,
-    "a_newer_mark_is_overwritten": 1,
+    "an_update_is_lost_in_posting": 14,
+    "a_newer_mark_is_overwritten": 2,
     "locks_are_taken_in_another_order": 1,
     "a_renewal_waits_for_writers": 2,
     "a_lease_is_not_held_until_the_commit": 19,

@@ -226,7 +226,8 @@ class CleanupService:
         """What is known of the idleness of those of the nodes that are READY and were looked at."""
         now, wanted = self._clock(), list(node_ids)
         with self._units.reading() as unit:
-            nodes, courses = unit.nodes.many(wanted), unit.idle_courses.many(wanted)
+            courses = unit.idle_courses.many(wanted)
+            nodes = unit.nodes.many(courses)
             policies = unit.idle_policies.all()
             projects = {node.spec.project for node in nodes.values()}
             waiting = {

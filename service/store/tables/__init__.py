@@ -39,6 +39,7 @@ from service.store.tables.fleet import (
 from service.store.tables.jobs import job_attempts, jobs
 from service.store.tables.limits import alerts, budgets, holds, notifications, refusals
 from service.store.tables.purchases import reservations
+from service.store.tables.revisions import revisions
 from service.store.tables.schema import metadata
 
 __all__ = [
@@ -80,5 +81,6 @@ __all__ = [
     "quotas",
     "refusals",
     "reservations",
+    "revisions",
     "usage",
 ]

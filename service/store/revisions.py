@@ -1,0 +1,136 @@
+"""Revisions: numbers that grow with each commit that changes what figures depend on.
+
+An answer that was worked out at a revision is right for as long as the revision is the same, in
+every process and on every replica. The engine counts, in the transaction that writes, so that no
+writer can forget to.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Engine, Executable, Table, TextClause, event, func, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.sql.dml import UpdateBase
+
+from service.store import tables
+
+PARTS = 8
+"""Rows that a number is the sum of: two writers wait for each other only if they add to the same
+one, and then only for a commit."""
+
+
+class Topic(StrEnum):
+    """What is counted apart."""
+
+    BOOKS = "books"
+    """The ledger, its rollups, usage, who is charged, and prices."""
+
+    NODES = "nodes"
+    """Nodes, and what is set aside for them."""
+
+    UPKEEP = "upkeep"
+    """What is known of idle nodes and of orphans, and what forecasts were recorded."""
+
+
+class Revision(NamedTuple):
+    """How often each topic was written, as one transaction sees it."""
+
+    books: int
+    nodes: int
+    upkeep: int
+
+
+_TABLES: Mapping[Topic, tuple[Table, ...]] = {
+    Topic.BOOKS: (
+        tables.ledger,
+        tables.daily_costs,
+        tables.node_days,
+        tables.usage,
+        tables.attributions,
+        tables.prices,
+        tables.discounts,
+        tables.reservations,
+    ),
+    Topic.NODES: (tables.nodes, tables.node_labels, tables.holds),
+    Topic.UPKEEP: (
+        tables.idle_courses,
+        tables.idle_policies,
+        tables.cleanups,
+        tables.orphans,
+        tables.forecasts,
+    ),
+}
+_TOPICS_OF = {table.name: (topic,) for topic, some in _TABLES.items() for table in some}
+_WRITES = re.compile(r"\s*(insert|update|delete|with|copy|truncate)\b", re.IGNORECASE)
+_WRITTEN = "written_topics"
+_ALL = select(tables.revisions.c.topic, func.sum(tables.revisions.c.number)).group_by(
+    tables.revisions.c.topic
+)
+
+
+def _upsert(statement: sqlite.Insert | postgresql.Insert) -> Executable:
+    return statement.on_conflict_do_update(
+        index_elements=["topic", "part"], set_={"number": tables.revisions.c.number + 1}
+    )
+
+
+_ADD: Mapping[str, Executable] = {
+    "sqlite": _upsert(sqlite.insert(tables.revisions)),
+    "postgresql": _upsert(postgresql.insert(tables.revisions)),
+}
+
+
+class Revisions:
+    """The numbers as of the transaction that asks."""
+
+    def __init__(self, connection: Connection, *, writes: bool = True) -> None:
+        self._connection = connection
+        self._writes = writes
+
+    def now(self) -> Revision:
+        """How often each topic was written. Only a transaction that reads may ask: what another one
+        has written itself is not counted yet."""
+        assert not self._writes, "a transaction that writes has no revision"
+        found = {row[0]: int(row[1]) for row in self._connection.execute(_ALL)}
+        return Revision(*(found.get(topic, 0) for topic in Topic))
+
+
+def count_writes(engine: Engine) -> None:
+    """Have every transaction of an engine count what it writes."""
+    event.listen(engine, "after_execute", _note)
+    event.listen(engine, "commit", _count)
+    event.listen(engine, "rollback", _forget)
+
+
+def _note(connection: Connection, statement: Any, *_: Any) -> None:
+    topics = _topics_of(statement)
+    if topics:
+        connection.info.setdefault(_WRITTEN, set()).update(topics)
+
+
+def _topics_of(statement: Any) -> Iterable[Topic]:
+    """What a statement may change."""
+    if isinstance(statement, UpdateBase):
+        table = statement.entity_description["table"]
+        return _TOPICS_OF.get(table.name, ())
+    is_plain = isinstance(statement, TextClause)
+    return Topic if is_plain and _WRITES.match(str(statement)) else ()
+
+
+def _count(connection: Connection) -> None:
+    """Add to the numbers last of all, and always in the same order: these rows are locked until the
+    commit only, and nobody waits for them in a circle."""
+    written = connection.info.pop(_WRITTEN, ())
+    part = random.randrange(PARTS)  # noqa: S311 - any part will do
+    for topic in sorted(written):
+        values = {"topic": topic, "part": part, "number": 1}
+        connection.execute(_ADD[connection.dialect.name], values)
+
+
+def _forget(connection: Connection) -> None:
+    connection.info.pop(_WRITTEN, None)
