@@ -25,6 +25,8 @@ log = structlog.get_logger()
 
 LOOK_SECONDS = 1.0
 """How often it is looked who has waited for long enough, and which turns are slow."""
+LISTEN_SECONDS = 0.25
+"""How often it is looked whether a lease has come free."""
 END_SECONDS = 2.0
 """How long turns under way may take to end, once the leases are given back."""
 
@@ -79,9 +81,15 @@ class Daemon:
             log.info("daemon.given_up", project=project, controller=controller)
 
     def _keep(self, stop: threading.Event) -> None:
-        """Renew the leases; on a thread that does nothing else, so that nothing keeps it."""
-        while not stop.wait(LEASE_SECONDS / 3):
+        """Renew the leases, and take those that come free; on a thread that does nothing else, so
+        that nothing keeps it."""
+        renewed_at = self._clock.monotonic()
+        while not stop.wait(LISTEN_SECONDS):
             try:
+                is_due = self._clock.monotonic() - renewed_at >= LEASE_SECONDS / 3
+                if not is_due and not self._leases.is_any_free():
+                    continue
+                renewed_at = self._clock.monotonic()
                 if self._clock.has_jumped:
                     self._wake()
                 self._renew()

@@ -78,6 +78,20 @@ class Leaseholder:
                 break  # what is held is to be renewed first
             self._take(project)
 
+    def is_any_free(self) -> bool:
+        """Whether nobody looks after a project that another daemon looked after. It is only read,
+        so it can be asked often: the sooner it is seen that a daemon died, the sooner what it did
+        goes on."""
+        held = {lease.project for lease in self.held()}
+        others = [project for project in self._projects if project not in held]
+        if not others or self._is_over:
+            return False
+        try:
+            with self._units.reading() as unit:
+                return bool(unit.leases.free(others))
+        except StewardError:
+            return False  # the next renewal says what is wrong
+
     def _take(self, project: str) -> None:
         """Take one lease that nobody holds."""
         deadline = self._clock.monotonic() + LEASE_SECONDS

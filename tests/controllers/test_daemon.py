@@ -229,3 +229,30 @@ def test_the_leases_are_renewed_though_one_renewal_broke(
         stop.set()
         running.join(PATIENCE)
     assert [one["event"] for one in logs].count("lease.broke") == 1
+
+
+def test_a_lease_that_comes_free_is_taken_before_the_next_renewal(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The renewals are so far apart that the test would give up long before the next one."""
+    monkeypatch.setattr(module, "LEASE_SECONDS", 3_600)
+    other = Other([])
+    daemon = Daemon(lab.units, [factories.PROJECT], {3_600: [other]})
+    stop = threading.Event()
+    running = threading.Thread(target=daemon.run, args=(stop,), daemon=True)
+    running.start()
+    assert not other.had_its_turn.wait(0.5), "another daemon looks after the project"
+    with lab.units() as unit:
+        unit.leases.release(lab.lease)
+    assert other.had_its_turn.wait(PATIENCE)
+    stop.set()
+    running.join(PATIENCE)
+
+
+def test_who_holds_every_lease_does_not_ask_for_those_of_others(freed: Lab) -> None:
+    holder = Leaseholder(freed.units, [factories.PROJECT], {})
+    assert holder.is_any_free()
+    holder.renew()
+    assert not holder.is_any_free()
+    holder.release()
+    assert not holder.is_any_free(), "it takes none any more"

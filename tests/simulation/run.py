@@ -55,7 +55,7 @@ from tests.simulation.outages import Outages
 from tests.simulation.purse import PATIENCE, Purse
 from tests.simulation.replica import PROJECT, Replica
 from tests.simulation.restarts import Restarts
-from tests.simulation.seams import SeamedCloud, Seams
+from tests.simulation.seams import SeamedCloud, Seams, Unfenced
 from tests.simulation.squalls import Squalls
 from tests.simulation.truth import Truth, Violation
 from tests.simulation.weather import Weather
@@ -425,13 +425,20 @@ def run(seed: int) -> Run:
         stack.enter_context(patch.object(pages, "PAGE_SIZE", 3))
         living = Run(seed, engine, agenda)
         try:
-            living.live()
+            _lived(living)
             _check_logs(logs)
         except Exception as error:
             error.add_note(f"seed {seed}: {living.fortune.as_text()}")
             error.add_note(f"again with: python -m tests.simulation {seed}")
             raise
         return living
+
+
+def _lived(living: Run) -> None:
+    try:
+        living.live()
+    except Unfenced as error:
+        raise Violation("a controller was about to write without a lease") from error
 
 
 def _check_logs(logs: list[MutableMapping[str, Any]]) -> None:

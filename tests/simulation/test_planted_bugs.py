@@ -47,7 +47,7 @@ FOUND_BY = {
     "known_late_and_charged_from_then_on": 4,
     "charged_to_both": 0,
     "held_in_another_transaction": 173,
-    "let_go_once_it_is_ready": 26,
+    "let_go_once_it_is_ready": 8,
     "never_let_go": 6,
     "what_waits_for_its_turn_holds_nothing": 8,
     "the_cheapest_price_is_held": 50,
@@ -61,7 +61,7 @@ FOUND_BY = {
     "deleted_without_a_grace": 105,
     "all_nodes_of_the_project_go": 102,
     "told_and_never_deleted": 31,
-    "flex_start_without_its_limit": 41,
+    "flex_start_without_its_limit": 2,
     "end_of_flex_start_not_noticed": 51,
 }
 
