@@ -8,14 +8,17 @@ from collections.abc import Callable, Sequence
 from tests.bench import (
     admission,
     cleanup,
+    clients,
     emulator,
     exports,
     inventory,
     jobs,
     listing,
     pages,
+    projects,
     reconciliation,
     spend,
+    takeover,
 )
 from tests.bench.figure import Figure
 
@@ -30,6 +33,9 @@ PARTS: Sequence[tuple[str, Callable[[], list[Figure]]]] = (
     ("pages", pages.measure),
     ("jobs", jobs.measure),
     ("cleanup", cleanup.measure),
+    ("projects", projects.measure),
+    ("takeover", takeover.measure),
+    ("clients", clients.measure),
 )
 
 

@@ -63,6 +63,14 @@ FOUND_BY = {
     "told_and_never_deleted": 31,
     "flex_start_without_its_limit": 2,
     "end_of_flex_start_not_noticed": 51,
+    "nothing_is_ever_placed": 10,
+    "a_stop_is_never_done": 27,
+    "a_deletion_is_never_begun": 10,
+    "ready_and_deleted_as_its_create_failed": 56,
+    "every_second_is_uncertain": 0,
+    "ends_are_known_to_a_quarter_of_an_hour": 0,
+    "the_inventory_writes_without_a_lease": 0,
+    "the_ledger_is_written_without_a_lease": 0,
 }
 
 

@@ -1,0 +1,127 @@
+"""A daemon that holds the lease is killed, again and again, while nodes come and go."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import tempfile
+import threading
+import time
+import urllib.error
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, text
+
+from service.daemon.leaseholder import LEASE_SECONDS
+from service.store.engine import make_engine
+from tests.bench.figure import Figure
+from tests.databases import fresh_database
+from tests.journeys.house import House
+
+KILLS = 20
+SPEED = 20
+NODE = {"accelerator_type": "v5litepod-8", "zone": "us-west4-a"}
+AT_ONCE = 6
+PATIENCE = 120
+
+
+def measure() -> list[Figure]:
+    """How long nobody looks after the project, and what the ledger says afterwards."""
+    found = []
+    for kind in ("sqlite", "postgresql"):
+        folder = Path(tempfile.mkdtemp())
+        with fresh_database(kind, folder) as address:
+            found += _of_database(kind, address, folder)
+    return found
+
+
+def _of_database(kind: str, address: str, folder: Path) -> list[Figure]:
+    house = House(folder, SPEED, address)
+    engine = make_engine(address)
+    asked: list[Any] = []
+    over = threading.Event()
+    load = threading.Thread(target=_ask, args=[house, asked, over], daemon=True)
+    try:
+        load.start()
+        gaps = _kill_again_and_again(house, engine)
+        over.set()
+        load.join(PATIENCE)
+        unequal = _compare(house, asked)
+    finally:
+        over.set()
+        house.stop()
+        engine.dispose()
+    where = f"{KILLS} kills of the holder, nodes come and go, {kind}"
+    return [
+        Figure(
+            f"{where}: the longest takeover, s",
+            max(gaps),
+            LEASE_SECONDS + 1.5,
+            detail=f"the median is {sorted(gaps)[KILLS // 2]:.1f} s",
+        ),
+        Figure(
+            f"{where}: nodes not charged as billed",
+            unequal,
+            0,
+            detail=f"{len(asked)} nodes, compared with the emulator's bill by chip-seconds",
+        ),
+    ]
+
+
+def _kill_again_and_again(house: House, engine: Engine) -> list[float]:
+    """Seconds from each kill until another daemon has the lease. The one that was started last
+    waits for it; the one before holds it."""
+    names, gaps, luck = (f"d{number}" for number in itertools.count()), [], random.Random(1)
+    holder, waiting = "daemon", next(names)
+    house.start("daemon", name=waiting)
+    for _ in range(KILLS):
+        time.sleep(luck.uniform(4, 8))
+        before = _epoch(engine)
+        house.kill(holder)
+        killed = time.monotonic()
+        while _epoch(engine) == before:
+            assert time.monotonic() - killed < PATIENCE, "nobody takes over"
+            time.sleep(0.02)
+        gaps.append(time.monotonic() - killed)
+        holder, waiting = waiting, next(names)
+        house.start("daemon", name=waiting)
+    return gaps
+
+
+def _epoch(engine: Engine) -> int:
+    with engine.connect() as connection:
+        return int(connection.execute(text("select max(epoch) from leases")).scalar() or 0)
+
+
+def _ask(house: House, asked: list[Any], over: threading.Event) -> None:
+    """Keep some nodes there, the oldest of which goes as a new one comes."""
+    while not over.is_set():
+        try:
+            asked.append(house.post("/v1/nodes", NODE))
+            if len(asked) > AT_ONCE:
+                house.delete(f"/v1/nodes/{asked[-AT_ONCE - 1]['id']}")
+        except (urllib.error.URLError, TimeoutError, json.JSONDecodeError):
+            pass
+        over.wait(2)
+
+
+def _compare(house: House, asked: list[Any]) -> int:
+    """How many nodes are charged otherwise than billed, once all are gone."""
+    for node in asked:
+        house.delete(f"/v1/nodes/{node['id']}")
+    deadline = time.monotonic() + PATIENCE
+    while any(house.node(node)["state"] not in {"DELETED", "FAILED"} for node in asked):
+        assert time.monotonic() < deadline, "they do not go"
+        time.sleep(1)
+    time.sleep(5)  # until all is posted
+    unequal = 0
+    for node in asked:
+        lines = house.get(f"/v1/nodes/{node['id']}/ledger?page_size=1000")["entries"]
+        charged = sum(line["chip_seconds"] for line in lines)
+        billed = sum(
+            one["seconds"] * one["chips"] for one in house.bill(house.node(node)["cloud_id"])
+        )
+        unequal += charged != billed
+    return unequal
