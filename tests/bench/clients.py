@@ -156,7 +156,11 @@ def _drawn(luck: random.Random, own: list[str]) -> tuple[str, str, object]:
     if own and luck.random() < 0.2:
         return "DELETE", f"/v1/nodes/{own.pop()}", None
     if own and luck.random() < 0.2:
-        return "PATCH", f"/v1/nodes/{luck.choice(own)}", {"labels": {"run": str(luck.random())}}
+        return (
+            "PATCH",
+            f"/v1/nodes/{luck.choice(own)}",
+            {"labels": {"run": str(luck.randrange(99))}},
+        )
     return luck.choice(
         [
             ("GET", "/v1/nodes?page_size=50", None),

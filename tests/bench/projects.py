@@ -10,6 +10,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from structlog.testing import capture_logs
+
 from service.application.nodes import NodeService
 from service.controllers.garbage import GarbageController
 from service.controllers.inventory import InventoryController
@@ -40,7 +42,7 @@ def measure() -> list[Figure]:
     """How late deletions are sent and leases are renewed, on both databases."""
     found = []
     for kind in ("sqlite", "postgresql"):
-        with fresh_database(kind, Path(tempfile.mkdtemp())) as address:
+        with fresh_database(kind, Path(tempfile.mkdtemp())) as address, capture_logs():
             found += _of_database(kind, address)
     return found
 
