@@ -11,16 +11,11 @@ from tests.interleaving.run import run
 from tests.simulation.search import is_found
 from tests.simulation.truth import Violation
 
-SEEDS = 4
-DEEP_SEEDS = 20
-WITHIN = 60
-FOUND_BY = {
-    "an_update_is_lost_in_posting": 1,
-    "a_newer_mark_is_overwritten": 1,
-    "locks_are_taken_in_another_order": 1,
-    "a_renewal_waits_for_writers": 2,
-    "a_lease_is_not_held_until_the_commit": 19,
-}
+SEEDS = 3
+TESTS, SEEDS_OF_A_TEST = 20, 15
+WITHIN = 300
+# The first seed that found it, tried first; a change of the service may move it.
+FOUND_BY = {}
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
@@ -29,9 +24,10 @@ def test_two_daemons_at_once_lose_nothing(seed):
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("seed", range(SEEDS, DEEP_SEEDS))
-def test_two_daemons_at_once_lose_nothing_in_many_orders(seed):
-    run(seed)
+@pytest.mark.parametrize("number", range(TESTS))
+def test_two_daemons_at_once_lose_nothing_in_many_orders(number):
+    for seed in range(number * SEEDS_OF_A_TEST, (number + 1) * SEEDS_OF_A_TEST):
+        run(seed)
 
 
 def finds(seed, bug):
