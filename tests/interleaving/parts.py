@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -215,31 +216,31 @@ PUBLIC_URL = "http://127.0.0.1:8080"
 
 @dataclass
 class Post:
-    """Takes every message; `sent` has the ids in their order, since the last look."""
+    """Takes every message; `sent` has the ids since the last look, `links` of each link that was
+    sent the node and the token: they are in a message until it is sent."""
 
-    sent: list[str]
+    sent: list[str] = field(default_factory=list)
+    links: list[tuple[str, str]] = field(default_factory=list)
 
     def send(self, one: Notification, to: Recipient, now: int) -> None:
         """Take a message."""
         self.sent.append(one.id)
+        for _, url in sorted(json.loads(one.body).get("links", {}).items()):
+            self.links.append((one.about_id, url.rpartition("/")[2]))
 
 
 class Mail(Part):
     """What is in the outbox is sent once by those who are at it at the same time."""
 
-    def __init__(self, life: Run) -> None:
-        super().__init__(life)
-        self._post = Post([])
-
     def works(self, daemon: Daemon) -> Mapping[str, Tick]:
-        post = dict.fromkeys(Channel, self._post)
+        post = dict.fromkeys(Channel, self.life.post)
         return {"delivery": DeliveryController(daemon.units, post, self.life.clock).tick}
 
     def prepare(self) -> None:
-        self._post.sent.clear()
+        self.life.post.sent.clear()
 
     def played(self) -> None:
-        for message, times in Counter(self._post.sent).items():
+        for message, times in Counter(self.life.post.sent).items():
             if times > 1:
                 raise Violation(f"the message {message} was sent {times} times at once")
 
@@ -260,6 +261,7 @@ class Cleanup(Part):
         self._links = LinkService(units, *self._shared, life.nodes, TIMES)
         self._cleanup = CleanupService(units, *self._shared, life.projects, mode)
         self._plans: list[Plan] = []
+        self._links_at_hand: list[tuple[str, str]] = []
         self._applied: list[Plan] = []
         self._used: Counter[str] = Counter()
 
@@ -285,11 +287,19 @@ class Cleanup(Part):
 
     def prepare(self) -> None:
         self.life.in_turns(1, 60, ("idle", "delivery"))
+        links = list(self.life.post.links)
+        if links and self.luck.random() < 0.4:  # two may then use its link and change no node
+            kept, _ = self.luck.choice(links)
+            self._links_at_hand = [one for one in links if one[0] == kept]
+            with suppress(StewardError):
+                self._keeps.keep(kept, KeepOrder("a demo", for_seconds=21_600))
+        else:
+            self._links_at_hand = links
         self._plans = [self._cleanup.plan(one, "ada") for one in self.life.projects]
         self._applied = []
 
     def callers(self) -> Mapping[str, Work]:
-        plan, links = self.luck.choice(self._plans), self._sent_links()
+        plan, links = self.luck.choice(self._plans), self._links_at_hand
         node_id, token = self.luck.choice(links or [(self.luck.choice(self.life.ours).id, "")])
         order = KeepOrder("a demo", for_seconds=self.luck.choice([3_600, 21_600, 21_600]))
         found: dict[str, Work] = {
@@ -337,20 +347,6 @@ class Cleanup(Part):
         offer = self._links.use(token)
         if not isinstance(offer, Missing) and offer.refusal is None:
             self._used[token] += 1
-
-    def _sent_links(self) -> list[tuple[str, str]]:
-        """Of each link that was sent to people the node and the token, the newest last."""
-        asked = """select about_id, body from notifications where about_kind = 'node'
-            order by created_at, id"""
-        links = [
-            (node_id, json.loads(body).get("links", {}))
-            for node_id, body in self.life.ground.ask(asked)
-        ]
-        return [
-            (node_id, url.rpartition("/")[2])
-            for node_id, urls in links
-            for _, url in sorted(urls.items())
-        ]
 
 
 class Budgets(Part):

@@ -36,7 +36,7 @@ from service.store.unit import Unit
 from tests.interleaving.daemon import CallersUnits, Daemon, works_of
 from tests.interleaving.ground import Ground, empty_ground
 from tests.interleaving.oracle import Oracle
-from tests.interleaving.parts import Budgets, Cleanup, Jobs, Mail, Part
+from tests.interleaving.parts import Budgets, Cleanup, Jobs, Mail, Part, Post
 from tests.interleaving.stage import Actor, Stage
 from tests.simulation.seams import Unfenced
 from tests.simulation.truth import Truth, Violation
@@ -92,6 +92,7 @@ class Run:
         books = self.units, PriceShelf(), self.clock
         self.nodes = NodeService(*books, self.projects)
         self.costs = CostService(*books)
+        self.post = Post()
         self.parts = self._drawn_parts()
         self.daemons = [Daemon("first", self), Daemon("second", self)]
         self._has_run_out = False
