@@ -1,7 +1,8 @@
-"""Bugs that only show where two write at once; each is found by the stage."""
+"""Bugs that only show where two write at once, and gross ones by which the oracles are tried."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
@@ -10,9 +11,26 @@ from unittest.mock import patch
 
 from sqlalchemy import select, update
 
+from service.application.cleanup import cleanup
+from service.application.cleanup.cleanup import CleanupService
+from service.controllers import budgets as budget_controller
+from service.controllers.budgets import BudgetController
+from service.controllers.delivery import DeliveryController
+from service.controllers.inventory import InventoryController
+from service.controllers.jobs import jobs as job_controller
+from service.domain.budgets import Budget
+from service.domain.errors import Conflict
+from service.domain.idle.links import Link
+from service.domain.jobs import next as next_step
+from service.domain.jobs.next import Decision, Step
 from service.domain.metering import Usage
-from service.store import leases, usage
+from service.domain.notification import Notification
+from service.store import jobs, leases, usage
 from service.store.costs import Costs
+from service.store.links import Links
+from service.store.nodes import Nodes
+from service.store.notifications import Notifications
+from service.store.tables import cleanup_links, notifications
 from service.store.unit import Unit
 
 Planting = Callable[[], Any]
@@ -90,7 +108,132 @@ def a_lease_is_not_held_until_the_commit() -> Any:
     return patch.object(leases, "_HELD", looked_at)
 
 
-PLANTED: Mapping[str, Planting] = {
+def a_job_is_saved_over_anything() -> Any:
+    """A job and its attempts are written back as they were read, whoever has written since."""
+
+    def unguarded(table: Any) -> Any:
+        columns = {one.name: jobs.bindparam(one.name) for one in table.columns}
+        columns.pop("node_request", None)
+        return update(table).where(table.c.id == jobs.bindparam("row_id")).values(columns)
+
+    stack = ExitStack()
+    stack.enter_context(patch.object(jobs, "_SAVE", unguarded(jobs.jobs)))
+    stack.enter_context(patch.object(jobs, "_SAVE_ATTEMPT", unguarded(jobs.job_attempts)))
+    return stack
+
+
+def a_link_is_used_without_a_guard() -> Any:
+    """Whether a link was used is looked at first, and then it is used."""
+
+    def use(self: Links, link: Link, now: int) -> Link:
+        table = cleanup_links
+        found = update(table).where(table.c.token_hash == link.token_hash)
+        self._connection.execute(found.values(used_at=now))
+        return replace(link, used_at=now)
+
+    return patch.object(Links, "use", use)
+
+
+def a_plan_is_not_checked_again() -> Any:
+    """A plan that was shown is applied, whatever it would be by now."""
+    return patch.object(cleanup, "check_fresh", lambda *_: None)
+
+
+def a_message_is_claimed_without_a_guard() -> Any:
+    """Whoever has read that a message is due sends it."""
+
+    def claim(self: Notifications, one: Notification, until: int) -> Notification:
+        found = update(notifications).where(notifications.c.id == one.id)
+        self._connection.execute(found.values(next_try_at=until))
+        return replace(one, next_try_at=until)
+
+    return patch.object(Notifications, "claim", claim)
+
+
+def a_budget_deletes_by_what_it_was() -> Any:
+    """A budget that somebody has changed or taken away since it was read has nodes deleted."""
+    here, asks = threading.local(), BudgetController._ask_for_end
+    is_as_it_was = budget_controller._is_as_it_was
+
+    def ask(self: BudgetController, *of: Any) -> None:
+        here.asks = True
+        try:
+            asks(self, *of)
+        finally:
+            here.asks = False
+
+    def always(unit: Unit, budget: Budget) -> bool:
+        return getattr(here, "asks", False) or is_as_it_was(unit, budget)
+
+    stack = ExitStack()
+    stack.enter_context(patch.object(BudgetController, "_ask_for_end", ask))
+    stack.enter_context(patch.object(budget_controller, "_is_as_it_was", always))
+    return stack
+
+
+def projects_are_mixed_up() -> Any:
+    """What is due in one project is worked on under the lease of another."""
+    due = Nodes.due
+
+    def due_anywhere(self: Nodes, project: str, now: int, limit: int) -> Any:
+        other = {"lab": "other", "other": "lab"}[project]
+        return [*due(self, project, now, limit), *due(self, other, now, limit)]
+
+    return patch.object(Nodes, "due", due_anywhere)
+
+
+def jobs_are_never_started() -> Any:
+    """No attempt goes beyond the wait for its node."""
+    decide = next_step.decide
+
+    def waits(*of: Any) -> Decision:
+        found = decide(*of)
+        return Decision(Step.WAIT) if found.step is Step.BEGIN else found
+
+    return patch.object(job_controller, "decide", waits)
+
+
+def no_plan_is_ever_applied() -> Any:
+    """Every plan is stale."""
+
+    def refuse(*_: object) -> None:
+        raise Conflict("the plan is stale")
+
+    return patch.object(CleanupService, "apply", refuse)
+
+
+def nobody_is_told_of_a_budget() -> Any:
+    """No budget is ever looked at."""
+    return patch.object(BudgetController, "_look", lambda *_: None)
+
+
+def nothing_is_ever_sent() -> Any:
+    """The outbox stays full."""
+    return patch.object(DeliveryController, "tick", lambda *_: None)
+
+
+def a_controller_writes_without_a_lease() -> Any:
+    """The units of the inventory are opened as callers open theirs."""
+    tick = InventoryController.tick
+
+    def unfenced(self: InventoryController, lease: Any) -> None:
+        with self._units():
+            tick(self, lease)
+
+    return patch.object(InventoryController, "tick", unfenced)
+
+
+GROSS: Mapping[str, Planting] = {
+    plant.__name__: plant
+    for plant in (
+        jobs_are_never_started,
+        no_plan_is_ever_applied,
+        nobody_is_told_of_a_budget,
+        nothing_is_ever_sent,
+        a_controller_writes_without_a_lease,
+    )
+}
+SUBTLE: Mapping[str, Planting] = {
     plant.__name__: plant
     for plant in (
         an_update_is_lost_in_posting,
@@ -98,5 +241,12 @@ PLANTED: Mapping[str, Planting] = {
         locks_are_taken_in_another_order,
         a_renewal_waits_for_writers,
         a_lease_is_not_held_until_the_commit,
+        a_job_is_saved_over_anything,
+        a_link_is_used_without_a_guard,
+        a_plan_is_not_checked_again,
+        a_message_is_claimed_without_a_guard,
+        a_budget_deletes_by_what_it_was,
+        projects_are_mixed_up,
     )
 }
+PLANTED: Mapping[str, Planting] = {**GROSS, **SUBTLE}

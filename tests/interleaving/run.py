@@ -2,61 +2,65 @@
 
 from __future__ import annotations
 
-import threading
+import secrets
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from sqlalchemy import Engine, StaticPool, create_engine, event, text
+from sqlalchemy import text
 from structlog.testing import capture_logs
 
 from service.application.costs import CostService
-from service.application.nodes import NodeService
-from service.application.prices import PriceService
-from service.cloud.google.channel import tpu_client
-from service.cloud.google.history import GoogleHistory, logging_client
-from service.cloud.google.retries import ONCE
-from service.cloud.google.tpus import GoogleTpus
-from service.cloud.pace import Pace
-from service.controllers.evidence import EvidenceController
-from service.controllers.garbage import GarbageController
-from service.controllers.inventory import InventoryController
-from service.controllers.lifecycle import LifecycleController
-from service.controllers.metering import MeteringController
-from service.controllers.steps import Steps
-from service.controllers.tools import Manners, Tools
+from service.application.nodes import NodeChange, NodeService
 from service.daemon import leaseholder
-from service.daemon.leaseholder import Leaseholder
+from service.domain import names
 from service.domain.attribution import Reattribution
 from service.domain.errors import StewardError
-from service.domain.lease import Lease
 from service.domain.lines import meters
+from service.domain.metering import Usage
 from service.domain.node import Node
+from service.domain.pricing import PriceBook
+from service.domain.terms import TermsChange
 from service.domain.wish import Wish
 from service.emulator.app import build_world
 from service.emulator.errors import ApiError
 from service.emulator.surfaces import control
-from service.emulator.surfaces.channel import LocalChannel
-from service.store.engine import make_engine
 from service.store.pricebook import PriceShelf
-from service.store.unit import Unit, Units
-from tests.databases import fresh_database
+from service.store.unit import Unit
+from tests.interleaving.daemon import CallersUnits, Daemon, works_of
+from tests.interleaving.ground import Ground, empty_ground
+from tests.interleaving.oracle import Oracle
+from tests.interleaving.parts import Budgets, Cleanup, Jobs, Mail, Part, Post
 from tests.interleaving.stage import Actor, Stage
+from tests.simulation.seams import Unfenced
 from tests.simulation.truth import Truth, Violation
 
-PROJECT, ZONE = "lab", "us-west4-a"
+PROJECT, OTHER = "lab", "other"
+HARDWARE = (
+    ("v5litepod-1", "us-west4-a"),
+    ("v5litepod-4", "us-west4-a"),
+    ("v5litepod-8", "us-west4-a"),
+    ("v6e-4", "us-east5-a"),
+    ("v6e-8", "us-east5-a"),
+)
+GENERATIONS = ["v5e", "v6e"]
 FULL_HOUR = 3_600
 NIGHT = 1_793_880_000
 """The virtual clock begins at a full hour."""
 BROKEN = ("failed", "broke", "batch_failed")
 """Ends of the names of log events by which the service tells of a defect of its own."""
 RUNS_OUT = "the lease runs out"
+TOO = " too"
+"""Ends the name of a caller who does the same as another, whenever that one does it."""
+REST_ROUNDS = 15
+MOVING = ("inventory", "lifecycle 0", "lifecycle 1", "jobs")
+"""What brings nodes and jobs on."""
 Work = Callable[[], object]
 _SUMS = (
     """select day, team, owner, sum(amount_nanos), sum(chip_seconds) from daily_costs
@@ -68,94 +72,37 @@ _SUMS = (
 """The sums that are kept of the ledger; the last is what a node has more than its entries."""
 
 
-class FencedUnits(Units):
-    """Units of work under leases: after each commit, that lease was the one of the project still.
-
-    What is read then is what is committed: who takes the lease over waits for all that was begun
-    under it, and commits at its own turn.
-    """
-
-    def __init__(self, engine: Engine, stage: Stage) -> None:
-        super().__init__(engine)
-        self._stage = stage
-        self._spy = create_engine(engine.url, poolclass=StaticPool, isolation_level="AUTOCOMMIT")
-        self._spying = threading.Lock()
-
-    def close(self) -> None:
-        """Let go of the connection."""
-        self._spy.dispose()
-
-    @contextmanager
-    def __call__(self, lease: Lease | None = None) -> Iterator[Unit]:
-        with super().__call__(lease) as unit:
-            yield unit
-        if lease is not None and (epoch := self._epoch(lease.project)) > lease.epoch:
-            self._stage.violations.append(
-                f"committed under epoch {lease.epoch}, when epoch {epoch} had begun"
-            )
-
-    def _epoch(self, project: str) -> int:
-        with self._spying, self._spy.connect() as connection:
-            asked = text("select epoch from leases where project = :project")
-            return int(connection.execute(asked, {"project": project}).scalar_one())
-
-
-class Daemon:
-    """The controllers of one process, with what they remember."""
-
-    def __init__(self, name: str, life: Run) -> None:
-        channel = LocalChannel(life.world)
-        cloud: Any = GoogleTpus(tpu_client(channel), Pace(lambda: life.now), ONCE)
-        shared = life.units, cloud, PriceShelf(), life.clock
-        self.garbage = GarbageController(*shared, Manners("ilv", 15))
-        self.inventory = InventoryController(*shared, onlookers=(self.garbage,))
-        steps = Steps(Tools(*shared, Manners("ilv", 5)))
-        self.lifecycle = LifecycleController(*shared, steps)
-        self.metering = MeteringController(life.units, PriceShelf(), life.clock)
-        history = GoogleHistory(logging_client(channel), ONCE)
-        self.evidence = EvidenceController(life.units, cloud, history, PriceShelf(), life.clock)
-        self.leases = Leaseholder(life.units, [PROJECT], self.inventory.looked_at, holder=name)
-
-    def works(self) -> Mapping[str, Callable[[Any], object]]:
-        """What each of its timers does under a lease."""
-        return {
-            "inventory": self.inventory.tick,
-            "garbage": self.garbage.tick,
-            "metering": self.metering.tick,
-            "evidence": self.evidence.tick,
-            "lifecycle 0": partial(self._lifecycle, 0),
-            "lifecycle 1": partial(self._lifecycle, 1),
-        }
-
-    def _lifecycle(self, share: int, lease: Any) -> None:
-        """One of the two threads that bring nodes on."""
-        self.lifecycle.workers = 1
-        with self.lifecycle._units.reading() as unit:
-            due = unit.nodes.due(lease.project, self.lifecycle._clock(), 100)
-        for node_id in due[share::2]:
-            self.lifecycle._isolated(node_id, lease)
-
-
 @dataclass
 class Run:
     """Everything of one run; `seed` decides it, but for how long the database takes."""
 
     seed: int
-    engine: Engine
+    ground: Ground
+    ours: list[Node] = field(default_factory=list)
+    now: float = NIGHT
 
     def __post_init__(self) -> None:
         self.luck = Random(f"{self.seed}/interleaving")
-        self.now = float(NIGHT)
         self.world = build_world(seed=self.seed, clock=lambda: self.now)
         self.truth = Truth(self.world)
-        self.stage = Stage(self.engine, self.luck)
-        self.units = FencedUnits(self.engine, self.stage)
+        self.stage = Stage(self.ground, self.luck)
+        self.projects = [PROJECT, OTHER] if self.luck.random() < 0.3 else [PROJECT]
+        self.oracle = Oracle(self)
+        self.units = CallersUnits(self.ground, self.oracle.watch)
         books = self.units, PriceShelf(), self.clock
-        self.nodes = NodeService(*books, [PROJECT])
-        self.prices = PriceService(*books)
+        self.nodes = NodeService(*books, self.projects)
         self.costs = CostService(*books)
+        self.post = Post()
+        self.parts = self._drawn_parts()
         self.daemons = [Daemon("first", self), Daemon("second", self)]
-        self.ours: list[Node] = []
+        self._has_run_out = False
+
+    def _drawn_parts(self) -> list[Part]:
+        """A seed has few of them, so that it stays short."""
+        number = self.luck.choice([0, 1, 1, 1, 2])
+        kinds: list[type[Part]] = self.luck.sample([Jobs, Cleanup, Budgets], number)
+        is_told = Cleanup in kinds or Budgets in kinds
+        return [kind(self) for kind in (*kinds, *([Mail] if is_told else []))]
 
     def clock(self) -> int:
         """Whole virtual seconds."""
@@ -163,40 +110,60 @@ class Run:
 
     def live(self) -> None:
         """Raises Violation with what went wrong."""
-        for number in range(self.luck.randint(3, 6)):
+        for number in range(self.luck.randint(2, 4)):
             self._ask(number)
-        self._in_turns(3, 30)
-        for _ in range(self.luck.randint(4, 7)):
-            self._pass(self.luck.choice([5, 20, 60, 900, 3_000, FULL_HOUR]))
+        self._each(Part.begin)
+        self.in_turns(3, 30)
+        self._each(Part.settle)
+        passes = [5, 60, 900, 3_000, FULL_HOUR, FULL_HOUR]
+        for _ in range(self.luck.randint(3, 5)):
+            self._pass(self.luck.choice(passes))
             self._mishap()
+            self._each(Part.prepare)
             self._play()
+            self._each(Part.played)
+            self._check_ended()
+        self._each(Part.let_end)
         for node in self.ours:
             self.nodes.delete(node.id)
-        self._in_turns(8, 120)
+        self._come_to_rest()
         self._pass(FULL_HOUR)
-        self._in_turns(2, 60)
-        self.truth.at_rest(self.units, self.ours, lied=0)
+        self.in_turns(2, 60)
+        self._each(Part.at_rest)
+        self.oracle.at_rest()
+        self.truth.at_rest(self.units, self._all(), lied=0)
         self.check_books()
+
+    def _each(self, do: Callable[[Part], object]) -> None:
+        for part in self.parts:
+            getattr(part, do.__name__)()
+
+    def _all(self) -> list[Node]:
+        return [*self.ours, *(node for part in self.parts for node in part.nodes())]
+
+    def _come_to_rest(self) -> None:
+        """Have them work in a calm house until all has ended, for as long as that may take."""
+        for _ in range(REST_ROUNDS):
+            self.in_turns(1, 120, MOVING)
+            if not self.truth.left() and all(self.nodes.get(one.id).ended for one in self._all()):
+                return
+
+    def _check_ended(self) -> None:
+        """What has ended, and is not to be looked at once more, is posted as it should be."""
+        with self.units.reading() as unit:
+            book, ledger = PriceShelf().book(unit), _ledger(unit)
+            for node in self.ours:
+                for usage in unit.usage.of(node.id):
+                    if usage.end is not None and not usage.dirty:
+                        self._check_posted(usage, book, ledger)
 
     def check_books(self) -> None:
         """The ledger says of each usage what it should, and so do all sums made of it."""
         with self.units.reading() as unit:
-            book = PriceShelf().book(unit)
-            ledger = dict(
-                unit.nodes._connection.execute(
-                    text("select usage_id, sum(amount_nanos) from ledger group by usage_id")
-                ).all()
-            )
-            for node in self.ours:
+            book, ledger = PriceShelf().book(unit), _ledger(unit)
+            for node in self._all():
                 for usage in unit.usage.of(node.id):
-                    wanted = sum(one.total() for one in meters([usage], book, self.clock()))
-                    posted = int(ledger.get(usage.id, 0))
-                    if posted != wanted or usage.dirty:
-                        raise Violation(
-                            f"usage {usage.id} of {node.name}: {posted} nano-dollars are posted and"
-                            f" {wanted} are right ({usage.start} to {usage.end},"
-                            f" posted until {usage.posted_until}, dirty {usage.dirty})"
-                        )
+                    self._check_posted(usage, book, ledger)
             before = self._sums(unit)
         if any(row[1] != "0" for row in before[-1]):
             raise Violation(f"the sums of nodes differ from their entries by {before[-1]}")
@@ -206,23 +173,36 @@ class Run:
             if (after := self._sums(unit)) != before:
                 raise Violation(f"the rollups say {before}, and the ledger {after}")
 
+    def _check_posted(self, usage: Usage, book: PriceBook, ledger: Mapping[str, int]) -> None:
+        wanted = sum(one.total() for one in meters([usage], book, self.clock()))
+        posted = int(ledger.get(usage.id, 0))
+        if posted != wanted or usage.dirty:
+            raise Violation(
+                f"usage {usage.id} of {usage.node_id}: {posted} nano-dollars are posted and"
+                f" {wanted} are right ({usage.start} to {usage.end},"
+                f" posted until {usage.posted_until}, dirty {usage.dirty})"
+            )
+
     def _sums(self, unit: Any) -> Any:
         connection = unit.nodes._connection
         return [
             [tuple(map(str, row)) for row in connection.execute(text(one)).all()] for one in _SUMS
         ]
 
-    def _ask(self, number: int) -> None:
-        luck = self.luck
-        wish = Wish(
-            project=PROJECT,
-            name=f"n-{number}-{len(self.ours)}",
+    def wish(self, name: str) -> Wish:
+        """What somebody may ask for."""
+        luck, (kind, zone) = self.luck, self.luck.choice(HARDWARE)
+        return Wish(
+            project=luck.choice(self.projects),
+            name=name,
             owner=luck.choice(["ada", "bob"]),
             team=luck.choice(["nlp", "vision"]),
-            accelerator_type=luck.choice(["v5litepod-1", "v5litepod-4", "v5litepod-8"]),
-            zone=ZONE,
+            accelerator_type=kind,
+            zone=zone,
         )
-        self.ours.append(self.nodes.request(wish).node)
+
+    def _ask(self, number: int) -> None:
+        self.ours.append(self.nodes.request(self.wish(f"n-{number}-{len(self.ours)}")).node)
 
     def _pass(self, seconds: float) -> None:
         self.now += seconds
@@ -230,19 +210,19 @@ class Run:
 
     def _mishap(self) -> None:
         """What the world does meanwhile."""
-        names = sorted(name for name, one in self.world.nodes.items() if one.state == "READY")
-        if names and self.luck.random() < 0.4:
+        ready = sorted(name for name, one in self.world.nodes.items() if one.state == "READY")
+        if ready and self.luck.random() < 0.6:
             with suppress(ApiError):
-                control.preempt(self.world, {"name": self.luck.choice(names)})
+                control.preempt(self.world, {"name": self.luck.choice(ready)})
 
-    def _in_turns(self, rounds: int, seconds: float) -> None:
+    def in_turns(self, rounds: int, seconds: float, only: tuple[str, ...] = ()) -> None:
         """One after the other, as in a calm house."""
         for _ in range(rounds):
             self._pass(seconds)
             for one in self.daemons:
                 one.leases.renew()
                 for lease in one.leases.held():
-                    for work in one.works().values():
+                    for work in works_of(one, only).values():
                         work(lease)
 
     def _play(self) -> None:
@@ -251,50 +231,71 @@ class Run:
         holders = set()
         for number, one in enumerate(self.daemons):
             works[f"{number} renew"] = one.leases.renew
-            for lease in one.leases.held():
+            for lease in sorted(one.leases.held(), key=lambda lease: lease.project):
                 holders.add(f"{number} renew")
-                for name, work in one.works().items():
+                for name, work in one.works.items():
                     if luck.random() < 0.75:
-                        works[f"{number} {name}"] = partial(_bearing, partial(work, lease))
+                        of = f"{number} {name} of {lease.project}"
+                        works[of] = partial(_bearing, partial(work, lease))
         if luck.random() < 0.15:
             works[RUNS_OUT] = self._run_out
         for name, work in self._callers().items():
-            if luck.random() < 0.5:
+            twin = name.removesuffix(TOO)
+            if twin in works if name.endswith(TOO) else luck.random() < 0.4:
                 works[name] = partial(_bearing, work)
-        self._judge(self.stage.play(works), set() if RUNS_OUT in works else holders)
+        is_calm = not self._has_run_out and RUNS_OUT not in works
+        self._has_run_out = RUNS_OUT in works  # who renews one lease may take another that is over
+        self._judge(self.stage.play(works), holders if is_calm else set())
 
     def _callers(self) -> Mapping[str, Work]:
         luck, node = self.luck, self.luck.choice(self.ours)
         who = Reattribution(owner=luck.choice(["ada", "eve"]), team=luck.choice(["nlp", "vision"]))
-        return {
+        terms = TermsChange(ttl_seconds=luck.choice([None, 40_000]))
+        found = {
             "delete": partial(self.nodes.delete, node.id),
             "ask": partial(self._ask, 99),
             "reattribute": partial(self.nodes.reattribute, node.id, who),
-            "reprice": partial(self._reprice, luck.choice([100, 250]) * 10_000_000),
+            "change": partial(self.nodes.update, node.id, NodeChange(terms=terms)),
+            "stop": partial(self.nodes.stop, luck.choice(self.ours).id),
+            "start": partial(self.nodes.start, luck.choice(self.ours).id),
         }
+        if luck.random() < 0.3:
+            found["reprice"] = partial(self._reprice, luck.sample(GENERATIONS, 2))
+        for part in self.parts:
+            found |= part.callers()
+        return found
 
-    def _reprice(self, nanos: int) -> None:
-        """Have what ran be priced anew, as when a price becomes known."""
-        del nanos
+    def _reprice(self, generations: Sequence[str]) -> None:
+        """Have what ran be priced anew, as when the price list of the cloud has changed."""
         with self.units() as unit:
-            unit.usage.reconsider("v5e", NIGHT)
+            for generation in generations:
+                unit.usage.reconsider(generation, NIGHT)
 
     def _run_out(self) -> None:
         """The holder was asleep for longer than its lease."""
-        with self.engine.begin() as connection:
+        with self.ground.engine.begin() as connection:
             connection.execute(text("update leases set expires_at = 0"))
 
     def _judge(self, cast: list[Actor], holders: Set[str]) -> None:
         """No deadlock, no defect, and whoever renews a lease that it holds waits for nobody."""
         if self.stage.deadlocks:
             raise Violation(f"a deadlock: {self.stage.deadlocks[0]}")
-        if self.stage.violations:
-            raise Violation(self.stage.violations[0])
+        self.check_seen()
         for one in cast:
             if one.error is not None:
                 raise Violation(f"{one.name} ended with {one.error!r}") from one.error
             if one.blocked and one.name in holders:
-                raise Violation(f"{one.name} had to wait for others")
+                raise Violation(f"{one.name} had to wait for {one.waited_for[:300]}")
+
+    def check_seen(self) -> None:
+        """Raise Violation for what was seen within a turn."""
+        if self.stage.violations:
+            raise Violation(self.stage.violations[0])
+
+
+def _ledger(unit: Unit) -> dict[str, int]:
+    posted = text("select usage_id, sum(amount_nanos) from ledger group by usage_id")
+    return dict(unit.nodes._connection.execute(posted).tuples().all())
 
 
 def _bearing(work: Work) -> None:
@@ -306,40 +307,37 @@ def _bearing(work: Work) -> None:
 def run(seed: int) -> Run:
     """Live through one seed; raises Violation with the seed."""
     with ExitStack() as stack:
-        engine = stack.enter_context(database())
+        ground = stack.enter_context(empty_ground())
         logs = stack.enter_context(capture_logs())
         # the database goes by the true time, of which a slow machine takes more
         stack.enter_context(patch.object(leaseholder, "LEASE_SECONDS", 3_600))
-        living = Run(seed, engine)
-        stack.callback(living.units.close)
+        living = Run(seed, ground)
+        stack.enter_context(_repeatable_ids(living))
         try:
             living.live()
+            living.check_seen()
             _check_logs(logs)
+        except Unfenced as error:
+            raise Violation(living.stage.violations[0]) from error
         except Exception as error:
+            parts = [type(part).__name__ for part in living.parts]
+            error.add_note(f"seed {seed} has {parts} in {living.projects}")
             error.add_note(f"again with: python -m tests.interleaving {seed}")
             raise
         return living
+
+
+@contextmanager
+def _repeatable_ids(living: Run) -> Iterator[None]:
+    """Ids hold the time and chance; here both are the run's own."""
+    luck = Random(f"{living.seed}/ids")
+    chance = SimpleNamespace(randbits=luck.getrandbits, token_hex=secrets.token_hex)
+    clock = SimpleNamespace(time_ns=lambda: int(living.now * 1_000_000_000), time=time.time)
+    with patch.object(names, "secrets", chance), patch.object(names, "time", clock):
+        yield
 
 
 def _check_logs(logs: Sequence[Any]) -> None:
     broken = [one for one in logs if one["event"].rpartition(".")[2] in BROKEN]
     if broken:
         raise Violation(f"an error inside: {broken[0]}")
-
-
-@contextmanager
-def database() -> Iterator[Engine]:
-    """A fresh PostgreSQL database, that finds deadlocks at once."""
-    with TemporaryDirectory() as folder, fresh_database("postgresql", Path(folder)) as address:
-        engine = make_engine(address, pool_size=32)
-
-        @event.listens_for(engine, "connect")
-        def connect(connection: Any, _: object) -> None:
-            connection.autocommit = True
-            connection.execute("set deadlock_timeout = '20ms'")
-            connection.autocommit = False
-
-        try:
-            yield engine
-        finally:
-            engine.dispose()

@@ -11,15 +11,27 @@ from tests.interleaving.run import run
 from tests.simulation.search import is_found
 from tests.simulation.truth import Violation
 
-SEEDS = 4
-DEEP_SEEDS = 20
-WITHIN = 60
+SEEDS = 3
+TESTS, SEEDS_OF_A_TEST = 20, 15
+WITHIN = 300
+# The first seed that found it, tried first; a change of the service may move it.
 FOUND_BY = {
-    "an_update_is_lost_in_posting": 14,
-    "a_newer_mark_is_overwritten": 2,
-    "locks_are_taken_in_another_order": 1,
-    "a_renewal_waits_for_writers": 2,
-    "a_lease_is_not_held_until_the_commit": 19,
+    "jobs_are_never_started": 5,
+    "no_plan_is_ever_applied": 1,
+    "nobody_is_told_of_a_budget": 3,
+    "nothing_is_ever_sent": 1,
+    "a_controller_writes_without_a_lease": 0,
+    "an_update_is_lost_in_posting": 13,
+    "a_newer_mark_is_overwritten": 4,
+    "locks_are_taken_in_another_order": 0,
+    "a_renewal_waits_for_writers": 0,
+    "a_lease_is_not_held_until_the_commit": 15,
+    "a_job_is_saved_over_anything": 5,
+    "a_link_is_used_without_a_guard": 23,
+    "a_plan_is_not_checked_again": 11,
+    "a_message_is_claimed_without_a_guard": 3,
+    "a_budget_deletes_by_what_it_was": 4,
+    "projects_are_mixed_up": 2,
 }
 
 
@@ -29,9 +41,10 @@ def test_two_daemons_at_once_lose_nothing(seed):
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("seed", range(SEEDS, DEEP_SEEDS))
-def test_two_daemons_at_once_lose_nothing_in_many_orders(seed):
-    run(seed)
+@pytest.mark.parametrize("number", range(TESTS))
+def test_two_daemons_at_once_lose_nothing_in_many_orders(number):
+    for seed in range(number * SEEDS_OF_A_TEST, (number + 1) * SEEDS_OF_A_TEST):
+        run(seed)
 
 
 def finds(seed, bug):
