@@ -295,7 +295,7 @@ class Run:
 
 def _ledger(unit: Unit) -> dict[str, int]:
     posted = text("select usage_id, sum(amount_nanos) from ledger group by usage_id")
-    return dict(unit.nodes._connection.execute(posted).tuples().all())
+    return dict(unit.nodes._connection.execute(posted).all())
 
 
 def _bearing(work: Work) -> None:

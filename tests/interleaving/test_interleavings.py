@@ -18,11 +18,11 @@ WITHIN = 300
 FOUND_BY = {
     "jobs_are_never_started": 5,
     "no_plan_is_ever_applied": 1,
-    "nobody_is_told_of_a_budget": 3,
+    "nobody_is_told_of_a_budget": 4,
     "nothing_is_ever_sent": 1,
     "a_controller_writes_without_a_lease": 0,
     "an_update_is_lost_in_posting": 13,
-    "a_newer_mark_is_overwritten": 4,
+    "a_newer_mark_is_overwritten": 15,
     "locks_are_taken_in_another_order": 0,
     "a_renewal_waits_for_writers": 0,
     "a_lease_is_not_held_until_the_commit": 15,
