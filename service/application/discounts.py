@@ -132,5 +132,5 @@ def _check_alone(discount: Discount, others: Sequence[Discount]) -> None:
 
 def _reconsider(unit: Unit, discount: Discount, since: int) -> None:
     """Have what the discount is for posted anew from then on, should an hour just have closed."""
-    for generation in (discount.generation,) if discount.generation else catalog.load().generations:
-        unit.usage.reconsider(generation, since)
+    generations = (discount.generation,) if discount.generation else catalog.load().generations
+    unit.usage.reconsider(dict.fromkeys(generations, since))

@@ -115,7 +115,7 @@ class PriceService:
         if price.effective_from < now:
             _check_fills_a_gap(book, entered, now)
         unit.prices.add(entered)
-        unit.usage.reconsider(price.generation, entered.effective_from)
+        unit.usage.reconsider({price.generation: entered.effective_from})
         return entered.id
 
 

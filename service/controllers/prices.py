@@ -62,8 +62,7 @@ def _write(unit: Unit, found: Sequence[Change]) -> None:
         since[price.generation] = min(
             price.effective_from, since.get(price.generation, price.effective_from)
         )
-    for generation, start in since.items():
-        unit.usage.reconsider(generation, start)
+    unit.usage.reconsider(since)
 
 
 def _tell(reading: Reading, found: Sequence[Change]) -> None:

@@ -212,13 +212,15 @@ class Usages:
         )
         return [_read(row) for row in self._connection.execute(statement)]
 
-    def reconsider(self, generation: str, since: int) -> None:
-        """Have the ledger of everything of a generation, or of a machine type, that ran since then
-        be looked at anew: a price has become known, and posting only what differs is safe."""
-        self._reconsider(
-            or_(usage.c.generation == generation, usage.c.vm == generation),
-            or_(usage.c.end_at.is_(None), usage.c.end_at > since),
-        )
+    def reconsider(self, since: Mapping[str, int]) -> None:
+        """Have the ledger of everything of these generations, or machine types, that ran since
+        then be looked at anew: prices have become known, and posting only what differs is safe.
+
+        All at once: one generation after the other would lock intervals in another order than
+        those do who post, and each could wait for the other.
+        """
+        if since:
+            self._reconsider(or_(*(_ran(what, start) for what, start in since.items())))
 
     def reconsider_reserved(self, project: str, zone: str, start: int, end: int) -> None:
         """The same for what ran on reserved capacity in a zone in [start, end): what was bought
@@ -292,6 +294,12 @@ class Usages:
         )
         for row in self._connection.execute(statement):
             yield _read(row)
+
+
+def _ran(what: str, since: int) -> ColumnElement[bool]:
+    """What is of a generation, or of a machine type, and ran since then."""
+    is_of = or_(usage.c.generation == what, usage.c.vm == what)
+    return is_of & or_(usage.c.end_at.is_(None), usage.c.end_at > since)
 
 
 def _row(interval: Usage) -> dict[str, Any]:

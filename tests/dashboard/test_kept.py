@@ -150,7 +150,7 @@ class Writer:
         )
         with self._lab.units() as unit:
             unit.prices.add(price)
-            unit.usage.reconsider(price.generation, price.effective_from)
+            unit.usage.reconsider({price.generation: price.effective_from})
 
     def reserve(self) -> None:
         """A reservation, of which there are few."""

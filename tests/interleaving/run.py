@@ -268,8 +268,7 @@ class Run:
     def _reprice(self, generations: Sequence[str]) -> None:
         """Have what ran be priced anew, as when the price list of the cloud has changed."""
         with self.units() as unit:
-            for generation in generations:
-                unit.usage.reconsider(generation, NIGHT)
+            unit.usage.reconsider(dict.fromkeys(generations, NIGHT))
 
     def _run_out(self) -> None:
         """The holder was asleep for longer than its lease."""

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import text
 
 from service.domain.clock import HOUR
 from service.domain.errors import StaleVersion
 from service.domain.metering import Evidence
 from service.domain.pricing import Sku
 from service.domain.window import Window
+from service.store.engine import make_engine
+from service.store.unit import Units
 from tests import factories
+from tests.databases import fresh_database
 from tests.hands import NOON
 from tests.store.given import ran, stored
 
@@ -89,7 +95,7 @@ def test_a_price_that_became_known_has_what_ran_since_then_looked_at_anew(units)
     ran(units, stored(units), start=NOON - 500, end=NOON + 50, end_lo=NOON + 50)
     ran(units, stored(units), sku=Sku("v6e", "spot", "us-east1"))
     with units() as unit:
-        unit.usage.reconsider("v5e", NOON + 50)
+        unit.usage.reconsider({"v5e": NOON + 50})
     with units.reading() as unit:
         assert {usage.id for usage in unit.usage.to_post("lab", NOON, 10)} == {
             open_one.id,
@@ -164,3 +170,42 @@ def test_usage_that_ended_in_doubt_is_found_by_when_it_ended(units):
     assert found((NOON, NOON + 101)) == [doubtful]
     assert found((NOON + 500, NOON + 600), (NOON + 100, NOON + 101)) == [doubtful]
     assert found((NOON, NOON + 100), (NOON + 101, NOON + 500)) == []
+
+
+WAITING = text(
+    """SELECT count(*) FROM pg_stat_activity
+    WHERE wait_event_type = 'Lock' AND datname = current_database()"""
+)
+PATIENCE = 20
+
+
+def test_prices_of_several_generations_lock_usage_in_the_order_of_everybody_else(tmp_path):
+    """Whoever waits for the first interval holds no later one, for which others would wait."""
+    v6e = Sku("v6e", "on_demand", "us-west4")
+    with fresh_database("postgresql", tmp_path) as address:
+        engine = make_engine(address)
+        units = Units(engine)
+        first, last = stored(units), stored(units)
+        ran(units, first, id="1", sku=v6e)
+        ran(units, last, id="2")
+
+        def reprice():
+            with units() as unit:
+                unit.usage.reconsider({"v5e": NOON, "v6e": NOON})
+
+        repricing = threading.Thread(target=reprice)
+        with units() as unit:
+            unit.usage.lock([first.id])
+            repricing.start()
+            deadline = time.monotonic() + PATIENCE
+            while not unit.usage._connection.execute(WAITING).scalar_one():
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            unit.usage.lock([last.id])
+        repricing.join(PATIENCE)
+        with units.reading() as unit:
+            assert [one.dirty for node in (first, last) for one in unit.usage.of(node.id)] == [
+                True,
+                True,
+            ]
+        engine.dispose()
