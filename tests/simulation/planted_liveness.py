@@ -73,18 +73,6 @@ def every_second_is_uncertain() -> Any:
     return patch.object(observation, "_close", unsure)
 
 
-def ends_are_known_to_a_quarter_of_an_hour() -> Any:
-    """The end is called more uncertain than it is."""
-    close = observation._close
-
-    def unsure(usage: Usage, looking: Looking) -> Usage:
-        known = close(usage, looking)
-        assert known.end_lo is not None
-        return replace(known, end_lo=max(usage.start, known.end_lo - 900))
-
-    return patch.object(observation, "_close", unsure)
-
-
 class _Anybody:
     """Units of work that ask for no lease."""
 
@@ -123,7 +111,6 @@ LIVENESS_BUGS: tuple[Planting, ...] = (
     a_deletion_is_never_begun,
     ready_and_deleted_as_its_create_failed,
     every_second_is_uncertain,
-    ends_are_known_to_a_quarter_of_an_hour,
     the_inventory_writes_without_a_lease,
     the_ledger_is_written_without_a_lease,
 )
