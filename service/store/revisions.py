@@ -118,8 +118,9 @@ def _topics_of(statement: Any) -> Iterable[Topic]:
     if isinstance(statement, UpdateBase):
         table = statement.entity_description["table"]
         return _TOPICS_OF.get(table.name, ())
-    is_plain = isinstance(statement, TextClause)
-    return Topic if is_plain and _WRITES.match(str(statement)) else ()
+    if not isinstance(statement, TextClause) or not _WRITES.match(str(statement)):
+        return ()
+    return Topic if any(name in str(statement) for name in _TOPICS_OF) else ()
 
 
 def _count(connection: Connection) -> None:
