@@ -56,8 +56,16 @@ _NETWORK = {
 """A database that is gone without a word is noticed within a minute."""
 
 
-def make_engine(address: str, *, pool_size: int = CONNECTIONS, is_patient: bool = False) -> Engine:
+def make_engine(
+    address: str,
+    *,
+    pool_size: int = CONNECTIONS,
+    is_patient: bool = False,
+    counts: bool = True,
+) -> Engine:
     """An engine for the address. With `is_patient`, statements may take as long as they want.
+    `counts` says that writes are counted, so that kept figures are worked out anew after them; a
+    migration may write before there is anything to count in.
 
     SQLite's writers begin IMMEDIATE: a transaction that found out only at its first write that
     another one was faster would fail, whatever the timeout. What fails is told without its
@@ -68,7 +76,7 @@ def make_engine(address: str, *, pool_size: int = CONNECTIONS, is_patient: bool 
         engine = _sqlite(url, pool_size)
     else:
         engine = _postgresql(url, pool_size, is_patient=is_patient)
-    if not is_patient:  # a migration may write before there is anything to count in
+    if counts:
         count_writes(engine)
     return engine
 

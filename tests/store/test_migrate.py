@@ -10,7 +10,7 @@ import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import text
+from sqlalchemy import Engine, event, text
 from sqlalchemy.exc import DBAPIError
 
 from service.domain.budgets import Scope
@@ -233,6 +233,23 @@ def test_stored_views_of_an_older_shape_are_made_anew(engine, units):
         assert '"name":"train"' in shown
         assert '"hourly_cost":"9.600000000"' in shown
         assert unit.nodes.renew_views() == 0
+
+
+def test_a_migration_may_take_longer_than_any_other_statement(empty):
+    """On PostgreSQL the service gives a statement a minute; a large table may need more."""
+    if empty.dialect.name == "sqlite":
+        return
+    limits = []
+
+    def look(connection):
+        limits.append(connection.exec_driver_sql("SHOW statement_timeout").scalar_one())
+
+    event.listen(Engine, "begin", look)
+    try:
+        migrate(empty)
+    finally:
+        event.remove(Engine, "begin", look)
+    assert limits[0] == "0"
 
 
 def test_replicas_that_start_at_once_migrate_once(empty):
