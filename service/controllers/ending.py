@@ -8,6 +8,7 @@ from dataclasses import replace
 from service.cloud.ports import Operation
 from service.controllers.beliefs import complete, end_placement, end_usage, shorten
 from service.controllers.quotas import learn
+from service.controllers.records import looking_since
 from service.controllers.tools import Tools
 from service.domain.deletion import making_room
 from service.domain.errors import CloudError, CloudNotFound
@@ -154,9 +155,10 @@ class Ending:
 
         def change(unit: Unit, node: Node) -> Node:
             book = self._tools.prices.book(unit)
-            node = end_usage(unit, node, looking, book)
-            shorten(unit, node, looking, book)
-            complete(unit, node, looking, book)
+            known = looking_since(looking, unit.nodes.shown_at(node.id))
+            node = end_usage(unit, node, known, book)
+            shorten(unit, node, known, book)
+            complete(unit, node, known, book)
             outcome = Outcome.VANISHED if vanished else Outcome.DELETED
             if node.sent_at is not None:
                 unit.placements.end(node.id, node.attempt, outcome, reason, now)

@@ -104,10 +104,12 @@ class Eyes:
                 after, told = queue_observed(after, queue, asked, self._clock())
                 unit.events.add(*told)
             if sights:
-                seen = {n: (sight, _since(how, looked_at)) for n, (sight, how) in sights.items()}
+                seen = {n: (sight, how.since(looked_at)) for n, (sight, how) in sights.items()}
                 after = believe(unit, after, seen, book, "lifecycle")
             if lost:
-                after = lose(unit, after, lost, book)
+                shown = unit.nodes.shown_at(node.id)
+                gone = {n: (state, how.since(shown)) for n, (state, how) in lost.items()}
+                after = lose(unit, after, gone, book)
             return unit.nodes.save(after)
 
     def _news(self, node: Node, look: Look, asked: int) -> Sights:
@@ -188,10 +190,6 @@ def _brought_up(node: Node, known: Sequence[Operation], sight: CloudNode) -> boo
             for one in known
         )
     )
-
-
-def _since(looking: Looking, looked_at: int) -> Looking:
-    return replace(looking, before=max(looking.before, looked_at))
 
 
 def _or_none(get: Callable[[Place], Found], place: Place) -> Found | None:

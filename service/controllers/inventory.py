@@ -197,7 +197,7 @@ class InventoryController:
 
     def _note(self, difference: Difference, lease: Lease, asked: int) -> bool:
         """Write down what differs; answers whether all of it was. What was left out, because
-        someone else was faster, counts as not looked at."""
+        someone else was faster or bears the name, counts as not looked at."""
         now, before = self._clock(), self._looked_at(lease)
         looking, records = Looking(now, before, asked=asked), Records(self._cloud)
         changed, noted = iter(difference.changed.items()), True
@@ -243,7 +243,7 @@ class InventoryController:
                 unit.nodes.save(after)
                 digests[node.id] = digest_of(batch[node.id])
             unit.nodes.remember(digests)
-        return len(digests) == len(seen)
+        return len(digests) == len(seen) and not others
 
     def _sights(
         self, node: Node, shown: Mapping[int, Sighting], records: Records, looking: Looking

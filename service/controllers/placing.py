@@ -10,6 +10,7 @@ from service.cloud.ports import Operation, Order
 from service.controllers.beliefs import end_placement, end_usage
 from service.controllers.offers import Offers
 from service.controllers.quotas import learn, too_small
+from service.controllers.records import looking_since
 from service.controllers.tools import Tools
 from service.domain.deletion import with_room
 from service.domain.errors import (
@@ -121,7 +122,8 @@ class Placing:
 
         def change(unit: Unit, node: Node) -> Node:
             """What was sent before may have been READY and be gone again, while nobody looked."""
-            ended = end_usage(unit, node, looking, self._tools.prices.book(unit))
+            known = looking_since(looking, unit.nodes.shown_at(node.id))
+            ended = end_usage(unit, node, known, self._tools.prices.book(unit))
             ended = replace(ended, up_since=None, ready_at=node.ready_at)
             return replace(ended, sent_at=first, unanswered_at=again)
 
@@ -237,7 +239,8 @@ class Placing:
         looking = self._tools.records.looking(node, now)
 
         def change(unit: Unit, node: Node) -> Node:
-            node = with_room(end_usage(unit, node, looking, self._tools.prices.book(unit)))
+            known = looking_since(looking, unit.nodes.shown_at(node.id))
+            node = with_room(end_usage(unit, node, known, self._tools.prices.book(unit)))
             scope = scope_of(error, node.zone)
             end_placement(unit, node, outcome, str(error), now, scope)
             learn(unit, node, error, now)

@@ -63,8 +63,8 @@ class Records:
         """How a node that is gone, or each of its slices, is to be looked at; asked for beforehand,
         since no call is made while a transaction is open.
 
-        It was last there when it was last seen itself: a look at all that did not show it proves
-        nothing of the time before. Nor was it there any more when the lists first lacked it.
+        It was last there when it was last seen itself, or when a list last showed it, which is for
+        who writes to say. Nor was it there any more when the lists first lacked it.
         """
         parts = [part(node, number) for number in numbers(node)]
         if node.missed_at is not None and len(parts) == 1:
@@ -147,3 +147,8 @@ class SharedRecords(Records):
         if self.monotonic() - listed.at >= FRESH_SECONDS:
             return True
         return any(not one.done for one in listed.by_target.get(path, ()))
+
+
+def looking_since(looking: Callable[[Node], Looking], shown: int) -> Callable[[Node], Looking]:
+    """The same looks at what a list has shown at `shown`, too."""
+    return lambda one: looking(one).since(shown)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from service.domain.operation import COMES_UP, GOES_DOWN, Operation
 
@@ -23,6 +23,10 @@ class Looking:
     asked: int | None = None
     refused: bool = False
     """Whether the cloud's record says that its queued resource was never taken in."""
+
+    def since(self, shown: int) -> Looking:
+        """The same look, where a list has shown, at `shown`, what was known by then."""
+        return replace(self, before=max(self.before, min(shown, self.now)))
 
     @property
     def came_up(self) -> int | None:

@@ -31,7 +31,7 @@ from service.store.attributions import Attributions
 from service.store.listing import price_key
 from service.store.placements import Placements
 from service.store.rows import dumps, loads
-from service.store.tables import node_labels, nodes
+from service.store.tables import leases, node_labels, nodes
 
 _COLUMNS = [nodes.c[field.name] for field in fields(Node)]
 _SAVE = update(nodes).where(
@@ -238,6 +238,18 @@ class Nodes:
                 .where(shown)
                 .values(seen_at=before)
             )
+
+    def shown_at(self, node_id: str) -> int:
+        """When the last look at the whole project was asked for, if it showed the node as it is
+        stored; else 0. One statement reads both: a look is written down as such only after what it
+        lacked."""
+        statement = (
+            select(leases.c.looked_at)
+            .join(nodes, nodes.c.project == leases.c.project)
+            .where(nodes.c.id == node_id, nodes.c.missed_at.is_(None))
+            .where(or_(nodes.c.cloud_uid != "", nodes.c.up_since.is_not(None)))
+        )
+        return self._connection.execute(statement).scalar_one_or_none() or 0
 
     def missed(self, ids: Iterable[str], now: int) -> None:
         """Count that a complete list has lacked nodes, the first time with the instant."""

@@ -67,7 +67,7 @@ class Notifications:
         statement = (
             select(*_COLUMNS)
             .where(notifications.c.next_try_at <= now)
-            .order_by(notifications.c.next_try_at)
+            .order_by(notifications.c.next_try_at, notifications.c.id)
             .limit(limit)
         )
         return list(map(_read, self._connection.execute(statement).mappings()))

@@ -174,3 +174,69 @@ def test_one_slice_that_is_lost_is_named_as_the_reason_for_the_end_of_all(lab: L
     lab.tick(15)
     gone(lab, node)
     assert lab.node(node).delete_reason == "slice 1 of 3 was preempted in us-west4-a"
+
+
+def persist_looks(lab: Lab) -> None:
+    """What a renewal of the lease writes down, as the daemon does every few seconds."""
+    looked_at = lab.inventory.looked_at[lab.lease.project]
+    with lab.units() as unit:
+        unit.leases.renew(lab.lease.project, lab.lease.holder, 3_600, looked_at)
+
+
+def taken_unseen(lab: Lab, *, last_seen: int) -> Node:
+    """A node that a list has just shown, and that is gone now without any record."""
+    node = queued(lab)
+    lab.tick(60)
+    lab.clock.pass_(last_seen)
+    lab.inventory.tick(lab.lease)
+    persist_looks(lab)
+    lab.cloud.lose()
+    return node
+
+
+def unknown(lab: Lab, node: Node) -> tuple[int, int]:
+    """Between when and when its use ended."""
+    gone(lab, node)
+    with lab.units.reading() as unit:
+        (usage,) = unit.usage.of(node.id)
+    assert usage.end_lo is not None
+    assert usage.end is not None
+    return usage.end_lo, usage.end
+
+
+def test_the_lists_say_until_when_a_node_was_there_that_our_deletion_finds_gone(lab: Lab) -> None:
+    """A list that shows what is known is not written down; it counts all the same."""
+    node, shown = taken_unseen(lab, last_seen=600), lab.clock()
+    lab.nodes.delete(node.id)
+    for _ in range(3):
+        lab.clock.pass_(10)
+        lab.lifecycle.tick(lab.lease)
+        lab.cloud.clear()
+    assert unknown(lab, node) == (shown, shown + 20)
+
+
+def test_a_list_that_lacked_a_node_says_nothing_of_the_time_before(lab: Lab) -> None:
+    node, shown = taken_unseen(lab, last_seen=600), lab.clock()
+    lab.clock.pass_(40)
+    lab.inventory.tick(lab.lease)
+    persist_looks(lab)
+    lab.nodes.delete(node.id)
+    lab.clock.pass_(30)
+    lab.lifecycle.tick(lab.lease)
+    assert unknown(lab, node) == (shown, shown + 40)
+
+
+def test_a_list_that_shows_a_namesake_is_no_look_at_the_node(lab: Lab) -> None:
+    node = queued(lab)
+    lab.tick(600)
+    persist_looks(lab)
+    shown, path = lab.clock(), lab.cloud.only
+    lab.cloud.nodes[path] = replace(lab.cloud.nodes[path], uid="another", labels={})
+    lab.clock.pass_(40)
+    lab.inventory.tick(lab.lease)
+    persist_looks(lab)
+    lab.cloud.lose()
+    lab.nodes.delete(node.id)
+    lab.clock.pass_(30)
+    lab.lifecycle.tick(lab.lease)
+    assert unknown(lab, node) == (shown, shown + 130)

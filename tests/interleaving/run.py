@@ -31,6 +31,7 @@ from service.domain.wish import Wish
 from service.emulator.app import build_world
 from service.emulator.errors import ApiError
 from service.emulator.surfaces import control
+from service.store import revisions
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit
 from tests.interleaving.daemon import CallersUnits, Daemon, works_of
@@ -311,7 +312,7 @@ def run(seed: int) -> Run:
         # the database goes by the true time, of which a slow machine takes more
         stack.enter_context(patch.object(leaseholder, "LEASE_SECONDS", 3_600))
         living = Run(seed, ground)
-        stack.enter_context(_repeatable_ids(living))
+        stack.enter_context(_repeatable_chance(living))
         try:
             living.live()
             living.check_seen()
@@ -327,12 +328,25 @@ def run(seed: int) -> Run:
 
 
 @contextmanager
-def _repeatable_ids(living: Run) -> Iterator[None]:
-    """Ids hold the time and chance; here both are the run's own."""
-    luck = Random(f"{living.seed}/ids")
-    chance = SimpleNamespace(randbits=luck.getrandbits, token_hex=secrets.token_hex)
+def _repeatable_chance(living: Run) -> Iterator[None]:
+    """Ids hold the time and chance; here both are the run's own. Each actor has a chance of its
+    own, as two may get on at once where one sets a lock free that the other waits for."""
+    lucks: dict[str, Random] = {}
+
+    def luck() -> Random:
+        name = living.stage.name_of_actor()
+        return lucks.setdefault(name, Random(f"{living.seed}/chance/{name}"))
+
+    bits = SimpleNamespace(
+        randbits=lambda count: luck().getrandbits(count), token_hex=secrets.token_hex
+    )
+    parts = SimpleNamespace(randrange=lambda end: luck().randrange(end))
     clock = SimpleNamespace(time_ns=lambda: int(living.now * 1_000_000_000), time=time.time)
-    with patch.object(names, "secrets", chance), patch.object(names, "time", clock):
+    with (
+        patch.object(names, "secrets", bits),
+        patch.object(names, "time", clock),
+        patch.object(revisions, "random", parts),
+    ):
         yield
 
 

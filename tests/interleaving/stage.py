@@ -108,6 +108,11 @@ class Stage:
             thread.join()
         return self._cast
 
+    def name_of_actor(self) -> str:
+        """The name of the actor whose thread asks; empty for any other thread."""
+        actor = self._actors.get(threading.get_ident())
+        return actor.name if actor is not None else ""
+
     def _direct(self) -> None:
         """Give turns where no actor can pass its own on, and notice who waits for a lock."""
         until = time.monotonic() + LONGEST_SECONDS

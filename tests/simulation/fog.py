@@ -9,9 +9,8 @@ from service.domain.metering import Usage
 from service.domain.node import Node
 from tests.simulation.truth import Violation
 
-LOOKS_SECONDS = 800
-"""What may be uncertain beside that. It is a wide bound: what follows from a deletion of somebody
-else that came after hardware was taken back, for example, is not known to this oracle."""
+LOOKS_SECONDS = 90
+"""What may be uncertain beside that: a look at all every minute, and the time it takes."""
 LASTING = 120
 """So long after it is over a disturbance may be felt: a lease runs out, a back-off ends."""
 

@@ -19,6 +19,7 @@ from service.domain.metering import Usage
 from service.domain.node import Asked, CloudNode, Node
 from service.domain.operation import Operation
 from service.domain.step import Look, Step
+from service.store.nodes import Nodes
 from service.store.unit import Unit, Units
 
 Planting = Callable[[], Any]
@@ -73,6 +74,23 @@ def every_second_is_uncertain() -> Any:
     return patch.object(observation, "_close", unsure)
 
 
+def ends_are_known_to_a_quarter_of_an_hour() -> Any:
+    """The end is called more uncertain than it is."""
+    close = observation._close
+
+    def unsure(usage: Usage, looking: Looking) -> Usage:
+        known = close(usage, looking)
+        assert known.end_lo is not None
+        return replace(known, end_lo=max(usage.start, known.end_lo - 900))
+
+    return patch.object(observation, "_close", unsure)
+
+
+def lists_are_no_proof_that_a_node_was_there() -> Any:
+    """What was shown unchanged counts as last seen when it was last written down."""
+    return patch.object(Nodes, "shown_at", lambda _self, _node_id: 0)
+
+
 class _Anybody:
     """Units of work that ask for no lease."""
 
@@ -111,6 +129,8 @@ LIVENESS_BUGS: tuple[Planting, ...] = (
     a_deletion_is_never_begun,
     ready_and_deleted_as_its_create_failed,
     every_second_is_uncertain,
+    ends_are_known_to_a_quarter_of_an_hour,
+    lists_are_no_proof_that_a_node_was_there,
     the_inventory_writes_without_a_lease,
     the_ledger_is_written_without_a_lease,
 )
