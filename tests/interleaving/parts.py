@@ -378,6 +378,12 @@ class Budgets(Part):
             }
         return found
 
+    def played(self) -> None:
+        """Have what is exceeded by now told, so that nodes are due when all act next; or leave
+        it to them to tell."""
+        if self.luck.random() < 0.5:
+            self.life.in_turns(1, 0, ("budgets", "delivery"))
+
     def at_rest(self) -> None:
         """Of a budget of which too much is spent, everybody was told."""
         self.life.in_turns(1, 60, ("budgets", "delivery"))

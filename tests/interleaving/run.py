@@ -79,6 +79,8 @@ class Run:
 
     seed: int
     ground: Ground
+    only: Sequence[type[Part]] | None = None
+    """What there is beside nodes and their books; where it is not said, chance says it."""
     ours: list[Node] = field(default_factory=list)
     now: float = NIGHT
 
@@ -101,7 +103,8 @@ class Run:
     def _drawn_parts(self) -> list[Part]:
         """A seed has few of them, so that it stays short."""
         number = self.luck.choice([0, 1, 1, 1, 2])
-        kinds: list[type[Part]] = self.luck.sample([Jobs, Cleanup, Budgets], number)
+        drawn: list[type[Part]] = self.luck.sample([Jobs, Cleanup, Budgets], number)
+        kinds = drawn if self.only is None else self.only
         is_told = Cleanup in kinds or Budgets in kinds
         return [kind(self) for kind in (*kinds, *([Mail] if is_told else []))]
 
@@ -304,14 +307,15 @@ def _bearing(work: Work) -> None:
         work()
 
 
-def run(seed: int) -> Run:
-    """Live through one seed; raises Violation with the seed."""
+def run(seed: int, only: Sequence[type[Part]] | None = None) -> Run:
+    """Live through one seed, with those parts alone if any are named; raises Violation with the
+    seed."""
     with ExitStack() as stack:
         ground = stack.enter_context(empty_ground())
         logs = stack.enter_context(capture_logs())
         # the database goes by the true time, of which a slow machine takes more
         stack.enter_context(patch.object(leaseholder, "LEASE_SECONDS", 3_600))
-        living = Run(seed, ground)
+        living = Run(seed, ground, only)
         stack.enter_context(_repeatable_chance(living))
         try:
             living.live()

@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 
+from tests.interleaving.parts import Budgets, Cleanup, Jobs
 from tests.interleaving.planted import PLANTED
 from tests.interleaving.run import run
 from tests.simulation.search import is_found
@@ -16,22 +17,34 @@ TESTS, SEEDS_OF_A_TEST = 20, 15
 WITHIN = 300
 # The first seed that found it, tried first; a change of the service may move it.
 FOUND_BY = {
-    "jobs_are_never_started": 5,
-    "no_plan_is_ever_applied": 1,
-    "nobody_is_told_of_a_budget": 4,
-    "nothing_is_ever_sent": 1,
+    "jobs_are_never_started": 0,
+    "no_plan_is_ever_applied": 0,
+    "nobody_is_told_of_a_budget": 0,
+    "nothing_is_ever_sent": 3,
     "a_controller_writes_without_a_lease": 0,
-    "an_update_is_lost_in_posting": 26,
-    "a_newer_mark_is_overwritten": 26,
-    "locks_are_taken_in_another_order": 4,
+    "an_update_is_lost_in_posting": 3,
+    "a_newer_mark_is_overwritten": 3,
+    "locks_are_taken_in_another_order": 31,
     "a_renewal_waits_for_writers": 0,
-    "a_lease_is_not_held_until_the_commit": 15,
-    "a_job_is_saved_over_anything": 5,
-    "a_link_is_used_without_a_guard": 23,
-    "a_plan_is_not_checked_again": 43,
-    "a_message_is_claimed_without_a_guard": 3,
-    "a_budget_deletes_by_what_it_was": 4,
+    "a_lease_is_not_held_until_the_commit": 0,
+    "a_job_is_saved_over_anything": 2,
+    "a_link_is_used_without_a_guard": 7,
+    "a_plan_is_not_checked_again": 0,
+    "a_message_is_claimed_without_a_guard": 35,
+    "a_budget_deletes_by_what_it_was": 3,
     "projects_are_mixed_up": 2,
+}
+# Bugs that show nowhere else are looked for where there is such a part in each seed.
+SHOWS_IN = {
+    "jobs_are_never_started": [Jobs],
+    "no_plan_is_ever_applied": [Cleanup],
+    "nobody_is_told_of_a_budget": [Budgets],
+    "nothing_is_ever_sent": [Budgets],
+    "a_job_is_saved_over_anything": [Jobs],
+    "a_link_is_used_without_a_guard": [Cleanup],
+    "a_plan_is_not_checked_again": [Cleanup],
+    "a_message_is_claimed_without_a_guard": [Budgets],
+    "a_budget_deletes_by_what_it_was": [Budgets],
 }
 
 
@@ -51,9 +64,9 @@ def finds(seed, bug):
     """Whether a seed tells the bug from a service without it."""
     try:
         with PLANTED[bug]():
-            run(seed)
+            run(seed, SHOWS_IN.get(bug))
     except Violation:
-        run(seed)
+        run(seed, SHOWS_IN.get(bug))
         return True
     return False
 

@@ -141,7 +141,8 @@ class CleanupService:
                 now, looks = self._plan(unit, before.project)
                 check_fresh(plan_id, before, now)
                 cleanup = unit.cleanups.get(before.project)
-                for entry in now.entries:
+                # rows of several nodes are written in the order of their ids, by everybody
+                for entry in sorted(now.entries, key=lambda one: one.node_id):
                     one = looks[entry.node_id]
                     order = EndOrder(
                         one, entry.action, actor, entry.reason, cleanup, self.mode.times, plan_id

@@ -81,14 +81,18 @@ def record_end(  # noqa: PLR0913 - who, why, and what it was looked at with
 ) -> None:
     """Write down that somebody has a node deleted by a message about its idleness, with what is
     known of it; the deletion itself is for the caller to ask for. Raises Conflict where this
-    incarnation is being deleted already."""
+    incarnation is being deleted already.
+
+    The history is written before the course, as `begin_end` does: in another order the two would
+    wait for each other in a circle.
+    """
     subject = read_subject(unit, node, prices, Action.DELETE, now)
     watched = unit.idle_courses.get(node.id)
     evidence: Mapping[str, object] = {}
+    assessed = None
     if subject is not None and watched is not None and watched.verdict is not None:
         assessed = Assessed(subject, watched, watched.verdict, Moved(watched.course))
         evidence = evidence_of(assessed, unit.cleanups.get(node.spec.project), times)
-        unit.idle_courses.save([begun(assessed, now, is_deletion=True)])
     unit.cleanups.end(
         Ended(
             project=node.spec.project,
@@ -103,6 +107,8 @@ def record_end(  # noqa: PLR0913 - who, why, and what it was looked at with
             evidence=evidence,
         )
     )
+    if assessed is not None:
+        unit.idle_courses.save([begun(assessed, now, is_deletion=True)])
 
 
 def _check(unit: Unit, order: EndOrder, node: Node, now: int) -> None:
