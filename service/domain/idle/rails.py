@@ -163,8 +163,9 @@ def looked(
 
     It opens when more than three in ten of the nodes that were known became unknown within ten
     minutes, or went from work to rest at one instant: a fleet does neither, a monitoring outage
-    does. It closes after fifteen minutes in which nine in ten are known. Nodes that were never
-    known do not count, or they would keep it open for ever.
+    does. It closes after fifteen minutes in which nine in ten are known. Of fewer than ten, one may
+    be unknown, or one that comes and goes would keep it open for hours. Nodes that were never known
+    do not count, or they would keep it open for ever.
     """
     known = [node for node, sight in before.items() if sight.is_known and node in after]
     lost = {node: at for node, at in breaker.lost if node in after}
@@ -196,12 +197,13 @@ def looked(
 
 
 def _is_fresh(lost: Mapping[str, int], after: Mapping[str, Sight], now: int) -> bool:
-    """Whether nine in ten are known again, of those that are known and those that were lost. Nodes
-    that are lost for hours count no more, unless they are as many as open a breaker."""
+    """Whether nine in ten are known again, of those that are known and those that were lost; of
+    fewer than ten, all but one. Nodes that are lost for hours count no more, unless they are as
+    many as open a breaker."""
     seen = sum(sight.is_known for sight in after.values())
     recent = sum(now - at < LOST_SECONDS for at in lost.values())
     most = 100 * len(lost) <= BREAKER_PERCENT * (seen + len(lost))
-    return most and 100 * seen >= CLOSING_PERCENT * (seen + recent)
+    return most and (recent <= 1 or 100 * seen >= CLOSING_PERCENT * (seen + recent))
 
 
 def _fell_at_once(before: Mapping[str, Sight], after: Mapping[str, Sight]) -> int:

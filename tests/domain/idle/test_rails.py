@@ -182,7 +182,7 @@ def test_the_breaker_stays_open_while_too_few_are_known():
     breaker = looked(Breaker(), fleet(*[KNOWN] * 10), fleet(*[LOST] * 4, *[KNOWN] * 6), NOW)
     most, few = fleet(LOST, *[KNOWN] * 9), fleet(*[LOST] * 2, *[KNOWN] * 8)
     breaker = looked(breaker, most, most, NOW + 1_000)
-    breaker = looked(breaker, few, few, NOW + 1_800)
+    breaker = looked(breaker, most, few, NOW + 1_800)
     assert breaker.is_open
     breaker = looked(breaker, most, most, NOW + 1_901)
     assert breaker.is_open, "the fifteen minutes began again"
@@ -199,13 +199,26 @@ def test_nodes_that_were_never_known_do_not_keep_the_breaker_open():
     assert not looked(breaker, well, well, NOW + 1_900).is_open
 
 
-def test_a_node_that_stays_lost_for_hours_does_not_keep_the_breaker_open_alone():
-    breaker = looked(Breaker(), fleet(*[KNOWN] * 6), fleet(*[LOST] * 6), NOW)
-    one = fleet(LOST, *[KNOWN] * 5)
-    breaker = looked(breaker, one, one, NOW + LOST_SECONDS - 1)
-    assert breaker.fresh_since is None, "five of six"
-    breaker = looked(breaker, one, one, NOW + LOST_SECONDS)
-    assert not looked(breaker, one, one, NOW + LOST_SECONDS + 900).is_open
+def test_nodes_that_stay_lost_for_hours_do_not_keep_the_breaker_open_alone():
+    breaker = looked(Breaker(), fleet(*[KNOWN] * 8), fleet(*[LOST] * 8), NOW)
+    some = fleet(*[LOST] * 2, *[KNOWN] * 6)
+    breaker = looked(breaker, some, some, NOW + LOST_SECONDS - 1)
+    assert breaker.fresh_since is None, "six of eight"
+    breaker = looked(breaker, some, some, NOW + LOST_SECONDS)
+    assert not looked(breaker, some, some, NOW + LOST_SECONDS + 900).is_open
+
+
+def test_one_of_a_small_fleet_that_comes_and_goes_does_not_keep_the_breaker_open():
+    breaker = looked(Breaker(), fleet(*[KNOWN] * 7), fleet(*[LOST] * 7), NOW)
+    one, all_known = fleet(LOST, *[KNOWN] * 6), fleet(*[KNOWN] * 7)
+    for minute in range(1, 16):
+        before, after = (one, all_known) if minute % 2 else (all_known, one)
+        breaker = looked(breaker, before, after, NOW + 60 * minute)
+        assert breaker.is_open
+    assert not looked(breaker, all_known, one, NOW + 60 * 16).is_open
+    two = fleet(*[LOST] * 2, *[KNOWN] * 5)
+    breaker = looked(Breaker(), fleet(*[KNOWN] * 7), fleet(*[LOST] * 7), NOW)
+    assert looked(breaker, two, two, NOW + 60).fresh_since is None
 
 
 def test_as_many_lost_nodes_as_open_a_breaker_keep_it_open():

@@ -103,8 +103,10 @@ class CleanupOracle:
                 raise Violation(f"{node.name} is {life.workload}, and was ended at work")
             if not life.work:
                 raise Violation(f"{node.name} is {life.workload}, which its policy does not end")
-        earliest = life.rests_since() if life.workload in RESTS else life.booted_at
-        rested = max(earliest, life.booted_at + self._times.warmup) + idle.after_seconds
+        # a host that fails and comes back before anybody has looked was READY all the time
+        up = min(life.booted_at, max(node.state_since, node.up_since or 0))
+        earliest = life.rests_since(up) if life.workload in RESTS else up
+        rested = max(earliest, up + self._times.warmup) + idle.after_seconds
         least = rested + self._times.telemetry + idle.grace_seconds
         if now < least:
             raise Violation(f"{node.name} was ended {least - now:.0f} s early")

@@ -60,9 +60,10 @@ class Life:
         """Whether its device was at work at any time of [start, end)."""
         return any(first < end and last > start for first, last in self.work)
 
-    def rests_since(self) -> float:
-        """The end of its last work, or its boot."""
-        return max([self.booted_at, *(last for _, last in self.work)])
+    def rests_since(self, up: float | None = None) -> float:
+        """The end of its last work, or its boot; `up` takes the place of the last boot."""
+        began = self.booted_at if up is None else up
+        return max([began, *(last for _, last in self.work)])
 
 
 class Fleet:
