@@ -20,7 +20,7 @@ _OTHER_FILES = 80
 """Descriptors that are not connections: those of the database, of the log, of bills that come."""
 _LEAST, _MOST = 8, 10_000
 _SPARE = 16
-"""Connections above the limit that are still told why nothing can be done for them."""
+"""So many connections beyond the limit still get an answer, a 503, before they are closed."""
 
 HEAD_TOO_LARGE = Kind(431, "head-too-large", "The headers are too large")
 BUSY = Kind(503, "too-many-connections", "Too many connections", 5)

@@ -114,9 +114,8 @@ class CostService:
             return self.report_in(unit, question, now)
 
     def report_in(self, unit: Unit, question: Question, now: int) -> CostReport:
-        """The same as of an instant, for whoever reads something else beside it, in a transaction
-        that reads. It is worked out once for all who ask the same at the same second, until the
-        books change."""
+        """The same at a given instant, in the transaction of a caller who reads more than this. All
+        who ask the same in one second get one answer, until the books change."""
         check_dimensions((*question.aggregate, *question.only))
         if ACTIVITY in (*question.aggregate, *question.only):
             return self._by_activity(unit, question, now)

@@ -122,12 +122,12 @@ def rests(
 def _of_hardware(
     key: Key, attempts: Sequence[Placement], now: int, node_id: str
 ) -> tuple[_Block, ...]:
-    """What a READY makes good again: the hardware ran out or was taken back at once, or nobody
-    knows why.
+    """Failures that no longer count once a node came up there: the hardware ran out, it was taken
+    back at once, or the reason is unknown.
 
-    Hardware that was taken back at once is left alone by the node that had it: it cools down, and
-    then goes by itself. Of the others one may try it meanwhile, and the rest waits for that one: so
-    ten nodes that were taken back together do not keep each other from where they came from.
+    A node whose hardware was taken back at once leaves it alone for a while, and then tries it by
+    itself. Meanwhile one other node may try it, and the rest wait for that one. So ten nodes that
+    were taken back together do not block each other.
     """
     lived = [one.ready_at for one in attempts if one.ready_at is not None and not died_young(one)]
     came_up = max(lived, default=-1)

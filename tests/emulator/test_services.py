@@ -229,6 +229,7 @@ def test_a_node_runs_with_all_of_its_workers_or_none(web, emulator):
     pod = create(web, "pod", POD, **{"startup-script": BOOTS})
     single = create(web, "single", SINGLE, **{"startup-script": BOOTS})
     until(lambda: serial(web, single)["exits"])
+    until(lambda: all(serial(web, pod, worker)["lines"] for worker in range(4)))
     for worker in range(4):
         assert serial(web, pod, worker)["lines"] == [
             "emulator: not run: at most 3 workers run at once; this node's 4 do not"

@@ -16,7 +16,7 @@ ZONE = "us-west4-a"
 PARENT = f"projects/lab/locations/{ZONE}"
 POD = {"acceleratorType": "v5litepod-16", "runtimeVersion": "v2-alpha-tpuv5-lite"}
 SINGLE = {"acceleratorType": "v5litepod-8", "runtimeVersion": "v2-alpha-tpuv5-lite"}
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 60
 
 
 @dataclass(frozen=True)
