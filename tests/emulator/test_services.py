@@ -237,6 +237,14 @@ def test_a_node_runs_with_all_of_its_workers_or_none(web, emulator):
         assert serial(web, pod, worker)["boots"] == 0
 
 
+def test_machines_that_are_about_to_end_take_no_room(web, emulator):
+    for number in range(5):
+        web.ask("PATCH", "/_emulator/config", {"real_workers": 1})
+        name = create(web, f"n-{number}", SINGLE, **{"startup-script": BOOTS})
+        until(lambda name=name: serial(web, name)["on"])
+        web.ask("POST", "/_emulator/reset")
+
+
 @pytest.mark.parametrize(
     ("text", "expected"), [("2", 2), ("100ms", 0.1), ("1min", 60), ("0", 0), ("1.5s", 1.5)]
 )

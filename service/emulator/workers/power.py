@@ -153,13 +153,19 @@ class Power:
         refusal = self._refusal(str(record.message.metadata.get(STARTUP, "")))
         if refusal:
             self._write_all(workers, refusal)
-        elif len(list(self._every())) + len(workers) > self._world.config.real_workers:
+        elif self._taken() + len(workers) > self._world.config.real_workers:
             self._crowded_out[uid] = record
             room = f"at most {self._world.config.real_workers} workers run at once"
             self._write_all(workers, f"{room}; this node's {len(workers)} do not")
             self._overflow(record)
         else:
             self._lives[uid] = [self._born(worker) for worker in workers]
+
+    def _taken(self) -> int:
+        """How many machines there are, but for those whose node is gone: they are about to end, and
+        take no room from what is made after a reset."""
+        records = (life.worker.record for life in self._every() if not life.gone)
+        return sum(self._world.nodes.get(record.name) is record for record in records)
 
     def _refusal(self, script: str) -> str:
         """Say why the scripts of a node with this startup script are not run; empty if they are."""
