@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from typing import Protocol
 
 from service.controllers.base import Controller
 from service.domain.lease import Lease
@@ -21,6 +22,24 @@ SPARE_SECONDS = 30.0
 """So long a thread without work stays for more."""
 FIRST = "lifecycle"
 """The controller whose turns go before all others that wait: it deletes what has to go."""
+
+
+Act = Callable[[Controller, Lease], None]
+"""Takes a turn."""
+
+
+class Workers(Protocol):
+    """Have turns taken, as `Crew` does."""
+
+    def offer(self, controller: Controller, lease: Lease) -> bool: ...
+
+    def look(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def wait(self, seconds: float) -> list[tuple[str, str]]: ...
+
+    def within(self, seconds: float, work: Callable[[], None]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -43,7 +62,7 @@ class Crew:
 
     def __init__(
         self,
-        act: Callable[[Controller, Lease], None],
+        act: Act,
         size: int = SIZE,
         patience: float = PATIENCE_SECONDS,
         monotonic: Callable[[], float] = time.monotonic,
@@ -93,6 +112,12 @@ class Crew:
         with self._changed:
             self._changed.wait_for(lambda: not self._began, seconds)
             return sorted(self._began)
+
+    def within(self, seconds: float, work: Callable[[], None]) -> None:
+        """Have something done on a thread of its own, and wait for it for so long at most."""
+        working = threading.Thread(target=work, daemon=True)
+        working.start()
+        working.join(seconds)
 
     @property
     def slow(self) -> list[tuple[str, str]]:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 
 import structlog
-from apscheduler.executors.pool import ThreadPoolExecutor
-from apscheduler.schedulers.background import BackgroundScheduler
 
 from service.controllers.base import Controller
 from service.controllers.inventory import InventoryController
-from service.daemon.crew import Crew
+from service.daemon.crew import Act, Crew, Workers
 from service.daemon.first_looks import FirstLooks
-from service.daemon.leaseholder import LEASE_SECONDS, Leaseholder
+from service.daemon.leaseholder import LEASE_SECONDS, RELEASE_SECONDS, Leaseholder
+from service.daemon.timers import SchedulerTimers, Timers
 from service.domain.agreed_clock import AgreedClock
-from service.domain.clock import wall_clock
 from service.domain.errors import LeaseLost, StewardError
 from service.domain.lease import Lease
 from service.store.unit import Units
@@ -31,8 +30,23 @@ END_SECONDS = 2.0
 """How long turns under way may take to end, once the leases are given back."""
 
 
+@dataclass(frozen=True, slots=True)
+class Drive:
+    """What a daemon is driven by: in a process, by threads and by timers."""
+
+    timers: Timers = field(default_factory=SchedulerTimers)
+    workers: Callable[[Act], Workers] = Crew
+    first_looks: FirstLooks = field(default_factory=FirstLooks)
+    holder: str = ""
+    """The name under which it holds leases; of the machine, where it is empty."""
+
+
 class Daemon:
-    """Runs each controller at its period, for each project, until the daemon is told to stop."""
+    """Runs each controller at its period, for each project, until the daemon is told to stop.
+
+    `run` is all that a process needs. What it does in a loop are steps that can be taken one by
+    one: `begin`, then `listen` and `look` again and again, then `end`.
+    """
 
     def __init__(
         self,
@@ -42,59 +56,69 @@ class Daemon:
         clock: AgreedClock | None = None,
         *,
         lease_units: Units | None = None,
-        first_looks: FirstLooks | None = None,
+        drive: Drive | None = None,
     ) -> None:
+        drive = drive or Drive()
         self._clock = clock or AgreedClock()
         self._controllers = [one for some in controllers.values() for one in some]
         looking = [one for one in self._controllers if isinstance(one, InventoryController)]
         looked_at: Mapping[str, int] = looking[0].looked_at if looking else {}
-        self._first_looks = (first_looks or FirstLooks()) if looking else None
-        self._leases = Leaseholder(lease_units or units, projects, looked_at, self._clock)
-        self._crew = Crew(self.tick)
+        self._first_looks = drive.first_looks if looking else None
+        units = lease_units or units
+        self._leases = Leaseholder(units, projects, looked_at, self._clock, drive.holder)
+        self._renewed_at = self._clock.monotonic()
+        self._crew = drive.workers(self.tick)
         self._deferred: dict[tuple[str, str], tuple[Controller, Lease]] = {}
         self._lock = threading.Lock()
-        self._scheduler = BackgroundScheduler(
-            timezone=UTC,
-            executors={"default": ThreadPoolExecutor(1)},  # it only offers turns to the crew
-            job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
-        )
-        at_once = datetime.fromtimestamp(wall_clock(), UTC)
+        self._timers = drive.timers
         for period, some in controllers.items():
             for controller in some:
-                self._scheduler.add_job(
-                    self._offer_all, "interval", [controller], seconds=period, next_run_time=at_once
-                )
+                self._timers.every(period, partial(self._offer_all, controller))
 
     def run(self, stop: threading.Event) -> None:
-        """Work until `stop` is set. Then the leases are given back first, so that another daemon
-        acts at once; calls under way are given up if they take longer than seconds."""
-        self._renew()
-        self._scheduler.start()
+        """Work until `stop` is set."""
+        self.begin()
         threading.Thread(target=self._keep, args=[stop], name="leases", daemon=True).start()
         while not stop.wait(LOOK_SECONDS):
-            self._offer_deferred()
-            self._crew.look()
-        self._crew.stop()
-        self._leases.release()
-        self._scheduler.shutdown(wait=False)
-        for project, controller in self._crew.wait(END_SECONDS):
-            log.info("daemon.given_up", project=project, controller=controller)
+            self.look()
+        self.end()
+
+    def begin(self) -> None:
+        """Take the leases that are free, and do what there is to do."""
+        self._renew()
+        self._timers.start()
 
     def _keep(self, stop: threading.Event) -> None:
-        """Renew the leases, and take those that come free; on a thread that does nothing else, so
-        that nothing keeps it."""
-        renewed_at = self._clock.monotonic()
+        """Look after the leases, on a thread that does nothing else, so that nothing keeps it."""
         while not stop.wait(LISTEN_SECONDS):
             try:
-                is_due = self._clock.monotonic() - renewed_at >= LEASE_SECONDS / 3
-                if not is_due and not self._leases.is_any_free():
-                    continue
-                renewed_at = self._clock.monotonic()
-                if self._clock.has_jumped:
-                    self._wake()
-                self._renew()
+                self.listen()
             except Exception:  # the thread lives on: nobody else would renew the leases
                 log.exception("lease.broke")
+
+    def listen(self) -> None:
+        """Renew the leases where that is due, or where one has come free."""
+        is_due = self._clock.monotonic() - self._renewed_at >= LEASE_SECONDS / 3
+        if not is_due and not self._leases.is_any_free():
+            return
+        self._renewed_at = self._clock.monotonic()
+        if self._clock.has_jumped:
+            self._wake()
+        self._renew()
+
+    def look(self) -> None:
+        """Offer again what waits for a first look, and see which turns are slow."""
+        self._offer_deferred()
+        self._crew.look()
+
+    def end(self) -> None:
+        """Stop. The leases are given back first, so that another daemon acts at once; calls under
+        way are given up if they take longer than seconds."""
+        self._crew.stop()
+        self._crew.within(RELEASE_SECONDS, self._leases.release)
+        self._timers.stop()
+        for project, controller in self._crew.wait(END_SECONDS):
+            log.info("daemon.given_up", project=project, controller=controller)
 
     def _renew(self) -> None:
         """Renew the leases. Where one is new, everything is to be done now, in whatever state the
@@ -107,12 +131,9 @@ class Daemon:
                 self._offer(controller, lease)
 
     def _wake(self) -> None:
-        """Have everything done now: the timers go by this machine's clock, and where that was set
-        back, they would wait until it has caught up."""
+        """Have everything done now: by a clock that was set back nothing would be due for long."""
         log.warning("clock.jumped")
-        now = datetime.fromtimestamp(wall_clock(), UTC)
-        for job in self._scheduler.get_jobs():
-            job.modify(next_run_time=now)
+        self._timers.wake()
 
     def _offer_all(self, controller: Controller) -> None:
         for lease in self._leases.held():

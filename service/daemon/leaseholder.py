@@ -121,17 +121,12 @@ class Leaseholder:
             return [lease for lease, deadline in self._held.values() if now < deadline]
 
     def release(self) -> None:
-        """Let others take over at once, and take no lease any more. Comes back within seconds, also
-        where the database does not answer: what it does not take back runs out by itself."""
+        """Let others take over at once, and take no lease any more. What the database does not
+        take back runs out by itself."""
         with self._lock:
             leases = [lease for lease, _ in self._held.values()]
             self._is_over = True
             self._held.clear()
-        releasing = threading.Thread(target=self._release, args=[leases], daemon=True)
-        releasing.start()
-        releasing.join(RELEASE_SECONDS)
-
-    def _release(self, leases: Sequence[Lease]) -> None:
         with self._renewing:  # a renewal under way would take them again
             try:
                 with self._units() as unit:

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from service.controllers.inventory import InventoryController
 from service.daemon import daemon as module
-from service.daemon.daemon import Daemon
+from service.daemon.daemon import Daemon, Drive
 from service.daemon.first_looks import FirstLooks
 from service.daemon.leaseholder import Leaseholder
 from service.domain.agreed_clock import AgreedClock
@@ -93,7 +93,7 @@ def test_a_first_look_that_takes_too_long_keeps_the_others_for_its_time_only(fre
         freed.units,
         [factories.PROJECT],
         {3_600: [other, inventory]},
-        first_looks=FirstLooks(seconds=0.5),
+        drive=Drive(first_looks=FirstLooks(seconds=0.5)),
     )
     stop = threading.Event()
     running = threading.Thread(target=daemon.run, args=(stop,), daemon=True)
