@@ -32,6 +32,7 @@ from service.domain.lease import Lease
 from service.domain.lifecycle import (
     alarm,
     asked_to_wait,
+    may_have_come_up,
     needs_a_human,
     next_step,
     out_of_time,
@@ -91,7 +92,10 @@ class LifecycleController:
             return None
         node = self._mind_the_clock(node, now, lease)
         look = self._eyes.look(node)
+        may_be_up = may_have_come_up(node)
         node = self._eyes.believe(node, look, now, lease)
+        if may_be_up:
+            node = self._end_by_the_clock(node, now, lease)
         step = next_step(node, look, now)
         self._steps.take(step, node, look, lease)
         return step
@@ -126,17 +130,21 @@ class LifecycleController:
             log.info("lifecycle.not_noted", node_id=node_id, reason=str(error))
 
     def _mind_the_clock(self, node: Node, now: int, lease: Lease) -> Node:
-        """Turn a time that ran out into a request, like any other, with its reason; and tell a
-        human of what does not come to what was asked."""
-        over, alarming = out_of_time(node, now), needs_a_human(node, now)
-        if not over and not alarming and not waits_for_job_end(node):
-            return node
-        with self._units(lease) as unit:
-            if alarming:
+        """Tell a human of what does not come to what was asked; and end what has no time left."""
+        if needs_a_human(node, now):
+            with self._units(lease) as unit:
                 told = alarm(node, now, self._hourly(unit, node, now))
                 unit.events.add(Event(node.id, now, "alarm", told))
                 log.error("node.alarm", node_id=node.id, cloud_id=node.cloud_id, told=told)
                 return unit.nodes.save(replace(node, alarmed_at=now))
+        return node if may_have_come_up(node) else self._end_by_the_clock(node, now, lease)
+
+    def _end_by_the_clock(self, node: Node, now: int, lease: Lease) -> Node:
+        """Turn a time that ran out into a request, like any other, with its reason."""
+        over = out_of_time(node, now)
+        if not over and not waits_for_job_end(node):
+            return node
+        with self._units(lease) as unit:
             is_paused = unit.cleanups.get(node.spec.project).is_paused
             expiry = expiry_of(node, over, now, is_paused=is_paused)
             after = node if expiry is None else self._expired(unit, node, expiry, now)

@@ -107,6 +107,13 @@ def out_of_time(node: Node, now: int) -> str:
     return "its time to live ran out" if over else ""
 
 
+def may_have_come_up(node: Node) -> bool:
+    """Whether it may be READY by now, and nobody has seen that yet: it was sent for, and nobody
+    wants it gone. Before it is given up as too late it is looked at, for it may be at work."""
+    is_wanted = node.asked is not Asked.ABSENT
+    return is_wanted and node.sent_at is not None and node.ready_at is None
+
+
 def _waited_too_long(node: Node, now: int) -> str:
     limit, until = node.spec.max_wait_seconds, node.spec.valid_until
     if limit is not None and now - node.created_at >= limit:
@@ -118,18 +125,27 @@ def _waited_too_long(node: Node, now: int) -> str:
 
 def needs_a_human(node: Node, now: int) -> bool:
     """Whether a human must be told that it does not come to what was asked, and was not yet: its
-    deletion does not end, or the cloud shows that it no longer knows its state."""
+    deletion does not end, or it should have been given up long ago and cannot be looked at, or the
+    cloud shows that it no longer knows its state."""
     if node.alarmed_at is not None or node.sent_at is None:
         return False
     since = wanted_since(node)
     if since is not None:
         return now - since >= OVERDUE_SECONDS
+    if node.tries and may_have_come_up(node) and out_of_time(node, now - OVERDUE_SECONDS):
+        return True
     return node.state == NodeState.UNKNOWN and now - node.state_since >= OVERDUE_SECONDS
 
 
 def alarm(node: Node, now: int, rate: str) -> str:
     """What to tell of it; `rate` says in words what it costs meanwhile."""
     where, since = f"{node.cloud_id} in {node.zone}", wanted_since(node)
+    if since is None and node.state != NodeState.UNKNOWN:
+        return (
+            f"{where} should have been given up: {out_of_time(node, now)}. The cloud does not say"
+            f" whether it is there ({node.last_error or 'no answer'}), and it may be at work, so it"
+            " is left alone until it can be looked at"
+        )
     if since is None:
         return (
             f"{where} has been UNKNOWN for {(now - node.state_since) // 60} minutes, as Google"

@@ -215,6 +215,34 @@ def test_a_node_that_is_not_ready_in_time_is_given_up_and_leaves_nothing(lab: La
     assert lab.cloud.nodes == {}
 
 
+@pytest.mark.parametrize("queued", [False, True])
+def test_what_came_up_in_time_and_was_not_seen_is_kept(lab: Lab, queued: bool) -> None:
+    node = lab.ask(max_wait_seconds=100, queued=queued)
+    lab.tick()
+    lab.grant() if queued else lab.cloud.become(NodeState.READY)
+    lab.clock.pass_(3_600)  # no daemon runs meanwhile
+    lab.lifecycle.tick(lab.lease)
+    assert (lab.node(node).asked, lab.node(node).state) == (Asked.PRESENT, NodeState.READY)
+    assert lab.node(node).delete_reason == ""
+
+
+def test_what_cannot_be_looked_at_is_not_given_up_and_a_human_is_told(lab: Lab) -> None:
+    node = lab.ask(max_wait_seconds=100)
+    lab.tick()
+    lab.cloud.become(NodeState.READY)
+    for seconds in (100, 1_799, 1, 600):
+        lab.clock.pass_(seconds)
+        lab.cloud.fail("get", CloudUnavailable("no answer"))
+        lab.lifecycle.tick(lab.lease)
+    told = [
+        event.message for _, event in lab.nodes.events(node.id, 0, 100) if event.kind == "alarm"
+    ]
+    assert lab.node(node).asked is Asked.PRESENT
+    assert len(told) == 1
+    assert "should have been given up: it was not READY within 100 seconds" in told[0]
+    assert "(no answer)" in told[0]
+
+
 def test_stop_and_start_again(lab: Lab) -> None:
     node = lab.up()
     lab.nodes.stop(node.id)

@@ -327,6 +327,23 @@ def test_a_human_is_told_once_of_a_deletion_that_takes_half_an_hour(why, stored,
     assert needs_a_human(factories.sent(**why, **stored), NOON + after) is alarming
 
 
+@pytest.mark.parametrize(
+    ("stored", "after", "alarming"),
+    [
+        ({}, 100 + OVERDUE_SECONDS - 1, False),
+        ({}, 100 + OVERDUE_SECONDS, True),
+        ({"tries": 0}, 100 + OVERDUE_SECONDS, False),
+        ({"ready_at": NOON}, 100 + OVERDUE_SECONDS, False),
+        ({"sent_at": None}, 100 + OVERDUE_SECONDS, False),
+        ({"alarmed_at": NOON}, 100 + OVERDUE_SECONDS, False),
+    ],
+)
+def test_a_human_is_told_of_what_should_have_been_given_up(stored, after, alarming):
+    """Unless it was never looked for in vain."""
+    node = replace(factories.sent(max_wait_seconds=100, tries=1), **stored)
+    assert needs_a_human(node, node.created_at + after) is alarming
+
+
 def test_what_makes_room_is_told_of_anew_and_what_has_room_is_not():
     told = factories.sent(state=NodeState.UNKNOWN, alarmed_at=NOON)
     replacing = making_room(told, SOON)
