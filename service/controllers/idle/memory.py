@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from service.cloud.ports import Sample
 from service.domain.idle.cleanup import REFRESH_SECONDS, Watched
+from service.domain.idle.readings import Measured
 from service.domain.idle.rollup import Lately
 from service.domain.idle.signal import COUNTED, Kind, Reading
 from service.domain.node import Node
@@ -64,9 +65,10 @@ class Memory:
         self.samples[kind] = found
         return new
 
-    def offer_again(self, kind: Kind, samples: Iterable[Sample]) -> None:
+    def offer_again(self, kind: Kind, samples: Iterable[Measured]) -> None:
         """Have the next read bring samples once more, as nobody knows yet whose they are."""
-        self.samples[kind] -= frozenset(samples)
+        if strange := frozenset(samples):
+            self.samples[kind] -= strange
 
     def add_readings(self, readings: Mapping[str, Sequence[Reading]]) -> None:
         """Keep new readings by node until their hours are written."""

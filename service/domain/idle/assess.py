@@ -171,7 +171,8 @@ def assess(subject: Subject, families: Mapping[Kind, Family], now: int, times: T
     verdict = judge(
         evidence_of(subject, families, times), rule.idle_after_seconds, now, times.telemetry
     )
-    subject = replace(subject, applied=with_waste(subject.applied, verdict.waste))
+    if verdict.waste is not None:
+        subject = replace(subject, applied=with_waste(subject.applied, verdict.waste))
     is_told = subject.applied.is_own or subject.can_tell
     course = _course_of(subject, now)
     moved = advance(

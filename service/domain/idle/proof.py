@@ -230,12 +230,20 @@ def _lacking(proofs: Sequence[_Proof], *, is_unread: bool) -> Iterator[str]:
         yield from proof.lacking
 
 
+_WORK_KINDS = frozenset((*DEVICE_KINDS, *CHIPS_KINDS)) - {Kind.DEVICE}
+"""The signals that show work. A device that is held may be at rest."""
+
+
 def _activity(evidence: Evidence, now: int) -> Iterator[tuple[int, str]]:
     """Until when each source of activity shows work, and in words."""
-    for (worker, kind), track in evidence.tracks.items():
-        counts = kind in (*DEVICE_KINDS, *CHIPS_KINDS) and kind is not Kind.DEVICE
-        if counts and track.broken_at is not None:
-            yield track.broken_at, f"worker {worker} is at work, as its {kind} shows"
+    shown = [
+        (track.broken_at, worker, kind)
+        for (worker, kind), track in evidence.tracks.items()
+        if track.broken_at is not None and kind in _WORK_KINDS
+    ]
+    if shown:
+        until, worker, kind = max(shown)
+        yield until, f"worker {worker} is at work, as its {kind} shows"
     if evidence.heartbeat_until > evidence.counts_from:
         yield heartbeat_activity(evidence.heartbeat_until, now)
     if evidence.job is not None:

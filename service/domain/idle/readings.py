@@ -65,11 +65,12 @@ Tracks = Mapping[tuple[int, Kind], Track]
 
 @dataclass(frozen=True, slots=True)
 class Measurements:
-    """What samples of one metric brought: the tracks of the nodes that changed, and the readings
-    that were not known yet."""
+    """What samples of one metric brought: the tracks of the nodes that changed, the readings that
+    were not known yet, and the samples of machines that are not ours, or not known to be."""
 
     tracks: Mapping[str, Tracks]
     readings: Mapping[str, Sequence[Reading]]
+    strange: Sequence[Measured] = ()
 
 
 def with_samples(
@@ -83,9 +84,11 @@ def with_samples(
     The order of the samples does not matter, and what is known already changes nothing."""
     changed: dict[str, dict[tuple[int, Kind], Track]] = {}
     readings: dict[str, list[Reading]] = {}
+    strange: list[Measured] = []
     for sample in sorted(samples, key=_BY_END):
         place = workers.find(sample)
         if place is None:
+            strange.append(sample)
             continue
         node_id, worker = place
         key = (worker, kind)
@@ -101,7 +104,7 @@ def with_samples(
             mine = changed[node_id] = {**known}
         mine[key] = read(before, reading, oldest)
         readings.setdefault(node_id, []).append(reading)
-    return Measurements(changed, readings)
+    return Measurements(changed, readings, strange)
 
 
 _BY_END = attrgetter("end")

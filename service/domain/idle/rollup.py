@@ -61,7 +61,9 @@ class Lately:
             place = (kind, slot)
             if value > self.values.get(place, -1.0):  # no signal is below zero
                 self.values[place] = value
-        if kind in _WORKS and level_of(reading, was_quiet=False) is Level.ACTIVE:
+        if kind not in _WORKS or self.busy.issuperset(slots):
+            return
+        if level_of(reading, was_quiet=False) is Level.ACTIVE:
             self.busy.update(slots)
 
     def add_work(self, start: int, end: int) -> None:

@@ -137,6 +137,8 @@ def read(before: Track | None, reading: Reading, oldest: int) -> Track:
     if is_newest:
         newest = (reading.end, reading.value, level)
     between, broken_at = before.between_until, before.broken_at
+    if is_newest and level is not Level.QUIET and not before.at_rest:  # at work, as before
+        return Track(*newest, (), max(reading.end, broken_at or 0), between)
     if level is Level.QUIET:
         if reading.value > _AT_REST.get(reading.kind, reading.value):
             between = max(reading.end, between or 0)
