@@ -323,7 +323,7 @@ def run(seed: int, only: Sequence[type[Part]] | None = None) -> Run:
             _check_logs(logs)
         except Unfenced as error:
             raise Violation(living.stage.violations[0]) from error
-        except Exception as error:
+        except (Exception, Violation) as error:
             parts = [type(part).__name__ for part in living.parts]
             error.add_note(f"seed {seed} has {parts} in {living.projects}")
             error.add_note(f"again with: python -m tests.interleaving {seed}")

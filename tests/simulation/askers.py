@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Engine
 
 from service.application.nodes import NodeService
+from service.domain.clock import Clock
 from service.domain.errors import StoreUnavailable
 from service.domain.lease import Lease
 from service.store.pricebook import PriceShelf
@@ -43,9 +44,17 @@ class ShakyUnits(Units):
 class Askers:
     """Asks the service whatever it answers, until it has heard an answer."""
 
-    def __init__(self, agenda: Agenda, engine: Engine, outages: Outages, luck: Random) -> None:
+    def __init__(
+        self,
+        agenda: Agenda,
+        engine: Engine,
+        outages: Outages,
+        luck: Random,
+        clock: Clock,
+        projects: Sequence[str],
+    ) -> None:
         units = ShakyUnits(engine, outages)
-        self._service = NodeService(units, PriceShelf(), agenda.seconds, ["lab"])
+        self._service = NodeService(units, PriceShelf(), clock, projects)
         self._agenda = agenda
         self._luck = luck
 

@@ -6,7 +6,7 @@ judged at once, in the very state in which it was decided.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
@@ -16,6 +16,7 @@ from sqlalchemy import Engine
 
 from service.application.nodes import NodeService, Requested
 from service.domain.attribution import Reattribution
+from service.domain.clock import Clock
 from service.domain.errors import BudgetExceeded
 from service.domain.idempotency import Key
 from service.domain.lease import Lease
@@ -96,7 +97,8 @@ class Desk:
     engine: Engine
     judge: Judge
     luck: Random
-    projects: list[str]
+    projects: Sequence[str]
+    clock: Clock
     calm: bool = False
     prices: PriceShelf = field(default_factory=PriceShelf)
 
@@ -128,7 +130,7 @@ class Desk:
         return not self.calm and self.luck.random() < DIES
 
     def _service(self, errand: Errand) -> NodeService:
-        return NodeService(Visit(self, errand), self.prices, self.agenda.seconds, self.projects)
+        return NodeService(Visit(self, errand), self.prices, self.clock, self.projects)
 
 
 def _watch(unit: Unit, added: list[Node], changed: list[Node]) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from random import Random
 
+from service.domain.clock import HOUR
+
 
 @dataclass(frozen=True, slots=True)
 class Fortune:
@@ -63,6 +65,20 @@ class Fortune:
     """The clock of a daemon's machine is set wrong, or right again."""
     jobs: int
     """How many are submitted; none where there are budgets."""
+    projects: int
+    """In how many projects there are nodes."""
+    ahead: int
+    """By how many seconds the clock of the machine is ahead at which callers are served."""
+    crowd: int
+    """How many nodes more are asked for; in few seeds, since they take long."""
+    stops_per_hour: float
+    """A daemon is told to stop, and started again."""
+    is_patient: bool
+    """Whether what the cloud does not answer is asked again at once, as outside of tests."""
+    keeps_leases: bool
+    """Whether a daemon renews its leases though a call holds it up, as by a thread of their own."""
+    catalogue_per_hour: float
+    """How often the cloud's price list changes; without budgets."""
 
     def as_text(self) -> str:
         return ", ".join(f"{key} {value:g}" for key, value in asdict(self).items())
@@ -106,4 +122,11 @@ def drawn(luck: Random) -> Fortune:
         outages_per_hour=luck.choice([0, 0, 0, 2]),
         jumps_per_hour=luck.choice([0, 0, 0, 6]),
         jobs=luck.choice([0, 3, 6]),
+        projects=luck.choice([1, 1, 2]),
+        ahead=luck.choice([0, 0, 0, 20, -20, HOUR, -HOUR]),
+        crowd=luck.choice([0] * 99 + [150]),
+        stops_per_hour=luck.choice([0, 0, 1, 6]),
+        is_patient=luck.choice([False, True]),
+        keeps_leases=luck.choice([False, True]),
+        catalogue_per_hour=luck.choice([0, 0, 1, 4]),
     )

@@ -10,6 +10,7 @@ from sqlalchemy import Engine
 from service.application.budgets import BudgetService
 from service.application.costs import CostService
 from service.controllers.base import Controller
+from service.domain.clock import Clock
 from service.domain.pricing import Price
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
@@ -20,6 +21,7 @@ from tests.simulation.fortune import Fortune
 from tests.simulation.hook import Hook
 from tests.simulation.judge import Judge
 from tests.simulation.payers import Payers
+from tests.simulation.process import Process
 from tests.simulation.seams import Seams
 from tests.simulation.treasurer import Treasurer
 from tests.simulation.treasury import BUDGET_SECONDS, Treasury
@@ -42,17 +44,19 @@ class Funds:
         luck: Callable[[str], Random],
         entered: Sequence[Price],
         truth: Truth,
+        clock: Clock,
+        projects: Sequence[str],
     ) -> None:
         self._agenda = agenda
         self._units = Units(engine)
-        shared = self._units, PriceShelf(), agenda.seconds
+        shared = self._units, PriceShelf(), clock
         self.service = BudgetService(*shared, CostService(*shared))
         self.treasurer = Treasurer(
             agenda, self.service, luck("treasurer"), fortune.budgets, fortune.hours
         )
         allowance = Allowance(Payers(), entered)
         self.judge = Judge(agenda, self._units, truth, allowance, self.treasurer.standing)
-        self.desk = Desk(agenda, engine, self.judge, luck("desk"), ["lab"])
+        self.desk = Desk(agenda, engine, self.judge, luck("desk"), projects, clock)
         self.hook = Hook(agenda, truth, luck("hook"), fortune.hook_failing)
         self.treasury = Treasury(agenda, engine, self.treasurer, self.judge, self.hook, truth)
         self._fortune = fortune
@@ -63,11 +67,11 @@ class Funds:
         """Budgets are set and changed from now on."""
         self.treasurer.begin()
 
-    def staff(self, name: str) -> Callable[[], Sequence[tuple[float, Controller]]]:
+    def staff(self, name: str) -> Callable[[Process], Sequence[tuple[float, Controller]]]:
         """Makes what the daemon of that name does about budgets, each time that it begins."""
         seams = Seams(self._agenda, self._luck(f"treasury {name}"), self._fortune)
         self._seams.append(seams)
-        return lambda: self.treasury.staff(seams)
+        return lambda process: self.treasury.staff(process.of(seams))
 
     def clear_up(self, away: float) -> None:
         """Nothing goes wrong any more; what has to go because of a budget goes now, once the

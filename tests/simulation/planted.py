@@ -42,6 +42,7 @@ from service.store.leases import Leases
 from service.store.ledger import Ledger
 from service.store.orphans import Orphans
 from tests.simulation.planted_budgets import BUDGET_BUGS
+from tests.simulation.planted_daemon import DAEMON_BUGS
 from tests.simulation.planted_lines import LINE_BUGS
 from tests.simulation.planted_liveness import LIVENESS_BUGS
 from tests.simulation.planted_money import MONEY_BUGS
@@ -333,5 +334,6 @@ BUGS: Mapping[str, Planting] = {
         *LINE_BUGS,
         *BUDGET_BUGS,
         *LIVENESS_BUGS,
+        *DAEMON_BUGS,
     )
 }

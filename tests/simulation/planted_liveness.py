@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
+from service.application.timekeeping import Timekeeper
 from service.controllers import lifecycle as lifecycle_controller
 from service.controllers.inventory import InventoryController
 from service.controllers.metering import MeteringController
@@ -21,6 +22,8 @@ from service.domain.operation import Operation
 from service.domain.step import Look, Step
 from service.store.nodes import Nodes
 from service.store.unit import Unit, Units
+from tests.simulation.replica import PROJECT
+from tests.simulation.run import OTHER
 
 Planting = Callable[[], Any]
 
@@ -123,6 +126,27 @@ def the_ledger_is_written_without_a_lease() -> Any:
     return _without_a_lease(MeteringController)
 
 
+def given_up_without_a_look() -> Any:
+    """What should be READY by now is deleted, though it may have come up unseen."""
+    return patch.object(lifecycle_controller, "may_have_come_up", lambda _node: False)
+
+
+def projects_are_mixed_up() -> Any:
+    """What is due in one project is worked on under the lease of another."""
+    due = Nodes.due
+
+    def due_anywhere(self: Nodes, project: str, now: int, limit: int) -> Any:
+        other = {PROJECT: OTHER, OTHER: PROJECT}[project]
+        return [*due(self, project, now, limit), *due(self, other, now, limit)]
+
+    return patch.object(Nodes, "due", due_anywhere)
+
+
+def callers_go_by_the_clock_of_their_machine() -> Any:
+    """Nobody asks the database for the time before a wish is written down."""
+    return patch.object(Timekeeper, "set", lambda _self, _unit: None)
+
+
 LIVENESS_BUGS: tuple[Planting, ...] = (
     nothing_is_ever_placed,
     a_stop_is_never_done,
@@ -133,4 +157,7 @@ LIVENESS_BUGS: tuple[Planting, ...] = (
     lists_are_no_proof_that_a_node_was_there,
     the_inventory_writes_without_a_lease,
     the_ledger_is_written_without_a_lease,
+    given_up_without_a_look,
+    projects_are_mixed_up,
+    callers_go_by_the_clock_of_their_machine,
 )

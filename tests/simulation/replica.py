@@ -3,43 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
+from typing import Any
 
 from sqlalchemy import Engine
 
+from service.application.costs import CostService
+from service.application.forecasts import ForecastService
 from service.cloud.google.channel import legacy_client, tpu_client
 from service.cloud.google.flex import FlexStart
 from service.cloud.google.history import GoogleHistory, logging_client
 from service.cloud.google.legacy import LegacyTpus
-from service.cloud.google.retries import ONCE
+from service.cloud.google.retries import ONCE, Patience
 from service.cloud.google.tpus import GoogleTpus
 from service.cloud.pace import Pace
 from service.controllers.base import Controller
 from service.controllers.evidence import EvidenceController
+from service.controllers.forecasts import ForecastsController
 from service.controllers.garbage import GarbageController
 from service.controllers.inventory import InventoryController
 from service.controllers.lifecycle import LifecycleController
 from service.controllers.metering import MeteringController
 from service.controllers.steps import Steps
 from service.controllers.tools import Manners, Tools
-from service.daemon.leaseholder import LEASE_SECONDS, Leaseholder
+from service.daemon.crew import Act
+from service.daemon.daemon import Daemon, Drive
+from service.daemon.first_looks import FirstLooks
 from service.domain.agreed_clock import AgreedClock
 from service.domain.clock import Clock
-from service.domain.errors import StewardError
 from service.domain.lease import Lease
 from service.domain.node import Node
 from service.emulator.surfaces.channel import LocalChannel
 from service.emulator.world import World
 from service.store.pricebook import PriceShelf
-from tests.fakes import Killed
+from service.store.unit import Units
 from tests.simulation.clock import Agenda
+from tests.simulation.process import AgendaTimers, OneByOne, Process
 from tests.simulation.restdoor import ADDRESS, RestDoor
 from tests.simulation.seams import Commanded, SeamedCloud, SeamedHistory, SeamedUnits, Seams
 
 PROJECT = "lab"
 INSTALL = "sim"
 INVENTORY_SECONDS, LIFECYCLE_SECONDS, METERING_SECONDS = 15, 5, 600
+LISTEN_SECONDS, LOOK_SECONDS = 2.0, 2.0
+"""How often the steps of a daemon are taken: for the sake of time, less often than by threads."""
 
 
 @dataclass
@@ -54,58 +63,98 @@ class Replica:
     saved: Callable[..., None]
     luck: Random
     deaths: int = 0
+    projects: Sequence[str] = (PROJECT,)
     skew: float = 0.0
     """By how many seconds its machine's clock is ahead of the true time."""
     posted: Callable[[], None] = lambda: None
     """Called when the metering has committed."""
     commanded: Commanded = lambda *_: None
     """Hears of each command to end something, before it is sent."""
-    more: Callable[[], Sequence[tuple[float, Controller]]] = lambda: ()
+    more: Callable[[Process], Sequence[tuple[float, Controller]]] = lambda _: ()
     """What else a daemon does, by the period in seconds: made anew with each."""
-    jobs: Callable[[SeamedCloud, Clock], Controller] | None = None
+    jobs: Callable[[SeamedCloud, Clock, Process], Controller] | None = None
     """Makes the controller of the jobs, where there are any."""
     lifecycle_seconds: int = LIFECYCLE_SECONDS
     inventory_seconds: int = INVENTORY_SECONDS
-    _busy: bool = field(default=False, init=False)
+    patience: Patience = ONCE
+    keeps_leases: bool = False
+    """Whether its leases are renewed though a call holds it up, as by a thread of their own."""
+    _process: Process = field(default_factory=Process, init=False)
     _away_until: float = field(default=0.0, init=False)
 
     def begin(self) -> None:
         """Start with nothing in memory, as a process does."""
+        self._process = process = Process()
+        workers: list[OneByOne] = []
+
+        def hire(act: Act) -> OneByOne:
+            workers.append(OneByOne(act, self.agenda, process, lambda: self.away))
+            workers[0].died = lambda: self._die(process)
+            return workers[0]
+
+        # Nobody is killed over a lease, for a turn of the same process may be held up meanwhile.
+        undying = replace(self.seams, calm=True)
+        clock = AgreedClock(lambda: self.agenda.now + self.skew, lambda: self.agenda.now)
+        self._daemon = Daemon(
+            SeamedUnits(self.engine, undying, self.saved, fenced=False),
+            self.projects,
+            self._controllers(clock, process),
+            clock,
+            drive=Drive(
+                AgendaTimers(self.agenda, lambda: self.skew, lambda: self.away, process),
+                hire,
+                FirstLooks(monotonic=lambda: self.agenda.now),
+                f"{self.name}-{self.deaths}",
+            ),
+        )
+        self._daemon.begin()
+        self._often(LISTEN_SECONDS, self._daemon.listen, process, workers[0])
+        self._often(LOOK_SECONDS, self._daemon.look, process, workers[0])
+
+    def end(self) -> None:
+        """Be told to stop, as by SIGTERM, and be started again a while later."""
+        if not self._process.is_over and not self.away:
+            self._daemon.end()
+            self._die(self._process)
+
+    def _controllers(self, clock: AgreedClock, process: Process) -> dict[float, list[Controller]]:
+        seams = process.of(self.seams)
         channel = LocalChannel(self.world, self.agenda.pass_)
-        legacy = LegacyTpus(legacy_client(channel), ONCE)
+        legacy = LegacyTpus(legacy_client(channel), self.patience)
         pace = Pace(lambda: self.agenda.now)
         flex = FlexStart(lambda: RestDoor(self.world, self.agenda.pass_), ADDRESS)
-        real = GoogleTpus(tpu_client(channel), pace, ONCE, flex, legacy)
-        cloud = SeamedCloud(real, self.seams, self.engine, self.commanded)
-        units = SeamedUnits(self.engine, self.seams, self.saved)
-        clock = AgreedClock(lambda: self.agenda.now + self.skew, lambda: self.agenda.now)
+        real = GoogleTpus(tpu_client(channel), pace, self.patience, flex, legacy)
+        cloud: Any = SeamedCloud(real, seams, self.engine, self.commanded)
+        units = SeamedUnits(self.engine, seams, self.saved)
         shared = units, cloud, PriceShelf(), clock
         minding = Manners(INSTALL, self.inventory_seconds)
-        garbage = GarbageController(*shared, minding)  # type: ignore[arg-type]
-        inventory = InventoryController(*shared, onlookers=(garbage,))  # type: ignore[arg-type]
-        steps = Steps(Tools(*shared, Manners(INSTALL, self.lifecycle_seconds)))  # type: ignore[arg-type]
-        lifecycle = LifecycleController(*shared, steps)  # type: ignore[arg-type]
+        garbage = GarbageController(*shared, minding)
+        inventory = InventoryController(*shared, onlookers=(garbage,))
+        steps = Steps(Tools(*shared, Manners(INSTALL, self.lifecycle_seconds)))
+        lifecycle = LifecycleController(*shared, steps)
         lifecycle.workers = 1
         lifecycle.monotonic = steps.records.monotonic = lambda: self.agenda.now
-        ledger_units = SeamedUnits(self.engine, self.seams, self._posted)
+        ledger_units = SeamedUnits(self.engine, seams, partial(self._posted, seams))
         metering = MeteringController(ledger_units, shared[2], clock)
-        history = SeamedHistory(GoogleHistory(logging_client(channel), ONCE), self.seams)
-        evidence = EvidenceController(units, cloud, history, shared[2], clock)  # type: ignore[arg-type]
-        holder = f"{self.name}-{self.deaths}"
-        leasing = SeamedUnits(self.engine, self.seams, self.saved, fenced=False)
-        self._leases = Leaseholder(leasing, [PROJECT], inventory.looked_at, clock, holder)
-        life = self.deaths
-        self._every(LEASE_SECONDS / 3, self._leases.renew, life)
+        history = SeamedHistory(GoogleHistory(logging_client(channel), self.patience), seams)
+        evidence = EvidenceController(units, cloud, history, shared[2], clock)
+        periods: dict[float, list[Controller]] = {}
         for period, controller in (
             (self.inventory_seconds, inventory),
             (self.inventory_seconds, garbage),
             (self.inventory_seconds, evidence),
             (self.lifecycle_seconds, lifecycle),
             (METERING_SECONDS, metering),
-            *self.more(),
-            *([] if self.jobs is None else [(LIFECYCLE_SECONDS, self.jobs(cloud, clock))]),
+            (METERING_SECONDS, self._forecasts(units, clock)),
+            *self.more(process),
+            *([] if self.jobs is None else [(LIFECYCLE_SECONDS, self.jobs(cloud, clock, process))]),
         ):
-            self._every(period, lambda one=controller: self._tick(one), life)
+            periods.setdefault(period, []).append(controller)
+        return periods
+
+    def _forecasts(self, units: Units, clock: Clock) -> ForecastsController:
+        books = units, PriceShelf(), clock
+        return ForecastsController(units, ForecastService(*books, CostService(*books)), clock)
 
     def leave(self, seconds: float) -> None:
         """Be away for a while, once it is through with what it is about: it keeps what it has in
@@ -118,38 +167,29 @@ class Replica:
         """For how many seconds it still is."""
         return max(0.0, self._away_until - self.agenda.now)
 
-    def _every(self, period: float, work: Callable[[], None], life: int) -> None:
+    def _often(
+        self, period: float, work: Callable[[], None], process: Process, worker: OneByOne
+    ) -> None:
+        """Take that step of the daemon at this period, unless something holds it up."""
+
         def turn() -> None:
-            if life != self.deaths:
+            if process.is_over:
                 return
-            # One thing at a time: a daemon that is held up in a call does nothing else, not even
-            # renew its lease, which is harsher than its threads are.
-            if not self._busy and self.agenda.now >= self._away_until:
-                self._busy = True
-                try:
-                    work()
-                except Killed:
-                    self._die()
-                    return
-                finally:
-                    self._busy = False
+            if not self.away and (self.keeps_leases or not worker.is_busy):
+                work()
             self.agenda.after(period, turn)
 
         self.agenda.after(self.luck.uniform(0, period), turn)
 
-    def _tick(self, controller: Controller) -> None:
-        for lease in self._leases.held():
-            try:
-                controller.tick(lease)
-            except StewardError:
-                """Told in the log, and tried again at the next tick, as the daemon does."""
-
-    def _posted(self, nodes: list[Node], lease: Lease | None) -> None:
+    def _posted(self, seams: Seams, nodes: list[Node], lease: Lease | None) -> None:
         self.saved(nodes, lease)
         self.posted()
-        self.seams.posted()
+        seams.posted()
 
-    def _die(self) -> None:
+    def _die(self, process: Process) -> None:
+        if process.is_over:
+            return  # it was dead before that turn knew
+        process.is_over = True
         self.deaths += 1
         away = self.luck.uniform(1, 120)
         self.agenda.fog.cover(self.agenda.now, self.agenda.now + away)

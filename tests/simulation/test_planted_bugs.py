@@ -72,6 +72,8 @@ FOUND_BY = {
     "lists_are_no_proof_that_a_node_was_there": 94,
     "the_inventory_writes_without_a_lease": 0,
     "the_ledger_is_written_without_a_lease": 0,
+    "projects_are_mixed_up": 1,
+    "callers_go_by_the_clock_of_their_machine": 0,
 }
 
 

@@ -26,8 +26,8 @@ within that time, is such a blink too."""
 DEAD = {"DELETING", "PREEMPTED", "TERMINATED"}
 
 
-class Violation(AssertionError):
-    """Something that must never happen did."""
+class Violation(BaseException):
+    """Something that must never happen did. No controller may catch it."""
 
 
 @dataclass
@@ -42,7 +42,8 @@ class Truth:
     """The ids of ours that were called ended."""
     since: dict[int, int] = field(default_factory=dict)
     """By the uid of a cloud node that was adopted: from when on it is ours to pay for."""
-    epoch: int = 0
+    epochs: dict[str, int] = field(default_factory=dict)
+    """By project: the latest under which something was written."""
     blinks: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     """Chip-seconds of them, by the id of ours: down for half a minute, and READY again."""
     violations: list[str] = field(default_factory=list)
@@ -89,11 +90,15 @@ class Truth:
             self.blinks[self.owners[transition.uid]] += seconds * transition.chips
 
     def committed(self, nodes: list[Node], lease: Lease | None) -> None:
-        """No false end: what is called ended is not in the cloud. No write by an old lease."""
+        """No false end: what is called ended is not in the cloud. No write by an old lease, nor by
+        that of another project."""
         if lease is not None:
-            if lease.epoch < self.epoch:
-                raise self.wrong(f"a write under epoch {lease.epoch}, after one under {self.epoch}")
-            self.epoch = lease.epoch
+            latest = self.epochs.get(lease.project, 0)
+            if lease.epoch < latest:
+                raise self.wrong(f"a write under epoch {lease.epoch}, after one under {latest}")
+            self.epochs[lease.project] = lease.epoch
+            if others := {node.spec.project for node in nodes} - {lease.project}:
+                raise self.wrong(f"a write to {others} under the lease of {lease.project}")
         for node in nodes:
             if node.state in ENDED and (left := self._ours(node.id)):
                 raise self.wrong(f"{node.name} is called {node.state}, and there is {sorted(left)}")

@@ -38,6 +38,7 @@ from tests.simulation.cleanup.oracle import CleanupOracle
 from tests.simulation.cleanup.people import PUBLIC_URL, People
 from tests.simulation.cleanup.workloads import Fleet, Life, Workload
 from tests.simulation.clock import Agenda
+from tests.simulation.process import Process
 from tests.simulation.replica import PROJECT, Replica
 from tests.simulation.run import database, repeatable_ids
 from tests.simulation.seams import SeamedCloud, SeamedUnits, Seams
@@ -257,14 +258,13 @@ class Run:
             self.oracle.policies[node.id] = own
             self.fleet.lives[node.id] = Life(workload, own.after_seconds)
 
-    def _controllers(self) -> Sequence[tuple[float, Controller]]:
+    def _controllers(self, process: Process) -> Sequence[tuple[float, Controller]]:
         """What this simulation adds to a daemon, made anew with each."""
         channel = LocalChannel(self.world, self.agenda.pass_)
         pace = Pace(lambda: self.agenda.now)
-        cloud: Any = SeamedCloud(
-            GoogleTpus(tpu_client(channel), pace, ONCE), self.seams, self.engine
-        )
-        units = SeamedUnits(self.engine, self.seams, self.oracle.committed)
+        seams = process.of(self.seams)
+        cloud: Any = SeamedCloud(GoogleTpus(tpu_client(channel), pace, ONCE), seams, self.engine)
+        units = SeamedUnits(self.engine, seams, self.oracle.committed)
         clock = self.agenda.seconds
         telemetry = GoogleTelemetry(monitoring_client(channel), ONCE)
         reader = TelemetryReader(telemetry, clock, TIMES.telemetry + TIMES.period, at_once)
@@ -301,7 +301,7 @@ def run(seed: int) -> Run:
         try:
             living.live()
             _check_logs(logs)
-        except Exception as error:
+        except (Exception, Violation) as error:
             error.add_note(f"again with: python -m tests.simulation.cleanup {seed}")
             raise
         return living
