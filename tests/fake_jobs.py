@@ -10,8 +10,9 @@ from service.domain.errors import CloudUnavailable, StewardError
 from service.domain.jobs.image import ImageFacts
 from service.domain.jobs.log import LogCursor, LogLine, LogPage, deliver, fresh
 from service.domain.jobs.task import KEY, REPORT
+from service.domain.metering import WHOLE
 from service.domain.node import Node
-from service.domain.slices import WHOLE, place_of
+from service.domain.slices import place_of
 from tests.fakes import FakeCloud
 
 DIGEST = "sha256:" + "ab" * 32
@@ -123,7 +124,7 @@ class Worker:
         self.ended_at = None
         self.report("RUNNING", **self.times)
 
-    def exit(self, code: int = 0, **changes: Any) -> None:
+    def exit(self, code: int | None = 0, **changes: Any) -> None:
         """The container has ended, now or when that was said first."""
         if self.ended_at is None:
             self.ended_at = self._cloud.clock()

@@ -94,10 +94,10 @@ class FakeQueue:
             digest = repr(sorted(shown.items())).encode()
             return Queue(project, digest, lambda: shown, self.unreachable, pages=1)
 
-        return self._call("queue", project, answer)  # type: ignore[no-any-return]
+        return self._call("queue", project, answer)
 
     def queued(self, place: Place) -> QueuedResource:
-        return self._call("queued", place.queue_path, lambda: self._ticket(place))  # type: ignore[no-any-return]
+        return self._call("queued", place.queue_path, lambda: self._ticket(place))
 
     def dequeue(self, place: Place, *, force: bool) -> Operation:
         def effect() -> Operation:
@@ -116,7 +116,7 @@ class FakeQueue:
                     self._begin("delete", path)
             return operation
 
-        return self._call("dequeue", place.queue_path, effect)  # type: ignore[no-any-return]
+        return self._call("dequeue", place.queue_path, effect)
 
     def _enqueue(self, order: Order) -> Operation:
         path, spec = order.place.queue_path, order.spec

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
 
 from service.settings import Settings
+
+NO_FILE: dict[str, Any] = {"_env_file": None}
 
 
 @pytest.fixture
@@ -35,7 +38,7 @@ def untouched(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_what_nobody_set_is_as_promised(name: str, value: object) -> None:
-    assert getattr(Settings(_env_file=None), name) == value
+    assert getattr(Settings(**NO_FILE), name) == value
 
 
 @pytest.mark.usefixtures("untouched")
@@ -44,7 +47,7 @@ def test_how_often_it_looks_can_be_set_but_not_to_never(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setenv(f"STEWARD_{name}", "7")
-    assert getattr(Settings(_env_file=None), name.lower()) == 7
+    assert getattr(Settings(**NO_FILE), name.lower()) == 7
     monkeypatch.setenv(f"STEWARD_{name}", "0")
     with pytest.raises(ValueError, match="greater than or equal to 1"):
-        Settings(_env_file=None)
+        Settings(**NO_FILE)

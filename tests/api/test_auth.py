@@ -27,6 +27,7 @@ def basic(user, password):
 def test_every_route_is_public_or_refused_without_the_token(guarded):
     walked = set()
     for route in iter_route_contexts(guarded.app.routes):
+        assert route.path is not None
         for method in route.methods or {"GET"}:
             answer = guarded.request(method, route.path.replace("{node_id}", "x"))
             assert (answer.status_code == 401) != (route.path in PUBLIC), route.path

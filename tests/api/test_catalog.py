@@ -11,7 +11,7 @@ from service.api import catalog
 from service.domain.errors import Rejected
 
 
-def refuse(_: Request, error: Exception) -> JSONResponse:
+async def refuse(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, Rejected)
     return JSONResponse({"detail": str(error), **error.facts}, status_code=422)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections import Counter
+from collections import defaultdict
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -15,10 +16,11 @@ from service.domain.clock import DAY, HOUR
 from service.domain.focus import Account, Version, columns
 from service.domain.money import NANOS
 from service.domain.node import NodeState
+from service.domain.pricing import Sku
 from service.store.engine import make_engine
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
-from tests import books, factories
+from tests import books
 from tests.charges import read
 from tests.databases import fresh_database
 from tests.domain.focus_checks import complaints
@@ -44,12 +46,13 @@ def a_day(units, clock):
             provisioning_model=model,
             labels={"run": str(number)},
         )
-        sku = factories.Sku("v5e", model, "us-west4", single_device=True)
+        sku = Sku("v5e", model, "us-west4", single_device=True)
         start = NOON - 5 * HOUR + 17 * number
         usage = ran(units, node, sku=sku, start=start, end=start + 3 * HOUR + 1, end_lo=start)
         usage = posted_of(units, usage, book(units), NOON)
         if number == 2:
-            sooner = factories.replace(usage, end=usage.end - 1_111, dirty=True)
+            assert usage.end is not None
+            sooner = replace(usage, end=usage.end - 1_111, dirty=True)
             with units() as unit:
                 sooner = unit.usage.save(sooner)
             posted_of(units, sooner, book(units), NOON)
@@ -93,7 +96,8 @@ def test_the_file_has_every_nano_dollar_of_the_ledger(file, engine):
 
 def test_machines_are_counted_by_the_hour_and_what_was_reserved_by_who_used_it(file):
     rows = read(file())
-    by_unit, by_status = Counter(), Counter()
+    by_unit: defaultdict[tuple[str, str], Decimal] = defaultdict(Decimal)
+    by_status: defaultdict[str, Decimal] = defaultdict(Decimal)
     for row in rows:
         by_unit[row["ServiceName"], row["ConsumedUnit"]] += Decimal(row["BilledCost"])
         by_status[row["CapacityReservationStatus"]] += Decimal(row["PricingQuantity"])

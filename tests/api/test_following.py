@@ -6,6 +6,7 @@ import asyncio
 import heapq
 import json
 from collections import defaultdict
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import count, pairwise
@@ -15,6 +16,7 @@ from structlog.testing import capture_logs
 
 from service.api.jobs.follow import LogFollowers
 from service.application.jobs.logs import JobLogService
+from service.application.services import Services
 from service.cloud.pace import LogReader, ReadPace
 from service.domain.errors import CloudUnavailable, NotAllowed, RateLimited
 from service.domain.images import Framework
@@ -23,6 +25,7 @@ from service.domain.jobs.log import LogLine, deliver
 from service.domain.jobs.report import Report, WorkerState
 from service.domain.jobs.submission import Submission
 from service.domain.wish import Wish
+from service.store.unit import Units
 from tests.fake_jobs import FakeLogs
 from tests.hands import NOON
 
@@ -99,8 +102,8 @@ class PacedLogs(FakeLogs):
 class House:
     """A service, its followers, and the jobs that they may follow."""
 
-    services: object
-    units: object
+    services: Services
+    units: Units
     timeline: Timeline = field(default_factory=Timeline)
 
     def __post_init__(self) -> None:
@@ -150,6 +153,7 @@ class Follower:
         self._task.cancel()
         with suppress(asyncio.CancelledError):
             await self._task
+        assert isinstance(self._stream, AsyncGenerator)
         await self._stream.aclose()
 
     async def ended(self) -> list[str]:

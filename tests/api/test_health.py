@@ -7,6 +7,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -99,7 +100,8 @@ class Slow:
 
 
 def test_probes_at_the_same_time_share_one_check_which_is_kept_for_a_second():
-    slow, clock = Slow(), HandClock(0)
+    slow: Any = Slow()
+    clock = HandClock(0)
     readiness = Readiness(slow, clock)
 
     async def ask():
@@ -115,7 +117,7 @@ def test_probes_at_the_same_time_share_one_check_which_is_kept_for_a_second():
 
 
 def test_a_check_that_takes_too_long_goes_on_and_the_next_probe_gets_its_result():
-    slow = Slow()
+    slow: Any = Slow()
     readiness = Readiness(slow, HandClock(0), patience=0.01)
 
     async def ask():

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -127,6 +129,7 @@ def test_a_script_and_a_job_that_are_too_large_together_are_refused_with_their_s
     client, submit, on_own_node
 ):
     spec = WISH | {"startup_script": "#" * 200_000}
+    where: dict[str, Any]
     if on_own_node:
         where = {"node_spec": spec}
     else:
@@ -164,10 +167,9 @@ def test_jobs_are_listed_page_by_page_the_newest_first(client, submit):
 
 def test_cancelling_twice_is_cancelling_once(client, submit):
     job = submit()
-    for _ in range(2):
-        answer = client.post(f"/v1/jobs/{job['id']}:cancel")
-        assert answer.status_code == 202
-    assert answer.json()["cancel_requested_at"]
+    answers = [client.post(f"/v1/jobs/{job['id']}:cancel") for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [202, 202]
+    assert answers[-1].json()["cancel_requested_at"]
     assert client.post("/v1/jobs/nobody:cancel").status_code == 404
 
 
@@ -195,6 +197,7 @@ def test_a_quiet_job_is_followed_with_beats(log, services, units, clock, submit,
         followers = follow.LogFollowers(service)
         events = followers.followed(job["id"], service.begin(job["id"]), None)
         found = await asyncio.wait_for(anext(events), 10)
+        assert isinstance(events, AsyncGenerator)
         await events.aclose()
         return found
 

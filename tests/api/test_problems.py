@@ -24,7 +24,7 @@ def test_every_error_has_a_status_of_its_own(error):
 
 
 def test_no_two_errors_of_different_status_share_a_type():
-    by_slug = {}
+    by_slug: dict[str, int] = {}
     for kind in KINDS.values():
         assert by_slug.setdefault(kind.slug, kind.status) == kind.status
 

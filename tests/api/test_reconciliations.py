@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import pytest
 from fastapi.testclient import TestClient
 
-from service.api import guard
+from service.api import problems
 from service.api.app import create_app
 from service.application.reconciliations import AT_ONCE, ReconciliationService
 from service.domain.clock import HOUR, rfc3339
@@ -173,4 +173,4 @@ def test_there_is_a_limit_for_bills_and_another_one_for_all_else(
     assert answer.status_code == 413, answer.text
     assert answer.json()["limit_bytes"] == 3_000_000
     other = client.post("/v1/nodes", content=piece * 2)
-    assert (other.status_code, other.json()["limit_bytes"]) == (413, guard.MAX_BODY_BYTES)
+    assert (other.status_code, other.json()["limit_bytes"]) == (413, problems.MAX_BODY_BYTES)

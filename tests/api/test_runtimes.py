@@ -11,7 +11,7 @@ from service.api import runtimes
 from service.domain.errors import Rejected
 
 
-def refuse(_: Request, error: Exception) -> JSONResponse:
+async def refuse(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, Rejected)
     return JSONResponse({"type": type(error).__name__, **error.facts}, status_code=422)
 

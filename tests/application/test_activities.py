@@ -8,6 +8,7 @@ import pytest
 
 from service.application.activities import Activities
 from service.domain.clock import HOUR
+from service.domain.idle.activity import Activity
 from service.domain.idle.rollup import Hour
 from tests import factories
 from tests.hands import NOON
@@ -32,7 +33,7 @@ def usage(units):
 def seconds(units, usage, start, end):
     with units.reading() as unit:
         known = Activities.read(unit, [usage], start, end, WARMUP)
-    found = Counter()
+    found: Counter[Activity] = Counter()
     for first, last, activity in known.cut(usage, max(start, usage.start), end):
         found[activity] += last - first
     return found

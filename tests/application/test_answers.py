@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from threading import Barrier, Event, Thread
 
 import pytest
@@ -31,9 +32,10 @@ def test_many_who_ask_at_once_share_one_answer():
 
 
 def test_what_was_not_asked_for_the_longest_goes_first():
-    answers, made = Answers(2), []
+    answers = Answers(2)
+    made: list[str] = []
     for key in ("a", "b", "a", "c", "a", "b"):
-        answers.of(key, lambda key=key: made.append(key))
+        answers.of(key, partial(made.append, key))
     assert made == ["a", "b", "c", "b"]
 
 
@@ -64,6 +66,11 @@ def test_an_error_is_not_kept_and_those_who_waited_try_themselves():
 
 def test_what_is_too_large_is_answered_and_not_kept():
     answers, made = Answers(2), []
+
+    def make() -> list[int]:
+        made.append(1)
+        return [1, 2, 3]
+
     for _ in range(2):
-        assert answers.of("key", lambda: made.append(1) or [1, 2, 3], lambda one: len(one) < 3)
+        assert answers.of("key", make, lambda one: len(one) < 3)
     assert len(made) == 2

@@ -22,10 +22,12 @@ from service.domain.errors import Conflict
 from service.domain.idempotency import Key
 from service.domain.reservation import Reservation
 from service.store.pricebook import PriceShelf
+from service.store.unit import Units
 from tests import factories
 from tests.hands import NOON, HandClock
 
 T = TypeVar("T")
+Shared = tuple[Units, PriceShelf, HandClock]
 CALLERS = 8
 
 
@@ -50,7 +52,7 @@ def at_once(tell: Callable[[int], T]) -> list[T]:
 
 
 @pytest.fixture
-def shared(units):
+def shared(units) -> Shared:
     return units, PriceShelf(), HandClock()
 
 
@@ -84,7 +86,9 @@ def test_a_discount_that_many_tell_at_once_with_one_key_does_not_stand_in_its_ow
 
 
 @pytest.mark.parametrize("turn", range(4))
-def test_a_budget_that_many_ask_for_at_once_with_one_key_does_not_take_its_own_name(shared, turn):
+def test_a_budget_that_many_ask_for_at_once_with_one_key_does_not_take_its_own_name(
+    shared: Shared, turn
+):
     service = BudgetService(*shared, CostService(*shared))
     told = at_once(lambda _: service.create(factories.budget(), Key(f"k-{turn}", "body")))
     assert [{one.shown.budget.id for one in told}] == [{one.id} for one in service.all()]
@@ -92,7 +96,9 @@ def test_a_budget_that_many_ask_for_at_once_with_one_key_does_not_take_its_own_n
 
 
 @pytest.mark.parametrize("turn", range(4))
-def test_a_node_that_many_ask_for_at_once_with_one_key_does_not_take_its_own_name(shared, turn):
+def test_a_node_that_many_ask_for_at_once_with_one_key_does_not_take_its_own_name(
+    shared: Shared, turn
+):
     service = NodeService(*shared, [factories.PROJECT])
     wish = factories.wish(name="trainer")
     told = at_once(lambda _: service.request(wish, key=Key(f"k-{turn}", "body")))
@@ -100,7 +106,7 @@ def test_a_node_that_many_ask_for_at_once_with_one_key_does_not_take_its_own_nam
     assert sum(one.created for one in told) == 1
 
 
-def test_a_name_that_somebody_else_has_is_taken_with_a_key_as_well(shared):
+def test_a_name_that_somebody_else_has_is_taken_with_a_key_as_well(shared: Shared):
     nodes = NodeService(*shared, [factories.PROJECT])
     budgets = BudgetService(*shared, CostService(*shared))
     nodes.request(factories.wish(name="trainer"))
@@ -112,7 +118,7 @@ def test_a_name_that_somebody_else_has_is_taken_with_a_key_as_well(shared):
 
 
 @pytest.mark.parametrize("turn", range(4))
-def test_a_reservation_that_many_write_down_at_once_is_written_once(shared, turn):
+def test_a_reservation_that_many_write_down_at_once_is_written_once(shared: Shared, turn):
     service = ReservationService(*shared, [factories.PROJECT])
     wanted = bought(name=f"autumn-{turn}")
     told = at_once(lambda _: service.record(wanted))
@@ -121,7 +127,7 @@ def test_a_reservation_that_many_write_down_at_once_is_written_once(shared, turn
     assert sum(one.created for one in told) == 1
 
 
-def test_of_reservations_that_take_the_same_name_at_once_one_has_it(shared):
+def test_of_reservations_that_take_the_same_name_at_once_one_has_it(shared: Shared):
     service = ReservationService(*shared, [factories.PROJECT])
 
     def write(number: int) -> bool:

@@ -49,7 +49,7 @@ def test_a_change_that_a_budget_refuses_leaves_nothing(units, clock):
     purse = Purse(units, clock)
     budget = purse.budget(amount=2 * HOURLY + ROUNDING)
     node = purse.up(purse.ask(ttl_seconds=lasting(HOUR)))
-    before = purse.room(budget).held
+    before = purse.held(budget)
     change = NodeChange(Reattribution(owner="grace"), TermsChange(OWN, lasting(3 * HOUR)))
     with pytest.raises(BudgetExceeded):
         purse.nodes.update(node.id, change)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from itertools import count
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -66,8 +67,9 @@ def test_without_an_answer_the_clock_stays_as_it_was_set(units, monkeypatch):
 
 
 def test_readiness_says_which_clock_is_wrong(tmp_path):
+    no_file: Any = {"_env_file": None}
     settings = Settings(
-        database_url=f"sqlite:///{tmp_path}/steward.db", projects=("lab",), _env_file=None
+        database_url=f"sqlite:///{tmp_path}/steward.db", projects=("lab",), **no_file
     )
     apply(settings.database_url)
     clock = AgreedClock(own=lambda: precise_clock() - 60)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import random
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from service.application import tries as module
 from service.application.nodes import NodeService
 from service.application.tries import LONGEST_PAUSE, TRIES, tries
 from service.domain.attribution import Reattribution
@@ -33,8 +34,8 @@ def test_fifty_changes_of_one_node_at_once_are_all_made(units):
 
 def test_the_pauses_grow_and_are_short(monkeypatch: pytest.MonkeyPatch):
     longest: list[float] = []
-    monkeypatch.setattr(module.time, "sleep", longest.append)
-    monkeypatch.setattr(module.random, "uniform", lambda _, most: most)
+    monkeypatch.setattr(time, "sleep", longest.append)
+    monkeypatch.setattr(random, "uniform", lambda _, most: most)
     assert list(tries()) == list(range(TRIES))
     assert longest == sorted(longest)
     assert len(longest) == TRIES - 1

@@ -40,7 +40,8 @@ def measure() -> list[Figure]:
 def _listing() -> Figure:
     with ExitStack() as stack:
         real = _client(_started(stack, _serve_emulator))
-        answer = real.transport._grpc_channel.unary_unary(LIST_NODES)(_request())
+        assert isinstance(real.transport, TpuGrpcTransport)
+        answer = real.transport.grpc_channel.unary_unary(LIST_NODES, None, None)(_request())
         bare = _client(_started(stack, _serve_bytes, answer))
         found = [(_seconds(real), _seconds(bare)) for _ in range(ROUNDS)][WARM_UP:]
     ours, theirs = (statistics.median(column) for column in zip(*found, strict=True))

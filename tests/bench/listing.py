@@ -29,6 +29,7 @@ from service.store.unit import Units
 from tests import factories
 from tests.bench.figure import Figure
 from tests.databases import fresh_database
+from tests.hands import NOON
 
 NODES = 100_000
 CONNECTIONS = 32
@@ -73,7 +74,7 @@ def _fill(address: str) -> None:
                     cloud_id=f"n-{number}",
                     labels={"run": str(number % 100)},
                     state=NodeState.READY if ready else NodeState.DELETED,
-                    ended_at=None if ready else factories.NOON,
+                    ended_at=None if ready else NOON,
                     endpoints=(Endpoint("10.0.0.2", 8470),) if ready else (),
                 )
                 unit.nodes.add(node)

@@ -13,6 +13,7 @@ from typing import Any
 from structlog.testing import capture_logs
 
 from service.application.nodes import NodeService
+from service.controllers.base import Controller
 from service.controllers.garbage import GarbageController
 from service.controllers.inventory import InventoryController
 from service.controllers.lifecycle import LifecycleController
@@ -146,7 +147,7 @@ def _daemon(
     shared = units, clouds, prices, wall_clock
     garbage = GarbageController(*shared, Manners("bench", INVENTORY))
     lifecycle = LifecycleController(*shared, Steps(Tools(*shared, Manners("bench", LIFECYCLE))))
-    controllers = {
+    controllers: dict[int, Sequence[Controller]] = {
         LIFECYCLE: [lifecycle],
         INVENTORY: [InventoryController(*shared, onlookers=(garbage,)), garbage],
         METERING: [MeteringController(units, prices, wall_clock)],

@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from service.application.reconciliations import ReconciliationService
 from service.domain.clock import DAY, HOUR
@@ -81,7 +82,7 @@ def measure() -> list[Figure]:
         engine = make_engine(address)
         prices = exports.fill(engine)
         service = ReconciliationService(Units(engine), lambda: LATER, [factories.PROJECT])
-        file = Export(prices)
+        file: Any = Export(prices)
         gc.collect()
         with Peak() as memory:
             began = time.perf_counter()

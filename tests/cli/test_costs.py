@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from typing import Any
 
 from tests.cli.given import ID, OTHER, node, page, steward
 
-COSTS = {
+COSTS: dict[str, Any] = {
     "window": {"start": "2026-11-03T23:00:00Z", "end": "2026-11-05T12:00:00Z"},
     "aggregate": ["team"],
     "step": "day",
@@ -157,8 +158,8 @@ def test_a_statement_tells_what_is_no_node_from_what_is(api):
         LINE | bought | {"reservation_status": "used"},
         LINE | bought | {"reservation_status": "unused", "accelerator_type": "v6e"},
     )
-    machine, used, unused = (re.split(r"  +", line)[2:] for line in lines[1:4])
-    assert (machine[0], machine[4]) == ("n1-standard-8", "2.50 of the VM")
+    of_machine, used, unused = (re.split(r"  +", line)[2:] for line in lines[1:4])
+    assert (of_machine[0], of_machine[4]) == ("n1-standard-8", "2.50 of the VM")
     assert used[:2] == ["v6e-8", "reserved (march)"]
     assert unused[:2] == ["v6e", "reserved (unused of march)"]
 

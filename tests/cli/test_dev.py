@@ -8,10 +8,11 @@ import re
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import httpx2
 import pytest
@@ -24,7 +25,7 @@ from tests.cli.given import free_port, program, steward
 T = TypeVar("T")
 
 
-def until(look: Callable[[], T], seconds: float = 20) -> T:
+def until(look: Callable[[], T | Literal[False] | None], seconds: float = 20) -> T:
     """What `look` finds, as soon as it finds something."""
     deadline = time.monotonic() + seconds
     while not (found := look()):
@@ -68,7 +69,7 @@ class Dev:
         return None
 
     def children(self) -> list[int]:
-        return [until(lambda n=name: self.child(n)) for name in ("emulator", "daemon", "serve")]
+        return [until(partial(self.child, name)) for name in ("emulator", "daemon", "serve")]
 
     def hears(self, text: str, queue: SimpleQueue[str]) -> str:
         """Wait for a line with that text; answers all lines up to it."""
@@ -89,6 +90,7 @@ def dev(tmp_path):
         until(lambda: not any(map(running.child, ("emulator", "daemon", "serve"))))
         until(lambda: not Address("127.0.0.1", running.grpc, "").answers(1))
         for stream in (running.process.stdout, running.process.stderr):
+            assert stream is not None
             stream.close()
 
 
@@ -130,8 +132,8 @@ def test_everything_starts_works_heals_and_stops(dev, tmp_path):
     assert json.loads(made.stdout)["state"] == "READY", made.stderr
     for command in ("show", "cost", "events", "ledger"):
         assert steward("nodes", command, "trainer", STEWARD_URL=dev.url).exit_code == 0
-    for command in (("costs",), ("prices", "list"), ("catalog", "zones"), ("runtimes", "list")):
-        assert steward(*command, STEWARD_URL=dev.url).exit_code == 0
+    for words in (("costs",), ("prices", "list"), ("catalog", "zones"), ("runtimes", "list")):
+        assert steward(*words, STEWARD_URL=dev.url).exit_code == 0
     deleted = steward("nodes", "delete", "trainer", "--wait", STEWARD_URL=dev.url)
     assert deleted.stdout.startswith("trainer is DELETED; it cost $0.0")
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.cli.given import steward
 
-OURS = {
+OURS: dict[str, Any] = {
     "id": "019a9f3e-7a40-7cc1-9e41-0b5f3d6c2a11",
     "percent": "12.5",
     "generation": "v5e",

@@ -21,7 +21,7 @@ def ended(*arguments: str, folder) -> tuple[int, str]:
 
 def said(process) -> str:
     """What it prints until it has said how to end it."""
-    lines = []
+    lines: list[str] = []
     while not lines or "Ctrl-C" not in lines[-1]:
         lines.append(process.stdout.readline())
         assert lines[-1], process.stderr.read()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.cli.given import ID, node, steward
 
 VM = {"machine_type": "n1-standard-8", "provisioning_model": "on_demand"}
@@ -62,7 +64,7 @@ def test_the_vm_is_shown_with_its_node(api):
 
 
 def test_a_cost_of_two_lines_says_both(api):
-    cost = {
+    cost: dict[str, Any] = {
         "cost": "7.319997000",
         "list_cost": "7.319997000",
         "chip_seconds": 21_600,

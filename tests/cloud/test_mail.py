@@ -45,10 +45,14 @@ class PostOffice(socketserver.ThreadingTCPServer):
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Clerk)
-        self.refused, self.mails, self.commands = set(), [], []
+        self.refused: set[str] = set()
+        self.mails: list[tuple[list[str], bytes]] = []
+        self.commands: list[str] = []
 
 
 class Clerk(socketserver.StreamRequestHandler):
+    server: PostOffice
+
     def handle(self):
         self.say("220 here")
         recipients = []

@@ -10,6 +10,7 @@ import threading
 from contextlib import closing, contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -56,13 +57,16 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Answering)
-        self.answers, self.asked = {}, []
+        self.answers: dict[str, Any] = {}
+        self.asked: list[tuple[str, str, dict[str, str]]] = []
 
     def say(self, path, status=200, body=b"", **headers):
         self.answers[path] = status, body, headers
 
 
 class Answering(BaseHTTPRequestHandler):
+    server: Server
+
     def do_GET(self):
         self.server.asked.append((self.headers["Host"], self.path, dict(self.headers)))
         known = self.server.answers.get(self.path.partition("?")[0], (404, b"", {}))

@@ -26,7 +26,9 @@ class Receiver(HTTPServer):
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Answering)
-        self.status, self.headers, self.got = 204, {}, []
+        self.status = 204
+        self.headers: dict[str, str] = {}
+        self.got: list[tuple[str, dict[str, str], bytes]] = []
 
     @property
     def url(self):
@@ -34,6 +36,8 @@ class Receiver(HTTPServer):
 
 
 class Answering(BaseHTTPRequestHandler):
+    server: Receiver
+
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.got.append((self.path, dict(self.headers), body))
@@ -109,11 +113,12 @@ def test_the_address_that_was_looked_at_is_the_one_that_is_connected_to(monkeypa
     answers = [[(2, 1, 6, "", ("127.0.0.1", 80))]]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answers.pop())
     connected = []
-    monkeypatch.setattr(
-        socket,
-        "create_connection",
-        lambda address, **_: connected.append(address) or socket.socket(),
-    )
+
+    def connect(address, **_):
+        connected.append(address)
+        return socket.socket()
+
+    monkeypatch.setattr(socket, "create_connection", connect)
     with pytest.raises(CloudUnavailable):
         send("http://hooks.example.com/x")
     assert connected == [("127.0.0.1", 80)]

@@ -86,7 +86,7 @@ class Purse:
     def down(self, node: Node, state: NodeState = NodeState.DELETED) -> None:
         """The node costs nothing from now on; with DELETED, it has ended."""
         now = self.clock()
-        ended = {"ended_at": now} if state is NodeState.DELETED else {}
+        ended: dict[str, Any] = {"ended_at": now} if state is NodeState.DELETED else {}
         with self.units() as unit:
             book = self.prices.book(unit)
             for usage in unit.usage.running_of(node.id):
@@ -98,6 +98,12 @@ class Purse:
         """What is spent and set aside, as admission sees it."""
         with self.units.reading() as unit:
             return rooms_of(unit, [budget], self.prices.book(unit), self.clock())[0]
+
+    def held(self, budget: Budget) -> int:
+        """What is set aside, where that can be told."""
+        held = self.room(budget).held
+        assert held is not None
+        return held
 
     def tick(self, seconds: int = 60) -> None:
         """Time passes, and the budgets are looked at."""

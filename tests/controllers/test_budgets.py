@@ -18,7 +18,7 @@ from service.domain.errors import CloudUnavailable
 from service.domain.idle.precedence import Ender
 from service.domain.letters import text_of
 from service.domain.money import NANOS
-from service.domain.node import Asked, NodeState
+from service.domain.node import Asked, Node, NodeState
 from service.domain.notification import Channel
 from tests import factories
 from tests.controllers.budgeting import HOOK, HOURLY, Purse, deliver, told
@@ -198,13 +198,14 @@ def test_what_costs_nothing_is_not_deleted(purse):
 @pytest.mark.parametrize("way", ["adopted", "started"])
 def test_a_node_that_came_to_cost_it_later_is_told_of_and_has_its_own_grace(purse, clock, way):
     """One that was adopted, or stood still while the others were told."""
+    late: Node | None = None
     if way == "started":
         late = purse.up(purse.ask(name="late"))
         purse.nodes.stop(late.id)
         purse.down(late, NodeState.STOPPED)
     exceeded(purse)
     purse.tick(HOUR)
-    if way == "adopted":
+    if late is None:
         late = factories.node(team="vision")
         with purse.units() as unit:
             unit.nodes.add(late)

@@ -70,6 +70,7 @@ def test_what_ran_after_a_deletion_that_failed_unseen_is_charged(lab: Lab) -> No
     assert lab.node(node).state == NodeState.DELETED
     with lab.units.reading() as unit:
         _, unseen = unit.usage.of(node.id)
+    assert unseen.end is not None
     assert (unseen.end - unseen.start, unseen.uncertain_seconds) == (300, 300)
     assert lab.cost(node) == lab.posted(node)
 

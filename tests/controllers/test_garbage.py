@@ -288,13 +288,14 @@ def test_a_queue_that_does_not_answer_for_a_zone_holds_what_waits_there(yard: Ya
     entry = garbage.ticket(node.cloud_id, state=QueueState.SUSPENDED, labels=labels)
     yard.cloud.queues[entry.path] = entry
     yard.watch(60)
-    whole, silent = yard.cloud.queue, garbage.queue(unreachable=frozenset({ZONE}))
-    yard.cloud.queue = lambda _project: silent  # type: ignore[method-assign]
+    cloud: Any = yard.cloud
+    whole, silent = cloud.queue, garbage.queue(unreachable=frozenset({ZONE}))
+    cloud.queue = lambda _project: silent
     yard.cloud.calls.clear()
     yard.watch(2 * WINDOW_SECONDS)
     assert yard.cloud.count("dequeue") == yard.cloud.count("queued") == 0
     assert yard.orphan(entry.path).gone_at is None, "absence says nothing"
-    yard.cloud.queue = whole  # type: ignore[method-assign]
+    cloud.queue = whole
     yard.watch(60)
     assert yard.cloud.count("dequeue") == 1
 
@@ -428,15 +429,16 @@ def test_a_list_that_is_suddenly_empty_collects_nothing_and_calls_nothing_gone(y
     stranger = yard.there()
     yard.watch(WINDOW_SECONDS - 60)
     whole = set(yard.cloud.nodes)
-    real = yard.cloud.inventory
+    cloud: Any = yard.cloud
+    real = cloud.inventory
     empty = garbage.inventory()
-    yard.cloud.inventory = lambda _project: empty  # type: ignore[method-assign]
+    cloud.inventory = lambda _project: empty
     with capture_logs() as logs:
         yard.watch(600)
     assert [one["nodes_before"] for one in logs if one["event"] == "orphans.frozen"] == [2]
     assert yard.cloud.count("delete") == 0
     assert len(yard.all()) == 2
-    yard.cloud.inventory = real  # type: ignore[method-assign]
+    cloud.inventory = real
     yard.look()
     assert set(yard.cloud.nodes) == whole
     assert yard.orphan(stranger).gone_at is None

@@ -478,7 +478,7 @@ def test_admission_counts_all_that_is_open_with_a_book_of_its_own(units, clock):
     purse = Purse(units, clock, PriceShelf())
     budget = purse.budget(amount=1_000 * NANOS)
     purse.ask(ttl_seconds=lasting(HOUR))
-    assert 0 < purse.room(budget).held < 20 * NANOS
+    assert 0 < purse.held(budget) < 20 * NANOS
 
 
 def test_what_is_spent_and_held_are_of_one_instant(purse, clock, monkeypatch):

@@ -113,7 +113,7 @@ def test_costs_from_the_rollup_and_from_usage_are_the_same_to_the_nano_dollar(la
     lab.tick(5 * HOUR)
     by_rollup = lab.costs.report(Question(window="7d", aggregate=("team",)))
     by_usage = lab.costs.report(Question(window="7d", aggregate=("team", "node")))
-    hourly = lab.costs.report(Question(window="7d", step="hour", aggregate=("team",)))
+    hourly = lab.costs.report(Question(window="7d", step=Granularity.HOUR, aggregate=("team",)))
     assert by_rollup.total == by_usage.total == hourly.total > 0
     assert by_rollup.chip_seconds == by_usage.chip_seconds
     assert by_rollup.total == sum(row.cost for row in by_rollup.rows)

@@ -43,6 +43,7 @@ def quotas(lab: Lab) -> QuotaService:
 
 def known(lab: Lab) -> Tally:
     (found,) = quotas(lab).report(QuotaQuery())
+    assert isinstance(found, Tally)
     return found
 
 
@@ -58,7 +59,8 @@ def refused(lab: Lab) -> Lab:
 def test_what_was_refused_once_is_refused_at_once(refused: Lab) -> None:
     with pytest.raises(QuotaTooSmall, match="us-west4-a cannot hold 8 chips") as caught:
         refused.ask()
-    (fact,) = caught.value.facts["quotas"]  # type: ignore[attr-defined]
+    facts: Any = caught.value.facts["quotas"]
+    (fact,) = facts
     assert fact["said"] == str(no_quota())
     assert refused.cloud.count("create") == 1
     assert len(refused.nodes.page(Filter(), 10, "").read()) == 1, "nothing was written"

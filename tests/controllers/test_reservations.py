@@ -59,7 +59,7 @@ class Buyer:
     def record(self, **changes):
         return self.reservations.record(replace(AUTUMN, **changes)).shown.reservation
 
-    def runs(self, start=NOON, end=None, chips=8, name="", **node):
+    def runs(self, start=NOON, end=None, chips=8, name="", **changes):
         """A node on reserved capacity, seen from `start` on."""
         node = factories.node(
             chips=chips,
@@ -68,7 +68,7 @@ class Buyer:
             state=NodeState.READY,
             ready_at=start,
             sent_at=start,
-            **node,
+            **changes,
         )
         sku = Sku(
             "v5e",
@@ -98,7 +98,7 @@ class Buyer:
 
     def ledger(self, reservation):
         """Nano-dollars by hour that the ledger holds for it, of nodes and of nobody."""
-        sums = defaultdict(int)
+        sums: defaultdict[int, int] = defaultdict(int)
         with self.lab.units.reading() as unit:
             for charged in (reservation.id, *self.nodes):
                 for line in unit.ledger.of(charged, 0, 10_000):

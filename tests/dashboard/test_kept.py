@@ -43,9 +43,9 @@ QUESTIONS = (
 def labs(engine: Engine, clock: HandClock) -> Iterator[tuple[Lab, Lab]]:
     """Two instances on one database."""
     other = make_engine(engine.url.render_as_string(hide_password=False))
-    made = tuple(Lab(Units(one), clock, (factories.PROJECT,)) for one in (engine, other))
-    made[0].looked_at()
-    yield made
+    first, second = (Lab(Units(one), clock, (factories.PROJECT,)) for one in (engine, other))
+    first.looked_at()
+    yield first, second
     other.dispose()
 
 

@@ -26,7 +26,7 @@ from tests.dashboard.reading import text_of as words_of
 from tests.hands import NOON
 from tests.purchases import metered, ran_reserved
 
-SIXTEEN = {
+SIXTEEN: dict[str, Any] = {
     "zone": "asia-south2-a",
     "accelerator_type": "v5p-32",
     "generation": "v5p",
@@ -267,11 +267,11 @@ def test_text_from_outside_stays_text(lab: Lab, browser: TestClient) -> None:
 @pytest.mark.parametrize("tail", ["", "/ledger", "/ledger/1", "/ledger/x"])
 def test_what_nobody_wrote_down_has_no_page(lab: Lab, browser: TestClient, tail: str) -> None:
     node = lab.ran(NOON - 2 * HOUR)
-    for name in (HOSTILE, node.id):
-        page = browser.get(f"/reservations/{name}{tail}")
+    hostile, nodes = (browser.get(f"/reservations/{name}{tail}") for name in (HOSTILE, node.id))
+    for page in (hostile, nodes):
         assert page.status_code == 404
         assert "<img" not in page.text
-    assert "There is no such" in text_of(page)
+    assert "There is no such" in text_of(nodes)
 
 
 # ---- the bar, and the sign

@@ -121,6 +121,7 @@ def test_a_figure_of_one_of_both_leads_to_lines_that_come_to_it(
 
 def test_both_lines_are_explained(lab: Lab, caller: TestClient) -> None:
     node = lab.ran_legacy(NOON - 1_800, NOON)
+    said = ""
     for line in lab.services.nodes.ledger(node.id, 0, 10):
         page = caller.get(f"/nodes/{node.id}/ledger/{line.id}")
         said = text_of(page)

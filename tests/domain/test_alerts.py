@@ -29,7 +29,8 @@ def standing(spent, *, window=WINDOW, forecast=None, now=NOON):
 
 def lived(of, *steps, paces=(0, 0)):
     """What is told at each step."""
-    known, told = {}, []
+    known: dict[str, Alert] = {}
+    told = []
     for step in steps:
         found = changes(of, step, paces, known)
         known |= {alert.kind: alert for alert, _ in found}
@@ -93,7 +94,8 @@ def test_a_pace_is_too_fast_only_when_both_stretches_are():
 
 @given(st.lists(st.integers(0, 200), max_size=40))
 def test_who_asks_twice_is_told_nothing_the_second_time(dollars):
-    of, known = budget(50, 80, 100), {}
+    of = budget(50, 80, 100)
+    known: dict[str, Alert] = {}
     for spent in dollars:
         for alert, _ in changes(of, standing(spent), (0, 0), known):
             known[alert.kind] = alert

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from service.domain.alternatives import settled
@@ -142,7 +144,7 @@ def test_a_refusal_of_all_types_says_why_for_each():
         settle(accelerator_types=BOTH, runtime_version="v2-alpha-tpuv4")
     assert str(refused.value).startswith("none of these types will do: v5litepod-16: ")
     assert "; v6e-16: " in str(refused.value)
-    fits = refused.value.facts["compatible"]
+    fits: Any = refused.value.facts["compatible"]
     assert "tpu-vm-tf-2.17.1-pod-pjrt" in fits
     assert "v2-alpha-tpuv6e" not in fits, "it does for one of them only"
 

@@ -45,6 +45,12 @@ def test_a_node_is_from_its_beginning_whose_it_was_asked_for():
     )
 
 
+def changed(node, change, latest, now):
+    found = reattributed(node, change, latest, now)
+    assert found is not None
+    return found
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -57,7 +63,7 @@ def test_a_node_is_from_its_beginning_whose_it_was_asked_for():
 )
 def test_what_changes_is_said_and_holds_from_now_on(change, said):
     node = factories.node(owner="ada", team="vision", labels={"run": "1"})
-    after, whose = reattributed(node, change, first_of(node), NOON)
+    after, whose = changed(node, change, first_of(node), NOON)
     assert difference(node, after) == f"charged from now on to: {said}"
     assert (whose.since, whose.owner, whose.team) == (NOON, after.owner, after.team)
     assert whose.labels == after.labels
@@ -65,8 +71,8 @@ def test_what_changes_is_said_and_holds_from_now_on(change, said):
 
 def test_two_changes_within_a_second_follow_each_other():
     node = factories.node(team="vision")
-    after, first = reattributed(node, Reattribution(team="nlp"), first_of(node), NOON)
-    _, second = reattributed(after, Reattribution(team="speech"), first, NOON)
+    after, first = changed(node, Reattribution(team="nlp"), first_of(node), NOON)
+    _, second = changed(after, Reattribution(team="speech"), first, NOON)
     assert (first.since, second.since) == (NOON, NOON + 1)
 
 
@@ -75,11 +81,11 @@ def test_no_number_of_changes_at_once_reaches_far_ahead():
     node = factories.node(team="vision")
     latest = first_of(node)
     for number in range(MAX_AHEAD + 1):
-        node, latest = reattributed(node, Reattribution(team=f"t-{number}"), latest, NOON)
+        node, latest = changed(node, Reattribution(team=f"t-{number}"), latest, NOON)
     assert latest.since == NOON + MAX_AHEAD
     with pytest.raises(Conflict, match="wait a minute"):
         reattributed(node, Reattribution(team="vision"), latest, NOON)
-    _, after = reattributed(node, Reattribution(team="vision"), latest, NOON + MAX_AHEAD)
+    _, after = changed(node, Reattribution(team="vision"), latest, NOON + MAX_AHEAD)
     assert after.since == NOON + MAX_AHEAD + 1
 
 

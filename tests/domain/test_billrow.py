@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from service.domain.billfile import Shape, read_bill
@@ -206,6 +208,7 @@ def test_every_kind_of_file_is_known_by_what_it_holds():
     ):
         found, reads = read_bill([content], ["lab"])
         (one,) = [read.row for read in reads]
+        assert isinstance(one, BillRow)
         assert (found, one.cost, one.at_list) == (shape, 9_600_000_000, 9_600_000_000)
         assert (one.sku_id, one.generation, one.chip_seconds) == ("04C3-5B71-D137", "v5e", 28_800)
 
@@ -225,7 +228,8 @@ def test_missing_columns_are_all_named_at_once(gone):
     with pytest.raises(Rejected) as error:
         rows_of(content)
     named = [one.replace(".", "_") for one in resource or gone]
-    assert sorted(error.value.facts["missing"]) == sorted(named)
+    missing: Any = error.value.facts["missing"]
+    assert sorted(missing) == sorted(named)
     assert all(one in str(error.value) for one in named)
 
 

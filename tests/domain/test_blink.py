@@ -108,6 +108,7 @@ def test_what_somebody_took_down_just_before_it_was_ended_here_ended_then(verb, 
     first = operation(verb, NOON + 290, NOON + 310, error=error)
     record = [first, operation("delete", NOON + 300, NOON + 320)]
     after = shortened(ended(), record)
+    assert after is not None
     assert (after.end_lo, after.end, after.end_evidence) == (
         NOON + 290,
         NOON + 290,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -80,7 +81,8 @@ def test_a_name_that_is_none_is_refused_with_the_closest_ones(wrong, closest):
 def test_a_slip_of_the_pen_is_answered_by_what_looks_alike():
     with pytest.raises(UnknownAcceleratorType) as refused:
         CATALOG.accelerator("v5litpod-16")
-    assert "v5litepod-16" in refused.value.facts["closest"]
+    closest: Any = refused.value.facts["closest"]
+    assert "v5litepod-16" in closest
 
 
 @pytest.mark.parametrize("name", ["tpu7x-8", "v7x-8", "v7-8", "ironwood-16", "tpu7x-5"])

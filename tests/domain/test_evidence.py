@@ -33,8 +33,9 @@ from service.domain.metering import (
 )
 from service.domain.window import Window
 from tests import factories
+from tests.domain.account import Account
 from tests.domain.drawn import BOOKS, CHIPS, moderate
-from tests.domain.test_ledger import Account, known_at_once
+from tests.domain.test_ledger import known_at_once
 from tests.hands import NOON
 
 PATH = "projects/lab/locations/us-west4-a/nodes/n-1"
@@ -227,6 +228,8 @@ def test_no_entry_moves_an_end_out_of_its_bracket_or_charges_more(drawn, offset,
         return
     began = latest_beginning(usage, start_hi)
     after = corrected(usage, found, began, created if known else None)
+    assert after.end is not None
+    assert after.end_lo is not None
     assert usage.end_lo <= after.end <= usage.end
     assert after.end_lo == after.end >= after.start
     assert after.start <= after.start_hi <= after.end

@@ -98,21 +98,31 @@ def test_what_would_end_a_node_as_well_stands_beside_the_reason(changes, said):
     assert other_reasons(node, out_of_time(node, NOON)) == said
 
 
+def turn_of(node, now):
+    expiry = expiry_of(node, OVER, now, is_paused=False)
+    assert expiry is not None
+    return expiry.turn
+
+
 def test_a_time_to_live_that_a_keep_held_back_ends_after_a_notice_of_its_own():
     node = factories.sent(**LIVES, **KEPT)
-    waits = held(node, expiry_of(node, OVER, NOON, is_paused=False), NOON)
+    expiry = expiry_of(node, OVER, NOON, is_paused=False)
+    assert expiry is not None
+    waits = held(node, expiry, NOON)
     assert (waits.ends_after_keep, waits.next_try_at) == (TTL_HELD, NOON + HOUR)
     late = NOON + DAY  # nobody looked for a day: the notice is as long as ever
-    assert expiry_of(waits, OVER, late, is_paused=False).turn is Turn.NOTICE
+    assert turn_of(waits, late) is Turn.NOTICE
     told = on_notice(waits, late, 900)
     assert (told.kept_until, told.next_try_at) == (late + 900, late + 900)
-    assert expiry_of(told, OVER, late + 899, is_paused=False).turn is Turn.HOLD
-    assert expiry_of(told, OVER, late + 900, is_paused=False).turn is Turn.END
+    assert turn_of(told, late + 899) is Turn.HOLD
+    assert turn_of(told, late + 900) is Turn.END
 
 
 def test_a_pause_alone_leaves_no_mark_and_is_looked_at_again():
     node = factories.sent(**LIVES)
-    waits = held(node, expiry_of(node, OVER, NOON, is_paused=True), NOON)
+    expiry = expiry_of(node, OVER, NOON, is_paused=True)
+    assert expiry is not None
+    waits = held(node, expiry, NOON)
     assert (waits.ends_after_keep, waits.next_try_at) == ("", NOON + 60)
 
 
@@ -170,6 +180,7 @@ def test_the_node_of_a_job_that_ended_stays_while_somebody_keeps_it(changes, is_
     assert (after is not None) == is_kept
     if after is not None:
         assert (after.ends_after_keep, after.asked) == (JOB, Asked.PRESENT)
+        assert after.next_try_at is not None
         assert after.next_try_at > NOON
         assert waits_for_job_end(after)
 

@@ -259,7 +259,7 @@ class Lab:
         forever = {} if self.has_ttl else {n: replace(r, end=until) for n, r in running.items()}
         past = history(now)
         edges = range(floor_to(now, DAY) + DAY, until + 1, DAY)
-        costs = defaultdict(int)
+        costs: defaultdict[tuple[int, str], int] = defaultdict(int)
         for number, start in enumerate(past.starts[:-1]):
             for place, run in enumerate(self.runs):
                 if cost := run.cost(start, start + DAY):

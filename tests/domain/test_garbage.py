@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -29,7 +30,7 @@ from tests.hands import NOON
 CERTAIN, DOUBTFUL = True, False
 DOUBT = "it is in doubt"
 THEIRS = {LABEL_ID: ID, LABEL_INSTALL: "another"}
-QR = {"queued": True, "uid": ""}
+QR: dict[str, Any] = {"queued": True, "uid": ""}
 OVER = Finding(Kind.OURS)
 
 

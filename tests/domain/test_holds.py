@@ -80,11 +80,13 @@ def test_posted_and_held_are_never_less_than_what_is_spent_in_the_end(
     now = start + min(posted, ran)
     book = factories.book(factories.price(nanos=nanos))
     usage = factories.usage(start=start, end=start + ran)
-    meter = Meter(usage, book, usage.end)
+    meter = Meter(usage, book, start + ran)
     done = meter.charge(max(start, MONTH.start), min(now, MONTH.end))
     spent = meter.charge(start, min(start + ran, MONTH.end))
     one = Hold("n-1", 8 * nanos, ttl, ready_at=start, unposted_since=now)
-    assert done + one.left(MONTH, now) >= spent
+    left = one.left(MONTH, now)
+    assert left is not None
+    assert done + left >= spent
 
 
 def test_the_dearest_of_all_that_a_node_may_be_counts():
@@ -120,6 +122,7 @@ def test_there_is_room_up_to_the_last_nano_dollar():
 def test_a_refusal_says_which_budget_and_what_would_fit():
     rooms = [room(RATE, name="wide"), room(RATE // 2, name="tight")]
     said = refusal(hold(ttl=2 * HOUR - OVERRUN_SECONDS), Rate(RATE), rooms, NOON)
+    assert said is not None
     assert said.facts == {
         "budget": "tight",
         "budget_id": "b-1",
@@ -140,18 +143,21 @@ def test_a_refusal_says_which_budget_and_what_would_fit():
 def test_what_would_fit_leaves_time_for_the_deletion(seconds, longest):
     """At a nano-dollar a second."""
     said = refusal(hold(rate=HOUR, ttl=DAY), Rate(HOUR), [room(seconds)], NOON)
+    assert said is not None
     assert said.facts["longest_ttl_seconds"] == longest
     assert ("nothing fits" in str(said)) is not bool(longest)
 
 
 def test_where_nothing_is_left_nothing_fits():
     said = refusal(hold(ttl=1), Rate(RATE), [room(-5)], NOON)
+    assert said is not None
     assert said.facts["longest_ttl_seconds"] == 0
     assert "nothing fits" in str(said)
 
 
 def test_what_nobody_can_tell_is_refused():
     unpriced = refusal(hold(rate=None), Rate(None, ("v9 in moon",)), [room(NANOS)], NOON)
+    assert unpriced is not None
     assert unpriced.facts["unpriced"] == ["v9 in moon"]
     blind = replace(room(NANOS), held=None)
     assert "one of its nodes" in str(refusal(hold(), Rate(RATE), [blind], NOON))

@@ -243,7 +243,8 @@ def test_what_has_no_list_price_is_not_called_a_saving():
 @given(BELIEFS, st.lists(BOOKS, min_size=1, max_size=2), st.lists(st.integers(0, 40 * DAY)))
 def test_no_later_belief_or_price_changes_the_sum_of_a_month_that_was_closed(beliefs, books, waits):
     """Usage around the end of a month, of which something else is believed again and again."""
-    account, base, sums = Account(), factories.usage(), {}
+    account, base = Account(), factories.usage()
+    sums: dict[int, int] = {}
     november, now = period_of(NOON), period_of(NOON).end - 2 * DAY
     for number, (moved, lasted, free) in enumerate(beliefs):
         now += waits[number] if number < len(waits) else 3 * DAY

@@ -88,7 +88,7 @@ def test_what_is_used_and_what_is_not_are_the_whole_of_what_was_bought(runs, cut
 
 
 def _by_hour(inside):
-    found = {}
+    found: dict[tuple[int, str], tuple[int, int]] = {}
     for meter in inside:
         for slot, entry in desired_entries(meter, meter.usage.start, meter.end).items():
             if reservation_in(slot.price_id):
@@ -119,6 +119,7 @@ def test_a_node_pays_the_calendars_price_while_it_lasts_and_names_what_was_bough
     meter = Meter(reserved(), book(one), END)
     before, within = meter.cuts
     assert (before.price, before.end) == (None, NOON + HOUR), "nobody knows what that cost"
+    assert within.price is not None
     assert reservation_in(within.price.id) == one.id
     assert within.price.source.endswith("in the reservation autumn")
     assert meter.total() == half_even(8 * CALENDAR * (END - NOON - HOUR), HOUR)
@@ -130,7 +131,9 @@ def test_without_a_price_of_the_calendar_what_was_entered_for_reserved_capacity_
     entered = factories.price(900_000_000, id="manual/x", model="reserved")
     prices = PriceBook([entered], purchases=[reservation().purchase])
     sku = usage_of(reservation(), "u-1").sku
-    assert prices.at(sku, NOON).per_chip_hour == 900_000_000
+    price = prices.at(sku, NOON)
+    assert price is not None
+    assert price.per_chip_hour == 900_000_000
     assert prices.at(sku, END) == entered, "it is over, and the plain price counts again"
     assert PriceBook((), purchases=[reservation().purchase]).at(sku, NOON) is None
 
@@ -189,4 +192,6 @@ def test_a_discount_on_everything_is_one_on_tpus():
     of_machines = replace(half, generation="n1-standard-8")
     sku = Sku("n1-standard-8", "on_demand", "us-west4", is_vm=True)
     assert PriceBook([N1], [half]).at(sku, NOON) == N1
-    assert PriceBook([N1], [of_machines]).at(sku, NOON).nanos == 190_000_000
+    less = PriceBook([N1], [of_machines]).at(sku, NOON)
+    assert less is not None
+    assert less.nanos == 190_000_000

@@ -229,6 +229,7 @@ def test_a_missed_end_is_charged_up_to_the_look_that_found_it():
 def test_a_node_that_came_and_went_between_two_looks_is_found_once_it_is_gone():
     operations = (created(NOON + 40), deleted(NOON + 640))
     usage = gone(factories.sent(), None, Looking(NOON + 900, NOON, operations))
+    assert usage is not None
     assert (usage.start, usage.end) == (NOON + 40, NOON + 640)
 
 
@@ -258,6 +259,7 @@ def test_nothing_is_charged_where_the_record_does_not_say_that_it_came_up(change
 )
 def test_what_nobody_saw_and_nothing_rules_out_is_charged_and_called_uncertain(changes):
     usage = gone(factories.sent(**changes), None, Looking(NOON + 900, NOON))
+    assert usage is not None
     assert (usage.start, usage.end, usage.uncertain_seconds) == (NOON, NOON + 900, 900)
     assert usage.start_evidence is Evidence.UNSEEN
 
@@ -267,6 +269,7 @@ def test_a_create_that_stays_open_does_not_rule_out_that_the_node_was_up():
     usage = gone(
         factories.sent(), None, Looking(NOON + 900, NOON, (factories.operation("create"),))
     )
+    assert usage is not None
     assert (usage.start, usage.end, usage.uncertain_seconds) == (NOON, NOON + 900, 900)
 
 
@@ -274,12 +277,14 @@ def test_a_start_that_two_looks_both_missed_is_charged_from_its_record():
     node = factories.sent(up_since=NOON - 60, state=NodeState.STARTING)
     started = factories.operation("start", done=True, ended_at=NOON + 300)
     usage = gone(node, None, Looking(NOON + 900, NOON, (started, deleted(NOON + 640))))
+    assert usage is not None
     assert (usage.start, usage.end, usage.uncertain_seconds) == (NOON + 300, NOON + 640, 0)
 
 
 def test_an_operation_that_was_over_before_the_last_look_makes_the_whole_interval_uncertain():
     node = factories.sent(seen_at=NOON + 100)
     usage = gone(node, None, Looking(NOON + 160, NOON + 100, (created(NOON + 40),)))
+    assert usage is not None
     meter = Meter(usage, factories.book(), NOON + DAY)
     assert (usage.start, usage.end) == (NOON + 100, NOON + 160)
     assert usage.uncertain_seconds == 60
@@ -411,8 +416,10 @@ def test_that_somebody_deleted_a_spot_node_does_not_prove_that_it_ran_until_then
     sku = replace(factories.usage().sku, model=spot)
     running = factories.usage(node_id=node.id, sku=sku)
     usage = gone(node, running, Looking(NOON + 900, NOON + 300, (deleted(NOON + 640),)))
+    assert usage is not None
     assert (usage.end_lo, usage.end) == (NOON + 300, NOON + 640)
     exact = gone(node, running, Looking(NOON + 641, NOON + 640, (deleted(NOON + 640),)))
+    assert exact is not None
     assert (exact.end_lo, exact.end) == (NOON + 640, NOON + 640)
 
 
@@ -423,9 +430,11 @@ def test_a_deletion_that_failed_before_the_one_that_did_not_leaves_the_end_uncer
     failed = replace(deleted(NOON + 341), error=CloudUnavailable("it did not work"), done=True)
     looking = Looking(NOON + 348, NOON + 300, (failed, deleted(NOON + 349)))
     usage = gone(node, running, looking)
+    assert usage is not None
     assert (usage.end_lo, usage.end) == (NOON + 341, NOON + 349)
     assert usage.end_evidence is OBSERVED
     alone = gone(node, running, Looking(NOON + 348, NOON + 300, (deleted(NOON + 349),)))
+    assert alone is not None
     assert (alone.end_lo, alone.end) == (NOON + 349, NOON + 349)
 
 
@@ -446,6 +455,7 @@ def test_a_deletion_that_failed_unseen_let_it_run_until_the_next(others, end, ev
     node = factories.sent(state=NodeState.DELETING, state_since=NOON + 349, up_since=NOON)
     looking = Looking(NOON + 900, NOON + 349, (failed(349, 357), *others))
     usage = came_back(node, NOON + 349, looking)
+    assert usage is not None
     assert (usage.start, usage.end, usage.end_evidence) == (NOON + 357, NOON + end, evidence)
     assert usage.uncertain_seconds == end - 357
     assert came_back(node, usage.end, looking) is None, "the second time there is nothing to find"
@@ -592,6 +602,7 @@ def test_what_was_never_seen_did_not_run_before_it_was_asked_for():
     spec = factories.spec(queued=True)
     node = factories.sent(spec=spec, state=NodeState.QUEUED, operation="o", sent_at=NOON + 100)
     usage = gone(replace(node, seen_at=0), None, Looking(NOON + 600, 0))
+    assert usage is not None
     assert (usage.start, usage.uncertain_seconds) == (NOON + 100, 500)
 
 

@@ -108,7 +108,8 @@ def test_if_none_is_free_the_soonest_is_waited_for():
 
 
 def test_a_lone_candidate_that_keeps_running_out_is_tried_ever_more_rarely():
-    history, now, waits = [], NOON, []
+    history: list[Placement] = []
+    now, waits = NOON, []
     for number in range(8):
         choice = choose([WEST], history, now)
         waits.append(choice.at - now)

@@ -93,6 +93,8 @@ def test_slices_of_2019_have_a_price_list_of_their_own_that_is_not_known():
 def test_v2_and_v3_are_priced_by_the_device_on_one_host_and_by_the_chip_in_a_pod(generation):
     single = SHIPPED.at(Sku(generation, "on_demand", "us-central1", single_device=True), TODAY)
     pod = SHIPPED.at(Sku(generation, "on_demand", "us-central1"), TODAY)
+    assert single is not None
+    assert pod is not None
     assert (single.unit, pod.unit) == (DEVICE_HOUR, CHIP_HOUR)
     assert single.per_chip_hour * CHIPS_PER_DEVICE == single.nanos
     assert pod.per_chip_hour == pod.nanos

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from google.cloud import tpu_v2
@@ -69,7 +70,10 @@ UNWANTED = {
 }
 
 
-@pytest.mark.parametrize("state", [s.name for s in tpu_v2.QueuedResourceState.State if s])
+STATES: Any = tpu_v2.QueuedResourceState.State
+
+
+@pytest.mark.parametrize("state", [s.name for s in STATES if s])
 def test_every_state_of_google_is_in_the_tables(state):
     known = QueueState(state)
     assert step(queued(), state) is WANTED[known]

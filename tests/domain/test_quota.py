@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -120,7 +121,8 @@ def test_what_can_be_taken_back_or_ends_by_itself_shares_a_limit(model, tier):
 
 def test_a_limit_is_the_same_whatever_it_allows_and_another_of_another_name():
     assert replace(LIMIT, allowed=0, observed_at=1, said="x").id == LIMIT.id
-    assert len({replace(LIMIT, **{name: "x"}).id for name in ("project", "name", "place")}) == 3
+    others: list[dict[str, Any]] = [{name: "x"} for name in ("project", "name", "place")]
+    assert len({replace(LIMIT, **other).id for other in others}) == 3
 
 
 # ---- what counts

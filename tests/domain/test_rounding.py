@@ -41,8 +41,8 @@ def test_every_cell_row_and_column_is_the_cent_below_or_above_the_truth(
     for row, units in zip(table, shown, strict=True):
         assert _is_beside(sum(units), sum(row))
         assert all(map(_is_beside, units, row))
-    for column, units in zip(zip(*table, strict=True), zip(*shown, strict=True), strict=True):
-        assert _is_beside(sum(units), sum(column))
+    for column, cells in zip(zip(*table, strict=True), zip(*shown, strict=True), strict=True):
+        assert _is_beside(sum(cells), sum(column))
 
 
 def test_three_thirds_of_a_dollar_are_a_dollar() -> None:

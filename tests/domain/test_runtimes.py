@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -179,7 +180,8 @@ def test_a_wish_that_no_image_grants_is_refused_with_those_that_fit(
 ):
     with pytest.raises(RuntimeMismatch, match=said) as refused:
         resolve(name, framework, version, architecture)
-    assert refused.value.facts["compatible"][0] == first
+    names: Any = refused.value.facts["compatible"]
+    assert names[0] == first
 
 
 @pytest.mark.parametrize("version", ["", "banana", "2.15 ", "2..15", "v2.15", "2.15\n", "²"])
@@ -225,7 +227,8 @@ def test_a_runtime_version_that_does_not_fit_is_refused_with_the_closest_that_do
 ):
     with pytest.raises(RuntimeMismatch, match=said) as refused:
         check(runtime_version, name, architecture)
-    assert refused.value.facts["compatible"][0] == first
+    names: Any = refused.value.facts["compatible"]
+    assert names[0] == first
 
 
 @pytest.mark.parametrize(
@@ -271,7 +274,7 @@ def test_a_refusal_names_only_what_fits_on_some_architecture(accelerator, image,
     try:
         runtimes.check(image.name, accelerator, architecture)
     except RuntimeMismatch as refused:
-        names = refused.facts["compatible"]
+        names: Any = refused.facts["compatible"]
         assert names
         fitting = {
             one.name

@@ -39,4 +39,5 @@ def test_bounds_stay_in_order_and_no_second_of_the_last_is_charged_again(moved, 
     assert after.start >= max(usage.start, NOON + moved)
     assert after.start <= after.start_hi
     if after.end is not None:
+        assert after.end_lo is not None
         assert after.start <= after.end_lo <= after.end

@@ -61,6 +61,6 @@ def fetched(url: str, api: str, version: str, path: str) -> Any:
     )
 
 
-def finish(future: operation.Operation) -> object:
+def finish(future: operation.Operation) -> Any:
     """Wait for an operation, asking often."""
     return future.result(polling=QUICKLY)

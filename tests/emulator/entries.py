@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from service.emulator.errors import ApiError
@@ -11,7 +13,7 @@ LOG = "projects/lab/logs/mine"
 GLOBAL = {"type": "global", "labels": {"project_id": "lab"}}
 
 
-def found(cloud: Cloud, text: str = "", **fields) -> list:
+def found(cloud: Cloud, text: str = "", **fields) -> list[Any]:
     asked = {"resource_names": ["projects/lab"], "filter": text, "page_size": 1000, **fields}
     return list(cloud.ask("ListLogEntries", **asked).entries)
 

@@ -125,7 +125,9 @@ class ClientCloud(Cloud):
         try:
             return _bare(call(request=METHODS[rpc].request(**fields), timeout=60))
         except GoogleAPICallError as error:
-            raise ApiError(Code[error.grpc_status_code.name], error.message) from error
+            status = error.grpc_status_code
+            assert status is not None
+            raise ApiError(Code[status.name], error.message) from error
 
 
 def _bare(answered: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from service.emulator.activity import note
@@ -27,7 +29,7 @@ def ask(cloud: Cloud, text: str, seconds: float = 900, **fields):
     )
 
 
-def listed(cloud: Cloud, metric: str, *more: str, **fields) -> list:
+def listed(cloud: Cloud, metric: str, *more: str, **fields) -> list[Any]:
     return list(ask(cloud, filter_of(metric, *more), **fields).time_series)
 
 

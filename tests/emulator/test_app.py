@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ def test_a_world_is_served_on_any_free_ports():
 
 def test_both_ports_show_one_world():
     with running(build_world(speed=2000)) as emulator, grpc_client(emulator) as client:
-        node = {"accelerator_type": "v4-8", "runtime_version": "tpu-ubuntu2204-base"}
+        node: Any = {"accelerator_type": "v4-8", "runtime_version": "tpu-ubuntu2204-base"}
         finish(client.create_node(parent=PARENT, node_id="a", node=node))
         status, shown = Web(emulator.rest_url).ask("GET", f"/v2/{PARENT}/nodes/a")
         assert (status, shown["state"]) == (200, "READY")
@@ -51,6 +52,7 @@ def test_a_signal_ends_the_program_soon(number):
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True
     ) as program:
+        assert program.stdout is not None
         url = program.stdout.readline().strip()
         assert Web(url).ask("GET", "/_emulator/config")[1]["speed"] == 60
         asked = time.monotonic()

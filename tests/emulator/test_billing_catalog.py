@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import contextmanager
 from decimal import Decimal
+from typing import Any
 
 import grpc
 import pytest
@@ -23,7 +24,7 @@ from tests.emulator.factories import Cloud, configured
 SERVICE, LEGACY = f"services/{COMPUTE}", "services/E000-3F24-B8AA"
 
 
-def skus(cloud: Cloud, parent: str = SERVICE, **fields) -> dict:
+def skus(cloud: Cloud, parent: str = SERVICE, **fields) -> dict[str, Any]:
     found = cloud.ask("ListSkus", parent=parent, **fields).skus
     return {each.description: each for each in found}
 
@@ -158,7 +159,10 @@ def test_a_change_in_one_region_moves_the_sku_of_all_its_regions():
 
 
 def test_a_span_of_time_shows_every_price_of_it(cloud):
-    span = {"start_time": {"seconds": 1_760_000_000}, "end_time": {"seconds": int(cloud.now)}}
+    span: dict[str, Any] = {
+        "start_time": {"seconds": 1_760_000_000},
+        "end_time": {"seconds": int(cloud.now)},
+    }
     sku = skus(cloud, **span)["TpuV6e attached to Spot Preemptible VMs running in Columbus"]
     prices = [
         money(each.pricing_expression.tiered_rates[0].unit_price) for each in sku.pricing_info

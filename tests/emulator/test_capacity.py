@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from service.emulator.errors import ApiError, Code
@@ -20,8 +22,8 @@ from tests.emulator.queued import (
 )
 
 V4 = "us-central2-b/v4"
-SPOT = {"scheduling_config": {"spot": True}}
-RESERVED = {"scheduling_config": {"reserved": True}}
+SPOT: dict[str, Any] = {"scheduling_config": {"spot": True}}
+RESERVED: dict[str, Any] = {"scheduling_config": {"reserved": True}}
 RESERVATION = {"reservation_name": "projects/lab/locations/us-central2-b/reservations/mine"}
 WAITING = "WAITING_FOR_RESOURCES"
 

@@ -98,13 +98,13 @@ class Days:
 
     def create(self, parent: str, number: int, zone: str) -> None:
         tier = self.plan.choice(["spot", "preemptible", "reserved", ""])
-        node = self.wanted(zone) | {"scheduling_config": {tier: True} if tier else {}}
+        node: Any = self.wanted(zone) | {"scheduling_config": {tier: True} if tier else {}}
         self.client.create_node(parent=parent, node=node, node_id=f"n-{number}")
 
     def queue(self, parent: str, number: int, zone: str) -> None:
         params = {"node_count": self.plan.randint(2, 6)}
         spec = {"parent": parent, "multislice_params": params, "node": self.wanted(zone)}
-        resource = {"tpu": {"node_spec": [spec]}, "spot": {}}
+        resource: Any = {"tpu": {"node_spec": [spec]}, "spot": {}}
         resource["queueing_policy"] = {"valid_until_duration": f"{self.plan.randint(9, 999)}s"}
         self.client.create_queued_resource(
             parent=parent, queued_resource=resource, queued_resource_id=f"q-{number}"

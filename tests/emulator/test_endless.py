@@ -15,7 +15,7 @@ from service.emulator.surfaces import control
 from service.emulator.timeline import Timeline
 from service.emulator.workers.docker.cli import carry_out
 from service.emulator.workers.docker.containers import Store
-from service.emulator.workers.docker.run import SIGNALS
+from service.emulator.workers.docker.play import SIGNALS
 from tests.emulator import queued
 from tests.emulator.factories import ZONE, configured, name_of
 
@@ -85,7 +85,7 @@ def test_a_reset_ends_a_scenario(cloud):
 def test_what_was_called_off_is_let_go_long_before_it_would_be_due():
     timeline = Timeline()
     kept = timeline.schedule(1.0, "kept", "end", lambda _: None)
-    acts = []
+    acts: list[float] = []
     for number in range(10_000):
         event = timeline.schedule(1e9 + number, "gone", "end", acts.append)
         event.cancelled = True
@@ -113,7 +113,9 @@ def test_a_maintenance_ends_within_the_years_that_a_timestamp_has():
     cloud.wait(1)
     control.maintain(cloud.world, {"name": name_of("a")})
     assert cloud.state() == "REPAIRING"
-    assert cloud.world.find(name_of("a")).maintenance[1] < LAST_MOMENT
+    maintenance = cloud.world.find(name_of("a")).maintenance
+    assert maintenance is not None
+    assert maintenance[1] < LAST_MOMENT
 
 
 def test_a_container_that_was_started_leaves_its_starter_its_signals(tmp_path, monkeypatch):

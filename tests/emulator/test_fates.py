@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from service.emulator.errors import ApiError
@@ -126,7 +128,7 @@ def test_a_preemptible_node_lives_for_a_day_and_is_listed_terminated():
 def test_a_maintenance_is_announced_before_it_begins_and_passes():
     cloud = lucky(maintenances_per_day=1, maintenance_notice_seconds=600)
     cloud.ready()
-    record = cloud.world.nodes[name_of("a")]
+    record: Any = cloud.world.nodes[name_of("a")]
     while record.maintenance is None:
         cloud.wait(60)
     start, _ = record.maintenance

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import count
+from typing import Any
 
 import pytest
 from google.protobuf import json_format
@@ -44,7 +45,7 @@ JUNK = st.one_of(
     st.just({}),
     st.just([[]]),
 )
-WELL_KNOWN = {
+WELL_KNOWN: dict[str, list[Any]] = {
     "google.protobuf.Timestamp": ["2030-01-01T00:00:00Z", "0001-01-01T00:00:00Z"],
     "google.protobuf.Duration": ["7200s", "-1s", "315576000000s", "0s"],
     "google.protobuf.FieldMask": ["labels,name", "", "networkConfig.enableExternalIps", "tags"],
@@ -217,6 +218,7 @@ REST = [
 
 def path_of(method, version, name):
     variable = VARIABLE.search(method.path)
+    assert variable is not None
     filled = re.sub(r"\*", "{}", variable[2]).format(*name)
     return f"/{version}{method.path.replace(variable[0], filled)}"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import grpc
 import pytest
 from hypothesis import given, settings
@@ -44,7 +46,7 @@ FULL_NAMES = [
 ]
 
 
-def is_googles(answer: tuple[int, object]) -> bool:
+def is_googles(answer: tuple[int, Any]) -> bool:
     status, body = answer
     return status < 500 and (status == 200 or body["error"]["code"] == status)
 
@@ -75,7 +77,7 @@ def test_any_path_gets_an_answer(served, root, parts, query):
 @pytest.mark.parametrize("method", FULL_NAMES)
 def test_bytes_that_are_no_message_are_refused(served, method):
     with grpc.insecure_channel(served.grpc_address) as channel:
-        call = channel.unary_unary(method)
+        call = channel.unary_unary(method, None, None)
         with pytest.raises(grpc.RpcError) as caught:
             call(b"\xff\xff\xff\xff\x01")
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT

@@ -72,7 +72,7 @@ def test_a_worker_named_a_million_times_answers_once(cloud):
 
 @pytest.mark.parametrize("content", ["[]", "x", '["a", "b", "c"]', "[" * 100_000, "[1, 2, 1e400]"])
 def test_a_page_token_that_somebody_forged_is_refused(cloud, content):
-    asked = METHODS["ListTimeSeries"].request(
+    asked: Any = METHODS["ListTimeSeries"].request(
         name="projects/lab", filter=CPU, interval={"end_time": {"seconds": 1}}
     )
     of = asked.SerializeToString(deterministic=True).hex()
@@ -119,17 +119,21 @@ def test_a_parameter_that_goes_too_deep_is_unknown(web):
 @pytest.mark.parametrize("name", ["é" * 1_000_000, "\U0001f600" * 100_000, "x" * 1_000_000])
 def test_a_refusal_is_short_enough_to_reach_who_asked(emulator, name):
     with grpc.insecure_channel(emulator.grpc_address) as channel:
-        call = channel.unary_unary("/google.cloud.tpu.v2.Tpu/GetNode")
+        call = channel.unary_unary("/google.cloud.tpu.v2.Tpu/GetNode", None, None)
         with pytest.raises(grpc.RpcError) as caught:
             call(Tpu.GetNodeRequest(name=name).SerializeToString())
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert name[:50] in caught.value.details()
+    details = caught.value.details()
+    assert details is not None
+    assert name[:50] in details
 
 
 def test_many_bad_log_entries_are_refused_by_the_first_of_them(emulator):
     entries = [Logging.LogEntry(log_name="x")] * 5000
     with grpc.insecure_channel(emulator.grpc_address) as channel:
-        call = channel.unary_unary("/google.logging.v2.LoggingServiceV2/WriteLogEntries")
+        call = channel.unary_unary(
+            "/google.logging.v2.LoggingServiceV2/WriteLogEntries", None, None
+        )
         with pytest.raises(grpc.RpcError) as caught:
             call(Logging.WriteLogEntriesRequest(entries=entries).SerializeToString())
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
@@ -137,7 +141,7 @@ def test_many_bad_log_entries_are_refused_by_the_first_of_them(emulator):
 
 def test_a_call_that_is_larger_than_google_takes_is_refused(emulator):
     with grpc.insecure_channel(emulator.grpc_address) as channel:
-        call = channel.unary_unary("/google.cloud.tpu.v2.Tpu/GetNode")
+        call = channel.unary_unary("/google.cloud.tpu.v2.Tpu/GetNode", None, None)
         with pytest.raises(grpc.RpcError) as caught:
             call(Tpu.GetNodeRequest(name=name_of("x" * 20_000_000)).SerializeToString())
     assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED

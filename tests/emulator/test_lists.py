@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from service.emulator.errors import ApiError, Code
@@ -78,7 +80,8 @@ def test_an_unknown_zone_may_not_exist(cloud):
         cloud.ask("ListNodes", parent="projects/lab/locations/mars-1")
     assert caught.value.code is Code.PERMISSION_DENIED
     assert caught.value.message == "Permission denied on 'locations/mars-1' (or it may not exist)."
-    assert caught.value.details[0].reason == "LOCATION_POLICY_VIOLATED"
+    detail: Any = caught.value.details[0]
+    assert detail.reason == "LOCATION_POLICY_VIOLATED"
 
 
 def test_a_zone_lists_its_accelerator_types(cloud):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from threading import Thread
+from typing import Any
 
 import grpc
 import pytest
@@ -30,8 +31,8 @@ class Listener:
 
     def __init__(self, client: LoggingServiceV2Client, text: str) -> None:
         request = TailLogEntriesRequest(resource_names=["projects/lab"], filter=text)
-        self._stream = client.tail_log_entries(requests=iter([request]))
-        self.heard: list = []
+        self._stream: Any = client.tail_log_entries(requests=iter([request]))
+        self.heard: list[Any] = []
         self._thread = Thread(target=self._read)
         self._thread.start()
 
@@ -55,9 +56,10 @@ class Listener:
 def test_a_tail_hears_what_is_new_and_wanted(emulator, web):
     with grpc.insecure_channel(emulator.grpc_address) as channel:
         client = client_of(channel)
-        client.write_log_entries(log_name=LOG, resource=GLOBAL, entries=[{"text_payload": "old"}])
+        old: Any = [{"text_payload": "old"}]
+        client.write_log_entries(log_name=LOG, resource=GLOBAL, entries=old)
         listener = Listener(client, "severity>=INFO")
-        entries = [
+        entries: Any = [
             {"text_payload": "loud", "severity": "ERROR"},
             {"text_payload": "quiet", "severity": "DEBUG"},
         ]
@@ -99,7 +101,7 @@ def test_a_tail_can_be_made_to_fail(emulator, web):
 def test_googles_client_lists_and_writes_over_grpc(emulator):
     with grpc.insecure_channel(emulator.grpc_address) as channel:
         client = client_of(channel)
-        entries = [{"text_payload": str(number)} for number in range(5)]
+        entries: Any = [{"text_payload": str(number)} for number in range(5)]
         client.write_log_entries(log_name=LOG, resource=GLOBAL, entries=entries)
         pager = client.list_log_entries(
             request={"resource_names": ["projects/lab"], "page_size": 2}

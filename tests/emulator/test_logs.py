@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from google.cloud.audit import audit_log_pb2
 from google.protobuf import json_format
@@ -216,7 +218,8 @@ def test_one_bad_entry_spoils_all_unless_a_part_will_do(cloud, entry):
     assert refusal(write, cloud, good, entry).code is Code.INVALID_ARGUMENT
     assert found(cloud) == []
     error = refusal(write, cloud, good, entry, partial_success=True)
-    assert list(error.details[0].log_entry_errors) == [1]
+    detail: Any = error.details[0]
+    assert list(detail.log_entry_errors) == [1]
     assert [each.text_payload for each in found(cloud)] == ["good"]
 
 

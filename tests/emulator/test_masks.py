@@ -124,6 +124,7 @@ class CountingChannel(LocalChannel):
 
     def _told(self, *arguments: Any) -> Any:
         told = super()._told(*arguments)
+        assert told.response is not None
         self.received += told.response.ByteSize()
         return told
 

@@ -7,6 +7,7 @@ import re
 import tomllib
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -90,7 +91,7 @@ def test_its_scenario_plays(cloud):
 
 def test_its_client_without_a_server_works():
     (script,) = examples("python")
-    names = {}
+    names: dict[str, Any] = {}
     exec(script, names)
     parent = "projects/lab/locations/us-east5-a"
     names["client"].create_node(parent=parent, node_id="a", node=V6E)

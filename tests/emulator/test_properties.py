@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from itertools import pairwise
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -59,7 +60,7 @@ FATES = {"examine", "expire"}
 IDS = st.sampled_from(["a", "b", "s-0", "s-1"])
 QUEUED_IDS = st.sampled_from(["q", "r"])
 SPECS = {"one": [spec("b")], "slices": [spec("s", count=2)], "both": [spec("a"), spec("b")]}
-TIERS = {"none": {}, "spot": {"spot": {}}}
+TIERS: dict[str, dict[str, Any]] = {"none": {}, "spot": {"spot": {}}}
 EXPIRIES = st.sampled_from([0, 0, 0, 2, 4, 40])
 WAITS = st.one_of(
     st.sampled_from([0.0, 1.0, 2.0, 8.0, 20.0, 60.0]),
@@ -99,7 +100,11 @@ STEPS = st.one_of(
 )  # fmt: skip
 
 
-def take(cloud: Cloud, step: tuple) -> None:  # noqa: C901, PLR0912 - one case for each kind of step
+def call(cloud: Cloud, rpc: str, node_id: str) -> None:
+    cloud.ask(rpc, name=name_of(node_id))
+
+
+def take(cloud: Cloud, step: tuple[Any, ...]) -> None:  # noqa: C901, PLR0912 - one case for each kind of step
     match step:
         case ("create", node_id, kind, spot):
             cloud.create(node_id, accelerator_type=kind, scheduling_config={"spot": spot})
@@ -128,15 +133,15 @@ def take(cloud: Cloud, step: tuple) -> None:  # noqa: C901, PLR0912 - one case f
             control.settle(cloud.world)
         case ("capacity" | "quotas" as key, limits):
             control.change_config(cloud.world, {key: limits})
-        case (rpc, node_id):
-            cloud.ask(rpc, name=name_of(node_id))
+        case _:
+            call(cloud, *step)
 
 
 def no_look(cloud: Cloud) -> None:
     """Look at nothing."""
 
 
-def live(steps: list[tuple], look=no_look) -> Cloud:
+def live(steps: list[tuple[Any, ...]], look=no_look) -> Cloud:
     """Live through the steps, told by Google's own client, and look at the world after each."""
     cloud = ClientCloud()
     for step in steps:

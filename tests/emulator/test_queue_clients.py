@@ -99,7 +99,7 @@ def test_pages_are_walked_by_the_client(client):
 
 
 def test_the_asynchronous_client_waits_for_it_too(emulator, web):
-    async def live() -> tuple[State, object]:
+    async def live() -> tuple[State, State, object]:
         async with grpc.aio.insecure_channel(emulator.grpc_address) as channel:
             client = tpu_v2.TpuAsyncClient(transport=TpuGrpcAsyncIOTransport(channel=channel))
             accepted = await _finished(await create(client))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from google.rpc.error_details_pb2 import ErrorInfo, QuotaFailure, RetryInfo
 
@@ -12,7 +14,7 @@ from tests.emulator.queued import STATES, bring, preempt, remove, spec, state, s
 
 V4 = "us-central2-b/v4"
 EAST = [f"projects/lab/locations/us-east5-{zone}" for zone in "abc"]
-SPOT = {"scheduling_config": {"spot": True}}
+SPOT: dict[str, Any] = {"scheduling_config": {"spot": True}}
 V6E = {"accelerator_type": "v6e-8", "runtime_version": "v2-alpha-tpuv6e"}
 
 

@@ -407,7 +407,9 @@ def test_a_log_grows_by_so_many_bytes_a_second(docker):
 
 
 def _parent(pid):
-    return int(re.search(r"PPid:\t(\d+)", Path(f"/proc/{pid}/status").read_text())[1])
+    found = re.search(r"PPid:\t(\d+)", Path(f"/proc/{pid}/status").read_text())
+    assert found is not None
+    return int(found[1])
 
 
 def _below(shim):

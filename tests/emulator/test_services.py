@@ -9,6 +9,7 @@ import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -297,7 +298,7 @@ def test_a_unit_that_ends_at_once_is_not_restarted_for_ever(capfd, monkeypatch):
 
 
 def test_whoever_plays_the_nodes_that_found_no_room_is_told_of_each_once(cloud):
-    told = []
+    told: list[Any] = []
     record = cloud.world.find(
         cloud.ready(accelerator_type="v4-16", metadata={"startup-script": "true"})
     )

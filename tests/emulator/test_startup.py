@@ -258,6 +258,7 @@ def test_a_killed_emulator_takes_the_scripts_with_it(number):
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True
     ) as program:
+        assert program.stdout is not None
         url = program.stdout.readline().strip()
         _, pids = hanging(Web(url), "orphan")
         home = Path(f"/proc/{pids[0]}/cwd").resolve() if Path("/proc").exists() else None

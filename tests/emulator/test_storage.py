@@ -15,7 +15,7 @@ from tests.emulator.workers import SINGLE, create, port, serial, until
 
 OBJECTS = "/storage/v1/b/ckpt/o"
 UPLOAD = "/upload/storage/v1/b/ckpt/o?uploadType=media&name="
-BEARER = {"Authorization": "Bearer x"}
+BEARER: dict[str, Any] = {"Authorization": "Bearer x"}
 
 
 def ask(url: str, verb: str, path: str, body: bytes | None = None, **headers: str) -> Any:
@@ -203,7 +203,7 @@ def test_a_worker_reaches_storage_and_logging_on_its_own_port(web, emulator):
 )
 def test_no_web_page_reaches_the_port_of_a_worker(web, emulator, path, headers):
     worker = port(web, create(web, "a", SINGLE)).url
-    flavor = {"Metadata-Flavor": "Google"}
+    flavor: dict[str, Any] = {"Metadata-Flavor": "Google"}
     assert ask(worker, "GET", path, **BEARER, **flavor)[0] == 200
     assert ask(worker, "GET", path, **BEARER, **flavor, **headers)[0] == 403
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from service.emulator.errors import ApiError, Code
@@ -198,7 +200,8 @@ def test_an_announced_maintenance_is_shown_with_its_window(cloud):
 def test_v2_tells_of_the_maintenance_too_though_only_rest_can_read_it(cloud):
     cloud.ready()
     announced(cloud)
-    assert extended(cloud.get()).upcoming_maintenance.window_start_time
+    shown: Any = extended(cloud.get())
+    assert shown.upcoming_maintenance.window_start_time
 
 
 def test_an_announced_maintenance_may_be_started_early(cloud):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from service.emulator.errors import ApiError, Code
@@ -173,7 +175,7 @@ def test_the_model_goes_with_the_tier(web, model, tier, status):
 
 def flexible(seconds):
     cloud = Cloud()
-    resource = extended(TpuV2Alpha1.QueuedResource(tpu={"node_spec": [spec()]}))
+    resource: Any = extended(TpuV2Alpha1.QueuedResource(tpu={"node_spec": [spec()]}))
     resource.provisioning_model = 4
     resource.run_duration.max_run_duration.seconds = seconds
     asked = TpuV2Alpha1.QueuedResource.FromString(resource.SerializeToString())
@@ -189,7 +191,7 @@ def flexible(seconds):
 
 def test_the_nodes_of_a_flex_start_are_deleted_at_its_end():
     cloud = flexible(HOUR)
-    node = extended(cloud.ask("v2alpha1.GetNode", name=name_of("n")))
+    node: Any = extended(cloud.ask("v2alpha1.GetNode", name=name_of("n")))
     ends = moment(node.scheduling_config.termination_timestamp)
     assert ends == cloud.now + HOUR
     assert cloud.world.find(name_of("n")).provisioning_model == "flex_start"

@@ -39,6 +39,7 @@ class Metadata:
     def ask(self, verb: str, path: str, body: bytes | None = None, **query: object) -> Answer:
         at = urlsplit(self.url)
         suffix = f"?{urlencode(query)}" if query else ""
+        assert at.hostname is not None
         connection = http.client.HTTPConnection(at.hostname, at.port, timeout=PATIENCE_SECONDS)
         try:
             connection.request(verb, at.path + path + suffix, body, dict(self.headers))
@@ -47,7 +48,7 @@ class Metadata:
         finally:
             connection.close()
 
-    def get(self, path: str, **query: object) -> Answer:
+    def get(self, path: str, **query: Any) -> Answer:
         return self.ask("GET", f"/computeMetadata/v1/{path}", **query)
 
     def put(self, path: str, value: str | bytes) -> int:

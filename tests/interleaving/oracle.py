@@ -70,6 +70,8 @@ class Oracle:
                     self._check_attempt(one)
                 case Event():
                     self._check_budget(one)
+                case _:
+                    pass
         for alert in alerts:
             if alert in self._alerts:
                 self.wrong(f"the same was told twice of a budget: {alert}")

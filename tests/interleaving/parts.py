@@ -133,6 +133,7 @@ class Jobs(Part):
         if self.luck.random() < 0.2:
             for job in self.jobs:
                 self._cancel(job)
+        waiting: list[str] = []
         for _ in range(30):
             self.life.in_turns(1, 60, ("inventory", "lifecycle 0", "lifecycle 1", "jobs"))
             waiting = self._waiting()

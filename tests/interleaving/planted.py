@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from sqlalchemy import select, update
+from sqlalchemy import bindparam, select, update
 
 from service.application.cleanup import cleanup
 from service.application.cleanup.cleanup import CleanupService
@@ -25,7 +25,7 @@ from service.domain.jobs import next as next_step
 from service.domain.jobs.next import Decision, Step
 from service.domain.metering import Usage
 from service.domain.notification import Notification
-from service.store import jobs, leases, usage
+from service.store import jobs, leases, tables, usage
 from service.store.costs import Costs
 from service.store.links import Links
 from service.store.nodes import Nodes
@@ -41,7 +41,7 @@ def _without_locks() -> Any:
 
 
 def _over_anything(self: Any, before: Usage, values: Mapping[str, object]) -> None:
-    table = usage.usage
+    table = tables.usage
     self._connection.execute(update(table).where(table.c.id == before.id).values(**values))
 
 
@@ -60,7 +60,7 @@ def a_newer_mark_is_overwritten() -> Any:
         told = {"posted_until": until, "unpriced_seconds": unpriced_seconds, "dirty": False}
         _over_anything(self, interval, told)
         after: Any = replace(interval, posted_until=until, dirty=False)
-        return after  # type: ignore[no-any-return]
+        return after
 
     stack = ExitStack()
     stack.enter_context(_without_locks())
@@ -85,12 +85,12 @@ def locks_are_taken_in_another_order() -> Any:
 
 def a_renewal_waits_for_writers() -> Any:
     """Whoever writes under a lease locks its row against the renewal."""
-    table = leases.leases
+    table = tables.leases
     held = (
         select(table.c.epoch)
-        .where(table.c.project == leases.bindparam("project"))
-        .where(table.c.holder == leases.bindparam("holder"))
-        .where(table.c.epoch == leases.bindparam("epoch"))
+        .where(table.c.project == bindparam("project"))
+        .where(table.c.holder == bindparam("holder"))
+        .where(table.c.epoch == bindparam("epoch"))
         .with_for_update(read=True)
     )
     return patch.object(leases, "_HELD", held)
@@ -98,12 +98,12 @@ def a_renewal_waits_for_writers() -> Any:
 
 def a_lease_is_not_held_until_the_commit() -> Any:
     """Whoever writes under a lease has looked whether it holds it, and no more."""
-    table = leases.leases
+    table = tables.leases
     looked_at = (
         select(table.c.epoch)
-        .where(table.c.project == leases.bindparam("project"))
-        .where(table.c.holder == leases.bindparam("holder"))
-        .where(table.c.epoch == leases.bindparam("epoch"))
+        .where(table.c.project == bindparam("project"))
+        .where(table.c.holder == bindparam("holder"))
+        .where(table.c.epoch == bindparam("epoch"))
     )
     return patch.object(leases, "_HELD", looked_at)
 
@@ -112,13 +112,13 @@ def a_job_is_saved_over_anything() -> Any:
     """A job and its attempts are written back as they were read, whoever has written since."""
 
     def unguarded(table: Any) -> Any:
-        columns = {one.name: jobs.bindparam(one.name) for one in table.columns}
+        columns: dict[str, Any] = {one.name: bindparam(one.name) for one in table.columns}
         columns.pop("node_request", None)
-        return update(table).where(table.c.id == jobs.bindparam("row_id")).values(columns)
+        return update(table).where(table.c.id == bindparam("row_id")).values(columns)
 
     stack = ExitStack()
-    stack.enter_context(patch.object(jobs, "_SAVE", unguarded(jobs.jobs)))
-    stack.enter_context(patch.object(jobs, "_SAVE_ATTEMPT", unguarded(jobs.job_attempts)))
+    stack.enter_context(patch.object(jobs, "_SAVE", unguarded(tables.jobs)))
+    stack.enter_context(patch.object(jobs, "_SAVE_ATTEMPT", unguarded(tables.job_attempts)))
     return stack
 
 

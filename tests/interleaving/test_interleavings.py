@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from tests.interleaving.parts import Budgets, Cleanup, Jobs
+from tests.interleaving.parts import Budgets, Cleanup, Jobs, Part
 from tests.interleaving.planted import PLANTED
 from tests.interleaving.run import run
 from tests.simulation.search import is_found
@@ -35,7 +35,7 @@ FOUND_BY = {
     "projects_are_mixed_up": 2,
 }
 # Bugs that show nowhere else are looked for where there is such a part in each seed.
-SHOWS_IN = {
+SHOWS_IN: dict[str, list[type[Part]]] = {
     "jobs_are_never_started": [Jobs],
     "no_plan_is_ever_applied": [Cleanup],
     "nobody_is_told_of_a_budget": [Budgets],

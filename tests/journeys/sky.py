@@ -59,7 +59,7 @@ class Sky:
         self.orphans = OrphanService(*shared, [PROJECT])
         self.wire = Wire(agenda, Random(1), drawn(Random(1)), calm=True)
         parts = agenda, self.world, engine, self.wire, lambda *_: None
-        Replica("only", *parts, Random(1)).begin()  # type: ignore[arg-type]
+        Replica("only", *parts, Random(1)).begin()
 
     def ask(self, **changes: Any) -> Node:
         """Ask for eight v5e chips."""

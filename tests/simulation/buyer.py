@@ -6,6 +6,7 @@ What was bought holds from the beginning; what the service knows of it is anothe
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
 
 from service.application.reservations import ReservationService
@@ -63,7 +64,7 @@ class Buyer:
         for one in self.bought:
             write = self._write_wrongly if self._by(0.4) else self._write
             when = self._when(one)
-            self.agenda.at(when, lambda one=one, write=write: write(one))
+            self.agenda.at(when, partial(write, one))
 
     def _deal(self, number: int) -> Reservation:
         zone, generation = self.luck.choice(PLACES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 
 from service.application.orphans import Adopter, OrphanService
@@ -37,7 +38,7 @@ class Castaways:
         fortune = self.weather.fortune
         for number in range(fortune.castaways):
             when = self.luck.uniform(0, fortune.hours * 1800)
-            self.agenda.after(when, lambda number=number: self._wash_up(number))
+            self.agenda.after(when, partial(self._wash_up, number))
         if fortune.castaways:
             self.agenda.after(self.luck.uniform(60, 900), self._find)
 

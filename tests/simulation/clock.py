@@ -15,7 +15,7 @@ from tests.simulation.fog import Fog
 EPOCH = 2_440_587.5
 """The Julian day of 1970-01-01T00:00:00Z."""
 START = 1_793_880_000.0
-Act = Callable[[], None]
+Act = Callable[[], object]
 
 
 class Agenda:

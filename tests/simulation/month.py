@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sqlalchemy import Engine
@@ -34,7 +34,7 @@ from service.emulator.surfaces import control
 from service.emulator.surfaces.channel import LocalChannel
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
-from tests.simulation.clock import Agenda
+from tests.simulation.clock import Act, Agenda
 
 PROJECT = "lab"
 DAYS = 30
@@ -91,11 +91,11 @@ class Month:
         assert lease is not None
         controller.tick(lease)
 
-    def _script(self) -> dict[int, list[Callable[[], None]]]:
+    def _script(self) -> dict[int, list[Act]]:
         """What callers and Google do, by the seconds since the beginning; all on full hours, where
         every daemon has a turn."""
         spot, reserved = ProvisioningModel.SPOT, ProvisioningModel.RESERVED
-        told: Sequence[tuple[int, Callable[[], None]]] = (
+        told: Sequence[tuple[int, Act]] = (
             (1, lambda: self._ask("train", "vision")),
             (2, lambda: self._ask("sweep", "nlp", provisioning_model=spot)),
             (30, lambda: self._ask("serve", "speech", accelerator_type="v5litepod-4")),
@@ -119,7 +119,7 @@ class Month:
             (611, lambda: self._ask("late", "vision")),
             (640, lambda: self.service.delete(self.nodes["late"].id)),
         )
-        script: dict[int, list[Callable[[], None]]] = {}
+        script: dict[int, list[Act]] = {}
         for hour, act in told:
             script.setdefault(hour * HOUR, []).append(act)
         return script

@@ -30,9 +30,10 @@ from service.domain.queue import QueueState
 from service.domain.step import Look, Step
 from service.domain.window import Window
 from service.store import holds as stored
+from service.store import tables
 from service.store.holds import Holds
 from service.store.notifications import Alerts, Notifications
-from service.store.tables import attributions
+from service.store.tables import attributions, nodes
 
 
 def held_in_another_transaction() -> Any:
@@ -69,7 +70,7 @@ def held_in_another_transaction() -> Any:
 
 def let_go_once_it_is_ready() -> Any:
     """What runs is charged, so nothing more is set aside for it."""
-    stopped = Hold.stopped.fget
+    stopped = vars(Hold)["stopped"].fget
     assert stopped is not None
     early = property(lambda self: stopped(self) or self.state == "READY")
     return patch.object(Hold, "stopped", early)
@@ -79,10 +80,10 @@ def never_let_go() -> Any:
     """What was set aside for a node stays so when it has ended."""
 
     def with_the_ended(self: Holds, columns: Any, condition: Any) -> Any:
-        there = stored.nodes.outerjoin(stored.holds, stored.holds.c.node_id == stored.nodes.c.id)
+        there = nodes.outerjoin(tables.holds, tables.holds.c.node_id == nodes.c.id)
         rows = self._connection.execute(columns.select_from(there).where(condition)).all()
         return [
-            (Hold(*row[:3], Asked(row[3]), *row[4:7]), tuple(row[8:]), row[7] is not None)
+            (Hold._make((*row[:3], Asked(row[3]), *row[4:7])), tuple(row[8:]), row[7] is not None)
             for row in rows
         ]
 
@@ -172,7 +173,7 @@ def todays_labels_for_yesterday() -> Any:
     def by_day(scope: Any, start: int, end: int) -> Any:
         if scope.label is None:
             return days(scope, start, end)
-        day = stored.node_days.c.day
+        day = tables.node_days.c.day
         return stored._summed(scope, day.table, as_of_now(day.table), attributions).where(
             day >= start, day < end, stored._mentions(attributions.c.labels, scope.label)
         )

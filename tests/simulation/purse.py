@@ -20,6 +20,7 @@ from service.domain.reservation import Reservation
 from service.store.ledger import Line
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
+from tests.simulation.askers import Askers
 from tests.simulation.audit import Audit, Rows
 from tests.simulation.buyer import Buyer
 from tests.simulation.clock import Agenda
@@ -50,7 +51,7 @@ class Purse:
 
     agenda: Agenda
     units: Units
-    nodes: NodeService | Desk
+    nodes: NodeService | Desk | Askers
     buyer: Buyer
     luck: Random
     changes_per_hour: float

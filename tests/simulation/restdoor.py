@@ -60,6 +60,7 @@ class RestDoor:
             raise TimeoutError("the deadline passed")
         if told.error is not None:
             raise told.error
+        assert told.response is not None
         return to_json(told.response, enum_numbers=False)
 
 

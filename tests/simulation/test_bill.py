@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -57,7 +58,10 @@ class Fleet:
         self.nodes = NodeService(self.units, shared[2], self.agenda.seconds, [PROJECT])
         self.books = ReconciliationService(self.units, self.agenda.seconds, [PROJECT])
         with self.units() as unit:
-            self.lease = unit.leases.take(PROJECT, "daemon", 100 * DAY)
+            lease = unit.leases.take(PROJECT, "daemon", 100 * DAY)
+        assert lease is not None
+        self.lease = lease
+        self.ids: set[str] = set()
 
     def live(self, seconds, step=30):
         for _ in range(seconds // step):
@@ -90,10 +94,14 @@ def fleet(tmp_path_factory):
         ]
         asked = [made.nodes.request(wish).node for wish in wishes]
         made.live(HOUR // 2)
+        theirs: Any = {
+            "accelerator_type": "v5litepod-8",
+            "runtime_version": "v2-alpha-tpuv5-lite",
+        }
         made.stub.create_node(
             parent=f"projects/{PROJECT}/locations/us-west4-a",
             node_id="somebodys",
-            node={"accelerator_type": "v5litepod-8", "runtime_version": "v2-alpha-tpuv5-lite"},
+            node=theirs,
         )
         made.live(2 * HOUR + 17 * 60)
         for node in asked:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -22,6 +23,7 @@ from tests.simulation.clock import set_databases_clock
 from tests.simulation.month import Month, Pace
 from tests.simulation.run import repeatable_ids
 
+NO_FILE: dict[str, Any] = {"_env_file": None}
 CLOSELY = Pace(looks=900, meters=900)
 RARELY = Pace(
     looks=3_600, meters=12 * HOUR, zone="Asia/Kolkata", dies_on=frozenset({3, 4, 11, 25, 29})
@@ -44,7 +46,7 @@ def lived(folder: Path, pace: Pace) -> Iterator[tuple[Month, TestClient]]:
         set_databases_clock(engine, month.agenda)
         with repeatable_ids(0, month.agenda):
             month.live()
-        settings = Settings(projects="lab", _env_file=None)
+        settings = Settings(projects=("lab",), **NO_FILE)
         base = Foundation(settings, engine, month.units, PriceShelf(), month.agenda.seconds)
         with TestClient(app(base), base_url="http://localhost") as client:
             yield month, client

@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from sqlalchemy import Engine
 
 from service.application.nodes import NodeService
 from service.application.orphans import OrphanService
@@ -55,7 +56,7 @@ class CountedSeams(Seams):
 class House:
     """One daemon and the emulated cloud, on one clock, and nothing goes wrong."""
 
-    engine: object
+    engine: Engine
     agenda: Agenda
     births: list[float] = field(default_factory=list)
     """When a node came to be in the cloud."""
@@ -73,7 +74,7 @@ class House:
         parts = self.agenda, self.world, self.engine, seams, lambda *_: None
         Replica("only", *parts, Random(1)).begin()
 
-    def ask(self, **changes: object) -> Node:
+    def ask(self, **changes: Any) -> Node:
         wish = Wish(project=PROJECT, accelerator_type="v5litepod-8", zone=ZONE, **changes)
         return self.nodes.request(wish).node
 

@@ -55,7 +55,7 @@ class WatchedUnits(SeamedUnits):
     """Units of work of a daemon of which the messages that they write are known."""
 
     def __init__(self, engine: Engine, seams: Seams, saved: Written) -> None:
-        super().__init__(engine, seams, lambda *about: saved(*about, self._told))
+        super().__init__(engine, seams, lambda nodes, lease: saved(nodes, lease, self._told))
         self._told: list[Notification] = []
 
     @contextmanager

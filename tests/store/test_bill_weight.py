@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import tracemalloc
+from typing import Any
 
 import pytest
 
@@ -66,7 +67,7 @@ class Endless(io.RawIOBase):
 @pytest.mark.long
 def test_two_hundred_thousand_rows_are_reconciled_in_bounded_memory(units, clock):
     service = ReconciliationService(units, clock, [factories.PROJECT])
-    file = Endless()
+    file: Any = Endless()
     tracemalloc.start()
     try:
         outcome = service.reconcile(file)

@@ -107,8 +107,8 @@ def test_every_verdict_is_found_in_one_bill(service, units):
     new = ran(units, "new", hours=1, start=NOON - 10 * HOUR)
     with units() as unit:
         for one in (good, phantom):
-            seen = Observation(one.id, "7001", "READY", None, START + 60, START + 60, "inventory")
-            unit.observations.add(seen)
+            look = Observation(one.id, "7001", "READY", None, START + 60, START + 60, "inventory")
+            unit.observations.add(look)
         unit.orphans.add(orphan(kind=Kind.STRANGER, shown=shown("somebodys")))
     rows = [
         *hours_of("good")[:2],

@@ -299,6 +299,7 @@ def test_the_cost_that_is_shown_is_what_the_meter_says_at_any_instant(
     )
     running = ran(units, node, **driver, sku=sku, start=began)
     metered(units, over, book, NOON + 5_000)
+    now = began
     for tick in sorted([0, *ticks]):
         now = began + tick
         running = metered(units, running, book, now)

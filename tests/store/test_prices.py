@@ -58,7 +58,9 @@ def test_a_discount_is_in_the_book_at_once_and_so_is_its_early_end(units):
         before = shelf.book(unit)
         unit.prices.add_discount(OURS, 0)
         book = shelf.book(unit)
-    assert before.at(V5E, NOON).nanos == 1_200_000_000
+    listed = before.at(V5E, NOON)
+    assert listed is not None
+    assert listed.nanos == 1_200_000_000
     found = book.at(V5E, NOON)
     assert isinstance(found, DiscountedPrice)
     assert found.nanos == 1_050_000_000
@@ -67,6 +69,7 @@ def test_a_discount_is_in_the_book_at_once_and_so_is_its_early_end(units):
     with units.reading() as unit:
         after = shelf.book(unit)
     until_then = after.at(V5E, NOON + 59)
+    assert until_then is not None
     assert (until_then.id, until_then.nanos) == (found.id, found.nanos)
     assert after.at(V5E, NOON + 60) == before.at(V5E, NOON)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -270,7 +271,7 @@ def test_a_node_of_several_slices_is_counted_once(units):
 
 
 def test_deletions_that_do_not_end_come_oldest_first_with_how_many_there_are(units):
-    late = {"asked": Asked.ABSENT, "alarmed_at": NOON, "state": NodeState.READY}
+    late: dict[str, Any] = {"asked": Asked.ABSENT, "alarmed_at": NOON, "state": NodeState.READY}
     newer = stored(units, delete_requested_at=NOON - 10)
     older = stored(units, delete_requested_at=NOON - 20)
     over = stored(units, delete_requested_at=NOON - 30)

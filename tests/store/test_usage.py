@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -21,7 +22,7 @@ from tests.databases import fresh_database
 from tests.hands import NOON
 from tests.store.given import ran, stored
 
-ENDED = {"end": NOON + 100, "end_lo": NOON + 90, "end_evidence": Evidence.OBSERVED}
+ENDED: dict[str, Any] = {"end": NOON + 100, "end_lo": NOON + 90, "end_evidence": Evidence.OBSERVED}
 
 
 def test_an_interval_comes_back_as_it_was_written(units):

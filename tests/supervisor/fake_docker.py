@@ -68,7 +68,8 @@ def boot():
 
 
 def run(args):
-    options, flags = {}, []
+    options: dict[str, list[str]] = {}
+    flags = []
     while args and args[0].startswith("-"):
         word, is_given, value = args.pop(0).partition("=")
         if word in VALUED:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from itertools import pairwise
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -107,7 +108,7 @@ def test_a_session_is_somebody_who_is_logged_in(meter, command, is_session):
 
 
 def test_restarts_are_counted_within_the_window_only(meter):
-    seen = {}
+    seen: dict[str, Any] = {}
     counted = [
         meter.count_restarts(seen, {"a": count}, minute * 60, 600)
         for minute, count in enumerate([7, 8, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9])
@@ -117,7 +118,7 @@ def test_restarts_are_counted_within_the_window_only(meter):
 
 
 def test_the_most_restarts_of_one_container_count_and_one_that_is_gone_is_forgotten(meter):
-    seen = {}
+    seen: dict[str, Any] = {}
     meter.count_restarts(seen, {"a": 0, "b": 0}, 0, 600)
     assert meter.count_restarts(seen, {"a": 2, "b": 3}, 60, 600) == 3
     assert meter.count_restarts(seen, {"a": 2}, 120, 600) == 2

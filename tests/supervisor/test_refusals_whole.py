@@ -6,6 +6,7 @@ import json
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -90,7 +91,7 @@ def test_a_device_that_becomes_free_is_used(worker):
     ("verb", "url"), [("read", "gs://mine/a"), ("read", "gs://mine"), ("write", "gs://mine")]
 )
 def test_storage_that_is_denied_ends_the_attempt_before_its_start(worker, verb, url):
-    refused = (403, {}) if verb == "read" else (200, {})
+    refused: tuple[int, Any] = (403, {}) if verb == "read" else (200, {})
     path = "o" if verb == "read" else "iam/testPermissions"
     worker.google.storage[f"/storage/v1/b/mine/{path}"] = refused
     worker.give(**({"data": [url]} if verb == "read" else {"written": url}))

@@ -60,7 +60,8 @@ def draw_body(luck: random.Random) -> dict[str, Any]:
 
 def draw_bodies(count: int) -> list[dict[str, Any]]:
     """Bodies that the service accepts; the environment of the first has 100 kB."""
-    luck, found = random.Random(14), []
+    luck = random.Random(14)
+    found: list[dict[str, Any]] = []
     while len(found) < count:
         body = draw_body(luck)
         if not found:

@@ -206,11 +206,11 @@ def test_a_keep_beyond_the_time_to_live_is_refused_where_a_budget_has_no_room(un
     with pytest.raises(BudgetExceeded):
         keeps.keep(node.id, KeepOrder("a demo", for_seconds=3 * HOUR))
     assert node_of(units, node).kept_until is None
-    before = purse.room(budget).held
+    before = purse.held(budget)
     kept = keeps.keep(node.id, KeepOrder("a demo", for_seconds=2 * HOUR)).node
     assert kept.kept_until == NOON + 2 * HOUR
     notice = 900
-    assert purse.room(budget).held - before == HOURLY + HOURLY * notice // HOUR
+    assert purse.held(budget) - before == HOURLY + HOURLY * notice // HOUR
     keeps.unkeep(node.id)
     assert purse.room(budget).held == before
 

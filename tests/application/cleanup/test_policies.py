@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -70,7 +71,8 @@ def test_a_default_that_was_deleted_is_the_shipped_one_with_the_next_version(pol
 def test_what_cannot_hold_is_refused_by_its_field(policies, scope, rule, recipients, field):
     with pytest.raises(Rejected) as caught:
         policies.put(scope, rule, recipients)
-    assert caught.value.facts["field"].endswith(field)
+    found: Any = caught.value.facts["field"]
+    assert found.endswith(field)
     assert SECRET not in str(caught.value)
     assert policies.all() == [SHIPPED]
 

@@ -11,6 +11,7 @@ import pytest
 from google.api_core import grpc_helpers
 from google.auth.credentials import Credentials
 from google.auth.exceptions import DefaultCredentialsError
+from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcTransport
 
 from service.cloud.google import channel
 from service.domain.errors import NotAllowed
@@ -30,15 +31,17 @@ def test_an_emulator_is_reached_without_looking_for_credentials(monkeypatch, sec
     monkeypatch.setattr(google.auth, "default", nobody_asks)
     opened = channel.connect("127.0.0.1:1")
     client = channel.tpu_client(opened)
+    assert isinstance(client.transport, TpuGrpcTransport)
     assert client.transport.grpc_channel is opened
     assert not secure.called
     opened.close()
 
 
 def test_an_emulator_is_never_reached_through_a_proxy(monkeypatch):
-    options = []
+    options: list[Any] = []
     monkeypatch.setattr(grpc, "insecure_channel", lambda _, options=options: options)
-    assert ("grpc.enable_http_proxy", 0) in channel.connect("127.0.0.1:1")
+    given: Any = channel.connect("127.0.0.1:1")
+    assert ("grpc.enable_http_proxy", 0) in given
 
 
 @pytest.mark.parametrize("emulator", [None, ""])
@@ -47,9 +50,12 @@ def test_without_an_emulator_it_is_google_with_the_default_credentials(
 ):
     credentials = create_autospec(Credentials, instance=True)
     asked = []
-    monkeypatch.setattr(
-        google.auth, "default", lambda scopes: asked.append(scopes) or (credentials, "lab")
-    )
+
+    def default(scopes):
+        asked.append(scopes)
+        return credentials, "lab"
+
+    monkeypatch.setattr(google.auth, "default", default)
     assert channel.connect(emulator) is secure.return_value
     assert asked == [["https://www.googleapis.com/auth/cloud-platform"]]
     secure.assert_called_once_with(

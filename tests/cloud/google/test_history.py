@@ -14,7 +14,8 @@ from google.cloud.logging_v2.services.logging_service_v2 import LoggingServiceV2
 from google.cloud.logging_v2.types import ListLogEntriesResponse, LogEntry
 
 from service.cloud.google.channel import connect
-from service.cloud.google.history import PAGE_SIZE, GoogleHistory, decoded, logging_client
+from service.cloud.google.history import GoogleHistory, decoded, logging_client
+from service.cloud.google.pages import PAGE_SIZE
 from service.cloud.google.retries import ONCE, PATIENT
 from service.cloud.ports import Order
 from service.domain.clock import wall_clock

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from google.cloud import tpu_v2
 
@@ -42,7 +44,10 @@ def test_a_node_that_shows_nothing_but_its_name_is_read_too():
     )
 
 
-@pytest.mark.parametrize("state", [s for s in tpu_v2.Node.State if s])
+STATES: Any = tpu_v2.Node.State
+
+
+@pytest.mark.parametrize("state", [s for s in STATES if s])
 def test_every_state_of_google_is_one_that_we_know(state):
     assert NodeState(decoded(given.node(state=state.value)).state).value == state.name
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import requests
@@ -113,7 +114,7 @@ def test_what_is_reserved_names_its_reservation(named):
 def test_google_itself_gives_up_what_was_not_granted_in_time(tpus):
     tpus.create(order(valid_until=4_000_000_000))
     request = queue.create_request(order(valid_until=4_000_000_000))
-    until = request.queued_resource.queueing_policy.valid_until_time
+    until: Any = request.queued_resource.queueing_policy.valid_until_time
     assert int(until.timestamp()) == 4_000_000_000
 
 
@@ -181,7 +182,7 @@ def test_the_list_holds_all_that_is_read_and_no_metadata(cloud, tpus, slices):
     assert dict(spec.node.labels)
 
 
-def flex(**changes: object) -> Order:
+def flex(**changes: Any) -> Order:
     return order(provisioning_model=ProvisioningModel.FLEX_START, **changes)
 
 

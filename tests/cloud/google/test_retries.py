@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from google.api_core import exceptions
-from google.api_core.retry import retry_unary
 
 from service.cloud.google.retries import ONCE, PATIENT
 
@@ -13,7 +14,7 @@ from service.cloud.google.retries import ONCE, PATIENT
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The naps that were taken, without taking them."""
     naps: list[float] = []
-    monkeypatch.setattr(retry_unary.time, "sleep", naps.append)
+    monkeypatch.setattr(time, "sleep", naps.append)
     return naps
 
 
@@ -38,7 +39,9 @@ def failing(times: int, error: Exception):
     ],
 )
 def test_a_read_is_tried_again_after_short_and_growing_pauses(error, slept):
-    assert PATIENT.read.retry(failing(4, error))() == "answer"
+    retry = PATIENT.read.retry
+    assert retry is not None
+    assert retry(failing(4, error))() == "answer"
     assert len(slept) == 4
     assert all(nap <= limit for nap, limit in zip(slept, (0.25, 0.5, 1.0, 2.0), strict=True))
 
@@ -53,8 +56,10 @@ def test_a_read_is_tried_again_after_short_and_growing_pauses(error, slept):
     ],
 )
 def test_an_answer_is_not_asked_for_twice(error, slept):
+    retry = PATIENT.read.retry
+    assert retry is not None
     with pytest.raises(type(error)):
-        PATIENT.read.retry(failing(1, error))()
+        retry(failing(1, error))()
     assert slept == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from itertools import groupby
+from typing import Any
 
 import pytest
 from sqlalchemy import update
@@ -426,7 +427,8 @@ def rails_of(lab):
 
 def write_fails(monkeypatch, when):
     """Have the row of the project not be written once, as somebody else wrote it just then."""
-    save, failed = Cleanups.save, []
+    save = Cleanups.save
+    failed: list[Any] = []
 
     def save_or_fail(cleanups, row):
         if when(row) and not failed:

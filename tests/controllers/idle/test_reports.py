@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from sqlalchemy import update
@@ -323,6 +324,7 @@ def test_coverage_counts_the_nodes_that_only_reports_show_and_those_that_are_sil
         fleet = read_fleet(unit, "lab", lab.prices, Action.DELETE, lab.clock())
     found = coverage_of(fleet, lab.clock(), TIMES).reports
     assert (found.nodes, found.reported, found.needed, found.silent) == (3, 2, 2, 1)
+    assert found.newest_at is not None
     assert NOON < found.newest_at <= lab.clock()
     machine(lab, talks).is_silent = True
     lab.minute(20)
@@ -344,7 +346,8 @@ def subjects():
 
 
 def test_a_project_whose_cloud_is_slow_holds_up_no_other(clock, subjects):
-    later, workers = Later(), FakeWorkers(clock)
+    later = Later()
+    workers: Any = FakeWorkers(clock)
     reader = ReportReader(workers, clock, TIMES, later)
     reader.take("slow", subjects[:10], NOON)
     begun = len(later.work)
@@ -362,7 +365,7 @@ def test_a_project_whose_cloud_is_slow_holds_up_no_other(clock, subjects):
 
 
 def test_what_breaks_a_read_breaks_no_other(clock, subjects):
-    workers = FakeWorkers(clock)
+    workers: Any = FakeWorkers(clock)
     read = workers.guest_attributes
 
     def guest_attributes(place, namespace):
@@ -386,7 +389,7 @@ def test_each_slice_is_read_and_its_workers_are_counted_over_all(clock):
         id="n", cloud_id="qr", attempt=1, supervisor=True, slices=2, hosts=4, chips=16
     )
     applied = Applied(Rule(action=Action.DELETE), "node", 0, Action.DELETE, (), (), "")
-    workers = FakeWorkers(clock)
+    workers: Any = FakeWorkers(clock)
     workers.add("qr-0", 2)
     workers.add("qr-1", 2)
     clock.pass_(300)

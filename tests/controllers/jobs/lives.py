@@ -38,6 +38,7 @@ from service.domain.jobs.image import ImageFacts
 from service.domain.jobs.job import Action, Attempt, Job, JobSpec, Phase, Reason, Retries
 from service.domain.jobs.submission import Submission
 from service.domain.jobs.task import KEY
+from service.domain.lease import Lease
 from service.domain.node import Node, NodeState, ProvisioningModel
 from service.domain.wish import Wish
 from service.emulator.app import build_world
@@ -57,7 +58,7 @@ from tests.fakes import Killed
 from tests.simulation.clock import Agenda, set_databases_clock
 from tests.simulation.jobs.oracle import JobOracle
 from tests.simulation.jobs.watching import WatchedUnits
-from tests.simulation.seams import SeamedCloud, SeamedUnits
+from tests.simulation.seams import Saved, SeamedCloud, SeamedUnits
 from tests.simulation.truth import LABEL, Truth, Violation
 
 PROJECT = "lab"
@@ -104,6 +105,8 @@ def _wait_for_no_disk(connection: Any, _: object) -> None:
 
 class House:
     """A daemon, its database and its cloud; the daemon may die, and another one takes its place."""
+
+    lease: Lease
 
     def __init__(self, engine: Engine, crossings: Crossings) -> None:
         self.engine, self.crossings = engine, crossings
@@ -153,7 +156,7 @@ class House:
             report_pace=ReportPace(lambda: self.agenda.now),
         )
         cloud: Any = SeamedCloud(real, self.crossings, self.engine)  # type: ignore[arg-type]
-        seamed: Any = self.engine, self.crossings, self.truth.committed
+        seamed: tuple[Engine, Any, Saved] = self.engine, self.crossings, self.truth.committed
         units = SeamedUnits(*seamed)
         shared = units, cloud, PriceShelf(), clock
         self._inventory = InventoryController(*shared)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -499,7 +500,8 @@ def test_a_version_that_the_node_does_not_have_is_refused_with_what_does(lab):
         RuntimeMismatch, match=r"TensorFlow 2\.16\.1; tpu-vm-tf-2\.16\.1"
     ) as refusal:
         lab.submit(node=node.name, framework=Framework.TENSORFLOW, framework_version="2.16.1")
-    assert "tpu-vm-tf-2.16.1-pjrt" in refusal.value.facts["compatible"]
+    compatible: Any = refusal.value.facts["compatible"]
+    assert "tpu-vm-tf-2.16.1-pjrt" in compatible
 
 
 PJRT = {

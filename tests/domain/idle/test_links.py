@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from service.domain.idle.links import (
 
 NOW = 1_000
 LINK = Link(hash_of("secret"), Verb.DELETE, "n", 2, notified_at=900, expires_at=2_000)
-AS_IT_WAS = {"incarnation": 2, "notified_at": 900, "ended": False, "now": NOW}
+AS_IT_WAS: dict[str, Any] = {"incarnation": 2, "notified_at": 900, "ended": False, "now": NOW}
 
 
 def test_a_link_works_once():

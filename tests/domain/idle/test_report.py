@@ -119,6 +119,7 @@ def test_what_came_to_rest_while_it_was_watched_was_at_work_until_then():
     burst = replace(QUIET, device_free_since=AT - 200)
     for device in readings_of(3, burst):
         track = read(track, device, 0) if device.kind is Kind.DEVICE else track
+    assert track is not None
     assert track.at_rest == ((AT - 200, AT),)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -153,9 +154,13 @@ REST = WorkerActivity(NOON - 3_600, NOON - 30, "", NOON - 3_600, NOON - 3_600, N
 
 def make_answer(activity=REST, instance="7", **changes):
     workers = {0: WorkerReport(instance, activity)}
-    return Answer(
-        **{"node_id": "n-1", "incarnation": 1, "asked_at": NOON, "workers": workers} | changes
-    )
+    usual: dict[str, Any] = {
+        "node_id": "n-1",
+        "incarnation": 1,
+        "asked_at": NOON,
+        "workers": workers,
+    }
+    return Answer(**usual | changes)
 
 
 def after(subject, *answers):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from service.domain.idle.activity import Slot
 from service.domain.idle.rollup import Hour, Lately, slots_of, with_lately, with_rest
-from service.domain.idle.signal import Kind, Reading, read
+from service.domain.idle.signal import Kind, Reading, Track, read
 
 START = 3_600 * 100
 EMPTY = Hour("n", 1, START)
@@ -18,7 +18,7 @@ def reading(start, end, value, kind=Kind.DUTY_CYCLE, worker=0):
 
 
 def tracks(*readings):
-    found = {}
+    found: dict[tuple[int, Kind], Track] = {}
     for one in readings:
         key = one.worker, one.kind
         found[key] = read(found.get(key), one, 0)

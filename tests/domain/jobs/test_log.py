@@ -157,6 +157,7 @@ def test_a_failure_lasts_at_once_or_after_a_while_and_ends_the_log_of_a_settled_
     failed, now = None, NOON + waited
     for _ in range(count):
         failed = after_failure(failed, "no answer", NOON, is_permanent=is_permanent)
+    assert failed is not None
     assert failed.is_lasting(now) is is_lasting
     assert failed.is_final(now - SETTLE_SECONDS, now) is is_lasting
     assert not failed.is_final(now - SETTLE_SECONDS + 1, now)

@@ -46,8 +46,8 @@ def report(**times):
 def test_the_phases_of_all_attempts_come_to_what_is_charged_to_the_job(
     times, reason, claimed, saves
 ):
-    names = ("pull_started_at", "pulled_at", "started_at", "ended_at", "checkpoint_at")
-    names += ("caught_up_at",)
+    names = ["pull_started_at", "pulled_at", "started_at", "ended_at", "checkpoint_at"]
+    names += ["caught_up_at"]
     reports = {
         str(number): report(**dict(zip(names, one, strict=True)))
         for number, one in enumerate(times)

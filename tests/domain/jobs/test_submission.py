@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -111,7 +112,8 @@ def test_a_job_for_a_legacy_node_answers_with_the_line_for_ones_own_vm():
     spec = JobSpec("lab/train:7", ("bash", "-c"), ("echo $HOME; exit 7",), {"A": "b c"})
     with pytest.raises(Conflict, match="on your own VM") as refused:
         check_node(node, spec)
-    (line,) = refused.value.facts["type_on_your_vm"]
+    lines: Any = refused.value.facts["type_on_your_vm"]
+    (line,) = lines
     assert shlex.join(shlex.split(line)) == line
     before, _, after = line.partition(" lab/train:7 ")
     assert before.startswith("docker run --rm --shm-size 16g -e ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from itertools import pairwise
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +15,7 @@ from service.emulator.surfaces import control
 from tests.emulator.factories import name_of
 from tests.emulator.played.given import Jobs, task
 
-SPOT = {"scheduling_config": {"spot": True}}
+SPOT: dict[str, Any] = {"scheduling_config": {"spot": True}}
 STEPS = st.one_of(
     st.tuples(
         st.just("say"),
@@ -57,6 +58,8 @@ class Story:
                 case "preempt":
                     order = {"name": self.name, "notice_seconds": more[0]}
                     control.preempt(self.cloud.world, order)
+                case _:
+                    raise AssertionError(what)
 
     def note(self) -> None:
         with suppress(ApiError):
@@ -108,6 +111,7 @@ def test_a_final_report_says_what_the_container_really_did(steps):
             assert told["exit_code"] == run.exit_code
             assert told["started_at"] == int(run.start)
             if run.how == "ended":
+                assert run.end is not None
                 assert told["ended_at"] == int(run.end)
             else:
                 assert told["reason"] == "REBOOTED"

@@ -16,7 +16,9 @@ from service.cloud.google import telemetry
 from service.controllers import placing
 from service.controllers.idle import reports
 from service.controllers.idle.idle import IdleController
-from service.domain.idle import assess, course, rails
+from service.domain import deletion
+from service.domain.idle import assess, course, proof, rails, report
+from service.domain.idle import links as domain_links
 from service.domain.idle import round as rounds
 from service.domain.idle.course import Course, State
 from service.domain.idle.keep import Keep
@@ -74,7 +76,7 @@ def a_keep_holds_nothing() -> Any:
 
 def held_devices_are_free() -> Any:
     """A process that holds the device is overlooked, as is what it did."""
-    real = assess.judge
+    real = proof.judge
 
     def judge(evidence: Any, *more: Any) -> Verdict:
         tracks = {
@@ -88,7 +90,7 @@ def held_devices_are_free() -> Any:
 
 def what_is_missing_counts_as_zero() -> Any:
     """A signal of which nothing came, or nothing comes any more, is one at rest."""
-    real = assess.judge
+    real = proof.judge
 
     def judge(evidence: Evidence, idle_after: int, now: int, delay: int) -> Verdict:
         nothing = Track(now, 0.0, Level.QUIET, ((0, now),))
@@ -107,7 +109,10 @@ def what_is_missing_counts_as_zero() -> Any:
 
 def averages_are_read() -> Any:
     """One core at work among many is hardly anything."""
-    mean = {"aligner": Aggregation.Aligner.ALIGN_MEAN, "reducer": Aggregation.Reducer.REDUCE_MEAN}
+    mean: dict[str, Any] = {
+        "aligner": Aggregation.Aligner.ALIGN_MEAN,
+        "reducer": Aggregation.Reducer.REDUCE_MEAN,
+    }
     metrics = {
         kind: tuple(replace(one, **mean) for one in some)
         for kind, some in telemetry._METRICS.items()
@@ -117,7 +122,7 @@ def averages_are_read() -> Any:
 
 def the_last_reading_stays_true() -> Any:
     """Whatever a signal said last, it says for ever."""
-    real = assess.judge
+    real = proof.judge
 
     def judge(evidence: Evidence, idle_after: int, now: int, delay: int) -> Verdict:
         tracks = {
@@ -133,7 +138,7 @@ def the_last_reading_stays_true() -> Any:
 
 def the_newest_seconds_count() -> Any:
     """Nobody waits for what is still to come."""
-    real = assess.judge
+    real = proof.judge
     return patch.object(
         assess, "judge", lambda evidence, after, now, _delay: real(evidence, after, now, 0)
     )
@@ -186,19 +191,19 @@ def a_stale_plan_is_applied() -> Any:
 
 def a_keep_is_lost_at_a_recreation() -> Any:
     """What is made again is another node, that nobody has kept."""
-    real = placing.with_room
+    real = deletion.with_room
     return patch.object(placing, "with_room", lambda node: replace(real(node), kept_until=None))
 
 
 def a_report_of_the_boot_before_counts() -> Any:
     """What a worker had written before it went down is read as of now."""
-    real = reports.parse_worker
+    real = report.parse_worker
 
     def parse(values: Mapping[str, str], now: int, _since: int = 0) -> Any:
         found = json.loads(values.get("activity", "{}"))
-        report = {**json.loads(values.get("report", "{}")), "boot": found.get("boot")}
-        report.pop("boot_at", None)
-        return real({**values, "report": json.dumps(report)}, now, 0)
+        told = {**json.loads(values.get("report", "{}")), "boot": found.get("boot")}
+        told.pop("boot_at", None)
+        return real({**values, "report": json.dumps(told)}, now, 0)
 
     stack = ExitStack()
     stack.enter_context(patch.object(reports, "parse_worker", parse))
@@ -259,7 +264,7 @@ def unknown_for_long_is_at_rest() -> Any:
 
 def nodes_of_nobody_share_one_slot() -> Any:
     """Whoever has neither an owner nor a team takes the place of all the others like it."""
-    real = rounds.share_of
+    real = rails.share_of
     return patch.object(
         rounds,
         "share_of",
@@ -269,7 +274,7 @@ def nodes_of_nobody_share_one_slot() -> Any:
 
 def a_link_works_twice() -> Any:
     """Nobody looks whether a link was used."""
-    real = links.refusal
+    real = domain_links.refusal
     return patch.object(
         links, "refusal", lambda link, **how: real(replace(link, used_at=None), **how)
     )

@@ -20,7 +20,7 @@ from service.domain.jobs.job import Attempt, Job, JobState, Reason
 from service.domain.jobs.next import Decision, Step
 from service.domain.jobs.outcome import Verdict
 from service.domain.jobs.pace import is_delivery_due
-from service.domain.jobs.phases import Claim
+from service.domain.jobs.phases import Claim, claims
 from service.domain.jobs.transition import Changed
 from service.domain.node import Node
 from service.emulator.played.worker import PlayedWorker
@@ -149,7 +149,6 @@ def infrastructure_by_default() -> Any:
 
 def segments_overlap_by_a_second() -> Any:
     """A claim answers for the first second of the next one as well."""
-    claims = cost.claims
 
     def longer(*what: Any, **more: Any) -> list[Claim]:
         return [replace(one, end=one.end + 1) for one in claims(*what, **more)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -51,7 +52,7 @@ class Submitters:
     def begin(self) -> None:
         for number in range(self.fortune.jobs):
             when = self.luck.uniform(0, self.fortune.hours * 1800)
-            self.agenda.after(when, lambda number=number: self._submit(number))
+            self.agenda.after(when, partial(self._submit, number))
 
     def cancel_all(self) -> None:
         """Cancel whatever has not ended."""
