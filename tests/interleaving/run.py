@@ -243,10 +243,10 @@ class Run:
                         works[of] = partial(_bearing, partial(work, lease))
         if luck.random() < 0.15:
             works[RUNS_OUT] = self._run_out
-        for name, work in self._callers().items():
+        for name, call in self._callers().items():
             twin = name.removesuffix(TOO)
             if twin in works if name.endswith(TOO) else luck.random() < 0.4:
-                works[name] = partial(_bearing, work)
+                works[name] = partial(_bearing, call)
         is_calm = not self._has_run_out and RUNS_OUT not in works
         self._has_run_out = RUNS_OUT in works  # who renews one lease may take another that is over
         self._judge(self.stage.play(works), holders if is_calm else set())
@@ -255,7 +255,7 @@ class Run:
         luck, node = self.luck, self.luck.choice(self.ours)
         who = Reattribution(owner=luck.choice(["ada", "eve"]), team=luck.choice(["nlp", "vision"]))
         terms = TermsChange(ttl_seconds=luck.choice([None, 40_000]))
-        found = {
+        found: dict[str, Work] = {
             "delete": partial(self.nodes.delete, node.id),
             "ask": partial(self._ask, 99),
             "reattribute": partial(self.nodes.reattribute, node.id, who),

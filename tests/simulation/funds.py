@@ -67,7 +67,7 @@ class Funds:
         """Budgets are set and changed from now on."""
         self.treasurer.begin()
 
-    def staff(self, name: str) -> Callable[[Process], Sequence[tuple[float, Controller]]]:
+    def staff(self, name: str) -> Callable[[Process], Sequence[tuple[int, Controller]]]:
         """Makes what the daemon of that name does about budgets, each time that it begins."""
         seams = Seams(self._agenda, self._luck(f"treasury {name}"), self._fortune)
         self._seams.append(seams)

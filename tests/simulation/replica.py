@@ -70,7 +70,7 @@ class Replica:
     """Called when the metering has committed."""
     commanded: Commanded = lambda *_: None
     """Hears of each command to end something, before it is sent."""
-    more: Callable[[Process], Sequence[tuple[float, Controller]]] = lambda _: ()
+    more: Callable[[Process], Sequence[tuple[int, Controller]]] = lambda _: ()
     """What else a daemon does, by the period in seconds: made anew with each."""
     jobs: Callable[[SeamedCloud, Clock, Process], Controller] | None = None
     """Makes the controller of the jobs, where there are any."""
@@ -117,7 +117,7 @@ class Replica:
             self._daemon.end()
             self._die(self._process)
 
-    def _controllers(self, clock: AgreedClock, process: Process) -> dict[float, list[Controller]]:
+    def _controllers(self, clock: AgreedClock, process: Process) -> dict[int, list[Controller]]:
         seams = process.of(self.seams)
         channel = LocalChannel(self.world, self.agenda.pass_)
         legacy = LegacyTpus(legacy_client(channel), self.patience)
@@ -138,8 +138,8 @@ class Replica:
         metering = MeteringController(ledger_units, shared[2], clock)
         history = SeamedHistory(GoogleHistory(logging_client(channel), self.patience), seams)
         evidence = EvidenceController(units, cloud, history, shared[2], clock)
-        periods: dict[float, list[Controller]] = {}
-        for period, controller in (
+        periods: dict[int, list[Controller]] = {}
+        works: list[tuple[int, Controller]] = [
             (self.inventory_seconds, inventory),
             (self.inventory_seconds, garbage),
             (self.inventory_seconds, evidence),
@@ -147,8 +147,10 @@ class Replica:
             (METERING_SECONDS, metering),
             (METERING_SECONDS, self._forecasts(units, clock)),
             *self.more(process),
-            *([] if self.jobs is None else [(LIFECYCLE_SECONDS, self.jobs(cloud, clock, process))]),
-        ):
+        ]
+        if self.jobs is not None:
+            works.append((LIFECYCLE_SECONDS, self.jobs(cloud, clock, process)))
+        for period, controller in works:
             periods.setdefault(period, []).append(controller)
         return periods
 

@@ -150,21 +150,25 @@ class Run:
             self.agenda,
             self.world,
             self._luck("catalogue"),
-            0.0 if fortune.budgets and not fortune.reservations else fortune.catalogue_per_hour,
+            0.0 if self._has_budgets else fortune.catalogue_per_hour,
             self.purse.entered,
         )
         self.more_seams: list[Seams] = []
         self.curfews = Curfews(self.agenda, self.world, self.truth)
         self.funds: Funds | None = None
-        if fortune.budgets and not fortune.reservations:
+        if self._has_budgets:
             self._add_budgets()
         self.job_oracle: JobOracle | None = None
         if fortune.jobs and not fortune.budgets:
             self._add_jobs()
         self.liveness = Liveness(
-            self.agenda, self.units, self.truth, self.funds is not None or fortune.jobs > 0
+            self.agenda, self.units, self.truth, self._has_budgets or fortune.jobs > 0
         )
         self._add_daemons()
+
+    @property
+    def _has_budgets(self) -> bool:
+        return self.fortune.budgets > 0 and not self.fortune.reservations
 
     def _set_callers_clock(self) -> None:
         """Callers are served on a machine of their own, whose clock goes by the database's."""
@@ -264,6 +268,7 @@ class Run:
 
     def _let_wishes_come_true(self) -> None:
         """Raises Violation for one that does not, although nothing is in its way any more."""
+        unmet: list[str] = []
         for _ in range(WISH_HOURS * 12):
             named = self.weather.named_a_quota or self.squalls.named_a_quota
             unmet = self.liveness.unmet(self.nodes, named_a_quota=named)
@@ -306,6 +311,7 @@ class Run:
         """Raises Violation for one that waits for what there is."""
         if self.job_oracle is None:
             return
+        waiting: list[str] = []
         for _ in range(JOB_HOURS * 12):
             waiting = self._waiting()
             if not waiting:
@@ -342,7 +348,7 @@ class Run:
         luck = self._luck("callers")
         for number in range(self.fortune.nodes + self.fortune.crowd):
             when = luck.uniform(0, self.fortune.hours * 1800)
-            self.agenda.after(when, lambda number=number: self._ask(luck, number))
+            self.agenda.after(when, partial(self._ask, luck, number))
 
     def _ask(self, luck: Random, number: int) -> None:
         """Ask for a node, now and then twice with the same key, and decide what will be wanted."""
@@ -382,13 +388,13 @@ class Run:
         for _ in range(luck.choice([0, 0, 1, 2, 4])):
             verb = luck.choice(["delete", "stop", "start", "stop", "start"])
             when = luck.uniform(0, self.fortune.hours * 3600)
-            self.agenda.after(when, lambda verb=verb: self._tell(node, verb))
+            self.agenda.after(when, partial(self._tell, node, verb))
 
     def _change_software(self, luck: Random, node: Node) -> None:
         for _ in range(luck.choice([0, 1, 2])):
             software = Software(runtime_version=luck.choice(LEGACY_VERSIONS))
             when = luck.uniform(0, self.fortune.hours * 1800)
-            self.agenda.after(when, lambda wanted=software: self._tell(node, "reimage", wanted))
+            self.agenda.after(when, partial(self._tell, node, "reimage", software))
 
     def _turned(self, wanted: Wish, number: int) -> Wish:
         """The same as flex-start, and for somebody's money, where there is that."""
@@ -453,7 +459,7 @@ class Run:
             jobs=None if self.job_oracle is None else partial(self._jobs_controller, seams, name),
         )
 
-    def _more(self, name: str) -> Callable[[Process], Sequence[tuple[float, Controller]]]:
+    def _more(self, name: str) -> Callable[[Process], Sequence[tuple[int, Controller]]]:
         """Who else works in the daemon of that name."""
         if self.funds is not None:
             return self.funds.staff(name)
@@ -462,12 +468,12 @@ class Run:
         seams = Seams(self.agenda, self._luck(f"prices {name}"), self.fortune)
         self.more_seams.append(seams)
 
-        def staff(process: Process) -> Sequence[tuple[float, Controller]]:
+        def staff(process: Process) -> Sequence[tuple[int, Controller]]:
             of = process.of(seams)
             units = CatalogueUnits(self.engine, of, self.catalogue)
             feed, clock = self.catalogue.feed(of), self.agenda.seconds
             reader = PricesController(units, feed, PriceShelf(), clock, PRICES_SECONDS)
-            return [(PRICES_SECONDS / 3, reader)]
+            return [(PRICES_SECONDS // 3, reader)]
 
         return staff
 

@@ -109,7 +109,7 @@ class Treasury:
     """What was spent at the least since it was told."""
     _looks: int = 0
 
-    def staff(self, seams: Seams) -> Sequence[tuple[float, Controller]]:
+    def staff(self, seams: Seams) -> Sequence[tuple[int, Controller]]:
         """The controllers of a daemon that begins, by their period in seconds."""
         units = WatchedUnits(self.engine, seams, self._saved)
         prices, clock = PriceShelf(), self.agenda.seconds

@@ -258,7 +258,7 @@ class Run:
             self.oracle.policies[node.id] = own
             self.fleet.lives[node.id] = Life(workload, own.after_seconds)
 
-    def _controllers(self, process: Process) -> Sequence[tuple[float, Controller]]:
+    def _controllers(self, process: Process) -> Sequence[tuple[int, Controller]]:
         """What this simulation adds to a daemon, made anew with each."""
         channel = LocalChannel(self.world, self.agenda.pass_)
         pace = Pace(lambda: self.agenda.now)
