@@ -55,16 +55,17 @@ class Lately:
 
     def add(self, reading: Reading) -> None:
         """Add a reading to every slot that it overlaps."""
-        kind, value = reading.kind, reading.value
-        slots = _slots(reading.start, reading.end)
-        for slot in slots:
+        _, kind, start, end, value = reading
+        values, busy = self.values, self.busy
+        is_work = kind in _WORKS
+        for slot in range(start - start % SLOT_SECONDS, end, SLOT_SECONDS):
             place = (kind, slot)
-            if value > self.values.get(place, -1.0):  # no signal is below zero
-                self.values[place] = value
-        if kind not in _WORKS or self.busy.issuperset(slots):
-            return
-        if level_of(reading, was_quiet=False) is Level.ACTIVE:
-            self.busy.update(slots)
+            if value > values.get(place, -1.0):  # no signal is below zero
+                values[place] = value
+            if is_work and slot not in busy:
+                is_work = level_of(reading, was_quiet=False) is Level.ACTIVE
+                if is_work:
+                    busy.add(slot)
 
     def add_work(self, start: int, end: int) -> None:
         """Add work in [start, end) that no reading shows: a job, a heartbeat."""

@@ -6,6 +6,7 @@ and out of order, and some are lost; what no reading covers is not known, and ne
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
@@ -127,6 +128,10 @@ def read(before: Track | None, reading: Reading, oldest: int) -> Track:
     if before is None:
         before = Track(reading.end, reading.value, Level.ACTIVE)
     is_newest = reading.end >= before.end
+    if is_newest and not before.at_rest and reading.value > _AT_WORK.get(reading.kind, _NEVER):
+        # as almost always where it works: this is what the rest comes to as well
+        broken_at = max(reading.end, before.broken_at or 0)
+        return Track(reading.end, reading.value, Level.ACTIVE, (), broken_at, before.between_until)
     was_quiet = (
         before.level is Level.QUIET
         if is_newest
@@ -137,8 +142,6 @@ def read(before: Track | None, reading: Reading, oldest: int) -> Track:
     if is_newest:
         newest = (reading.end, reading.value, level)
     between, broken_at = before.between_until, before.broken_at
-    if is_newest and level is not Level.QUIET and not before.at_rest:  # at work, as before
-        return Track(*newest, (), max(reading.end, broken_at or 0), between)
     if level is Level.QUIET:
         if reading.value > _AT_REST.get(reading.kind, reading.value):
             between = max(reading.end, between or 0)
@@ -166,6 +169,13 @@ _AT_REST: Mapping[Kind, float] = {
     Kind.REPORTED_NETWORK: HOST_BYTES,
 }
 """The highest value at which a signal is at rest."""
+_AT_WORK = {
+    **_AT_REST,
+    Kind.DUTY_CYCLE: WORK_PERCENT,
+    Kind.TENSORCORE: WORK_PERCENT,
+}
+"""The highest value at which it may be at rest still, whatever it was before."""
+_NEVER = math.inf
 
 
 def level_of(reading: Reading, *, was_quiet: bool) -> Level:
