@@ -6,7 +6,6 @@ import asyncio
 import heapq
 import json
 from collections import defaultdict
-from collections.abc import AsyncGenerator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import count, pairwise
@@ -153,7 +152,6 @@ class Follower:
         self._task.cancel()
         with suppress(asyncio.CancelledError):
             await self._task
-        assert isinstance(self._stream, AsyncGenerator)
         await self._stream.aclose()
 
     async def ended(self) -> list[str]:

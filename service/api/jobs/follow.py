@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from fastapi.concurrency import run_in_threadpool
@@ -71,7 +71,7 @@ class LogFollowers:
 
     async def followed(
         self, job_id: str, begin: LogCursor, worker: int | None
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """The lines from the beginning on, as events, until the job has ended."""
         reader = self._readers.get(job_id)
         if reader is None:
@@ -115,7 +115,7 @@ class LogFollowers:
         return [one.turn for one in self._readers.values() if not one.is_over]
 
 
-async def _events(reader: _Reader, worker: int | None) -> AsyncIterator[bytes]:
+async def _events(reader: _Reader, worker: int | None) -> AsyncGenerator[bytes, None]:
     position, noted = 0, ""
     while True:
         changed = reader.changed
