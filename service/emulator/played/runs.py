@@ -64,7 +64,7 @@ class Runs:
     """Every container of a world, the newest last; of very many, the newest.
 
     `observers` are called with each container when it starts. `pulled` is when the workers of an
-    attempt had its image: by attempt, then by the worker's number in the job.
+    attempt first had its image: by attempt, then by the worker's number in the job.
     """
 
     def __init__(self) -> None:

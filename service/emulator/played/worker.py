@@ -208,7 +208,7 @@ class PlayedWorker:
                 self._finish(record, at, plan.pull_fails or "PULL_FAILED")
                 return
             record.state, record.pulled_at = "PULLED", int(at)
-            self.runs.pulled[task.attempt][self._job_number(task)] = at
+            self.runs.pulled[task.attempt].setdefault(self._job_number(task), at)
             record.image_digest = task.image.partition("@")[2]
             self._report(at, Weight.STATE)
             self._act(at)
