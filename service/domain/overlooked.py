@@ -20,20 +20,33 @@ def overlooked(
     started and taken down again, and every look fell before or after that.
 
     The record holds it from when one operation that brings a node up was over until the next that
-    takes it down was accepted. What an interval has a part of was seen, and is bounded by that.
+    takes it down was accepted. An operation may be over long after the node came up: where the node
+    was taken down before that, its end tells of nothing that ran. What an interval has a part of
+    was seen, and is bounded by that.
     Of what Google may take back the record tells no end, and it cannot be stopped either.
     """
     since = node.sent_at
     if since is None or node.spec.provisioning_model in TAKEN_BACK:
         return
     downs = sorted(op.created_at for op in operations if op.verb in GOES_DOWN)
-    ups = (op.ended_at for op in operations if op.verb in COMES_UP and op.succeeded)
+    taken_down = [op.created_at for op in operations if op.verb in GOES_DOWN and op.succeeded]
+    ups = (
+        op.ended_at
+        for op in operations
+        if op.verb in COMES_UP and op.succeeded and not _falls_within(taken_down, op)
+    )
     for up in sorted(at for at in ups if at is not None and at >= since):
         down = next((at for at in downs if at >= up), up)
         if down == up or any(_meets(usage, up, down) for usage in usages):
             continue
         usage = opened(node, up, up, Evidence.OPERATION)
         yield closed(usage, down, down, Evidence.OPERATION)
+
+
+def _falls_within(instants: Sequence[int], operation: Operation) -> bool:
+    """Whether one of them lies between the beginning of an operation and its end."""
+    start, end = operation.created_at, operation.ended_at
+    return end is not None and any(start < at < end for at in instants)
 
 
 def _meets(usage: Usage, start: int, end: int) -> bool:

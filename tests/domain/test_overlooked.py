@@ -64,6 +64,21 @@ def test_what_somebody_saw_a_part_of_is_left_to_that(start, end, left):
     assert found(STARTED, STOPPED, usages=[seen]) == expected
 
 
+@pytest.mark.parametrize(
+    ("stopped", "ran"),
+    [
+        (operation("stop", NOON + 100, NOON + 180), [(NOON + 900, NOON + 1_000)]),
+        (operation("stop", NOON + 101, NOON + 180), []),
+        (operation("stop", NOON + 899, NOON + 950), []),
+        (operation("stop", NOON + 899), [(NOON + 900, NOON + 1_000)]),
+        (operation("stop", NOON + 950, NOON + 960), [(NOON + 900, NOON + 950)]),
+    ],
+)
+def test_a_create_that_is_over_after_its_node_was_stopped_tells_of_nothing_that_ran(stopped, ran):
+    late = operation("create", NOON + 100, NOON + 900)
+    assert found(late, stopped, operation("delete", NOON + 1_000)) == ran
+
+
 def test_what_was_taken_down_in_the_second_in_which_it_came_up_ran_for_none():
     assert found(STARTED, operation("stop", NOON + 115, NOON + 125), DELETED) == []
 
