@@ -37,6 +37,10 @@ BATCH = 200
 """Nodes written in one transaction: few enough that no other writer waits for long."""
 
 
+SOON_SECONDS = 60
+"""Within so many seconds the lifecycle looks by itself at a node that is on its way anywhere."""
+
+
 class Onlooker(Protocol):
     """Whoever else wants to know what an inventory shows, without another call to the cloud."""
 
@@ -76,7 +80,7 @@ class Difference:
         return not (self.changed or self.asleep or self.found or self.lacking)
 
 
-def compare(known: Iterable[Known], inventory: Inventory, queue: Queue) -> Difference:
+def compare(known: Iterable[Known], inventory: Inventory, queue: Queue, now: int) -> Difference:
     """Tell what changed and what is missing. Absence counts only where the lists know."""
     changed: dict[str, dict[int, Sighting]] = {}
     asleep: list[str] = []
@@ -97,13 +101,21 @@ def compare(known: Iterable[Known], inventory: Inventory, queue: Queue) -> Diffe
         if (lacks and known_of) or lost:
             if node.misses < LOOKS:
                 missing.append(node)
-            if node.next_try_at is None or lost:
+            if lost or _is_left_alone(node, now):
                 asleep.append(node.id)
         elif node.misses and not lacks:
             found.append(node.id)
         if _moved_on(node, ticket, entries):
             asleep.append(node.id)
     return Difference(changed, tuple(asleep), tuple(missing), tuple(found), lacking)
+
+
+def _is_left_alone(node: Known, now: int) -> bool:
+    """Whether nobody looks after it soon: nothing is to be done with it, or nothing before its time
+    is over. A step that failed is not: it is tried again, and when that may be is for the cloud to
+    say."""
+    due = node.next_try_at
+    return due is None or (not node.tries and due - now > SOON_SECONDS)
 
 
 def _lost_ticket(
@@ -193,7 +205,7 @@ class InventoryController:
     def _compare(self, inventory: Inventory, queue: Queue, lease: Lease) -> Difference:
         with self._units.reading() as unit:
             known = unit.nodes.open_in(lease.project)
-        return compare(known, inventory, queue)
+        return compare(known, inventory, queue, self._clock())
 
     def _note(self, difference: Difference, lease: Lease, asked: int) -> bool:
         """Write down what differs; answers whether all of it was. What was left out, because

@@ -64,6 +64,7 @@ _OPEN = (
         nodes.c.queue_state,
         nodes.c.slices_seen,
         nodes.c.misses,
+        nodes.c.tries,
     )
     .where(nodes.c.project == bindparam("project"), nodes.c.ended_at.is_(None))
     .where(nodes.c.sent_at.is_not(None))
@@ -79,7 +80,8 @@ _FINGERPRINT = (
 @dataclass(frozen=True, slots=True)
 class Known:
     """What the inventory needs of a node to tell whether anything changed; `slices` is their
-    number, 0 where it is not made of several; `misses` how many lists have lacked it lately."""
+    number, 0 where it is not made of several; `misses` how many lists have lacked it lately,
+    `tries` how often the last step failed."""
 
     id: str
     zone: str
@@ -89,6 +91,7 @@ class Known:
     queue_state: str = ""
     slices: int = 0
     misses: int = 0
+    tries: int = 0
 
 
 Fingerprint = tuple[int, int, int]
@@ -192,7 +195,7 @@ class Nodes:
         """The nodes of a project that have been sent to the cloud and have not ended."""
         rows = self._connection.execute(_OPEN, {"project": project})
         return [
-            Known(*row[:-2], 0 if row[-2] == "[]" else _count(row[-2]), row[-1]) for row in rows
+            Known(*row[:-3], 0 if row[-3] == "[]" else _count(row[-3]), *row[-2:]) for row in rows
         ]
 
     def fingerprint(self, project: str) -> Fingerprint:

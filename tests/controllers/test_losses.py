@@ -6,8 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from service.cloud.ports import Inventory, Queue
+from service.controllers.inventory import compare
 from service.domain.node import NodeState, ProvisioningModel
+from service.store.nodes import Known
+from tests import factories
 from tests.controllers.conftest import Lab
+from tests.hands import NOON
 
 
 def test_a_preempted_node_is_noticed_closed_deleted_and_verified_gone(lab: Lab) -> None:
@@ -44,14 +49,31 @@ def test_a_preempted_node_comes_back_when_its_owner_wants_that(lab: Lab) -> None
     assert "as asked" not in lab.story(node)
 
 
-def test_a_node_deleted_in_the_console_is_gone_only_after_get_says_so(lab: Lab) -> None:
-    node = lab.up()
+@pytest.mark.parametrize("ttl", [None, 90_000])
+def test_a_node_deleted_in_the_console_is_gone_only_after_get_says_so(
+    lab: Lab, ttl: int | None
+) -> None:
+    node = lab.up(ttl_seconds=ttl)
     lab.tick(3_600)
     lab.cloud.delete_elsewhere()
     lab.tick(15)
     assert lab.node(node).state == NodeState.DELETED
     assert "deleted outside this service" in lab.story(node)
     assert ("get", lab.node(node).place.path) in lab.cloud.calls
+
+
+@pytest.mark.parametrize(
+    ("due", "tries", "is_woken"),
+    [(None, 0, True), (60, 0, False), (61, 0, True), (61, 1, False), (86_400, 0, True)],
+)
+def test_what_is_missing_is_looked_at_unless_somebody_is_about_to(
+    due: int | None, tries: int, is_woken: bool
+) -> None:
+    nothing = Inventory(factories.PROJECT, b"", dict, frozenset(), 0)
+    tickets = Queue(factories.PROJECT, b"", dict, frozenset(), 0)
+    known = Known("n", factories.ZONE, "n-1", b"", due and NOON + due, tries=tries)
+    found = compare([known], nothing, tickets, NOON)
+    assert found.asleep == (("n",) if is_woken else ())
 
 
 def test_a_list_that_lacks_a_node_is_not_believed(lab: Lab) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from service.application.timekeeping import Timekeeper
+from service.controllers import inventory as inventory_controller
 from service.controllers import lifecycle as lifecycle_controller
 from service.controllers.inventory import InventoryController
 from service.controllers.metering import MeteringController
@@ -126,6 +127,13 @@ def the_ledger_is_written_without_a_lease() -> Any:
     return _without_a_lease(MeteringController)
 
 
+def what_has_a_time_to_live_is_not_missed() -> Any:
+    """A node that is to be looked at when its time is over counts as looked after until then."""
+    return patch.object(
+        inventory_controller, "_is_left_alone", lambda node, _now: node.next_try_at is None
+    )
+
+
 def given_up_without_a_look() -> Any:
     """What should be READY by now is deleted, though it may have come up unseen."""
     return patch.object(lifecycle_controller, "may_have_come_up", lambda _node: False)
@@ -157,6 +165,7 @@ LIVENESS_BUGS: tuple[Planting, ...] = (
     lists_are_no_proof_that_a_node_was_there,
     the_inventory_writes_without_a_lease,
     the_ledger_is_written_without_a_lease,
+    what_has_a_time_to_live_is_not_missed,
     given_up_without_a_look,
     projects_are_mixed_up,
     callers_go_by_the_clock_of_their_machine,
