@@ -15,6 +15,8 @@ from tests.simulation.truth import LABEL, Truth
 
 ENDS = {"delete", "dequeue", "stop"}
 """The commands after which a node is not READY any more."""
+UNSEEN_SECONDS = 60
+"""So long a node may be READY and a daemon not know it: it had looked just before."""
 WAITING = {"ACCEPTED", "WAITING_FOR_RESOURCES", "PROVISIONING"}
 
 
@@ -33,6 +35,10 @@ class Liveness:
     """By the id of ours: when it first came up."""
     _seen: dict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
     """By uid of a cloud node: the states that it was in once it had come up."""
+    _ready_at: dict[int, float] = field(default_factory=dict)
+    """By the same: when it came up."""
+    _never_came: dict[str, int] = field(default_factory=dict)
+    """By the full name of a cloud node: the uid of one that was gone before it came up."""
 
     def begin(self) -> None:
         """Watch from now on."""
@@ -71,11 +77,19 @@ class Liveness:
             node = unit.nodes.many([owner]).get(owner)
         if node is None or name not in {place_of(node, one).path for one in numbers(node)}:
             return  # what is not in the books, or is of an earlier attempt
-        if not self._has_reason(verb, node, uid):
+        if not self._has_reason(verb, node, uid) and not self._is_news(name, node, uid):
             self.truth.wrong(
                 f"{verb} was sent for {name}, which is READY and {node.asked}"
                 f" ({node.delete_reason or node.last_error})"
             )
+
+    def _is_news(self, name: str, node: Node, uid: int) -> bool:
+        """Whether it came up only now, and nobody can know; or it is what a create brought that
+        was done twice, after the first node of that name had failed and was to make room."""
+        if node.replacing and self._never_came.get(name, uid) != uid:
+            return True
+        is_seen = node.state == NodeState.READY
+        return not is_seen and self.agenda.now - self._ready_at.get(uid, 0.0) < UNSEEN_SECONDS
 
     def _has_reason(self, verb: str, node: Node, uid: int) -> bool:
         if node.id in self.told or self._seen[uid] - {"READY"}:
@@ -94,7 +108,10 @@ class Liveness:
         owner = self.truth.owners.get(transition.uid)
         if owner is None:
             return
+        if transition.before == "CREATING" and not transition.after:
+            self._never_came[transition.name] = transition.uid
         if transition.after == "READY":
+            self._ready_at[transition.uid] = transition.at
             self._first_ready.setdefault(owner, transition.at)
         if transition.after == "READY" or transition.uid in self._seen:
             self._seen[transition.uid].add(transition.after)
