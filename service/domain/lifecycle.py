@@ -20,6 +20,11 @@ OVERDUE_SECONDS = 1_800
 given up, and what is unknown is never deleted for that."""
 
 
+LATE_SECONDS = 15
+"""How long a node is waited for that is still shown after its create has failed: it may come up in
+that very moment."""
+
+
 HELD_SECONDS = 60
 """How often a node is looked at whose end is held back without a date."""
 
@@ -50,7 +55,7 @@ def _step(  # noqa: PLR0911 - a table of the cases
         return Step.CONFLICT if step is Step.SEND else step
     if node.asked is Asked.ABSENT:
         return Step.WAIT if look.sight.state == NodeState.DELETING else Step.DELETE
-    return _when_present(node, look.sight, look.operation)
+    return _when_present(node, look.sight, look.operation, now)
 
 
 def _when_absent(node: Node, operation: Operation | None, now: int) -> Step:
@@ -65,11 +70,11 @@ def _when_absent(node: Node, operation: Operation | None, now: int) -> Step:
     return Step.VANISH if came_up and not node.replacing else Step.NEXT
 
 
-def _when_present(node: Node, sight: CloudNode, operation: Operation | None) -> Step:
+def _when_present(node: Node, sight: CloudNode, operation: Operation | None, now: int) -> Step:
     if sight.state == NodeState.DELETING:
         return Step.WAIT
     ready = sight.state == NodeState.READY
-    failed = _create_failed(operation) and not ready  # what is READY may be at work all the same
+    failed = _failed_for_good(operation, now) and not ready  # READY, it may be at work all the same
     if sight.state in LOST or node.replacing or failed:
         return Step.REPLACE
     if not ready and sight.state != NodeState.STOPPED:
@@ -95,6 +100,13 @@ def _create_succeeded(operation: Operation | None) -> bool:
 
 def _create_failed(operation: Operation | None) -> bool:
     return operation is not None and operation.verb == "create" and operation.error is not None
+
+
+def _failed_for_good(operation: Operation | None, now: int) -> bool:
+    """Whether the create failed, and nothing came up in that moment either."""
+    if operation is None or not _create_failed(operation):
+        return False
+    return now - (operation.ended_at or 0) >= LATE_SECONDS
 
 
 def out_of_time(node: Node, now: int) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from service.domain.errors import CapacityUnavailable, CloudUnavailable
-from service.domain.lifecycle import OVERDUE_SECONDS
+from service.domain.lifecycle import LATE_SECONDS, OVERDUE_SECONDS
 from service.domain.node import Node, NodeState, ProvisioningModel
 from service.domain.queue import QueueState
 from tests.controllers.conftest import Lab
@@ -43,7 +43,7 @@ def came_up_though_its_create_failed(lab: Lab) -> Node:
     lab.tick()
     for name, operation in lab.cloud.done.items():
         failed = CapacityUnavailable("There is no more capacity in the zone")
-        over = replace(operation, done=True, ended_at=lab.clock(), error=failed)
+        over = replace(operation, done=True, ended_at=lab.clock() - LATE_SECONDS, error=failed)
         lab.cloud.done[name] = over
     lab.cloud.fail("delete", NO_ANSWER)
     lab.tick()

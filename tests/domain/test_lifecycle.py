@@ -10,6 +10,7 @@ from service.domain.deletion import making_room, overdue_since, wanted_since, wi
 from service.domain.errors import CapacityUnavailable, CloudError
 from service.domain.landing import IN_FLIGHT_SECONDS
 from service.domain.lifecycle import (
+    LATE_SECONDS,
     OVERDUE_SECONDS,
     needs_a_human,
     next_step,
@@ -149,6 +150,23 @@ BY_STATE = {
 
 def test_the_table_of_states_leaves_none_out():
     assert set(NodeState) <= set(BY_STATE)
+
+
+@pytest.mark.parametrize(
+    ("state", "seconds", "expected"),
+    [
+        (NodeState.CREATING, 0, Step.WAIT),
+        (NodeState.CREATING, LATE_SECONDS - 1, Step.WAIT),
+        (NodeState.CREATING, LATE_SECONDS, Step.REPLACE),
+        (NodeState.READY, 0, Step.SETTLE),
+        (NodeState.READY, LATE_SECONDS, Step.SETTLE),
+    ],
+)
+def test_what_is_shown_after_its_create_has_failed_may_come_up_in_that_moment(
+    state, seconds, expected
+):
+    assert FAILED.ended_at is not None
+    assert step(PRESENT, SEEN, state, FAILED, FAILED.ended_at + seconds) is expected
 
 
 @pytest.mark.parametrize(("state", "steps"), BY_STATE.items(), ids=str)

@@ -60,10 +60,10 @@ def ready_and_deleted_as_its_create_failed() -> Any:
     """What the operation says of the create counts for more than that the node is READY."""
     decide = lifecycle._when_present
 
-    def step(node: Node, sight: CloudNode, operation: Operation | None) -> Step:
+    def step(node: Node, sight: CloudNode, operation: Operation | None, now: int) -> Step:
         if lifecycle._create_failed(operation) and node.asked is Asked.PRESENT:
             return Step.REPLACE
-        return decide(node, sight, operation)
+        return decide(node, sight, operation, now)
 
     return patch.object(lifecycle, "_when_present", step)
 
