@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-from unittest.mock import PropertyMock, patch
+from unittest.mock import patch
 
 from service.controllers.forecasts import ForecastsController
 from service.controllers.prices import PricesController
 from service.daemon.first_looks import FirstLooks
 from service.domain import prices
-from service.domain.agreed_clock import AgreedClock
 
 Planting = Callable[[], Any]
 
@@ -18,11 +17,6 @@ Planting = Callable[[], Any]
 def the_first_look_is_never_over() -> Any:
     """Whoever waits for it waits for ever."""
     return patch.multiple(FirstLooks, is_over=lambda *_: False, done=lambda _self, _lease: False)
-
-
-def a_clock_that_was_set_back_is_waited_for() -> Any:
-    """The timers go by it, and nobody wakes them."""
-    return patch.object(AgreedClock, "has_jumped", PropertyMock(return_value=False))
 
 
 def nobody_reads_the_prices() -> Any:
@@ -40,7 +34,6 @@ def no_forecast_is_made() -> Any:
 
 DAEMON_BUGS: tuple[Planting, ...] = (
     the_first_look_is_never_over,
-    a_clock_that_was_set_back_is_waited_for,
     nobody_reads_the_prices,
     a_price_counts_from_when_it_was_read,
     no_forecast_is_made,

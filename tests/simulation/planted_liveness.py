@@ -134,11 +134,6 @@ def what_has_a_time_to_live_is_not_missed() -> Any:
     )
 
 
-def given_up_without_a_look() -> Any:
-    """What should be READY by now is deleted, though it may have come up unseen."""
-    return patch.object(lifecycle_controller, "may_have_come_up", lambda _node: False)
-
-
 def projects_are_mixed_up() -> Any:
     """What is due in one project is worked on under the lease of another."""
     due = Nodes.due
@@ -166,7 +161,6 @@ LIVENESS_BUGS: tuple[Planting, ...] = (
     the_inventory_writes_without_a_lease,
     the_ledger_is_written_without_a_lease,
     what_has_a_time_to_live_is_not_missed,
-    given_up_without_a_look,
     projects_are_mixed_up,
     callers_go_by_the_clock_of_their_machine,
 )

@@ -15,6 +15,8 @@ from sqlalchemy import Engine
 from service.application.nodes import NodeService
 from service.application.orphans import OrphanService
 from service.cloud.ports import Order
+from service.domain.agreed_clock import AgreedClock
+from service.domain.clock import HOUR
 from service.domain.node import Node, NodeState, ProvisioningModel
 from service.domain.wish import Wish
 from service.emulator.api.call import answer
@@ -72,7 +74,8 @@ class House:
         seams = CountedSeams(self.agenda, Random(1), drawn(Random(1)), calm=True)
         self.calls = seams.calls
         parts = self.agenda, self.world, self.engine, seams, lambda *_: None
-        Replica("only", *parts, Random(1)).begin()
+        self.replica = Replica("only", *parts, Random(1))
+        self.replica.begin()
 
     def ask(self, **changes: Any) -> Node:
         wish = Wish(project=PROJECT, accelerator_type="v5litepod-8", zone=ZONE, **changes)
@@ -141,6 +144,53 @@ def test_a_preempted_node_is_asked_for_anew_as_soon_as_it_is_out_of_the_way(hous
     assert len(house.births) == 2
     spent = house.births[1] - lost
     assert spent <= INVENTORY_SECONDS + 2 * LIFECYCLE_SECONDS + deleting + SLACK
+
+
+def _deleted_at_once(house: House) -> None:
+    """Somebody deletes the only node, and it is gone before anybody looks."""
+    (name,) = house.world.nodes
+    control.change_config(house.world, {"durations": {"delete": 0}})
+    asked = METHODS["DeleteNode"].request(name=name)
+    assert answer(house.world, METHODS["DeleteNode"], asked).error is None
+
+
+@pytest.mark.parametrize("ttl", [None, 80_000])
+@pytest.mark.parametrize("skew", [0, 20, -20, HOUR, -HOUR])
+def test_what_is_gone_is_noticed_in_a_minute_though_the_clock_was_set(house, skew, ttl):
+    node = house.ask(ttl_seconds=ttl)
+    house.wait_for(NodeState.READY, node)
+    house.agenda.pass_(600)
+    house.replica.skew = skew
+    _deleted_at_once(house)
+    house.agenda.pass_(60 + SLACK)
+    assert house.nodes.get(node.id).state == NodeState.DELETED
+
+
+def test_timers_go_by_the_machines_clock_and_are_woken_when_it_is_set_back(house, monkeypatch):
+    """What the test before is worth: without the wake nobody would look for an hour."""
+    monkeypatch.setattr(AgreedClock, "has_jumped", False)
+    node = house.ask()
+    house.wait_for(NodeState.READY, node)
+    house.replica.skew = -HOUR
+    _deleted_at_once(house)
+    house.agenda.pass_(HOUR / 2)
+    assert house.nodes.get(node.id).state == NodeState.READY
+    house.agenda.pass_(HOUR / 2 + 120)
+    assert house.nodes.get(node.id).state == NodeState.DELETED
+
+
+def test_a_daemon_that_was_told_to_stop_holds_nothing_and_goes_on_when_it_is_back(house):
+    node = house.ask()
+    house.wait_for(NodeState.READY, node)
+    house.replica.end()
+    with house.units.reading() as unit:
+        assert list(unit.leases.free([PROJECT])) == [PROJECT]
+    _deleted_at_once(house)
+    calls = len(house.calls)
+    house.agenda.pass_(0.9)  # it is away for a second at least
+    assert len(house.calls) == calls
+    house.agenda.pass_(120 + 60 + SLACK)
+    assert house.nodes.get(node.id).state == NodeState.DELETED
 
 
 def test_a_fleet_at_rest_costs_the_cloud_its_lists_and_nothing_else(house):
