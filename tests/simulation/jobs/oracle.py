@@ -276,7 +276,7 @@ class JobOracle:
                     f"worker {worker} of {attempt.id} ended with {real.get(worker)}, not {code}"
                 )
 
-    def _is_true(  # noqa: C901, PLR0911, PLR0912 - a table
+    def _is_true(  # noqa: C901, PLR0911, PLR0912, PLR0915 - a table
         self, job: Job, attempt: Attempt, node: Node, runs: Sequence[Run]
     ) -> bool:
         """Whether the reason of an attempt is what happened to it."""
@@ -286,17 +286,18 @@ class JobOracle:
         decided = self.decided[attempt.id]
         lost_at = self._lost_at(attempt, runs)
         env = job.spec.env
+        done = [run for run in runs if run.cause is Cause.PROGRAM or _ended_done(run, env)]
         if reason is Reason.COMPLETED:
             return (
-                len(own) >= workers > 0
-                and not failed
-                and all(attempt.exit_codes.get(str(run.worker)) == 0 for run in own)
+                len(done) >= workers > 0
+                and not any(run.exit_code for run in done)
+                and all(attempt.exit_codes.get(str(run.worker)) == 0 for run in done)
             )
         if own and len(own) == workers and not failed and reason in BY_PROGRAM | UNDECIDED:
             return False
         match reason:
             case Reason.COMPLETED_THEN_ABORTED:
-                return len(own) == workers and "EMULATOR_DONE_SECONDS" in env
+                return len(done) == workers and any(_ended_done(run, env) for run in runs)
             case Reason.PROGRAM_FAILED | Reason.OOM_KILLED:
                 blind = lost_at is not None and decided.looked_at <= lost_at
                 first = min((run.end or 0 for run in failed), default=math.inf)
@@ -394,3 +395,9 @@ def _check_claims(
         ]
         if found != claims[node_id]:
             raise Violation(f"{job.id} pays for {node_id} in {found}, and held it {claims}")
+
+
+def _ended_done(run: Run, env: Mapping[str, str]) -> bool:
+    """Whether a program ended, by itself or as it was told to, once it had said that it is done."""
+    said = env.get("EMULATOR_DONE_SECONDS")
+    return said is not None and run.end is not None and run.start + float(said) <= run.end
