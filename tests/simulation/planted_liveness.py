@@ -90,11 +90,6 @@ def ends_are_known_to_a_quarter_of_an_hour() -> Any:
     return patch.object(observation, "_close", unsure)
 
 
-def lists_are_no_proof_that_a_node_was_there() -> Any:
-    """What was shown unchanged counts as last seen when it was last written down."""
-    return patch.object(Nodes, "shown_at", lambda _self, _node_id: 0)
-
-
 class _Anybody:
     """Units of work that ask for no lease."""
 
@@ -157,7 +152,6 @@ LIVENESS_BUGS: tuple[Planting, ...] = (
     ready_and_deleted_as_its_create_failed,
     every_second_is_uncertain,
     ends_are_known_to_a_quarter_of_an_hour,
-    lists_are_no_proof_that_a_node_was_there,
     the_inventory_writes_without_a_lease,
     the_ledger_is_written_without_a_lease,
     what_has_a_time_to_live_is_not_missed,

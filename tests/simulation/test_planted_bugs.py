@@ -69,7 +69,6 @@ FOUND_BY = {
     "ready_and_deleted_as_its_create_failed": 234,
     "every_second_is_uncertain": 1,
     "ends_are_known_to_a_quarter_of_an_hour": 0,
-    "lists_are_no_proof_that_a_node_was_there": 94,
     "the_inventory_writes_without_a_lease": 0,
     "the_ledger_is_written_without_a_lease": 0,
     "the_first_look_is_never_over": 0,

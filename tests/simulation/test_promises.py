@@ -166,6 +166,22 @@ def test_what_is_gone_is_noticed_in_a_minute_though_the_clock_was_set(house, ske
     assert house.nodes.get(node.id).state == NodeState.DELETED
 
 
+def test_the_end_of_what_is_gone_unseen_is_known_to_one_look(house):
+    """Each list that shows it is a sight of it, though nothing of it has changed for an hour, and
+    also where the lifecycle looks for it before the next list."""
+    node = house.ask()
+    house.wait_for(NodeState.READY, node)
+    house.agenda.pass_(HOUR)
+    _deleted_at_once(house)
+    house.world.operations.clear()  # nor does the cloud's record say when
+    house.nodes.delete(node.id)
+    house.agenda.pass_(300)
+    assert house.nodes.get(node.id).state == NodeState.DELETED
+    with house.units.reading() as unit:
+        (usage,) = unit.usage.of(node.id)
+    assert usage.end - usage.end_lo <= INVENTORY_SECONDS + SLACK
+
+
 def test_timers_go_by_the_machines_clock_and_are_woken_when_it_is_set_back(house, monkeypatch):
     """What the test before is worth: without the wake nobody would look for an hour."""
     monkeypatch.setattr(AgreedClock, "has_jumped", False)

@@ -1,4 +1,4 @@
-"""Fifty seeds: hours of a fleet under faults and killed daemons, and nothing is lost or wrong.
+"""Thirty seeds: hours of a fleet under faults and killed daemons, and nothing is lost or wrong.
 
 `make simulate SEEDS=3000` lives through more, `python -m tests.simulation 17` through one.
 """
@@ -9,7 +9,7 @@ import pytest
 
 from tests.simulation.run import run
 
-SEEDS = 50
+SEEDS = 30
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
