@@ -38,7 +38,7 @@ BATCH = 200
 
 
 SOON_SECONDS = 60
-"""Within so many seconds the lifecycle looks by itself at a node that is on its way anywhere."""
+"""Within so many seconds the lifecycle looks by itself at a node that is not settled."""
 
 
 class Onlooker(Protocol):
@@ -111,9 +111,9 @@ def compare(known: Iterable[Known], inventory: Inventory, queue: Queue, now: int
 
 
 def _is_left_alone(node: Known, now: int) -> bool:
-    """Whether nobody looks after it soon: nothing is to be done with it, or nothing before its time
-    is over. A step that failed is not: it is tried again, and when that may be is for the cloud to
-    say."""
+    """Whether the lifecycle does not look at it soon. It looks at a settled node never, or only
+    when its time is over. A step that failed is tried again when the cloud allows it: that is not
+    hurried."""
     due = node.next_try_at
     return due is None or (not node.tries and due - now > SOON_SECONDS)
 

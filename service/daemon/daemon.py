@@ -13,7 +13,7 @@ from service.controllers.base import Controller
 from service.controllers.inventory import InventoryController
 from service.daemon.crew import Act, Crew, Workers
 from service.daemon.first_looks import FirstLooks
-from service.daemon.leaseholder import LEASE_SECONDS, RELEASE_SECONDS, Leaseholder
+from service.daemon.leaseholder import LEASE_SECONDS, Leaseholder
 from service.daemon.timers import SchedulerTimers, Timers
 from service.domain.agreed_clock import AgreedClock
 from service.domain.errors import LeaseLost, StewardError
@@ -26,6 +26,8 @@ LOOK_SECONDS = 1.0
 """How often it is looked who has waited for long enough, and which turns are slow."""
 LISTEN_SECONDS = 0.25
 """How often it is looked whether a lease has come free."""
+RELEASE_SECONDS = 2.0
+"""How long a daemon that ends waits for the database to take its leases back."""
 END_SECONDS = 2.0
 """How long turns under way may take to end, once the leases are given back."""
 
@@ -42,10 +44,10 @@ class Drive:
 
 
 class Daemon:
-    """Runs each controller at its period, for each project, until the daemon is told to stop.
+    """Runs each controller at its period, for each project.
 
-    `run` is all that a process needs. What it does in a loop are steps that can be taken one by
-    one: `begin`, then `listen` and `look` again and again, then `end`.
+    A process calls `run`, which goes on until it is told to stop. A test can take the same steps
+    one by one: `begin`, then `listen` and `look` again and again, then `end`.
     """
 
     def __init__(

@@ -19,8 +19,6 @@ log = structlog.get_logger()
 
 LEASE_SECONDS = 10
 """How long a daemon that died keeps its projects from another; renewed at a third of it."""
-RELEASE_SECONDS = 2.0
-"""How long a daemon that ends waits for the database to take its leases back."""
 
 
 class Leaseholder:

@@ -120,8 +120,8 @@ def out_of_time(node: Node, now: int) -> str:
 
 
 def may_have_come_up(node: Node) -> bool:
-    """Whether it may be READY by now, and nobody has seen that yet: it was sent for, and nobody
-    wants it gone. Before it is given up as too late it is looked at, for it may be at work."""
+    """Whether the node was asked of the cloud, is still wanted, and was never seen READY. It may
+    have come up meanwhile and be at work, so it is looked at before it is given up as too late."""
     is_wanted = node.asked is not Asked.ABSENT
     return is_wanted and node.sent_at is not None and node.ready_at is None
 

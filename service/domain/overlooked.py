@@ -20,9 +20,11 @@ def overlooked(
     started and taken down again, and every look fell before or after that.
 
     The record holds it from when one operation that brings a node up was over until the next that
-    takes it down was accepted. An operation may be over long after the node came up: where the node
-    was taken down before that, its end tells of nothing that ran. What an interval has a part of
-    was seen, and is bounded by that.
+    takes it down was accepted. What an interval has a part of was seen, and is bounded by that.
+
+    An operation may be over long after its node came up. If the node was taken down before, the end
+    of the operation says nothing about what ran.
+
     Of what Google may take back the record tells no end, and it cannot be stopped either.
     """
     since = node.sent_at

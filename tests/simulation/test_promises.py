@@ -148,10 +148,13 @@ def test_a_preempted_node_is_asked_for_anew_as_soon_as_it_is_out_of_the_way(hous
 
 def _deleted_at_once(house: House) -> None:
     """Somebody deletes the only node, and it is gone before anybody looks."""
-    (name,) = house.world.nodes
     control.change_config(house.world, {"durations": {"delete": 0}})
-    asked = METHODS["DeleteNode"].request(name=name)
-    assert answer(house.world, METHODS["DeleteNode"], asked).error is None
+    method, (name,) = METHODS["DeleteNode"], house.world.nodes
+    asked = method.request(name=name)
+    if house.world.queue.records:
+        method, (name,) = METHODS["DeleteQueuedResource"], house.world.queue.records
+        asked = method.request(name=name, force=True)
+    assert answer(house.world, method, asked).error is None
 
 
 @pytest.mark.parametrize("ttl", [None, 80_000])
@@ -166,10 +169,10 @@ def test_what_is_gone_is_noticed_in_a_minute_though_the_clock_was_set(house, ske
     assert house.nodes.get(node.id).state == NodeState.DELETED
 
 
-def test_the_end_of_what_is_gone_unseen_is_known_to_one_look(house):
-    """Each list that shows it is a sight of it, though nothing of it has changed for an hour, and
-    also where the lifecycle looks for it before the next list."""
-    node = house.ask()
+@pytest.mark.parametrize("queued", [False, True])
+def test_the_end_of_what_is_gone_unseen_is_known_to_one_look(house, queued):
+    """Each list that shows it is a sight of it, though nothing of it has changed for an hour."""
+    node = house.ask(queued=queued)
     house.wait_for(NodeState.READY, node)
     house.agenda.pass_(HOUR)
     _deleted_at_once(house)

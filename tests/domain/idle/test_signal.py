@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -136,3 +137,30 @@ def test_rest_is_what_readings_cover_since_the_last_work(pairs):
     assert track.covered(0, 60 * 41) == expected
     assert track.broken_at == (60 * (worked + 1) if worked >= 0 else None)
     assert sorted(track.at_rest) == list(track.at_rest)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "level", "at_rest", "broken_at"),
+    [
+        (Kind.DUTY_CYCLE, 5.0, Level.QUIET, ((100, 160),), 100),
+        (Kind.DUTY_CYCLE, 5.1, Level.ACTIVE, (), 160),
+        (Kind.UTILIZED_CHIPS, 0.0, Level.QUIET, ((100, 160),), 100),
+        (Kind.UTILIZED_CHIPS, 1.0, Level.ACTIVE, (), 160),
+        (Kind.DEVICE, 1.0, Level.UNKNOWN, (), 160),
+        (Kind.SCHEDULED_CHIPS, 8.0, Level.UNKNOWN, (), 160),
+        (Kind.TENSORCORE_IDLE, 60.0, Level.QUIET, ((100, 160),), 100),
+        (Kind.TENSORCORE_IDLE, 59.0, Level.ACTIVE, (), 160),
+    ],
+)
+def test_work_after_work_is_read_as_all_readings_are(kind, value, level, at_rest, broken_at):
+    """A track without any rest takes a short way where the reading shows work, and no other."""
+    before = Track(100, 1.0, Level.QUIET, (), 100)
+    after = read(before, Reading(0, kind, 100, 160, value), 0)
+    assert (after.end, after.value, after.level) == (160, value, level)
+    assert (after.at_rest, after.broken_at) == (at_rest, broken_at)
+
+
+def test_work_keeps_what_later_work_has_said():
+    before = Track(100, 80.0, Level.ACTIVE, (), 400, 90)
+    after = read(before, Reading(0, Kind.DUTY_CYCLE, 100, 160, 80.0), 0)
+    assert (after.broken_at, after.between_until) == (400, 90)
