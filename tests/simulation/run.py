@@ -17,6 +17,7 @@ from unittest.mock import patch
 
 from google.api_core.retry import retry_base, retry_unary
 from sqlalchemy import Engine
+from structlog.processors import format_exc_info
 from structlog.testing import capture_logs
 
 from service.application.node_requests import NodeRequests
@@ -509,7 +510,7 @@ def run(seed: int) -> Run:
         agenda = Agenda()
         engine = stack.enter_context(database(agenda))
         stack.enter_context(repeatable_ids(seed, agenda))
-        logs = stack.enter_context(capture_logs())
+        logs = stack.enter_context(capture_logs([format_exc_info]))
         # Even these small fleets come in several pages.
         stack.enter_context(patch.object(pages, "PAGE_SIZE", 3))
         stack.enter_context(retries_on(agenda, Random(f"{seed}/retries")))
@@ -540,7 +541,7 @@ def _check_logs(logs: list[MutableMapping[str, Any]], in_peace: int | None) -> N
         and (entry["event"] not in EXPECTED or (in_peace is not None and number >= in_peace))
     ]
     if broken:
-        raise Violation(f"an error inside: {broken[0]}")
+        raise Violation("an error inside: " + ", ".join(f"{k}={v}" for k, v in broken[0].items()))
 
 
 @contextmanager

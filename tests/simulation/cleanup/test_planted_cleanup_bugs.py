@@ -29,13 +29,13 @@ FOUND_BY = {
     "the_last_reading_stays_true": 16,
     "the_newest_seconds_count": 3,
     "each_process_counts_its_own_ends": 16,
-    "a_keep_is_lost_at_a_recreation": 78,
+    "a_keep_is_lost_at_a_recreation": 27,
     "a_report_of_the_boot_before_counts": 7,
     "unknown_for_long_is_at_rest": 15,
     "nodes_of_nobody_share_one_slot": 17,
-    "a_restart_skips_the_grace": 78,
+    "a_restart_skips_the_grace": 16,
     "a_stale_plan_is_applied": 39,
-    "what_an_earlier_incarnation_did_counts": 39,
+    "what_an_earlier_incarnation_did_counts": 7,
     "a_link_works_twice": 28,
 }
 

@@ -261,6 +261,8 @@ class JobOracle:
         self.attempts += 1
         node = unit.nodes.get(attempt.node_id)
         self._check_exit_codes(attempt, runs)
+        if attempt.id not in self.decided:
+            raise self._wrong(f"{attempt.id} never came to its end")
         if not self._is_true(job, attempt, node, runs):
             raise self._wrong(
                 f"{attempt.id} ended with {attempt.reason} ({attempt.detail}), and in truth"
