@@ -9,6 +9,7 @@ from typing import Protocol
 
 import structlog
 
+from service.cloud.ports import Sample
 from service.controllers.idle.memory import Memory, without_collection
 from service.controllers.idle.reports import ReportReader
 from service.controllers.idle.rollups import Rollups
@@ -21,7 +22,6 @@ from service.domain.idle.keep import Keep
 from service.domain.idle.policy import Action
 from service.domain.idle.readings import (
     FamilyRead,
-    Tracks,
     families_of,
     is_read_since,
     newest,
@@ -256,10 +256,8 @@ def _measure(
     fleet: Fleet, read: Sequence[FamilySamples], memory: Memory, now: int, times: Times
 ) -> tuple[Mapping[Kind, FamilyRead], Sequence[Subject]]:
     """What Monitoring has, and the nodes with what it has shown of them since the tick before."""
-    workers = workers_of(fleet.subjects)
     families = dict(fleet.cleanup.families)
-    tracks: dict[str, Tracks] = {one.node.id: one.signals.tracks for one in fleet.subjects}
-    changed: set[str] = set()
+    new: list[tuple[Kind, Sequence[Sample]]] = []
     longest = max((one.applied.rule.idle_after_seconds for one in fleet.subjects), default=HOUR)
     oldest = now - longest - times.telemetry - HOUR
     for found in read:
@@ -267,19 +265,21 @@ def _measure(
         if found.error:
             families[found.kind] = replace(before, error=found.error)
             continue
-        new = memory.take_new(found.kind, found.samples)
+        some = memory.take_new(found.kind, found.samples)
+        new.append((found.kind, some))
         if found.is_deep:
             memory.deep.add(found.kind)
-        seen = max(filter(None, (before.seen_at, newest(new))), default=None)
+        seen = max(filter(None, (before.seen_at, newest(some))), default=None)
         families[found.kind] = FamilyRead(seen_at=seen, read_at=found.until)
-        measured = with_samples(tracks, workers, found.kind, new, oldest)
-        memory.offer_again(found.kind, measured.strange)
-        tracks.update(measured.tracks)
-        changed.update(measured.tracks)
-        memory.add_readings(measured.readings)
+    tracks = {one.node.id: one.signals.tracks for one in fleet.subjects}
+    measured = with_samples(tracks, workers_of(fleet.subjects), new, oldest)
+    for kind, strange in measured.strange.items():
+        memory.offer_again(kind, strange)
+    memory.add_readings(measured.readings)
     return families, [
-        one.measured(tracks[one.node.id]) if one.node.id in changed else one
+        one if changed is None else one.measured(changed)
         for one in fleet.subjects
+        for changed in (measured.tracks.get(one.node.id),)
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -57,13 +57,13 @@ class Memory:
         """Whether every metric that counts was read from before what the rows say."""
         return self.deep.issuperset(COUNTED)
 
-    def take_new(self, kind: Kind, samples: Sequence[Sample]) -> Collection[Sample]:
+    def take_new(self, kind: Kind, samples: Sequence[Sample]) -> Sequence[Sample]:
         """The samples of a read that the read before did not bring. Reads overlap, as points are
         late."""
-        found = frozenset(samples)
-        new = found - self.samples.get(kind, frozenset())
-        self.samples[kind] = found
-        return new
+        before = self.samples.get(kind, frozenset())
+        self.samples[kind] = frozenset(samples)
+        # in their order: whoever goes through the nodes metric by metric meets them in one order
+        return [sample for sample in samples if sample not in before]
 
     def offer_again(self, kind: Kind, samples: Iterable[Measured]) -> None:
         """Have the next read bring samples once more, as nobody knows yet whose they are."""
@@ -73,7 +73,9 @@ class Memory:
     def add_readings(self, readings: Mapping[str, Sequence[Reading]]) -> None:
         """Keep new readings by node until their hours are written."""
         for node_id, some in readings.items():
-            lately = self.lately.setdefault(node_id, Lately())
+            lately = self.lately.get(node_id)
+            if lately is None:
+                lately = self.lately[node_id] = Lately()
             for reading in some:
                 lately.add(reading)
 

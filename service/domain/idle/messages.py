@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 
 from service.domain.clock import HOUR, rfc3339
 from service.domain.errors import Rejected
@@ -260,6 +261,7 @@ def recipients_of(applied: Applied, owner: str) -> Sequence[Recipient]:
     return named.found
 
 
+@lru_cache(maxsize=10_000)
 def is_email(owner: str) -> bool:
     """Whether an owner is an e-mail address, and so can be written to."""
     try:

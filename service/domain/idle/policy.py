@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 
 from service.domain.errors import Rejected
 from service.domain.node import IdlePolicy, NodeSpec
@@ -141,6 +142,7 @@ def check_rule(rule: Rule, least: int, prefix: str = "") -> None:
         )
 
 
+@lru_cache(maxsize=1_000)
 def rule_of(own: IdlePolicy) -> Rule:
     """What a node says of itself, as a rule."""
     return Rule(

@@ -65,46 +65,50 @@ Tracks = Mapping[tuple[int, Kind], Track]
 
 @dataclass(frozen=True, slots=True)
 class Measurements:
-    """What samples of one metric brought: the tracks of the nodes that changed, the readings that
-    were not known yet, and the samples of machines that are not ours, or not known to be."""
+    """What samples brought: the tracks of the nodes that changed, the readings that were not known
+    yet, and the samples of machines that are not ours, or not known to be, by metric."""
 
     tracks: Mapping[str, Tracks]
     readings: Mapping[str, Sequence[Reading]]
-    strange: Sequence[Measured] = ()
+    strange: Mapping[Kind, Sequence[Measured]] = field(default_factory=dict)
 
 
 def with_samples(
     tracks: Mapping[str, Tracks],
     workers: Workers,
-    kind: Kind,
-    samples: Iterable[Measured],
+    samples: Iterable[tuple[Kind, Iterable[Measured]]],
     oldest: int,
 ) -> Measurements:
     """The newer tracks of nodes after measurements; what was at rest before `oldest` is forgotten.
     The order of the samples does not matter, and what is known already changes nothing."""
     changed: dict[str, dict[tuple[int, Kind], Track]] = {}
     readings: dict[str, list[Reading]] = {}
-    strange: list[Measured] = []
-    for sample in sorted(samples, key=_BY_END):
-        place = workers.find(sample)
-        if place is None:
-            strange.append(sample)
-            continue
-        node_id, worker = place
-        key = (worker, kind)
-        mine = changed.get(node_id)
-        known = tracks.get(node_id, {}) if mine is None else mine
-        before = known.get(key)
-        reading = Reading(worker, kind, sample.start, sample.end, sample.value)
-        if kind is Kind.TENSORCORE_IDLE:
-            reading = _from_boot(reading, workers.up_since.get(node_id, 0))
-        if before is not None and sample.end < before.end and before.holds(reading):
-            continue
-        if mine is None:
-            mine = changed[node_id] = {**known}
-        mine[key] = read(before, reading, oldest)
-        readings.setdefault(node_id, []).append(reading)
+    strange: dict[Kind, list[Measured]] = {}
+    for kind, some in samples:
+        for sample in sorted(some, key=_BY_END):
+            place = workers.find(sample)
+            if place is None:
+                strange.setdefault(kind, []).append(sample)
+                continue
+            node_id, worker = place
+            key = (worker, kind)
+            mine = changed.get(node_id)
+            known = tracks.get(node_id, _NO_TRACKS) if mine is None else mine
+            before = known.get(key)
+            reading = Reading(worker, kind, sample.start, sample.end, sample.value)
+            if kind is Kind.TENSORCORE_IDLE:
+                reading = _from_boot(reading, workers.up_since.get(node_id, 0))
+            if before is not None and sample.end < before.end and before.holds(reading):
+                continue
+            if mine is None:
+                mine = changed[node_id] = {**known}
+                readings[node_id] = []
+            mine[key] = read(before, reading, oldest)
+            readings[node_id].append(reading)
     return Measurements(changed, readings, strange)
+
+
+_NO_TRACKS: Tracks = {}
 
 
 _BY_END = attrgetter("end")

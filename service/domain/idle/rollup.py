@@ -55,10 +55,11 @@ class Lately:
 
     def add(self, reading: Reading) -> None:
         """Add a reading to every slot that it overlaps."""
-        _, kind, start, end, value = reading
+        _, kind, slot, end, value = reading
         values, busy = self.values, self.busy
         is_work = kind in _WORKS
-        for slot in range(start - start % SLOT_SECONDS, end, SLOT_SECONDS):
+        slot -= slot % SLOT_SECONDS
+        while slot < end:
             place = (kind, slot)
             if value > values.get(place, -1.0):  # no signal is below zero
                 values[place] = value
@@ -66,6 +67,7 @@ class Lately:
                 is_work = level_of(reading, was_quiet=False) is Level.ACTIVE
                 if is_work:
                     busy.add(slot)
+            slot += SLOT_SECONDS
 
     def add_work(self, start: int, end: int) -> None:
         """Add work in [start, end) that no reading shows: a job, a heartbeat."""
@@ -100,11 +102,21 @@ def with_rest(
     """The hour with the slots that ended by `until` and in which every worker is proved at rest."""
     if UNKNOWN not in hour.levels:
         return hour
+    resting = [
+        [
+            track
+            for kind in DEVICE_KINDS
+            if (track := tracks.get((worker, kind))) is not None and track.at_rest
+        ]
+        for worker in range(workers)
+    ]
+    if not resting or not all(resting):
+        return hour
     levels = list(hour.levels)
     for slot in range(SLOTS):
         start = hour.start + slot * SLOT_SECONDS
         if levels[slot] == UNKNOWN and start + SLOT_SECONDS <= until:
-            rest = workers > 0 and all(_rests(tracks, one, start) for one in range(workers))
+            rest = all(_rests(signals, start) for signals in resting)
             levels[slot] = IDLE if rest else UNKNOWN
     return Hour(hour.node_id, hour.incarnation, hour.start, "".join(levels), hour.values)
 
@@ -131,11 +143,9 @@ def _slots(start: int, end: int) -> range:
     return range(start - start % SLOT_SECONDS, end, SLOT_SECONDS)
 
 
-def _rests(tracks: Mapping[tuple[int, Kind], Track], worker: int, start: int) -> bool:
+def _rests(signals: Iterable[Track], start: int) -> bool:
     """Whether one device signal of a worker covers nine tenths of the slot at rest."""
     end = start + SLOT_SECONDS
     return any(
-        100 * track.covered(start, end) >= COVERAGE_PERCENT * SLOT_SECONDS
-        for kind in DEVICE_KINDS
-        if (track := tracks.get((worker, kind))) is not None
+        100 * track.covered(start, end) >= COVERAGE_PERCENT * SLOT_SECONDS for track in signals
     )

@@ -122,17 +122,17 @@ def sight_of(verdict: Verdict | None, watched: Watched | None = None, since: int
     """What a verdict showed of a node, for the breaker: its work from `since` on."""
     if verdict is None:
         return Sight(is_known=False)
-    ends = (
-        []
-        if watched is None
-        else [
-            track.broken_at
-            for (_, kind), track in watched.signals.tracks.items()
-            if kind in DEVICE_KINDS and track.broken_at is not None and track.broken_at > since
-        ]
-    )
-    is_quiet = verdict.level is Level.QUIET
-    return Sight(_is_known(verdict), max(ends, default=None), is_quiet)
+    worked_at = None if watched is None else _worked_at(watched, since)
+    return Sight(_is_known(verdict), worked_at, verdict.level is Level.QUIET)
+
+
+def _worked_at(watched: Watched, since: int) -> int | None:
+    """Until when a device of a node was at work after `since`; None for never."""
+    latest = since
+    for (_, kind), track in watched.signals.tracks.items():
+        if track.broken_at is not None and track.broken_at > latest and kind in DEVICE_KINDS:
+            latest = track.broken_at
+    return latest if latest > since else None
 
 
 def _due(one: Assessed) -> Due:

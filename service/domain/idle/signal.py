@@ -130,8 +130,9 @@ def read(before: Track | None, reading: Reading, oldest: int) -> Track:
     is_newest = reading.end >= before.end
     if is_newest and not before.at_rest and reading.value > _AT_WORK.get(reading.kind, _NEVER):
         # as almost always where it works: this is what the rest comes to as well
-        worked_at = max(reading.end, before.broken_at or 0)
-        return Track(reading.end, reading.value, Level.ACTIVE, (), worked_at, before.between_until)
+        _, _, _, end, value = reading
+        worked_at = max(end, before.broken_at or 0)
+        return Track(end, value, Level.ACTIVE, (), worked_at, before.between_until)
     was_quiet = (
         before.level is Level.QUIET
         if is_newest

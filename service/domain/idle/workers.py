@@ -32,12 +32,18 @@ def is_covered(subject: Subject, since: int) -> bool:
     """Whether Monitoring has shown the device, CPU and network of every worker since then, so that
     no report of a supervisor has to be read."""
     tracks = subject.signals.tracks
-    return all(
-        any(
-            (track := tracks.get((worker, kind))) is not None and track.end >= since
-            for kind in kinds
-            if kind in MONITORED
-        )
-        for worker in range(subject.node.spec.hosts)
-        for kinds in (DEVICE_KINDS, CPU_KINDS, NETWORK_KINDS)
-    )
+    for worker in range(subject.node.spec.hosts):
+        for kinds in _SHOWN:
+            for kind in kinds:
+                track = tracks.get((worker, kind))
+                if track is not None and track.end >= since:
+                    break
+            else:
+                return False
+    return True
+
+
+_SHOWN = tuple(
+    tuple(kind for kind in kinds if kind in MONITORED)
+    for kinds in (DEVICE_KINDS, CPU_KINDS, NETWORK_KINDS)
+)

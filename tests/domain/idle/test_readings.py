@@ -39,14 +39,14 @@ def test_the_workers_of_later_slices_follow_those_of_the_first():
 def test_machines_of_others_are_left_out():
     assert WORKERS.find(by_node("999")) is None
     assert WORKERS.find(Sample("", 0, "i-8", 0, 60, 1.0)) is None
-    found = with_samples({}, WORKERS, Kind.CPU, [by_node("999")], 0)
+    found = with_samples({}, WORKERS, [(Kind.CPU, [by_node("999")])], 0)
     assert (found.tracks, found.readings) == ({}, {})
 
 
 def test_a_measurement_changes_the_track_of_its_worker_alone():
-    first = with_samples({}, WORKERS, Kind.CPU, [by_node("100"), by_node("200")], 0)
+    first = with_samples({}, WORKERS, [(Kind.CPU, [by_node("100"), by_node("200")])], 0)
     before = first.tracks
-    after = with_samples(before, WORKERS, Kind.CPU, [by_node("101", 1, 120, 50.0)], 0).tracks
+    after = with_samples(before, WORKERS, [(Kind.CPU, [by_node("101", 1, 120, 50.0)])], 0).tracks
     assert set(after) == {"n"}
     assert set(after["n"]) == {(0, Kind.CPU), (5, Kind.CPU)}
     assert after["n"][5, Kind.CPU].broken_at == 120
@@ -65,7 +65,7 @@ def test_a_measurement_changes_the_track_of_its_worker_alone():
 def test_an_idle_counter_that_began_with_the_boot_shows_no_work(value, up_since, busy):
     workers = Workers(parts={"100": ("n", 0)}, up_since={"n": up_since})
     sample = by_node("100", end=120, value=float(value))
-    found = with_samples({}, workers, Kind.TENSORCORE_IDLE, [sample], 0)
+    found = with_samples({}, workers, [(Kind.TENSORCORE_IDLE, [sample])], 0)
     track = found.tracks["n"][0, Kind.TENSORCORE_IDLE]
     assert track.broken_at == busy
     if value == 20 and busy is None:
@@ -74,10 +74,12 @@ def test_an_idle_counter_that_began_with_the_boot_shows_no_work(value, up_since,
 
 def test_what_is_known_already_is_not_read_again():
     rest = [by_node("100", end=60), by_node("100", end=120), by_node("100", end=180)]
-    before = with_samples({}, WORKERS, Kind.CPU, rest, 0).tracks
-    again = with_samples(before, WORKERS, Kind.CPU, rest[:2], 0)
+    before = with_samples({}, WORKERS, [(Kind.CPU, rest)], 0).tracks
+    again = with_samples(before, WORKERS, [(Kind.CPU, rest[:2])], 0)
     assert (again.tracks, again.readings) == ({}, {})
-    corrected = with_samples(before, WORKERS, Kind.CPU, [by_node("100", end=120, value=90.0)], 0)
+    corrected = with_samples(
+        before, WORKERS, [(Kind.CPU, [by_node("100", end=120, value=90.0)])], 0
+    )
     assert corrected.tracks["n"][0, Kind.CPU].broken_at == 120
 
 
@@ -91,10 +93,10 @@ def test_what_is_known_already_is_not_read_again():
 def test_the_order_of_the_samples_does_not_matter(drawn, random):
     samples = [by_node("100", worker, 60 * minute, value) for worker, minute, value in drawn]
     shuffled = random.sample(samples, len(samples))
-    known = with_samples({}, WORKERS, Kind.CPU, samples, 0).tracks
-    assert with_samples({}, WORKERS, Kind.CPU, shuffled, 0).tracks == known
-    halves = dict(with_samples({}, WORKERS, Kind.CPU, shuffled[::2], 0).tracks)
-    halves.update(with_samples(halves, WORKERS, Kind.CPU, shuffled[1::2], 0).tracks)
+    known = with_samples({}, WORKERS, [(Kind.CPU, samples)], 0).tracks
+    assert with_samples({}, WORKERS, [(Kind.CPU, shuffled)], 0).tracks == known
+    halves = dict(with_samples({}, WORKERS, [(Kind.CPU, shuffled[::2])], 0).tracks)
+    halves.update(with_samples(halves, WORKERS, [(Kind.CPU, shuffled[1::2])], 0).tracks)
     assert halves == known
 
 
