@@ -78,6 +78,9 @@ class _Versioned(msgspec.Struct):
     version: int
 
 
+_versioned = msgspec.json.Decoder(_Versioned)  # made once, by one thread: see `store.rows.decoder`
+
+
 class StopQuery(BaseModel):
     """How a node is stopped; an unknown parameter is refused."""
 
@@ -264,7 +267,7 @@ def _accepted(nodes: NodeService, node_id: str) -> Response:
 
 
 def _document(document: bytes, status: int) -> Response:
-    version = msgspec.json.decode(document, type=_Versioned).version
+    version = _versioned.decode(document).version
     return Response(document, status, {"ETag": f'"{version}"'}, JSON)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import msgspec
 from sqlalchemy import Connection, RowMapping, Select, bindparam, delete, insert, select, update
 
 from service.domain.errors import NotFound, StaleVersion
@@ -15,7 +14,7 @@ from service.domain.garbage import Attempt
 from service.domain.node import NodeSpec
 from service.domain.orphan import ADOPTED, Kind, Orphan, Shown, Verdict
 from service.domain.placement import Outcome
-from service.store.rows import dumps, loads
+from service.store.rows import decoder, dumps, loads
 from service.store.tables import nodes, orphans, placements
 
 _CHUNK = 500
@@ -83,7 +82,7 @@ class _Costs:
     provisioning_model: str = ""
 
 
-_costs = msgspec.json.Decoder(_Costs).decode
+_costs = decoder(_Costs)
 
 
 class Orphans:

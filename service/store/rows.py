@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import msgspec
 
 T = TypeVar("T")
+
+_decoders: dict[Any, Callable[[str], Any]] = {}
+_lock = threading.Lock()
 
 
 def dumps(value: object) -> str:
@@ -16,4 +21,15 @@ def dumps(value: object) -> str:
 
 def loads(document: str, kind: type[T]) -> T:
     """The value of that kind in a JSON document."""
-    return msgspec.json.decode(document, type=kind)
+    return decoder(kind)(document)
+
+
+def decoder(kind: type[T]) -> Callable[[str], T]:
+    """What makes values of a kind from JSON documents. Only one thread at a time learns kinds:
+    msgspec keeps what it knows of a class before it knows all, and a second thread that finds this
+    half ends the process (a segmentation fault, seen with msgspec 0.22)."""
+    known = _decoders.get(kind)
+    if known is None:
+        with _lock:
+            known = _decoders.setdefault(kind, msgspec.json.Decoder(kind).decode)
+    return known

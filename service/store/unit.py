@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import IntEnum
+from functools import cached_property
+from typing import Generic, TypeVar
 
 from sqlalchemy import Connection, Engine
 
@@ -53,48 +55,79 @@ class Last(IntEnum):
     RESERVATIONS = 2
 
 
+_T = TypeVar("_T")
+
+
+class _Repository(Generic[_T]):
+    """A repository of a unit, made when it is first asked for: most transactions use three of the
+    many that there are."""
+
+    def __init__(self, make: Callable[[Connection], _T]) -> None:
+        self._make = make
+
+    def __set_name__(self, _: type[Unit], name: str) -> None:
+        self._name = name
+
+    def __get__(self, unit: Unit, _: type[Unit]) -> _T:
+        made = unit.__dict__[self._name] = self._make(unit._connection)  # noqa: SLF001
+        return made
+
+
 class Unit:
     """What can be read and written within one transaction."""
 
-    def __init__(  # noqa: PLR0915 - a list of repositories
-        self, connection: Connection, *, writes: bool = True
-    ) -> None:
+    placements = _Repository(Placements)
+    capacity = _Repository(Capacity)
+    attributions = _Repository(Attributions)
+    fleet = _Repository(Fleet)
+    listing = _Repository(Listing)
+    observations = _Repository(Observations)
+    beliefs = _Repository(Beliefs)
+    ledger = _Repository(Ledger)
+    charges = _Repository(Charges)
+    costs = _Repository(Costs)
+    forecasts = _Repository(Forecasts)
+    statements = _Repository(Statements)
+    prices = _Repository(Prices)
+    reservations = _Repository(Reservations)
+    events = _Repository(Events)
+    idempotency_keys = _Repository(IdempotencyKeys)
+    jobs = _Repository(Jobs)
+    leases = _Repository(Leases)
+    orphans = _Repository(Orphans)
+    quotas = _Repository(Quotas)
+    bills = _Repository(Bills)
+    witnesses = _Repository(Witnesses)
+    budgets = _Repository(Budgets)
+    holds = _Repository(Holds)
+    alerts = _Repository(Alerts)
+    notifications = _Repository(Notifications)
+    idle_policies = _Repository(IdlePolicies)
+    idle_courses = _Repository(IdleCourses)
+    idle_rollups = _Repository(IdleRollups)
+    cleanups = _Repository(Cleanups)
+    links = _Repository(Links)
+    heartbeats = _Repository(Heartbeats)
+
+    def __init__(self, connection: Connection, *, writes: bool = True) -> None:
+        self._connection = connection
+        self._writes = writes
         self._last: list[tuple[int, str, Callable[[], None]]] = []
-        self.placements = Placements(connection)
-        self.capacity = Capacity(connection)
-        self.attributions = Attributions(connection)
-        self.nodes = Nodes(connection, self.placements, self.attributions)
-        self.fleet = Fleet(connection)
-        self.listing = Listing(connection)
-        self.observations = Observations(connection)
-        self.beliefs = Beliefs(connection)
-        self.usage = Usages(connection, writes=writes)
-        self.ledger = Ledger(connection)
-        self.charges = Charges(connection)
-        self.costs = Costs(connection)
-        self.forecasts = Forecasts(connection)
-        self.statements = Statements(connection)
-        self.revisions = Revisions(connection, writes=writes)
-        self.prices = Prices(connection)
-        self.reservations = Reservations(connection)
-        self.events = Events(connection)
-        self.idempotency_keys = IdempotencyKeys(connection)
-        self.jobs = Jobs(connection)
-        self.leases = Leases(connection)
-        self.orphans = Orphans(connection)
-        self.quotas = Quotas(connection)
-        self.bills = Bills(connection)
-        self.witnesses = Witnesses(connection)
-        self.budgets = Budgets(connection)
-        self.holds = Holds(connection)
-        self.alerts = Alerts(connection)
-        self.notifications = Notifications(connection)
-        self.idle_policies = IdlePolicies(connection)
-        self.idle_courses = IdleCourses(connection)
-        self.idle_rollups = IdleRollups(connection)
-        self.cleanups = Cleanups(connection)
-        self.links = Links(connection)
-        self.heartbeats = Heartbeats(connection)
+
+    @cached_property
+    def nodes(self) -> Nodes:
+        """Nodes, with where they are placed and whose they were."""
+        return Nodes(self._connection, self.placements, self.attributions)
+
+    @cached_property
+    def usage(self) -> Usages:
+        """Intervals of use; a transaction that writes locks those that it reads."""
+        return Usages(self._connection, writes=self._writes)
+
+    @cached_property
+    def revisions(self) -> Revisions:
+        """How often each topic was written."""
+        return Revisions(self._connection, writes=self._writes)
 
     def at_the_end(self, rank: Last, of: str, work: Callable[[], None]) -> None:
         """Do `work` at the end of the transaction, sorted by rank and then by `of`. Every

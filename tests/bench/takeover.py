@@ -25,6 +25,7 @@ SPEED = 20
 NODE = {"accelerator_type": "v5litepod-8", "zone": "us-west4-a"}
 AT_ONCE = 6
 PATIENCE = 120
+GONE = {"DELETED", "FAILED"}
 
 
 def measure() -> list[Figure]:
@@ -112,8 +113,8 @@ def _compare(house: House, asked: list[Any]) -> int:
     for node in asked:
         house.delete(f"/v1/nodes/{node['id']}")
     deadline = time.monotonic() + PATIENCE
-    while any(house.node(node)["state"] not in {"DELETED", "FAILED"} for node in asked):
-        assert time.monotonic() < deadline, "they do not go"
+    while left := [one for node in asked if (one := house.node(node))["state"] not in GONE]:
+        assert time.monotonic() < deadline, f"they do not go: {left}"
         time.sleep(1)
     time.sleep(5)  # until all is posted
     unequal = 0

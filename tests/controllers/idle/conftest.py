@@ -161,6 +161,7 @@ class IdleLab:
         self.telemetry = FakeTelemetry(clock)
         self.workers: FakeWorkers | None = None
         self.doing: dict[str, dict[Kind, float] | None] = {}
+        self.hosts: dict[str, int] = {}
         self.has_post = True
         self.controller: IdleController
         self.lease: Lease
@@ -211,6 +212,7 @@ class IdleLab:
         with self.units() as unit:
             unit.nodes.add(node)
         self.doing[node.id] = doing
+        self.hosts[node.id] = node.spec.hosts
         return node
 
     def minute(self, count: int = 1) -> None:
@@ -221,9 +223,8 @@ class IdleLab:
             if self.workers is not None:
                 self.workers.report()
             for number, (node_id, doing) in enumerate(self.doing.items()):
-                hosts = self.node(node_id).spec.hosts
                 for kind, value in (doing or {}).items():
-                    for worker in range(hosts):
+                    for worker in range(self.hosts[node_id]):
                         self.measure(kind, number, worker, start, value)
             self.controller.tick(self.lease)
             if self.has_post:
