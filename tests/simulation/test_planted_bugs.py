@@ -25,7 +25,7 @@ FOUND_BY = {
     "end_taken_as_exact": 7,
     "name_taken_read_as_failure": 6,
     "unreachable_ignored": 14,
-    "partial_pages_trusted": 0,
+    "partial_pages_trusted": 57,
     "ledger_update_lost": 0,
     "ticket_forgotten": 2,
     "ticket_gone_taken_for_all_gone": 36,
