@@ -62,7 +62,8 @@ class Memory:
         late."""
         before = self.samples.get(kind, frozenset())
         self.samples[kind] = frozenset(samples)
-        # in their order: whoever goes through the nodes metric by metric meets them in one order
+        # A list: every metric names the nodes in the same order, and a set would lose it. To go
+        # through ten thousand nodes in one order is faster, as memory is read from front to back.
         return [sample for sample in samples if sample not in before]
 
     def offer_again(self, kind: Kind, samples: Iterable[Measured]) -> None:

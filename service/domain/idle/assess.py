@@ -166,9 +166,9 @@ def evidence_of(subject: Subject, families: Mapping[Kind, Family], times: Times)
         families=families,
         hosts=signals.hosts,
         asked_at=signals.asked_at,
-        named={worker: at for worker, at in signals.named_at.items() if worker in signals.instances}
-        if signals.named_at
-        else {},
+        named={
+            worker: at for worker, at in signals.named_at.items() if worker in signals.instances
+        },
         unread_since=signals.unread_since,
         report_seconds=report_age(times),
         heartbeat_until=subject.heartbeat_until,

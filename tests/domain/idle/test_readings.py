@@ -83,6 +83,13 @@ def test_what_is_known_already_is_not_read_again():
     assert corrected.tracks["n"][0, Kind.CPU].broken_at == 120
 
 
+def test_two_reads_of_one_metric_are_both_taken():
+    reads = [(Kind.CPU, [by_node("100", end=60)]), (Kind.CPU, [by_node("200"), by_node("999")])]
+    found = with_samples({}, WORKERS, reads, 0)
+    assert set(found.tracks) == set(found.readings) == {"n", "m"}
+    assert found.strange == {Kind.CPU: [by_node("999")]}
+
+
 @given(
     st.lists(
         st.tuples(st.integers(0, 1), st.integers(1, 30), st.sampled_from([0.0, 80.0])),

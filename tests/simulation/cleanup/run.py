@@ -9,6 +9,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
+from structlog.processors import format_exc_info
 from structlog.testing import capture_logs
 
 from service.application.cleanup.cleanup import CleanupService, IdleMode
@@ -296,7 +297,7 @@ def run(seed: int) -> Run:
         agenda = Agenda()
         engine = stack.enter_context(database(agenda))
         stack.enter_context(repeatable_ids(seed, agenda))
-        logs = stack.enter_context(capture_logs())
+        logs = stack.enter_context(capture_logs([format_exc_info]))
         living = Run(seed, engine, agenda)
         try:
             living.live()
