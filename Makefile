@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Without what Python keeps beside the sources, every process would compile all of them again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help install run test test-deep test-all check bench simulate format clean
 

@@ -25,6 +25,7 @@ way, a new number means a new book."""
 
 _COUNT = select(AGE)
 
+_PRICES = select(*(prices.c[field.name] for field in fields(Price)))
 _DISCOUNTS = select(*(discounts.c[field.name] for field in fields(Discount))).order_by(
     discounts.c.number
 )
@@ -59,7 +60,7 @@ class Prices:
 
     def all(self) -> Sequence[Price]:
         """Every price ever entered."""
-        return [Price(**row) for row in self._connection.execute(select(prices)).mappings()]
+        return [Price(*row) for row in self._connection.execute(_PRICES)]
 
     def add_discount(self, discount: Discount, after: int) -> None:
         """Write down a row about a discount; StaleVersion when there are more than `after` rows."""

@@ -12,7 +12,7 @@ from tests.interleaving.run import run
 from tests.simulation.search import is_found
 from tests.simulation.truth import Violation
 
-SEEDS = 3
+SEEDS = 20
 TESTS, SEEDS_OF_A_TEST = 20, 15
 WITHIN = 300
 # The first seed that found it, tried first; a change of the service may move it.

@@ -141,10 +141,13 @@ class CatalogueUnits(SeamedUnits):
     def __call__(self, lease: Lease | None = None) -> Iterator[Unit]:
         self._added = []
         with super().__call__(lease) as unit:
-            known = {price.id for price in unit.prices.all()}
             add = unit.prices.add_from_feed
+            known: set[str] | None = None
 
             def adding(price: Price) -> None:
+                nonlocal known
+                if known is None:
+                    known = {one.id for one in unit.prices.all()}
                 add(price)
                 if price.id not in known:
                     self._added.append(price)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from typing import TypeVar
 
 from service.emulator.api.call import Call
@@ -60,7 +61,7 @@ def list_skus(call: Call) -> NodeMessage:
     found = skus.listed(service, call.world.config.prices)
     of = f"{request.parent}\n{currency}\n{request.start_time}\n{request.end_time}"
     shown, token = _page(call, found, lambda sku: sku.id, of)
-    messages = [_sku(sku, in_force(sku.steps, start, end), currency) for sku in shown]
+    messages = [_sku(sku, (*in_force(sku.steps, start, end),), currency) for sku in shown]
     return Billing.ListSkusResponse(skus=messages, next_page_token=token)
 
 
@@ -106,7 +107,8 @@ def _page(
     return shown, write_token(key(shown[-1]), of) if len(rest) > limit else ""
 
 
-def _sku(sku: Sku, steps: Sequence[Step], currency: str) -> NodeMessage:
+@lru_cache(maxsize=4 * MAX_SIZE)  # it is asked for again and again, and what is answered is a copy
+def _sku(sku: Sku, steps: tuple[Step, ...], currency: str) -> NodeMessage:
     several = len(sku.regions) > 1
     return Billing.Sku(
         name=f"services/{sku.service}/skus/{sku.id}",

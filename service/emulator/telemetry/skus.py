@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import cache
+from functools import cache, cached_property
 from itertools import product
 
 from service.emulator.telemetry.rates import (
@@ -80,7 +80,7 @@ class Sku:
     steps: tuple[Step, ...]
     generation: str = ""
 
-    @property
+    @cached_property
     def id(self) -> str:
         digest = hashlib.sha256(f"{self.service}/{self.description}".encode()).hexdigest().upper()
         made = f"{digest[:4]}-{digest[4:8]}-{digest[8:12]}"
@@ -106,7 +106,7 @@ def _changed(sku: Sku, prices: Prices) -> Sku:
     absurd = prices.listed.get(sku.id, prices.listed.get(sku.description))
     if absurd is not None:
         return replace(sku, steps=(Step(sku.steps[-1].at, absurd),))
-    if not sku.is_spot:
+    if not sku.is_spot or not prices.spot_price_changes:
         return sku
     later = [
         Step(change.at, change.usd)
