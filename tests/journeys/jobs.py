@@ -30,6 +30,14 @@ def ended(house: House, job: Any) -> Any:
     return found
 
 
+def known_to_run(house: House, job: Any) -> None:
+    """Wait until the service has heard that it runs: its first lines may be there before."""
+    deadline = time.monotonic() + PATIENCE
+    while (found := house.get(f"/v1/jobs/{job['id']}"))["state"] != "RUNNING":
+        assert time.monotonic() < deadline, (found, house.logs("daemon")[-3000:])
+        time.sleep(0.5)
+
+
 def output(house: House, job: Any) -> list[dict[str, Any]]:
     """Every line of its output."""
     with urllib.request.urlopen(f"{house.api}/v1/jobs/{job['id']}/logs", timeout=30) as answer:

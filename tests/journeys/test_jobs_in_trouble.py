@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.journeys.house import House
-from tests.journeys.jobs import ended, output, seen, submit
+from tests.journeys.jobs import ended, known_to_run, output, seen, submit
 
 ONE_HOST = "v5litepod-8"
 FOUR_HOSTS = "v5litepod-16"
@@ -127,6 +127,7 @@ def test_what_programs_do_to_a_job(house: House) -> None:
     two = {"accelerator_type": ONE_HOST, "zone": "us-west4-a", "slices": 2}
     jobs["two slices"] = submit(house, SLICES, ONE_HOST, node_spec=two)
     seen(house, jobs["deaf"], "deaf")
+    known_to_run(house, jobs["deaf"])
     for _ in "twice":
         assert house.post(f"/v1/jobs/{jobs['deaf']['id']}:cancel")["cancel_requested_at"]
     seen(house, jobs["forger"], "began")
