@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -16,6 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 from google.api_core.retry import retry_base, retry_unary
+from google.api_core.timeout import TimeToDeadlineTimeout
 from sqlalchemy import Engine
 from structlog.processors import format_exc_info
 from structlog.testing import capture_logs
@@ -510,6 +512,7 @@ def run(seed: int) -> Run:
         agenda = Agenda()
         engine = stack.enter_context(database(agenda))
         stack.enter_context(repeatable_ids(seed, agenda))
+        stack.enter_context(steady_deadlines())
         logs = stack.enter_context(capture_logs([format_exc_info]))
         # Even these small fleets come in several pages.
         stack.enter_context(patch.object(pages, "PAGE_SIZE", 3))
@@ -565,6 +568,16 @@ def retries_on(agenda: Agenda, luck: Random) -> Iterator[None]:
         patch.object(retry_base, "time", clock),
         patch.object(retry_base, "random", luck),
     ):
+        yield
+
+
+@contextmanager
+def steady_deadlines() -> Iterator[None]:
+    """Google's client subtracts from the time of an answer what this machine took to ask for it.
+    Here that is nothing, so that a seed lives the same life on a slow machine."""
+    always = datetime.fromtimestamp(0, UTC)
+    defaults = (None, lambda: always)
+    with patch.object(TimeToDeadlineTimeout.__init__, "__defaults__", defaults):
         yield
 
 

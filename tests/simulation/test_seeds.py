@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
-import pytest
+import time
 
-from tests.simulation.run import run
+import pytest
+from google.api_core.timeout import TimeToDeadlineTimeout
+
+from tests.simulation.run import run, steady_deadlines
 
 SEEDS = 30
 
@@ -23,3 +26,13 @@ def test_a_seed_lives_the_same_life_again():
         return [node.id for node in lived.nodes], lived.world.bill.entries(lived.agenda.now)
 
     assert told(7) == told(7)
+
+
+def test_a_slow_machine_takes_nothing_from_the_time_of_an_answer():
+    given = []
+    with steady_deadlines():
+        call = TimeToDeadlineTimeout(60)(lambda timeout: given.append(timeout))
+        for _ in "twice":
+            call()
+            time.sleep(0.002)
+    assert given == [60, 60]

@@ -41,7 +41,7 @@ from tests.simulation.cleanup.workloads import Fleet, Life, Workload
 from tests.simulation.clock import Agenda
 from tests.simulation.process import Process
 from tests.simulation.replica import PROJECT, Replica
-from tests.simulation.run import database, repeatable_ids
+from tests.simulation.run import database, repeatable_ids, steady_deadlines
 from tests.simulation.seams import SeamedCloud, SeamedUnits, Seams
 from tests.simulation.truth import Violation
 
@@ -297,6 +297,7 @@ def run(seed: int) -> Run:
         agenda = Agenda()
         engine = stack.enter_context(database(agenda))
         stack.enter_context(repeatable_ids(seed, agenda))
+        stack.enter_context(steady_deadlines())
         logs = stack.enter_context(capture_logs([format_exc_info]))
         living = Run(seed, engine, agenda)
         try:
