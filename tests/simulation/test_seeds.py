@@ -30,9 +30,13 @@ def test_a_seed_lives_the_same_life_again():
 
 def test_a_slow_machine_takes_nothing_from_the_time_of_an_answer():
     given = []
+
+    def ask(timeout):
+        given.append(timeout)
+
     with steady_deadlines():
-        call = TimeToDeadlineTimeout(60)(lambda timeout: given.append(timeout))
-        for _ in "twice":
+        call = TimeToDeadlineTimeout(60)(ask)
+        for _ in range(2):
             call()
             time.sleep(0.002)
     assert given == [60, 60]
