@@ -31,6 +31,18 @@ def test_a_price_of_the_feed_is_written_once_whoever_reads_it(units):
         assert unit.prices.all() == [factories.price()]
 
 
+def test_every_price_comes_back_as_it_was_entered(units):
+    some = [
+        factories.price(nanos, nanos * DAY, confidence="high", recorded_at=nanos + 5)
+        for nanos in range(1, 301)
+    ]
+    with units() as unit:
+        for price in some:
+            unit.prices.add(price)
+    with units.reading() as unit:
+        assert {price.id: price for price in unit.prices.all()} == {one.id: one for one in some}
+
+
 def test_discounts_come_back_in_the_order_in_which_they_were_entered(units):
     later = Discount("a", "", "", 1, NOON, NOON + DAY, "another")
     entered(units, OURS)
