@@ -30,8 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Look for garbage less often, and never again among all the tests: what a tenth of the time
-    was spent on."""
+    """Look for garbage less often, and never again among all the tests: it took 7 % of the time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)

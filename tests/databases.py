@@ -26,11 +26,11 @@ _IN_A_HURRY = ("fsync", "synchronous_commit", "full_page_writes", "autovacuum")
 no room for years; no test outlives its machine. Besides, a vacuum comes when it likes, and changes
 in which order rows are found."""
 
-USES = 100
+_USES = 100
 """How often a database of PostgreSQL is emptied and used again, as that takes a fifteenth of making
 one; what was deleted from its catalogue is never swept up."""
 
-EMPTY = """
+_EMPTY = """
 DO $$
 DECLARE
     large text;
@@ -56,7 +56,7 @@ END $$"""
 What is deleted stays in the files, so that is done before there is enough of it for another plan.
 """
 
-WITHOUT_TRIGGERS = "SET session_replication_role = replica"
+_WITHOUT_TRIGGERS = "SET session_replication_role = replica"
 """Those that refuse to empty a table, or look after references, are of no use here."""
 
 _SHAPE = """
@@ -71,7 +71,8 @@ SELECT
         WHERE d.datname = current_database())"""
 """What the tables and settings of a database are; its copies have the same."""
 
-_OTHERS = "FROM pg_stat_activity WHERE datname ="
+_CUT_OFF = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{}'"
+"""Ends the connections to a database, and waits until they have ended."""
 
 _left: list[tuple[str, int]] = []
 """Databases that are empty again, and how often each was used."""
@@ -133,7 +134,7 @@ def fresh_database(kind: str, folder: Path) -> Iterator[str]:
     base = _postgres()
     name, uses = _left.pop() if _left else (_copied(base), 0)
     yield base.format(name=name)
-    if uses == USES:
+    if uses == _USES:
         _drop(base, name)
     elif again := _emptied(base, name):
         _left.append((again, uses + 1))
@@ -159,14 +160,14 @@ def _emptied(base: str, name: str) -> str | None:
     Whoever is still connected is cut off, and does not know the new name."""
     again = _new_name()
     try:
-        _ask(base, f"SELECT pg_terminate_backend(pid, 5000) {_OTHERS} '{name}'")
+        _ask(base, _CUT_OFF.format(name))
         _ask(base, f'ALTER DATABASE "{name}" RENAME TO "{again}"')
     except SQLAlchemyError:
         _drop(base, name)
         return None
     with suppress(psycopg.Error), psycopg.connect(base.format(name=again)) as connection:
-        connection.execute(WITHOUT_TRIGGERS)
-        connection.execute(EMPTY)
+        connection.execute(_WITHOUT_TRIGGERS)
+        connection.execute(_EMPTY)
         if connection.execute(_SHAPE).fetchone() == _shape(base):
             return again
     _drop(base, again)
