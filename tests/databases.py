@@ -53,7 +53,7 @@ BEGIN
     END LOOP;
 END $$"""
 """To truncate a table makes new files for it, for its indexes, and for all tables that refer to it.
-What is deleted stays in the files, so that is done before there is enough of it for another plan.
+What is deleted stays in the files: a table is truncated before that gets it another plan.
 """
 
 _WITHOUT_TRIGGERS = "SET session_replication_role = replica"
