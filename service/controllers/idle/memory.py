@@ -34,7 +34,7 @@ def without_collection() -> Iterator[None]:
 class Memory:
     """It is for one holder of the lease: whoever takes the lease begins with an empty one.
 
-    `written` is when the row of each node was written last, `samples` are those of the newest reads
+    `written` is when the row of each node was written last, `samples` are those of the newest read
     of each metric, `deep` the metrics that were read from before what the rows say, `lately` is
     what the hours of each node do not say yet.
     """
@@ -43,7 +43,7 @@ class Memory:
     nodes: dict[str, Node] = field(default_factory=dict)
     courses: dict[str, Watched] = field(default_factory=dict)
     written: dict[str, int] = field(default_factory=dict)
-    samples: dict[Kind, set[Sample]] = field(default_factory=dict)
+    samples: dict[Kind, frozenset[Sample]] = field(default_factory=dict)
     deep: set[Kind] = field(default_factory=set)
     lately: dict[str, Lately] = field(default_factory=dict)
 
@@ -58,20 +58,18 @@ class Memory:
         return self.deep.issuperset(COUNTED)
 
     def take_new(self, kind: Kind, samples: Sequence[Sample]) -> Sequence[Sample]:
-        """The samples of a read that the reads before did not bring. Reads overlap, as points are
+        """The samples of a read that the read before did not bring. Reads overlap, as points are
         late."""
-        known = self.samples.setdefault(kind, set())
+        before = self.samples.get(kind, frozenset())
+        self.samples[kind] = frozenset(samples)
         # A list: every metric names the nodes in the same order, and a set would lose it. To go
         # through ten thousand nodes in one order is faster, as memory is read from front to back.
-        new = [sample for sample in samples if sample not in known]
-        known.update(new)
-        if len(known) > 2 * len(samples):
-            self.samples[kind] = set(samples)
-        return new
+        return [sample for sample in samples if sample not in before]
 
     def offer_again(self, kind: Kind, samples: Iterable[Measured]) -> None:
         """Have the next read bring samples once more, as nobody knows yet whose they are."""
-        self.samples[kind].difference_update(samples)
+        if strange := frozenset(samples):
+            self.samples[kind] -= strange
 
     def add_readings(self, readings: Mapping[str, Sequence[Reading]]) -> None:
         """Keep new readings by node until their hours are written."""
