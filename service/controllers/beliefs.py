@@ -9,8 +9,15 @@ from service.controllers.posting import post
 from service.domain.blink import shortened, told_shortened
 from service.domain.event import Event
 from service.domain.looking import Looking
-from service.domain.metering import WHOLE, Evidence, Usage, is_billable
-from service.domain.node import CloudNode, Node
+from service.domain.metering import (
+    WHOLE,
+    Evidence,
+    Usage,
+    is_billable,
+    waived_with,
+    waiver_of,
+)
+from service.domain.node import LOST, CloudNode, Node
 from service.domain.observation import Belief, came_back, gone, observed, was_kept_up
 from service.domain.overlooked import overlooked, told_overlooked
 from service.domain.placement import Outcome
@@ -76,8 +83,39 @@ def _believe_part(
     if belief.usage is not None and belief.usage != running:
         usage = _of_slice(unit, belief.usage, number, is_new=running is None)
         write_usage(unit, usage, pen.book, looking.now)
+    if sight.state in LOST and belief.node.state != one.state:
+        _waive_earlier(unit, one, number, belief.usage, seen, pen.book)
     unit.events.add(*(of_slice(event, number) for event in belief.events))
     return belief.node
+
+
+def _waive_earlier(
+    unit: Unit,
+    one: Node,
+    number: int,
+    last: Usage | None,
+    seen: tuple[CloudNode, Looking],
+    book: PriceBook,
+) -> None:
+    """Apply the rule of the first minute to the earlier intervals of a placement that the cloud
+    took back: within that minute, a node may have been READY, in maintenance, and READY again.
+    `last` is the interval that the preemption ended; None where the node was not READY then."""
+    sight, looking = seen
+    own = [usage for usage in intervals_of_placement(unit, one, number) if usage.end is not None]
+    before = max((usage.end or 0 for usage in own), default=looking.before)
+    lost = (max(looking.before, before), looking.now)
+    if last is not None and last.end is not None and last.end_lo is not None:
+        lost = (last.end_lo, last.end)
+    waiver = waiver_of(*lost, sight.created_at)
+    for usage in waived_with(last, waiver, own):
+        write_usage(unit, usage, book, looking.now)
+
+
+def intervals_of_placement(unit: Unit, one: Node, number: int) -> list[Usage]:
+    """The intervals of the present placement of a node, or of one of its slices, first to last."""
+    since = one.sent_at or 0
+    own = (usage for usage in unit.usage.of(one.id) if usage.slice == number)
+    return [usage for usage in own if usage.start >= since]
 
 
 def end_usage(unit: Unit, node: Node, looking: Callable[[Node], Looking], book: PriceBook) -> Node:
@@ -100,9 +138,9 @@ def shorten(unit: Unit, node: Node, looking: Callable[[Node], Looking], book: Pr
     for number in numbers(node):
         one = part(node, number)
         seen = looking(one)
-        own = (usage for usage in unit.usage.of(node.id) if usage.slice == number)
+        own = intervals_of_placement(unit, node, number)
         last = max(own, key=lambda usage: usage.start, default=None)
-        if last is None or last.start < (node.sent_at or 0):
+        if last is None:
             continue
         if (after := shortened(last, seen.operations)) is not None:
             write_usage(unit, after, book, seen.now)
@@ -182,8 +220,9 @@ def _of_slice(unit: Unit, usage: Usage, number: int, *, is_new: bool) -> Usage:
 
 
 def write_usage(unit: Unit, usage: Usage, book: PriceBook, now: int) -> None:
-    """Write down what is now believed of usage, and bring the ledger to it."""
-    saved = unit.usage.save(usage)
+    """Write down what is now believed of usage, and bring the ledger to it: all of the interval, as
+    what was posted of it may have begun, or cost, otherwise."""
+    saved = unit.usage.save(replace(usage, dirty=True))
     unit.beliefs.add(saved, now)
     post(unit, saved, book, now)
 

@@ -18,6 +18,7 @@ from service.domain.evidence import (
     Termination,
     asked_of,
     corrected,
+    corrected_earlier,
     hearing,
     is_open,
     latest_beginning,
@@ -31,6 +32,7 @@ from service.domain.lease import Lease
 from service.domain.lines import meters
 from service.domain.metering import Usage
 from service.domain.node import Place
+from service.domain.placement import Placement
 from service.domain.pricing import PriceBook
 from service.domain.slices import part
 from service.store.pricebook import PriceShelf
@@ -190,20 +192,41 @@ def _found(
         path = _path_of(unit, usage) if near else ""
         entry = told(usage, [one for one in near if one.path == path])
         if entry is not None:
-            versions = unit.beliefs.of(usage.id)
-            first = versions[0].start_hi if versions else usage.start_hi
-            yield _Found(usage, entry, latest_beginning(usage, first))
+            yield _Found(usage, entry, _latest_beginning(unit, usage))
+
+
+def _latest_beginning(unit: Unit, usage: Usage) -> int:
+    versions = unit.beliefs.of(usage.id)
+    return latest_beginning(usage, versions[0].start_hi if versions else usage.start_hi)
 
 
 def _path_of(unit: Unit, usage: Usage) -> str:
-    """The cloud's full name of what was used: of the attempt that was not over before its end."""
-    node = unit.nodes.get(usage.node_id)
-    assert usage.end_lo is not None
-    for one in unit.placements.of(node.id):
-        if one.ended_at is None or one.ended_at >= usage.end_lo:
-            node = replace(node, zone=one.zone, cloud_id=one.cloud_id)
-            break
+    """The cloud's full name of what was used."""
+    node, placement = unit.nodes.get(usage.node_id), _placement_of(unit, usage)
+    if placement is not None:
+        node = replace(node, zone=placement.zone, cloud_id=placement.cloud_id)
     return part(node, usage.slice).place.path
+
+
+def _placement_of(unit: Unit, usage: Usage) -> Placement | None:
+    """The attempt that was not over before the end of some usage; None where none is known."""
+    assert usage.end_lo is not None
+    attempts = unit.placements.of(usage.node_id)
+    return next(
+        (one for one in attempts if one.ended_at is None or one.ended_at >= usage.end_lo), None
+    )
+
+
+def _earlier(unit: Unit, usage: Usage) -> list[tuple[Usage, int]]:
+    """The intervals of the same placement before some usage, each with the latest that it may have
+    begun."""
+    placement = _placement_of(unit, usage)
+    since = 0 if placement is None else placement.started_at
+    return [
+        (one, _latest_beginning(unit, one))
+        for one in unit.usage.of(usage.node_id)
+        if one.slice == usage.slice and since <= one.start < usage.start
+    ]
 
 
 def _write(unit: Unit, found: _Found, book: PriceBook, now: int) -> None:
@@ -213,8 +236,23 @@ def _write(unit: Unit, found: _Found, book: PriceBook, now: int) -> None:
     if before is None or not is_open(before):
         return
     after = corrected(before, found.entry, found.began, found.created_at)
-    was, is_now = (sum(one.total() for one in meters([u], book, now)) for u in (before, after))
-    write_usage(unit, after, book, now)
+    earlier = _earlier(unit, before)
+    changed = [
+        after,
+        *corrected_earlier(
+            after,
+            found.created_at,
+            earlier,
+            needs_birth=needs_birth(before, found.began, found.entry),
+        ),
+    ]
+    known = {one.id: one for one in (before, *(usage for usage, _ in earlier))}
+    was, is_now = (
+        sum(one.total() for one in meters(usages, book, now))
+        for usages in ([known[one.id] for one in changed], changed)
+    )
+    for usage in changed:
+        write_usage(unit, usage, book, now)
     facts: Mapping[str, object] = {
         "usage": after.id,
         "was": before.end,

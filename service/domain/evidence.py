@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from service.domain.clock import DAY, HOUR, MINUTE, rfc3339
@@ -11,7 +11,10 @@ from service.domain.metering import (
     CLOCK_TOLERANCE,
     Evidence,
     Usage,
+    Waiver,
     forgiven,
+    waived,
+    waiver_of,
 )
 from service.domain.money import dollars
 from service.domain.rules import free_if_preempted_within
@@ -162,6 +165,29 @@ def corrected(usage: Usage, entry: Termination, began: int, created_at: int | No
     if created_at is None and needs_birth(usage, began, entry):
         return replace(exact, start_hi=at)  # it may cost nothing, and nobody can tell
     return forgiven(exact, created_at)
+
+
+def corrected_earlier(
+    after: Usage, born: int | None, earlier: Iterable[tuple[Usage, int]], *, needs_birth: bool
+) -> Iterator[Usage]:
+    """The earlier intervals of a placement, as far as the corrected end `after` of its last one
+    changes them. Each comes with the latest that it may have begun: where the preemption could not
+    be told from one in the first minute before, all of it was uncertain, and is so no more.
+
+    `born` is when the node was created; where nobody knows that although it `needs_birth`, all
+    stay uncertain.
+    """
+    assert after.end is not None
+    waiver = waiver_of(after.end, after.end, born)
+    if needs_birth and born is None:
+        waiver = Waiver.POSSIBLE
+    for usage, began in earlier:
+        if usage.end is None or usage.free:
+            continue
+        believed = replace(usage, start_hi=min(max(began, usage.start), usage.end))
+        changed = waived(believed, waiver)
+        if changed != usage:
+            yield changed
 
 
 def _within(usage: Usage, at: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple, TypeGuard
@@ -144,20 +144,60 @@ def closed(usage: Usage, end_lo: int, end: int, evidence: Evidence) -> Usage:
     return replace(usage, end=end, end_lo=end_lo, end_evidence=evidence, dirty=True)
 
 
-def forgiven(usage: Usage, created_at: int | None) -> Usage:
-    """The usage of a node that was preempted: free when that was within its first minute.
+FIRST_MINUTE = "preempted in its first minute"
+"""In `Usage.free`: Google charges nothing for a TPU that it takes back so soon after its creation.
+"""
 
-    Where it may have been, but was seen too late to tell, all of it is charged and uncertain; what
-    is known of its end stays, so that better evidence can still be told from what contradicts it.
-    """
-    if created_at is None or usage.end is None or usage.end_lo is None:
+
+class Waiver(StrEnum):
+    """Whether the rule of the first minute makes the usage of a placement free."""
+
+    NONE = "none"
+    POSSIBLE = "possible"
+    """The preemption was seen too late to tell: all is charged, and wholly uncertain."""
+
+    CERTAIN = "certain"
+
+
+def waiver_of(lost_lo: int, lost_hi: int, created_at: int | None) -> Waiver:
+    """What the rule says of a node that was preempted in [lost_lo, lost_hi]. Nothing is waived
+    where nobody knows when the node was created."""
+    if created_at is None:
+        return Waiver.NONE
+    free_within = free_if_preempted_within(lost_hi)
+    if lost_hi - created_at < free_within:
+        return Waiver.CERTAIN
+    return Waiver.POSSIBLE if lost_lo - created_at < free_within else Waiver.NONE
+
+
+def waived(usage: Usage, waiver: Waiver) -> Usage:
+    """An interval that has ended, after the rule. Its end stays as it is known, so that better
+    evidence can still be told from what contradicts it."""
+    assert usage.end is not None
+    match waiver:
+        case Waiver.CERTAIN:
+            return replace(usage, free=FIRST_MINUTE, dirty=True)
+        case Waiver.POSSIBLE:
+            return replace(usage, start_hi=usage.end)
+        case Waiver.NONE:
+            return usage
+
+
+def forgiven(usage: Usage, created_at: int | None) -> Usage:
+    """The usage of a node whose preemption ended it, after the rule of the first minute."""
+    if usage.end is None or usage.end_lo is None:
         return usage
-    free_within = free_if_preempted_within(usage.end)
-    if usage.end - created_at < free_within:
-        return replace(usage, free="preempted in its first minute", dirty=True)
-    if usage.end_lo - created_at < free_within:
-        return replace(usage, start_hi=usage.end)
-    return usage
+    return waived(usage, waiver_of(usage.end_lo, usage.end, created_at))
+
+
+def waived_with(last: Usage | None, waiver: Waiver, intervals: Iterable[Usage]) -> Iterator[Usage]:
+    """The intervals of a placement besides its `last`, as far as the waiver changes them: the rule
+    is about the node, so it waives all of its intervals or none."""
+    for usage in intervals:
+        if (last is None or usage.id != last.id) and usage.end is not None and not usage.free:
+            after = waived(usage, waiver)
+            if after != usage:
+                yield after
 
 
 class Figures(NamedTuple):

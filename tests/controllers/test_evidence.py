@@ -231,6 +231,38 @@ def test_what_was_lost_in_its_first_minute_is_free_once_the_log_tells_it_was(
     assert ("which is free" in lab.story(node)) is free
 
 
+@pytest.mark.parametrize(("after", "free"), [(59, True), (60, False)])
+def test_the_log_decides_about_every_interval_of_a_node_lost_around_its_first_minute(
+    lab: Lab, log: FakeHistory, evidence: EvidenceController, after: int, free: bool
+) -> None:
+    node = lab.ask(provisioning_model=ProvisioningModel.SPOT)
+    lab.tick()
+    created = lab.clock()
+    lab.cloud.come_up()
+    lab.tick(10)
+    lab.cloud.become(NodeState.RESTARTING)
+    lab.tick(10)
+    with lab.units.reading() as unit:
+        first = unit.usage.of(node.id)[0]
+    lab.cloud.become(NodeState.READY)
+    lab.tick(10)
+    lab.clock.pass_(after - 30)
+    lab.cloud.become(NodeState.PREEMPTED)
+    lab.tick(90 - after)
+    cost = lab.nodes.cost(node.id)
+    assert cost.uncertainty == cost.cost > 0, "nobody could tell"
+    log.write(node_path(lab, node), created + after)
+    evidence.tick(lab.lease)
+    with lab.units.reading() as unit:
+        intervals = unit.usage.of(node.id)
+    assert [bool(one.free) for one in intervals] == [free, free]
+    if not free:
+        assert intervals[0].start_hi == first.start_hi, "as it was before nobody could tell"
+    assert lab.posted(node) == lab.cost(node)
+    assert (lab.cost(node) == 0) is free
+    assert lab.nodes.cost(node.id).uncertainty < cost.uncertainty
+
+
 def test_while_the_cloud_cannot_say_when_it_was_created_nothing_is_decided(
     lab: Lab, log: FakeHistory, evidence: EvidenceController
 ) -> None:

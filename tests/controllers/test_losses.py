@@ -8,7 +8,7 @@ import pytest
 
 from service.cloud.ports import Inventory, Queue
 from service.controllers.inventory import compare
-from service.domain.node import NodeState, ProvisioningModel
+from service.domain.node import Node, NodeState, ProvisioningModel
 from service.store.nodes import Known
 from tests import factories
 from tests.controllers.conftest import Lab
@@ -159,6 +159,84 @@ def test_a_preemption_within_the_first_minute_costs_nothing(lab: Lab) -> None:
     lab.tick(15)
     assert lab.cost(node) == 0 == lab.posted(node)
     assert lab.nodes.cost(node.id).unpriced_seconds == 0
+
+
+def lives_twice_in_its_first_minute(lab: Lab, after: int, down: int = 15) -> Node:
+    """A spot node that is READY, in maintenance, READY again, and then soon preempted."""
+    node = lab.ask(provisioning_model=ProvisioningModel.SPOT)
+    lab.tick()
+    lab.cloud.come_up()
+    lab.tick(10)
+    lab.cloud.become(NodeState.RESTARTING)
+    lab.tick(down)
+    lab.cloud.become(NodeState.READY)
+    lab.tick(5)
+    lab.clock.pass_(after)
+    lab.cloud.become(NodeState.PREEMPTED)
+    return node
+
+
+def test_a_preemption_within_the_first_minute_waives_every_interval_of_the_node(lab: Lab) -> None:
+    node = lives_twice_in_its_first_minute(lab, 5)
+    assert lab.cost(node) > 0
+    lab.tick(5)
+    with lab.units.reading() as unit:
+        intervals = unit.usage.of(node.id)
+    assert len(intervals) == 2
+    assert {one.free for one in intervals} == {"preempted in its first minute"}
+    assert lab.cost(node) == 0 == lab.posted(node)
+
+
+def test_a_preemption_seen_too_late_to_tell_makes_every_interval_uncertain(lab: Lab) -> None:
+    node = lives_twice_in_its_first_minute(lab, 5)
+    lab.tick(60)
+    cost = lab.nodes.cost(node.id)
+    assert cost.uncertainty == cost.cost > 0
+
+
+def test_a_preemption_after_the_first_minute_waives_nothing(lab: Lab) -> None:
+    node = lives_twice_in_its_first_minute(lab, 50)
+    lab.tick()
+    with lab.units.reading() as unit:
+        intervals = unit.usage.of(node.id)
+    assert {one.free for one in intervals} == {""}
+    assert lab.cost(node) == lab.posted(node) > 0
+
+
+@pytest.mark.parametrize(("after", "free"), [(10, True), (50, False)])
+def test_a_node_preempted_in_maintenance_in_its_first_minute_costs_nothing(
+    lab: Lab, after: int, free: bool
+) -> None:
+    node = lab.ask(provisioning_model=ProvisioningModel.SPOT)
+    lab.tick()
+    lab.cloud.come_up()
+    lab.tick(10)
+    lab.cloud.become(NodeState.RESTARTING)
+    lab.tick(5)
+    lab.clock.pass_(after)
+    lab.tick()
+    lab.cloud.become(NodeState.PREEMPTED)
+    lab.tick(5)
+    cost = lab.nodes.cost(node.id)
+    assert (cost.cost == 0) is free
+    assert lab.posted(node) == cost.cost
+
+
+def test_the_placement_before_is_not_waived_with_the_next(lab: Lab) -> None:
+    node = lab.up(provisioning_model=ProvisioningModel.SPOT, recreate_on_preemption=True)
+    lab.tick(3_600)
+    lab.cloud.become(NodeState.PREEMPTED)
+    lab.tick(15)
+    lab.cloud.settle()
+    lab.tick(30)
+    lab.tick(30)
+    charged = lab.cost(node)
+    lab.cloud.come_up()
+    lab.tick(15)
+    assert lab.cost(node) > charged > 0
+    lab.cloud.become(NodeState.PREEMPTED)
+    lab.tick(5)
+    assert lab.cost(node) == charged == lab.posted(node)
 
 
 def test_what_google_no_longer_knows_the_state_of_is_told_to_a_human_and_left_alone(
