@@ -83,7 +83,29 @@ class BudgetView(View):
     held: Usd | None = Field(
         description="What its nodes may still cost in it; null where a price is not known."
     )
-    left: Usd | None = Field(description="What is neither spent nor held; may be below 0.")
+    held_known: Usd | None = Field(
+        description="The part of `held` whose prices are known; the same as `held` where all are."
+    )
+    left: Usd | None = Field(
+        description="What is neither spent nor held; may be below 0. Null where a price is not"
+        " known."
+    )
+    left_at_most: Usd | None = Field(
+        description="What is neither spent nor held as far as prices are known."
+    )
+    unpriced_nodes: int | None = Field(
+        description="Number of nodes and reservations whose price is not known. They are not in"
+        " `held_known`, and they make `held` and `left` null.",
+        examples=[0],
+    )
+    unpriced: tuple[str, ...] = Field(
+        description="Names of these nodes and reservations, 20 at most.", examples=[["v6e-1f3a"]]
+    )
+    unpriced_seconds: int | None = Field(
+        description="Seconds of use in the period at a price that is not known; `spent` does not"
+        " contain them.",
+        examples=[0],
+    )
     percent: int | None = Field(description="Of the amount that is spent.", examples=[64])
     forecast: Usd | None = Field(
         description="What is expected at the end of the period, as of the last full minute; null"
@@ -189,19 +211,31 @@ def _settings(budget: Budget) -> dict[str, Any]:
     }
 
 
+_OF_PERIOD = (
+    *("starts_at", "ends_at", "spent", "held", "held_known", "left", "left_at_most", "percent"),
+    *("unpriced_nodes", "unpriced_seconds", "forecast", "deletes_at", "as_of"),
+)
+"""What is null while a budget does not count."""
+
+
 def _standing(shown: Shown) -> dict[str, Any]:
     standing, amount = shown.standing, shown.budget.amount
     alerts = tuple(map(AlertView.of, shown.alerts))
     if standing is None:
-        names = ("starts_at", "ends_at", "spent", "held", "left", "percent", "forecast", "as_of")
-        return {**dict.fromkeys(names), "alerts": alerts, "deletes_at": None}
-    held = standing.held
+        return {**dict.fromkeys(_OF_PERIOD), "unpriced": (), "alerts": alerts}
+    held = standing.held.total
+    at_most = amount - standing.spent - standing.held.known
     return {
         "starts_at": rfc3339(standing.window.start),
         "ends_at": rfc3339(standing.window.end),
         "spent": usd(standing.spent),
         "held": None if held is None else usd(held),
-        "left": None if held is None else usd(amount - standing.spent - held),
+        "held_known": usd(standing.held.known),
+        "left": None if held is None else usd(at_most),
+        "left_at_most": usd(at_most),
+        "unpriced_nodes": len(standing.held.unpriced),
+        "unpriced": standing.unpriced,
+        "unpriced_seconds": standing.unpriced_seconds,
         "percent": standing.spent * 100 // amount,
         "forecast": None if standing.forecast is None else usd(standing.forecast),
         "alerts": alerts,

@@ -14,7 +14,7 @@ from service.application.costs import CostService, Question
 from service.application.holds import held, rooms_of
 from service.application.tries import tries
 from service.domain.alerts import EXCEEDED, Alert, deletes_at, silence
-from service.domain.budgets import Budget, Forecast, Scope, Standing, Who, check
+from service.domain.budgets import Budget, Forecast, Held, Scope, Standing, Who, check
 from service.domain.clock import MINUTE, Clock, rfc3339
 from service.domain.errors import Conflict, StaleVersion, StoreUnavailable
 from service.domain.idempotency import Key
@@ -36,6 +36,9 @@ MAX_BUDGETS = 500
 
 LATEST = 20
 """Refusals and messages that are shown of one budget."""
+
+UNPRICED_SHOWN = 20
+"""Nodes and reservations of one budget without a price whose names are shown."""
 
 _AT_ONCE = 50
 """Budgets whose holds are read in one statement."""
@@ -223,27 +226,29 @@ class BudgetService:
             if window is not None
         ]
         with self._units.reading() as unit:  # both, so that nothing is posted in between
-            ahead = iter(self._held(unit, counting, now))
-            spent = iter(
-                [
-                    self._costs.report_in(unit, _spent_in(budget.scope, window), now).total
-                    for budget, window in counting
-                ]
+            ahead = self._held(unit, counting, now)
+            spent = [
+                self._costs.report_in(unit, _spent_in(budget.scope, window), now)
+                for budget, window in counting
+            ]
+            names = _names(unit, ahead)
+        standings = {
+            budget.id: Standing(
+                window,
+                report.total,
+                held,
+                self._expected(budget, window, now),
+                now,
+                report.unpriced_seconds,
+                tuple(sorted(names.get(one, one) for one in held.unpriced[:UNPRICED_SHOWN])),
             )
-        return [
-            None
-            if window is None
-            else Standing(
-                window, next(spent), next(ahead), self._expected(budget, window, now), now
-            )
-            for budget, window in zip(some, windows, strict=True)
-        ]
+            for (budget, window), report, held in zip(counting, spent, ahead, strict=True)
+        }
+        return [standings.get(budget.id) for budget in some]
 
-    def _held(
-        self, unit: Unit, counting: Sequence[tuple[Budget, Window]], now: int
-    ) -> list[int | None]:
+    def _held(self, unit: Unit, counting: Sequence[tuple[Budget, Window]], now: int) -> list[Held]:
         book, revision = self._prices.book(unit), unit.revisions.now()
-        found: list[int | None] = []
+        found: list[Held] = []
         for first in range(0, len(counting), _AT_ONCE):
             some = counting[first : first + _AT_ONCE]
             scopes = tuple(budget.scope for budget, _ in some)
@@ -314,6 +319,17 @@ class BudgetService:
                 if once:
                     raise
         raise Conflict("it is being changed over and over; try once more")
+
+
+def _names(unit: Unit, ahead: Sequence[Held]) -> Mapping[str, str]:
+    """The names of those nodes and reservations whose price is not known, by id, as far as they are
+    shown."""
+    ids = {one for held in ahead for one in held.unpriced[:UNPRICED_SHOWN]}
+    if not ids:
+        return {}
+    nodes = {node_id: node.name for node_id, node in unit.nodes.many(ids).items()}
+    bought = {one.id: one.name for one in unit.reservations.standing() if one.id in ids}
+    return nodes | bought
 
 
 def _spent_in(scope: Scope, window: Window) -> Question:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from service.domain.attribution import Attribution, pieces
-from service.domain.budgets import Budget, Who
+from service.domain.budgets import Budget, Held, Who
 from service.domain.clock import DAY, Clock
 from service.domain.errors import BudgetExceeded
 from service.domain.holds import (
@@ -148,9 +148,9 @@ def held(
     holds: Found,
     book: PriceBook,
     now: int,
-) -> list[int | None]:
-    """Nano-dollars that the nodes of each budget may cost from now to the end of its window; None
-    where a price of one of them is not known. `holds` are those of the scopes, in their order."""
+) -> list[Held]:
+    """What the nodes of each budget may cost from now to the end of its window. `holds` are those
+    of the scopes, in their order."""
     found = [
         (hold._replace(unposted_since=None), covers)
         for hold, covers in _priced(unit, holds, book, now)
@@ -217,9 +217,8 @@ def _rooms(
         own = _within(unit, budget, bought, book)
         held = _held(found, position, own, window, now)
         for one in behind:
-            if held is not None and budget.scope.covers(one.old) > budget.scope.covers(one.new):
-                part = one.hold.left(window, one.until)
-                held = None if part is None else held + part
+            if budget.scope.covers(one.old) > budget.scope.covers(one.new):
+                held = _with(held, one.hold.node_id, one.hold.left(window, one.until))
         posted = unit.holds.posted(budget.scope, window)
         rooms.append(Room(budget, window, posted, held, own.inside))
     return rooms
@@ -313,20 +312,27 @@ def _held(
     own: _Own,
     window: Window,
     now: int,
-) -> int | None:
-    total = 0
+) -> Held:
+    known, unpriced = 0, []
     for bought in own.holds:
         left = bought.left(window)
         if left is None:
-            return None
-        total += left
+            unpriced.append(bought.reservation_id)
+        known += left or 0
     for hold, covers in found:
         if covers[position]:
             left = left_beside(hold, own.inside.get(hold.node_id, ()), window, now)
             if left is None:
-                return None
-            total += left
-    return total
+                unpriced.append(hold.node_id)
+            known += left or 0
+    return Held(known, tuple(unpriced))
+
+
+def _with(held: Held, node_id: str, left: int | None) -> Held:
+    """The same with what one node more may cost; None where its price is not known."""
+    if left is None:
+        return Held(held.known, tuple(dict.fromkeys((*held.unpriced, node_id))))
+    return held._replace(known=held.known + left)
 
 
 def _priced(

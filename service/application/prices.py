@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from service.application.discounts import DiscountService
 from service.application.once import once
 from service.domain.clock import Clock, rfc3339
-from service.domain.errors import Rejected
+from service.domain.errors import Conflict, Rejected
 from service.domain.idempotency import Key
+from service.domain.money import dollars
 from service.domain.names import new_id
 from service.domain.prices import check_open
 from service.domain.pricing import (
@@ -85,6 +86,7 @@ class PriceService:
     def add(self, price: Price, key: Key | None = None) -> Entered:
         """Enter a price by hand. Raises Rejected where it would rewrite the past, and for a region
         that neither Google has nor the price book knows: no node would ever be charged by it.
+        Raises Conflict where another manual price of the same thing begins at the same instant.
 
         It may be dated back only where no price was known, and not into a month that is closed:
         that fills a gap and changes nothing that was ever charged. An `effective_from` of 0 is now.
@@ -98,6 +100,7 @@ class PriceService:
             return Entered(unit.prices.get(price_id), created)
 
     def _enter(self, unit: Unit, price: Price, now: int) -> str:
+        unit.prices.take_turns()
         price = replace(price, effective_from=price.effective_from or now)
         check_sold(price)
         book = self._prices.book(unit)
@@ -114,6 +117,7 @@ class PriceService:
         entered = replace(price, id=manual_id(new_id()), recorded_at=now)
         if price.effective_from < now:
             _check_fills_a_gap(book, entered, now)
+        _check_is_the_only_one(unit.prices.all(), entered)
         unit.prices.add(entered)
         unit.usage.reconsider({price.generation: entered.effective_from})
         return entered.id
@@ -136,3 +140,21 @@ def _check_fills_a_gap(book: PriceBook, price: Price, now: int) -> None:
             " past; let it begin now or later",
             field="effective_from",
         )
+
+
+def _check_is_the_only_one(prices: Sequence[Price], price: Price) -> None:
+    """Raise Conflict where somebody entered another price of the same thing for the same instant:
+    nobody could tell which of them is charged."""
+    for one in prices:
+        is_same = (one.generation, one.unit, one.region) == (
+            price.generation,
+            price.unit,
+            price.region,
+        )
+        is_same = is_same and series_of(one.model) == series_of(price.model)
+        if is_same and one.is_manual and one.effective_from == price.effective_from:
+            raise Conflict(
+                f"a price of {dollars(one.nanos)} was entered for {rfc3339(one.effective_from)}"
+                " already; a price that begins a second later takes its place",
+                price_id=one.id,
+            )

@@ -197,6 +197,8 @@ def _row(budget: Mapping[str, Any]) -> list[Cell]:
     counts = budget["spent"] is not None
     percent = f"{budget['percent']}%" if counts else NOTHING
     spent, held, left = _shares(budget) if counts else (NOTHING, NOTHING, NOTHING)
+    if budget["unpriced_nodes"]:
+        held, left = f">={held}", f"<={left}"
     return [
         budget["name"],
         _words(budget["scope"]),
@@ -227,8 +229,10 @@ def _facts(budget: Mapping[str, Any]) -> Iterator[tuple[str, Cell]]:
         yield "Period", f"{moment(budget['starts_at'])} to {moment(budget['ends_at'])} UTC"
         spent, held, left = _shares(budget)
         yield "Spent", f"{spent}, {budget['percent']}%"
-        yield "Held", f"{held} for what runs or is asked for"
-        yield "Left", left
+        least, most = ("at least ", "at most ") if budget["unpriced_nodes"] else ("", "")
+        yield "Held", f"{least}{held} for what runs or is asked for"
+        yield "Left", f"{most}{left}"
+        yield "No price", _unpriced(budget)
         forecast = budget["forecast"]
         yield "Forecast", "no forecast" if forecast is None else money(forecast)
     yield "Thresholds", ", ".join(_threshold_words(one) for one in budget["thresholds"])
@@ -239,8 +243,16 @@ def _facts(budget: Mapping[str, Any]) -> Iterator[tuple[str, Cell]]:
 
 
 def _shares(budget: Mapping[str, Any]) -> list[str]:
-    """What is spent of it, held and left: together they are the amount."""
-    return parts(budget["amount"], [budget[name] for name in ("spent", "held", "left")])
+    """What is spent, held and left. As far as prices are known, they sum to the amount."""
+    names = ("spent", "held_known", "left_at_most")
+    return parts(budget["amount"], [budget[name] for name in names])
+
+
+def _unpriced(budget: Mapping[str, Any]) -> str:
+    """Which nodes have no known price; empty where all have one."""
+    names = budget["unpriced"]
+    more = budget["unpriced_nodes"] - len(names)
+    return cleaned(", ".join(names)) + (f" and {more} more" if more else "")
 
 
 def _words(scope: Mapping[str, Any]) -> str:

@@ -260,7 +260,8 @@ def _facts(
             "on_exceeded": budget.on_exceeded,
         },
         "spent": usd(standing.spent),
-        "held": None if standing.held is None else usd(standing.held),
+        "held": None if standing.held.total is None else usd(standing.held.total),
+        "held_known": usd(standing.held.known),
         "forecast": None if standing.forecast is None else usd(standing.forecast),
         "deletes_at": None if goes_at is None else rfc3339(goes_at),
     }

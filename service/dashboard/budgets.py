@@ -16,6 +16,9 @@ SHOWN = 100
 REFUSALS = 3
 """Refusals that are shown of each."""
 
+NAMED = 3
+"""Nodes without a known price that are named in one sentence."""
+
 WIDTH = 1_000
 """Units that a bar is drawn in: all of it is the amount, or what is spent and held beyond it."""
 
@@ -103,7 +106,7 @@ def _fullness(shown: Shown) -> int:
     standing = shown.standing
     if standing is None:
         return -1
-    return (standing.spent + (standing.held or 0)) * 1_000_000 // shown.budget.amount
+    return (standing.spent + standing.held.known) * 1_000_000 // shown.budget.amount
 
 
 def _row(detail: Detail, now: int) -> BudgetRow:
@@ -136,13 +139,13 @@ def _row(detail: Detail, now: int) -> BudgetRow:
                 f"{one.channel}: {one.last_error}" for one in detail.notifications if one.last_error
             )
         ),
-        warnings=detail.shown.warnings,
+        warnings=(*_notes(standing), *detail.shown.warnings),
     )
 
 
 def bar_of(budget: Budget, standing: Standing, fired: tuple[Alert, ...]) -> Bar:
     """The bar in whole units, so that its parts never come to more than it."""
-    held = standing.held or 0
+    held = standing.held.known
     whole = max(budget.amount, standing.spent + held)
     kinds = {one.kind for one in fired}
     marks = [
@@ -181,12 +184,13 @@ def _verdict(shown: Shown) -> tuple[str, str]:
     standing, budget = shown.standing, shown.budget
     if standing is None:
         return "still", "does not count now"
-    full = standing.held is not None and standing.spent + standing.held >= budget.amount
+    full = standing.spent + standing.held.known >= budget.amount
+    refuses = budget.caps and bool(standing.held.unpriced)
     goes = "" if shown.deletes_at is None else moment(shown.deletes_at).full
     cases = (
         (bool(goes), "trouble", f"exceeded; nodes are deleted at {goes}"),
         (standing.spent > budget.amount, "trouble", "exceeded"),
-        (standing.held is None, "trouble", "a price is not known"),
+        (refuses, "trouble", f"refuses new nodes: {_unpriced(standing)}"),
         (budget.caps and full, "going", "all is spent or held"),
         (bool(shown.alerts), "coming", count(len(shown.alerts), "alert")),
     )
@@ -196,13 +200,33 @@ def _verdict(shown: Shown) -> tuple[str, str]:
 def _held(standing: Standing | None) -> str:
     if standing is None:
         return ""
-    return "not known" if standing.held is None else money(standing.held)
+    return ("at least " if standing.held.unpriced else "") + money(standing.held.known)
 
 
 def _left(budget: Budget, standing: Standing | None) -> str:
-    if standing is None or standing.held is None:
+    if standing is None:
         return ""
-    return money(budget.amount - standing.spent - standing.held)
+    left = money(budget.amount - standing.spent - standing.held.known)
+    return ("at most " if standing.held.unpriced else "") + left
+
+
+def _unpriced(standing: Standing) -> str:
+    """Which nodes and reservations have no known price; empty where all have one."""
+    number = len(standing.held.unpriced)
+    if not number:
+        return ""
+    names = ", ".join(standing.unpriced[:NAMED])
+    more = number - len(standing.unpriced[:NAMED])
+    return f"no price is known for {names}" + (f" and {more} more" if more else "")
+
+
+def _notes(standing: Standing | None) -> tuple[str, ...]:
+    """What is in none of the figures."""
+    if standing is None:
+        return ()
+    used = standing.unpriced_seconds
+    spent = f"{duration(used)} of use at no known price are not in what is spent" if used else ""
+    return tuple(filter(None, (_unpriced(standing), spent)))
 
 
 def _forecast(standing: Standing | None) -> str:

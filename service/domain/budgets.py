@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from zoneinfo import ZoneInfo
 
 from service.domain.clock import DAY, END_OF_TIME, parse_rfc3339, rfc3339
@@ -167,17 +167,33 @@ class Budget:
         return Window(start, whole.end if self.end is None else min(whole.end, self.end))
 
 
+class Held(NamedTuple):
+    """What the nodes and reservations of a budget may still cost: `known` are nano-dollars,
+    `unpriced` the ids of those for which no price is known, and which are in no figure."""
+
+    known: int
+    unpriced: tuple[str, ...] = ()
+
+    @property
+    def total(self) -> int | None:
+        """Nano-dollars of all of them; None where a price is not known."""
+        return None if self.unpriced else self.known
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
     """How a budget stands: nano-dollars spent in `window` up to `as_of`, what its nodes may still
-    cost in it (`held`; None where a price of one of them is not known), and what is expected at its
-    end, as of the last full minute (None where nothing forecasts)."""
+    cost in it (`held`), and what is expected at its end, as of the last full minute (None where
+    nothing forecasts). `unpriced_seconds` were used at a price that is not known, and are not in
+    `spent`. `unpriced` has the names of nodes and reservations whose price is not known."""
 
     window: Window
     spent: int
-    held: int | None
+    held: Held
     forecast: int | None
     as_of: int
+    unpriced_seconds: int = 0
+    unpriced: tuple[str, ...] = ()
 
 
 class Books(Protocol):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from service.domain import catalog
-from service.domain.budgets import Budget
+from service.domain.budgets import Budget, Held
 from service.domain.clock import HOUR, rfc3339
 from service.domain.errors import BudgetExceeded
 from service.domain.estimate import FAR, sku_of, usable
@@ -123,13 +123,12 @@ def _outside(bought: Iterable[Purchase], window: Window) -> Iterator[Window]:
 @dataclass(frozen=True, slots=True)
 class Room:
     """A budget in its present window: what the ledger holds, and what is set aside for its nodes
-    and reservations (None where a price of one of them is not known). `inside` are the nodes that
-    run in a reservation of its own."""
+    and reservations. `inside` are the nodes that run in a reservation of its own."""
 
     budget: Budget
     window: Window
     spent: int
-    held: int | None
+    held: Held
     inside: Mapping[str, Sequence[Purchase]] = field(default_factory=dict)
 
     def within(self, node_id: str) -> Sequence[Purchase]:
@@ -138,8 +137,9 @@ class Room:
 
     @property
     def left(self) -> int | None:
-        """Nano-dollars that are neither spent nor set aside."""
-        return None if self.held is None else self.budget.amount - self.spent - self.held
+        """Nano-dollars that are neither spent nor set aside; None where a price is not known."""
+        held = self.held.total
+        return None if held is None else self.budget.amount - self.spent - held
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,9 +254,11 @@ def _unpriced(room: Room, rate: Rate) -> BudgetExceeded:
 
 
 def _unknown(room: Room) -> BudgetExceeded:
+    number = len(room.held.unpriced)
+    nodes = "one of its nodes" if number == 1 else f"{number} of its nodes"
     return BudgetExceeded(
-        f"the budget {room.budget.name!r} cannot tell what is left of it: no price is known for one"
-        " of its nodes; add that price first",
+        f"the budget {room.budget.name!r} cannot tell what is left of it: no price is known for"
+        f" {nodes}; add that price first",
         **_facts(room),
     )
 
@@ -268,6 +270,7 @@ def _facts(room: Room) -> dict[str, object]:
         "budget_id": budget.id,
         "amount": usd(budget.amount),
         "spent": usd(room.spent),
-        "held": None if room.held is None else usd(room.held),
+        "held": None if room.held.total is None else usd(room.held.total),
+        "held_known": usd(room.held.known),
         "resets_at": rfc3339(room.window.end),
     }

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 
-from sqlalchemy import Connection, func, insert, literal, select
+from sqlalchemy import Connection, func, insert, literal, select, text
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 
 from service.domain.discount import Discount
@@ -31,11 +31,20 @@ _DISCOUNTS = select(*(discounts.c[field.name] for field in fields(Discount))).or
 )
 
 
+_TURN = text("SELECT pg_advisory_xact_lock(hashtext('tpu-steward prices'))")
+
+
 class Prices:
     """Effective-dated prices, and the discounts on them; only added to."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+
+    def take_turns(self) -> None:
+        """Let nobody else enter a price before this transaction is over. On SQLite all that write
+        take turns anyway."""
+        if self._connection.dialect.name == "postgresql":
+            self._connection.execute(_TURN)
 
     def add(self, price: Price) -> None:
         """Write a price down."""

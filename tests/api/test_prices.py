@@ -73,6 +73,22 @@ def test_a_price_told_again_with_its_key_is_one_even_when_its_start_is_over(clie
     assert kind.status_code == 201
 
 
+@pytest.mark.parametrize("model", ["on_demand", "spot"])
+def test_a_second_price_for_the_same_instant_is_refused(client, model):
+    body = PRICE | {"provisioning_model": model, "effective_from": "2026-12-01"}
+    first = client.post("/v1/prices", json=body)
+    assert first.status_code == 201, first.text
+    other = "preemptible" if model == "spot" else model
+    second = client.post("/v1/prices", json=body | {"usd": "1.20", "provisioning_model": other})
+    assert second.status_code == 409
+    assert second.json()["price_id"] == first.json()["id"]
+    assert "$1.10" in second.json()["detail"]
+    later = body | {"usd": "1.20", "effective_from": "2026-12-01T00:00:01Z"}
+    assert client.post("/v1/prices", json=later).status_code == 201
+    elsewhere = body | {"region": "us-central1"}
+    assert client.post("/v1/prices", json=elsewhere).status_code == 201
+
+
 def test_a_price_that_is_entered_counts_from_now_on(client, clock):
     answer = client.post("/v1/prices", json=PRICE)
     assert answer.status_code == 201

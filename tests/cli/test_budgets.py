@@ -30,7 +30,12 @@ def budget(**overrides):
         "ends_at": "2026-12-01T00:00:00Z",
         "spent": "48.000000000",
         "held": "19.200000000",
+        "held_known": "19.200000000",
         "left": "32.800000000",
+        "left_at_most": "32.800000000",
+        "unpriced_nodes": 0,
+        "unpriced": [],
+        "unpriced_seconds": 0,
         "percent": 48,
         "forecast": None,
         "alerts": [],
@@ -38,6 +43,9 @@ def budget(**overrides):
         "warnings": [],
         **overrides,
     }
+
+
+ONE_UNPRICED = {"held": None, "left": None, "unpriced_nodes": 1, "unpriced": ["v6e-1f3a"]}
 
 
 def page(*some):
@@ -49,11 +57,11 @@ def cells(line):
 
 
 def test_the_list_says_how_each_stands(api):
-    late = dict.fromkeys(("spent", "held", "left", "percent"))
+    late = dict.fromkeys(("spent", "held", "left", "percent", "unpriced_nodes"))
     some = [
         budget(),
         budget(name="late", on_exceeded="notify", **late),
-        budget(name="over", on_exceeded="delete", held=None, left=None),
+        budget(name="over", on_exceeded="delete", **ONE_UNPRICED),
         budget(name="going", on_exceeded="delete", deletes_at="2026-11-05T12:15:00Z"),
     ]
     api.when("GET", "/v1/budgets", page(*some))
@@ -66,7 +74,7 @@ def test_the_list_says_how_each_stands(api):
         ],
         ["late", "team vision", "month", "$100.00", "-", "-", "-", "-", "notify"],
         [
-            *("over", "team vision", "month", "$100.00", "$48.00", "48%", "unpriced", "unpriced"),
+            *("over", "team vision", "month", "$100.00", "$48.00", "48%", ">=$19.20", "<=$32.80"),
             "delete after 15m",
         ],
         [
@@ -77,8 +85,8 @@ def test_the_list_says_how_each_stands(api):
 
 
 def test_what_is_spent_held_and_left_adds_up_to_the_amount(api):
-    odd = {"amount": "10.000000000", "spent": "3.334000000", "held": "3.334000000"}
-    thirds = budget(**odd, left="3.332000000")
+    odd = {"amount": "10.000000000", "spent": "3.334000000", "held_known": "3.334000000"}
+    thirds = budget(**odd, left_at_most="3.332000000")
     api.when("GET", "/v1/budgets", page(thirds))
     _, row = steward("budgets", "list").stdout.splitlines()
     assert cells(row)[3:8] == ["$10.00", "$3.34", "48%", "$3.33", "$3.33"]
@@ -86,6 +94,16 @@ def test_what_is_spent_held_and_left_adds_up_to_the_amount(api):
     shown = steward("budgets", "show", ID).stdout
     for line in ("$3.34, 48%", "$3.33 for what runs or is asked for", "Left        $3.33"):
         assert line in shown
+
+
+def test_what_is_known_is_shown_beside_the_nodes_without_a_price(api):
+    shown = budget(**ONE_UNPRICED) | {"refusals": [], "notifications": []}
+    api.when("GET", "/v1/budgets", page(budget()))
+    api.when("GET", f"/v1/budgets/{ID}", shown)
+    lines = steward("budgets", "show", ID).stdout.splitlines()
+    assert "Held        at least $19.20 for what runs or is asked for" in lines
+    assert "Left        at most $32.80" in lines
+    assert "No price    v6e-1f3a" in lines
 
 
 def test_without_a_budget_it_is_said_how_to_set_one(api):

@@ -101,7 +101,7 @@ class Purse:
 
     def held(self, budget: Budget) -> int:
         """What is set aside, where that can be told."""
-        held = self.room(budget).held
+        held = self.room(budget).held.total
         assert held is not None
         return held
 

@@ -29,7 +29,7 @@ from tests.store.given import Shelf
 
 def within(purse, budget):
     room = purse.room(budget)
-    return room.spent + room.held <= budget.amount
+    return room.spent + room.held.known <= budget.amount
 
 
 def test_a_node_is_granted_while_there_is_room_and_refused_beyond_it(purse):
@@ -40,14 +40,14 @@ def test_a_node_is_granted_while_there_is_room_and_refused_beyond_it(purse):
         purse.ask(ttl_seconds=1)
     assert caught.value.facts["budget_id"] == budget.id
     assert caught.value.facts["left"] == "0.000000000"
-    assert purse.room(budget).held == budget.amount
+    assert purse.room(budget).held.total == budget.amount
 
 
 def test_a_refusal_leaves_nothing_but_a_note(purse, units):
     budget = purse.budget(amount=HOURLY)
     with pytest.raises(BudgetExceeded):
         purse.ask(name="greedy", ttl_seconds=lasting(2 * HOUR))
-    assert purse.room(budget).held == 0
+    assert purse.room(budget).held.total == 0
     with units.reading() as unit:
         assert unit.nodes.named("greedy") == []
         (refusal,) = unit.budgets.refusals(budget.id, 9)
@@ -77,14 +77,14 @@ def test_what_is_still_there_after_its_time_to_live_is_held_for_as_long_as_a_del
     budget = purse.budget(amount=10 * HOURLY)
     purse.up(purse.ask(ttl_seconds=HOUR))
     clock.pass_(3 * HOUR)
-    assert purse.room(budget).held == HOURLY * (3 * HOUR + OVERRUN_SECONDS) // HOUR + 1
+    assert purse.room(budget).held.total == HOURLY * (3 * HOUR + OVERRUN_SECONDS) // HOUR + 1
 
 
 def test_without_a_time_to_live_the_rest_of_the_period_is_held(purse):
     budget = purse.budget(amount=10_000 * NANOS)
     purse.ask()
     rest = budget.window(NOON).end - NOON
-    assert purse.room(budget).held == HOURLY * rest // HOUR
+    assert purse.room(budget).held.total == HOURLY * rest // HOUR
     with pytest.raises(BudgetExceeded):
         purse.ask()
 
@@ -116,7 +116,7 @@ def test_every_kind_of_scope_can_refuse(purse, scope):
     purse.ask(labels={"run": "17"}, owner="ada", ttl_seconds=lasting(HOUR))
     with pytest.raises(BudgetExceeded):
         purse.ask(labels={"run": "17"}, owner="ada", ttl_seconds=1)
-    assert purse.room(budget).held == HOURLY
+    assert purse.room(budget).held.total == HOURLY
 
 
 def test_of_several_budgets_all_have_to_have_room(purse):
@@ -145,7 +145,7 @@ def test_as_usage_is_posted_the_hold_shrinks_by_as_much(purse, clock):
             purse.metering.tick(purse.lease)
         room = purse.room(budget)
         assert room.spent == HOURLY * (hours - hours % 3)
-        assert room.spent + room.held == budget.amount + 1
+        assert room.spent + room.held.known == budget.amount + 1
     clock.pass_(HOUR)
 
 
@@ -155,7 +155,7 @@ def test_the_hold_is_given_back_when_the_node_ends(purse, clock):
     clock.pass_(2 * HOUR)
     purse.down(node)
     room = purse.room(budget)
-    assert (room.spent, room.held) == (2 * HOURLY, 0)
+    assert (room.spent, room.held.total) == (2 * HOURLY, 0)
     purse.ask(ttl_seconds=lasting(8 * HOUR))
 
 
@@ -163,9 +163,9 @@ def test_a_stopped_node_holds_nothing_and_is_admitted_again_to_start(purse, cloc
     budget = purse.budget(amount=10 * HOURLY)
     node = purse.up(purse.ask(ttl_seconds=lasting(10 * HOUR)))
     purse.nodes.stop(node.id)
-    assert purse.room(budget).held > 9 * HOURLY
+    assert purse.room(budget).held.total > 9 * HOURLY
     purse.down(node, NodeState.STOPPED)
-    assert purse.room(budget).held == 0
+    assert purse.room(budget).held.total == 0
     other = purse.ask(ttl_seconds=lasting(5 * HOUR))
     with pytest.raises(BudgetExceeded):
         purse.nodes.start(node.id)
@@ -179,18 +179,18 @@ def test_a_stopped_node_holds_nothing_and_is_admitted_again_to_start(purse, cloc
 def test_a_node_that_lives_into_the_next_period_is_held_there(purse, clock):
     budget = purse.budget(amount=100 * HOURLY, period=Period.DAY)
     purse.up(purse.ask(ttl_seconds=lasting(24 * HOUR)))
-    assert purse.room(budget).held == 12 * HOURLY + 1
+    assert purse.room(budget).held.total == 12 * HOURLY + 1
     clock.pass_(13 * HOUR)
     purse.metering.tick(purse.lease)
     room = purse.room(budget)
-    assert (room.spent, room.held) == (HOURLY, 11 * HOURLY + 1)
+    assert (room.spent, room.held.total) == (HOURLY, 11 * HOURLY + 1)
 
 
 def test_a_node_from_before_there_were_budgets_is_held_all_the_same(purse, units):
     node = factories.node(ttl_seconds=lasting(HOUR))
     with units() as unit:
         unit.nodes.add(node)
-    assert purse.room(purse.budget(amount=3 * HOURLY)).held == HOURLY
+    assert purse.room(purse.budget(amount=3 * HOURLY)).held.total == HOURLY
 
 
 def test_a_price_that_rises_raises_what_is_held(purse, clock, units):
@@ -199,10 +199,10 @@ def test_a_price_that_rises_raises_what_is_held(purse, clock, units):
     dear = Shelf(factories.book(factories.price(2_400_000_000)))
     dearer = Purse(units, clock, dear)
     dearer.controller.tick(dearer.lease)
-    assert purse.room(budget).held == 2 * HOURLY
+    assert purse.room(budget).held.total == 2 * HOURLY
     cheap = Purse(units, clock, Shelf())
     cheap.controller.tick(cheap.lease)
-    assert purse.room(budget).held == 2 * HOURLY
+    assert purse.room(budget).held.total == 2 * HOURLY
 
 
 def test_a_wish_that_waits_for_its_turn_is_admitted_by_the_period_in_which_it_is_written(
@@ -229,7 +229,7 @@ def test_the_same_wish_told_twice_is_held_once(purse):
     first = purse.nodes.request(wish, key=Key("k", "d"))
     again = purse.nodes.request(wish, key=Key("k", "d"))
     assert (first.node.id, first.created, again.created) == (again.node.id, True, False)
-    assert purse.room(budget).held == HOURLY
+    assert purse.room(budget).held.total == HOURLY
 
 
 def test_the_same_wish_told_many_times_at_once_is_granted_each_time(units, clock):
@@ -243,14 +243,14 @@ def test_the_same_wish_told_many_times_at_once_is_granted_each_time(units, clock
 
     with ThreadPoolExecutor(8) as pool:
         assert len(set(pool.map(ask, range(8)))) == 1
-    assert purse.room(budget).held == HOURLY
+    assert purse.room(budget).held.total == HOURLY
 
 
 def test_a_label_counts_letter_by_letter(purse, units):
     with units() as unit:
         unit.nodes.add(factories.node(labels={"run": "A"}, ttl_seconds=lasting(HOUR)))
         unit.nodes.add(factories.node(labels={"run": "a"}, ttl_seconds=lasting(HOUR)))
-    assert purse.room(purse.budget(scope=Scope(label=("run", "a")))).held == HOURLY
+    assert purse.room(purse.budget(scope=Scope(label=("run", "a")))).held.total == HOURLY
 
 
 @pytest.mark.parametrize("tz", ["UTC", "Europe/Berlin", "Asia/Kolkata"])
@@ -284,8 +284,8 @@ def test_past_spend_stays_where_it_was_when_a_node_changes_hands(purse, clock, u
     purse.metering.tick(purse.lease)
     assert purse.budgets.get(old.id).shown.standing.spent == 3 * HOURLY
     assert purse.budgets.get(new.id).shown.standing.spent == 2 * HOURLY
-    assert (purse.room(old).spent, purse.room(old).held) == (3 * HOURLY, 0)
-    assert (purse.room(new).spent, purse.room(new).held) == (2 * HOURLY, 4 * HOURLY + 1)
+    assert (purse.room(old).spent, purse.room(old).held.total) == (3 * HOURLY, 0)
+    assert (purse.room(new).spent, purse.room(new).held.total) == (2 * HOURLY, 4 * HOURLY + 1)
 
 
 def test_what_was_used_before_a_node_changed_hands_stays_with_whom_it_was_used_by(purse, clock):
@@ -297,13 +297,13 @@ def test_what_was_used_before_a_node_changed_hands_stays_with_whom_it_was_used_b
     clock.pass_(HOUR // 2)
     purse.nodes.reattribute(node.id, Reattribution(team="speech"))
     clock.pass_(HOUR // 4)
-    assert (purse.room(old).spent, purse.room(old).held) == (0, HOURLY // 2 + 1)
-    assert purse.room(new).held == purse.room(both).held == 10 * HOURLY + 1
+    assert (purse.room(old).spent, purse.room(old).held.total) == (0, HOURLY // 2 + 1)
+    assert purse.room(new).held.total == purse.room(both).held.total == 10 * HOURLY + 1
     clock.pass_(HOUR // 4)
     purse.metering.tick(purse.lease)
-    assert (purse.room(old).spent, purse.room(old).held) == (HOURLY // 2, 0)
-    assert (purse.room(new).spent, purse.room(new).held) == (HOURLY // 2, 9 * HOURLY + 1)
-    assert (purse.room(both).spent, purse.room(both).held) == (HOURLY, 9 * HOURLY + 1)
+    assert (purse.room(old).spent, purse.room(old).held.total) == (HOURLY // 2, 0)
+    assert (purse.room(new).spent, purse.room(new).held.total) == (HOURLY // 2, 9 * HOURLY + 1)
+    assert (purse.room(both).spent, purse.room(both).held.total) == (HOURLY, 9 * HOURLY + 1)
 
 
 def test_a_team_that_was_renamed_costs_admission_no_question_for_each_node(purse, clock, engine):
@@ -367,7 +367,7 @@ def test_callers_at_once_never_jump_the_cap(units, clock, scopes):
     assert len(granted) == 7
     for budget in budgets:
         room = purse.room(budget)
-        assert (room.spent, room.held) == (0, budget.amount)
+        assert (room.spent, room.held.total) == (0, budget.amount)
 
 
 MOST = 30
@@ -400,8 +400,8 @@ def test_posted_and_held_stay_within_the_cap_after_every_move(units, clock, move
     for verb, number, ttl in moves:
         getattr(life, verb)(number, ttl)
         room = purse.room(budget)
-        assert room.held is not None
-        assert room.spent + room.held <= budget.amount + len(life.nodes)
+        assert not room.held.unpriced
+        assert room.spent + room.held.known <= budget.amount + len(life.nodes)
     for node_id in list(life.nodes):
         purse.down(purse.nodes.get(node_id))
 
@@ -495,5 +495,5 @@ def test_what_is_spent_and_held_are_of_one_instant(purse, clock, monkeypatch):
 
     monkeypatch.setattr("service.application.budgets.held", slowly)
     standing = purse.budgets.standing(budget)
-    assert standing.spent + standing.held == budget.amount
+    assert standing.spent + standing.held.known == budget.amount
     assert standing.spent == HOURLY * (2 * HOUR + 77) // HOUR

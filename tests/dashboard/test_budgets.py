@@ -12,7 +12,7 @@ from service.application.budgets import Shown
 from service.dashboard import budgets
 from service.dashboard.budgets import WIDTH, bar_of
 from service.domain.alerts import Alert
-from service.domain.budgets import Budget, OnExceeded, Period, Standing, Threshold
+from service.domain.budgets import Budget, Held, OnExceeded, Period, Standing, Threshold
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import BudgetExceeded
 from service.domain.money import NANOS
@@ -97,8 +97,29 @@ def test_the_fullest_is_first_and_the_rest_is_counted(
     assert "and 2 more: tpu-steward budgets list shows all." in text_of(browser.get("/budgets"))
 
 
+def test_one_node_without_a_price_hides_nothing_of_what_is_known(
+    lab: Lab, browser: TestClient
+) -> None:
+    budget = put(lab, on_exceeded=OnExceeded.NOTIFY)
+    lab.ran(NOON - HOUR, team="vision", ttl_seconds=2 * HOUR)
+    known = lab.services.budgets.get(budget.id).shown.standing
+    nowhere: Any = {"zone": "africa-south1-a", "zones": ("africa-south1-a",)}
+    lab.ran(NOON - HOUR, team="vision", ttl_seconds=2 * HOUR, name="lost", **nowhere)
+    shown = lab.services.budgets.get(budget.id).shown.standing
+    assert known is not None
+    assert shown is not None
+    assert (shown.spent, shown.held.known) == (known.spent, known.held.known)
+    assert shown.spent > 0 < shown.held.known
+    assert (shown.held.total, shown.unpriced, shown.unpriced_seconds) == (None, ("lost",), HOUR)
+    text = text_of(browser.get("/budgets"))
+    assert "at least $" in text
+    assert "Note: no price is known for lost." in text
+    assert "Note: 1 h of use at no known price are not in what is spent." in text
+
+
 def standing(spent: int, held: int | None) -> Standing:
-    return Standing(WINDOW, spent * NANOS, None if held is None else held * NANOS, None, NOON)
+    known = Held(0, ("n-1",)) if held is None else Held(held * NANOS)
+    return Standing(WINDOW, spent * NANOS, known, None, NOON, unpriced=known.unpriced)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +152,13 @@ def test_a_mark_is_where_its_threshold_is_and_says_whether_it_fired() -> None:
         ({}, None, None, ("still", "does not count now")),
         ({}, (1, 1), None, ("up", "in order")),
         ({}, (101, 0), None, ("trouble", "exceeded")),
-        ({}, (1, None), None, ("trouble", "a price is not known")),
+        ({}, (1, None), None, ("up", "in order")),
+        (
+            {"on_exceeded": OnExceeded.REFUSE},
+            (1, None),
+            None,
+            ("trouble", "refuses new nodes: no price is known for n-1"),
+        ),
         ({"on_exceeded": OnExceeded.REFUSE}, (50, 50), None, ("going", "all is spent or held")),
         ({"period": Period.DAY}, (50, 60), None, ("up", "in order")),
         (

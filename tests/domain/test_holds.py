@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain.budgets import OnExceeded
+from service.domain.budgets import Held, OnExceeded
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import BudgetExceeded
 from service.domain.holds import OVERRUN_SECONDS, Hold, Rate, Room, rate_of, refusal
@@ -110,7 +110,7 @@ def test_one_place_without_a_price_leaves_the_worst_case_unknown():
 
 def room(left, **changes):
     budget = factories.budget(on_exceeded=OnExceeded.REFUSE, id="b-1", **changes)
-    return Room(budget, MONTH, 10 * NANOS, budget.amount - 10 * NANOS - left)
+    return Room(budget, MONTH, 10 * NANOS, Held(budget.amount - 10 * NANOS - left))
 
 
 def test_there_is_room_up_to_the_last_nano_dollar():
@@ -129,6 +129,7 @@ def test_a_refusal_says_which_budget_and_what_would_fit():
         "amount": "100.000000000",
         "spent": "10.000000000",
         "held": "85.200000000",
+        "held_known": "85.200000000",
         "resets_at": "2026-12-01T12:00:00Z",
         "asked": usd(2 * RATE),
         "left": "4.800000000",
@@ -159,6 +160,6 @@ def test_what_nobody_can_tell_is_refused():
     unpriced = refusal(hold(rate=None), Rate(None, ("v9 in moon",)), [room(NANOS)], NOON)
     assert unpriced is not None
     assert unpriced.facts["unpriced"] == ["v9 in moon"]
-    blind = replace(room(NANOS), held=None)
+    blind = replace(room(NANOS), held=Held(0, ("n-1",)))
     assert "one of its nodes" in str(refusal(hold(), Rate(RATE), [blind], NOON))
     assert refusal(hold(rate=None), Rate(None), [], NOON) is None
