@@ -27,6 +27,7 @@ class FakeQueue:
     def __init__(self) -> None:
         self.queues: dict[str, QueuedResource] = {}
         self._orders: dict[str, Order] = {}
+        self.models: dict[str, str] = {}
 
     # what a test does
 
@@ -98,6 +99,13 @@ class FakeQueue:
 
     def queued(self, place: Place) -> QueuedResource:
         return self._call("queued", place.queue_path, lambda: self._ticket(place))
+
+    def queue_model(self, place: Place) -> str:
+        def answer() -> str:
+            self._ticket(place)
+            return self.models.get(place.queue_path, "on_demand")
+
+        return self._call("queue_model", place.queue_path, answer)
 
     def dequeue(self, place: Place, *, force: bool) -> Operation:
         def effect() -> Operation:

@@ -70,7 +70,8 @@ class OrphanView(View):
     chips: int | None = Field(description="Null for a type that nobody knows.", examples=[8])
     runtime_version: str = Field(examples=["v2-alpha-tpuv5-lite"])
     provisioning_model: str = Field(
-        description="Empty for a queued resource.", examples=["on_demand"]
+        description="Empty for a queued resource of which Google does not say it.",
+        examples=["on_demand"],
     )
     labels: dict[str, str]
     owner_hints: dict[str, str] = Field(description="The labels that may say whose it is.")
@@ -86,6 +87,10 @@ class OrphanView(View):
     last_seen: Time
     hourly_cost: Usd | None = Field(
         description="What it costs an hour; null when it is not billed, or no price is known."
+    )
+    hourly_cost_when_ready: Usd | None = Field(
+        description="What the nodes of a queued resource that waits will cost an hour once they are"
+        " READY; null for all else, and where no price is known."
     )
     verdict: Verdict = Field(description="What becomes of it by itself.")
     reason: str = Field(description="Why.")
@@ -119,6 +124,7 @@ class OrphanView(View):
             first_seen=rfc3339(orphan.first_seen),
             last_seen=rfc3339(seen.last_seen),
             hourly_cost=None if seen.hourly is None else usd(seen.hourly),
+            hourly_cost_when_ready=None if seen.to_come is None else usd(seen.to_come),
             verdict=orphan.verdict,
             reason=orphan.reason,
             to_be_deleted=orphan.to_be_deleted,

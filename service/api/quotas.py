@@ -64,6 +64,12 @@ class QuotaView(View):
         examples=[0],
     )
     held_cores: int = Field(examples=[0])
+    dead_chips: int = Field(
+        description="The part of `held_chips` that will never work again: nodes that were taken"
+        " away, queued resources that failed or were suspended. Delete them to free the quota.",
+        examples=[0],
+    )
+    dead_cores: int = Field(examples=[0])
     observed_at: Time | None = Field(description="When Google said it.")
     standing: Standing | None = Field(
         description="Only a `fresh` one refuses. An `old` one may have been raised, and of a"
@@ -93,6 +99,8 @@ class QuotaView(View):
             used_cores=stock.used.cores,
             held_chips=stock.held.chips,
             held_cores=stock.held.cores,
+            dead_chips=stock.dead.chips,
+            dead_cores=stock.dead.cores,
             observed_at=None,
             standing=None,
             believed_until=None,
@@ -116,6 +124,8 @@ class QuotaView(View):
             used_cores=tally.used.cores,
             held_chips=tally.held.chips,
             held_cores=tally.held.cores,
+            dead_chips=tally.dead.chips,
+            dead_cores=tally.dead.cores,
             observed_at=rfc3339(limit.observed_at),
             standing=tally.standing,
             believed_until=rfc3339(limit.believed_until) if is_fresh else None,

@@ -14,7 +14,15 @@ from service.domain.errors import Conflict, StaleVersion
 from service.domain.event import Event
 from service.domain.garbage import names_of
 from service.domain.node import Node
-from service.domain.orphan import ADOPTED, DELETE, Kind, Orphan, hourly_cost, is_billed
+from service.domain.orphan import (
+    ADOPTED,
+    DELETE,
+    Kind,
+    Orphan,
+    hourly_cost,
+    hourly_cost_to_come,
+    is_billed,
+)
 from service.store.orphans import Alike
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
@@ -27,12 +35,14 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class Seen:
     """An orphan, when it was last seen, and its nano-dollars an hour: None where it is not billed,
-    or at a price that nobody knows, which `billed` tells apart."""
+    or at a price that nobody knows, which `billed` tells apart. `to_come` is what a queued resource
+    that waits will cost an hour once it is granted; None for all else."""
 
     orphan: Orphan
     last_seen: int
     hourly: int | None
     billed: bool
+    to_come: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +162,7 @@ class OrphanService:
                 max(one.last_seen, looked[one.project] if _is_in_the_list(one) else 0),
                 hourly_cost(one.shown, book, now),
                 is_billed(one.shown),
+                hourly_cost_to_come(one.shown, book, now),
             )
             for one in some
         ]

@@ -139,6 +139,13 @@ def quotas(
             said[
                 "Google cannot be asked for a limit: it is known once it has refused something"
             ] = None
+        for one in found:
+            if one["dead_chips"]:
+                said[
+                    f"{one['where']}: {_amount(one, 'dead')} of what is held is dead: it was taken"
+                    " away, or came to nothing, and holds its quota until it is deleted; see:"
+                    " tpu-steward orphans list"
+                ] = None
         echo("", *said)
 
 

@@ -178,10 +178,13 @@ def _show(orphans: Sequence[Mapping[str, Any]], total: str) -> None:
 
 
 def _costs(orphans: Sequence[Mapping[str, Any]], total: str) -> Iterator[str]:
-    """What each costs an hour; nothing is known to be billed but a node that is READY."""
+    """What each costs an hour, or will once it is granted; nothing is known to be billed but a node
+    that is READY."""
     costs = parts(total, [one["hourly_cost"] if _is_billed(one) else None for one in orphans])
     for one, cost in zip(orphans, costs, strict=True):
-        yield cost if _is_billed(one) else NOTHING
+        to_come = one["hourly_cost_when_ready"]
+        waits = NOTHING if to_come is None else f"({money(to_come)} once READY)"
+        yield cost if _is_billed(one) else waits
 
 
 def _is_billed(orphan: Mapping[str, Any]) -> bool:

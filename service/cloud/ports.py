@@ -149,6 +149,11 @@ class TpuCloud(Protocol):
         """One queued resource, now. Raises CloudNotFound when the cloud says there is none."""
         ...
 
+    def queue_model(self, place: Place) -> str:
+        """How the nodes of a queued resource that names no tier are bought: on demand or by
+        flex-start; empty where the cloud does not say. Raises CloudNotFound."""
+        ...
+
     def dequeue(self, place: Place, *, force: bool) -> Operation:
         """Ask for the end of a queued resource, with `force` of its nodes first.
 

@@ -9,6 +9,7 @@ import structlog
 
 from service.cloud.ports import Inventory, Queue, TpuCloud
 from service.controllers.collecting import Collecting
+from service.controllers.queue_models import QueueModels
 from service.controllers.tools import Manners
 from service.controllers.unaccounted import Changes, Look, changes, names
 from service.domain.clock import DAY, Clock
@@ -59,6 +60,7 @@ class GarbageController:
         self._clock = clock
         self._manners = manners
         self._collecting = Collecting(units, cloud, prices, clock, manners)
+        self._models = QueueModels(cloud, clock)
         self._watches: dict[str, tuple[Lease, Watch]] = {}
         self._agreed: dict[str, tuple[Lease, Sight, int]] = {}
 
@@ -124,14 +126,14 @@ class GarbageController:
         with self._units.reading() as unit:
             live = unit.orphans.live(project)
             before = {one.shown.path: one for one in unit.orphans.known(project)}
-        candidates = list(look.candidates(live, before))
+        candidates, are_known = self._models.told(list(look.candidates(live, before)), before)
         with self._units.reading() as unit:
             attempts = unit.orphans.attempts(project, names(candidates))
         found = changes(look, candidates, attempts, before, manners.install, manners.period)
         written = self._write(found, lease)
         new = (*found.added, *found.written)
         self._alarm([one for one in new if one.first_seen == look.asked])
-        return written and found.settled
+        return written and found.settled and are_known
 
     def _write(self, found: Changes, lease: Lease) -> bool:
         """In batches; answers whether all of it was written. What somebody else wrote meanwhile is

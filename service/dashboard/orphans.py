@@ -126,6 +126,8 @@ def _row(seen: Seen, now: int) -> OrphanRow:
 def _hourly(seen: Seen) -> str:
     if seen.hourly is not None:
         return f"{money(seen.hourly)}/h"
+    if seen.to_come is not None:
+        return f"{money(seen.to_come)}/h once READY"
     return "no price" if seen.billed else ""
 
 

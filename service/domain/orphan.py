@@ -12,9 +12,9 @@ from service.domain import catalog
 from service.domain.accelerators import AcceleratorType
 from service.domain.estimate import hourly, sku_of
 from service.domain.metering import is_billable
-from service.domain.node import LOST, CloudNode, Place
+from service.domain.node import LOST, CloudNode, Place, ProvisioningModel
 from service.domain.pricing import PriceBook
-from service.domain.queue import QueuedResource
+from service.domain.queue import IN_LINE, QueuedResource
 
 STEWARD = "steward"
 """Who asks for a deletion that nobody else asked for."""
@@ -25,7 +25,18 @@ DELETE, ADOPTED = "delete", "adopted"
 _PATH = re.compile(
     r"projects/([^/\s]{1,100})/locations/([a-z0-9-]{1,63})/(nodes|queuedResources)/([^/\s]{1,100})"
 )
-_HINTS = ("owner", "user", "creator", "created-by", "created_by", "team", "email")
+_PEOPLE = (
+    *("owner", "user", "username", "creator", "created-by", "created_by", "requested-by", "email"),
+    *("contact", "maintainer", "team", "group", "cost-center", "cost_center"),
+)
+_TOOLS = (
+    *("skypilot-user", "skypilot-cluster-name"),
+    *("dstack_user", "dstack_project", "dstack_name"),
+    *("ray-cluster-name", "marin-ray-cluster-name"),
+    *("goog-k8s-cluster-name", "goog-terraform-provisioned"),
+)
+"""Labels that SkyPilot, dstack, Ray, Marin, GKE and Terraform put on what they make (source: their
+code)."""
 
 
 class Kind(StrEnum):
@@ -59,8 +70,8 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What the cloud shows of one node or of one queued resource, which then has no uid, no model
-    and no runtime version but the ids of its `nodes`. Times are whole UTC seconds."""
+    """What the cloud shows of one node or of one queued resource, which then has no uid and no
+    runtime version but the ids of its `nodes`. Times are whole UTC seconds."""
 
     place: Place
     queued: bool
@@ -201,7 +212,15 @@ def queue_shown(place: Place, entry: QueuedResource) -> Shown:
         labels=dict(entry.labels),
         created_at=entry.created_at,
         nodes=entry.nodes,
+        provisioning_model=entry.provisioning_model,
     )
+
+
+def is_model_in_doubt(shown: Shown) -> bool:
+    """Whether it may be flex-start: lists do not tell that from on demand."""
+    if shown.queued:
+        return not shown.provisioning_model
+    return bool(shown.ticket) and shown.provisioning_model == ProvisioningModel.ON_DEMAND
 
 
 def is_billed(shown: Shown) -> bool:
@@ -218,6 +237,16 @@ def hourly_cost(shown: Shown, book: PriceBook, now: int) -> int | None:
     return hourly(accelerator.chips, price)
 
 
+def hourly_cost_to_come(shown: Shown, book: PriceBook, now: int) -> int | None:
+    """Nano-dollars an hour that the nodes of a queued resource which waits will cost once it is
+    granted, at the prices of now; None where it does not wait, or nobody knows a price."""
+    accelerator = shown.accelerator
+    if accelerator is None or not shown.queued or shown.state not in IN_LINE:
+        return None
+    price = book.at(sku_of(accelerator, shown.provisioning_model, shown.place.zone), now)
+    return hourly(accelerator.chips * max(1, len(shown.nodes)), price)
+
+
 def owner_hints(labels: Mapping[str, str]) -> dict[str, str]:
-    """The labels by which people usually say whose something is."""
-    return {key: labels[key] for key in _HINTS if labels.get(key)}
+    """The labels by which people, and the tools that they use, say whose something is."""
+    return {key: labels[key] for key in (*_PEOPLE, *_TOOLS) if labels.get(key)}

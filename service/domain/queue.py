@@ -53,6 +53,8 @@ class QueuedResource:
     """What the cloud was observed to show of one. `place` is where it is and its own id.
 
     `nodes` are the ids of the nodes that it stands for, `labels` those that each of them gets.
+    `provisioning_model` is empty where it names no tier: then it is on demand or flex-start, which
+    v2 of the API does not tell apart.
     `error` says why it FAILED. `initiator` is USER or SERVICE: who brought it into its state.
     """
 
@@ -64,6 +66,7 @@ class QueuedResource:
     labels: Mapping[str, str] = field(default_factory=dict)
     accelerator_type: str = ""
     created_at: int | None = None
+    provisioning_model: str = ""
 
     @property
     def path(self) -> str:

@@ -150,27 +150,31 @@ class Limit:
 @dataclass(frozen=True, slots=True)
 class Holding:
     """What a project has, or had: `used` where it works now, and `granted_at` when the last attempt
-    for it began that came up, None where none did."""
+    for it began that came up, None where none did. `dead` says that it will never work again, and
+    holds its quota until it is deleted."""
 
     claim: Claim
     used: bool
     granted_at: int | None = None
+    dead: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """A limit with what counts against it, as far as is known: what works, and what only holds."""
+    """A limit with what counts against it, as far as is known: what works, and what only holds.
+    `dead` is the part of `held` that will never work again."""
 
     limit: Limit
     standing: Standing
     used: Amount
     held: Amount
+    dead: Amount = Amount()
 
 
 @dataclass(frozen=True, slots=True)
 class Stock:
     """What a project is known to have of a generation in a region whose limit nobody has named:
-    what works, and what only holds."""
+    what works, and what only holds. `dead` is the part of `held` that will never work again."""
 
     project: str
     place: str
@@ -178,6 +182,7 @@ class Stock:
     tier: Tier
     used: Amount
     held: Amount
+    dead: Amount = Amount()
 
 
 def tier_of(model: str) -> Tier:
@@ -241,13 +246,12 @@ def tally(limit: Limit, holdings: Sequence[Holding], granted: Iterable[Holding],
     """The limit with what counts against it. `holdings` are what the project has, `granted` what
     came up since the limit was said, also where it is gone by now."""
     counted = [one for one in holdings if limit.covers(one.claim)]
-    used = sum((one.claim.amount for one in counted if one.used), Amount())
-    held = sum((one.claim.amount for one in counted if not one.used), Amount())
+    used, held, dead = _amounts(counted)
     later = [one for one in granted if limit.covers(one.claim) and _is_later(one, limit)]
     if _contradicted(limit, used, counted, later):
-        return Tally(limit, Standing.CONTRADICTED, used, held)
+        return Tally(limit, Standing.CONTRADICTED, used, held, dead)
     standing = Standing.FRESH if now < limit.believed_until else Standing.OLD
-    return Tally(limit, standing, used, held)
+    return Tally(limit, standing, used, held, dead)
 
 
 def stocks(project: str, holdings: Iterable[Holding], limits: Sequence[Limit]) -> Sequence[Stock]:
@@ -260,12 +264,19 @@ def stocks(project: str, holdings: Iterable[Holding], limits: Sequence[Limit]) -
     return [
         Stock(
             *(project, region, generation, tier),
-            used=sum((one.claim.amount for one in some if one.used), Amount()),
-            held=sum((one.claim.amount for one in some if not one.used), Amount()),
+            *_amounts(some),
         )
         for (region, generation, tier), some in sorted(found.items(), key=lambda pair: pair[0])
         if not all(_is_limited(one.claim, region, limits) for one in some)
     ]
+
+
+def _amounts(holdings: Sequence[Holding]) -> tuple[Amount, Amount, Amount]:
+    """What is used, what is held, and the part of that which is dead."""
+    used = sum((one.claim.amount for one in holdings if one.used), Amount())
+    held = sum((one.claim.amount for one in holdings if not one.used), Amount())
+    dead = sum((one.claim.amount for one in holdings if one.dead and not one.used), Amount())
+    return used, held, dead
 
 
 def _is_limited(claim: Claim, region: str, limits: Iterable[Limit]) -> bool:

@@ -13,8 +13,9 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from service.domain import catalog
 from service.domain.accelerators import AcceleratorType
 from service.domain.errors import NotFound
-from service.domain.node import NodeState, ProvisioningModel
+from service.domain.node import LOST, NodeState, ProvisioningModel
 from service.domain.orphan import ADOPTED, Shown
+from service.domain.queue import QueueState
 from service.domain.quota import Holding, Limit, Size, Stock, Tally, Tier, claim_of, stocks, tally
 from service.store.rows import loads
 from service.store.tables import nodes, orphans, placements, quotas
@@ -26,6 +27,8 @@ _ALL = select(*_COLUMNS).order_by(
 _AT_WORK = frozenset(
     {NodeState.READY, NodeState.RESTARTING, NodeState.REIMAGING, NodeState.REPAIRING}
 )
+_DEAD = LOST | {QueueState.SUSPENDING, QueueState.SUSPENDED, QueueState.FAILED}
+"""States of nodes and queued resources that end in a deletion, and hold quota until then."""
 _MODELS = tuple(ProvisioningModel)
 _CHUNK = 500
 
@@ -84,10 +87,14 @@ class Quotas:
     def _live(self, project: str) -> list[Holding]:
         """What our own nodes hold, alike ones together: all that was sent and has not ended."""
         return [
-            Holding(claim_of(row.zone, found, row.model, row.chips * row.number), used, row.granted)
+            Holding(
+                claim_of(row.zone, found, row.model, row.chips * row.number),
+                row.state in _AT_WORK,
+                row.granted,
+                row.state in _DEAD,
+            )
             for row in self._connection.execute(_live(project))
             if (found := _type_of(row.accelerator_type, row.generation, row.chips)) is not None
-            for used in (row.state in _AT_WORK,)
         ]
 
     def _granted(self, project: str, since: int) -> list[Holding]:
@@ -113,7 +120,11 @@ class Quotas:
         queued = [one for one in found if one.queued and one.place.queue_path not in members]
         models = self._models(project, [one.place.cloud_id for one in queued])
         return [
-            Holding(claim_of(one.place.zone, accelerator, model, chips), one.state in _AT_WORK)
+            Holding(
+                claim_of(one.place.zone, accelerator, model, chips),
+                one.state in _AT_WORK,
+                dead=one.state in _DEAD,
+            )
             for one in (*(each for each in found if not each.queued), *queued)
             if (accelerator := one.accelerator) is not None
             and (model := one.provisioning_model or models.get(one.place.cloud_id, ""))

@@ -40,6 +40,8 @@ def test_a_limit_is_told_with_what_counts_against_it(client, learned):
             "used_cores": 0,
             "held_chips": 0,
             "held_cores": 0,
+            "dead_chips": 0,
+            "dead_cores": 0,
             "observed_at": "2026-11-05T11:59:00Z",
             "standing": "fresh",
             "believed_until": "2026-11-06T11:59:00Z",
@@ -85,12 +87,21 @@ def test_what_is_held_is_told_though_google_has_named_no_limit(client, holding):
             "used_cores": 8,
             "held_chips": 8,
             "held_cores": 8,
+            "dead_chips": 0,
+            "dead_cores": 0,
             "observed_at": None,
             "standing": None,
             "believed_until": None,
             "said": "",
         }
     ]
+
+
+def test_what_was_taken_away_and_still_holds_quota_is_told_as_dead(client, holding):
+    holding(state=NodeState.PREEMPTED)
+    holding(state=NodeState.CREATING)
+    (shown,) = quotas(client)
+    assert (shown["held_chips"], shown["dead_chips"], shown["dead_cores"]) == (16, 8, 8)
 
 
 def test_a_limit_of_the_region_tells_of_it_all_and_one_of_a_zone_does_not(client, holding, learned):

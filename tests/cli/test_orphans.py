@@ -39,6 +39,7 @@ def orphan(**overrides):
         "queued_resource": "",
         "first_seen": "2026-11-05T11:00:00Z",
         "hourly_cost": "9.600000000",
+        "hourly_cost_when_ready": None,
         "verdict": "leave",
         "to_be_deleted": False,
         "last_error": "",
@@ -64,6 +65,19 @@ def test_what_they_cost_an_hour_adds_up(api):
     costs = [re.search(r"(\$\S+|-) +stays", row) for row in rows[:4]]
     assert [cost and cost[1] for cost in costs] == ["$1.21", "$1.20", "$1.20", "-"]
     assert rows[-2] == "4 orphans at $3.61 an hour"
+
+
+def test_a_queue_that_waits_shows_what_it_will_cost(api):
+    waits = orphan(
+        id=OTHER,
+        is_queued_resource=True,
+        state="WAITING_FOR_RESOURCES",
+        hourly_cost=None,
+        hourly_cost_when_ready="9.600000000",
+    )
+    api.when("GET", "/v1/orphans", page(waits, total="0.000000000"))
+    _, row, *_ = steward("orphans", "list").stdout.splitlines()
+    assert "($9.60 once READY)" in row
 
 
 def test_the_list_says_what_each_costs_and_that_strangers_are_never_touched(api):

@@ -22,6 +22,8 @@ QUOTA = {
     "used_cores": 1_024,
     "held_chips": 0,
     "held_cores": 0,
+    "dead_chips": 0,
+    "dead_cores": 0,
     "observed_at": "2026-11-05T11:59:00Z",
     "standing": "fresh",
     "believed_until": "2026-11-06T11:59:00Z",
@@ -46,6 +48,12 @@ def test_limits_are_a_table_with_googles_own_words_below(api):
         "us-east5-a: Quota limit has been exceeded. Limit: 1536 in zone us-east5-a. [31m",
     ]
     assert api.calls[0].query["region"] == ["us-east5"]
+
+
+def test_quota_held_by_dead_resources_is_told(api):
+    listed(api, QUOTA | {"held_chips": 16, "held_cores": 32, "dead_chips": 8, "dead_cores": 16})
+    said = " ".join(steward("catalog", "quotas").stdout.split())
+    assert "us-east5-a: 8 (16 cores) of what is held is dead" in said
 
 
 @pytest.mark.parametrize(

@@ -13,15 +13,16 @@ from structlog.testing import capture_logs
 from service.application.orphans import Adopter, OrphanService
 from service.controllers.garbage import GarbageController
 from service.controllers.inventory import InventoryController
+from service.controllers.queue_models import QUESTIONS
 from service.controllers.tools import Manners
-from service.domain.clock import rfc3339
+from service.domain.clock import HOUR, rfc3339
 from service.domain.errors import CloudUnavailable, LeaseLost, RateLimited
 from service.domain.landing import IN_FLIGHT_SECONDS
 from service.domain.names import new_id
 from service.domain.node import CloudNode, Node, NodeState, Place
 from service.domain.orphan import Kind, Orphan, Verdict, orphan_id
 from service.domain.ownership import LABEL_ID, LABEL_INSTALL
-from service.domain.queue import QueueState
+from service.domain.queue import QueuedResource, QueueState
 from service.domain.watch import WINDOW_SECONDS
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
@@ -674,3 +675,78 @@ def test_a_record_that_appears_takes_the_orphan_away(yard: Yard) -> None:
     yard.look()
     assert yard.all() == []
     assert path in yard.cloud.nodes
+
+
+# ---- how it is bought
+
+
+def queue_of(yard: Yard, cloud_id: str = "somebodys", **changes: Any) -> QueuedResource:
+    """A queued resource of somebody else is in the cloud; it names no tier."""
+    base = QueuedResource(
+        place=Place(PROJECT, ZONE, cloud_id),
+        state=QueueState.WAITING_FOR_RESOURCES,
+        nodes=(cloud_id,),
+        accelerator_type="v5litepod-8",
+        created_at=yard.clock(),
+    )
+    entry = replace(base, **changes)
+    yard.cloud.queues[entry.path] = entry
+    return entry
+
+
+def test_a_flex_start_node_of_somebody_else_is_priced_as_one(yard: Yard) -> None:
+    ticket = queue_of(yard, state=QueueState.ACTIVE)
+    yard.cloud.models[ticket.path] = "flex_start"
+    path = yard.there("somebodys", queued_resource=ticket.path)
+    yard.look()
+    seen = {one.orphan.shown.path: one for one in yard.orphans.all()}
+    assert seen[path].orphan.shown.provisioning_model == "flex_start"
+    assert seen[path].hourly == 8 * 600_000_000
+    for _ in range(5):
+        yard.look()
+    yard.there("somebodys", queued_resource=ticket.path, state=NodeState.REPAIRING)
+    yard.look()
+    assert yard.orphan(path).shown.provisioning_model == "flex_start", "also when it changes"
+    assert yard.cloud.count("queue_model") == 1, "it is asked about once"
+
+
+def test_a_queued_resource_that_waits_shows_what_it_will_cost(yard: Yard) -> None:
+    ticket = queue_of(yard, nodes=("a", "b"))
+    yard.look()
+    (seen,) = yard.orphans.all()
+    assert (seen.orphan.shown.path, seen.hourly, seen.to_come) == (
+        ticket.path,
+        None,
+        2 * 9_600_000_000,
+    )
+    queue_of(yard, nodes=("a", "b"), state=QueueState.FAILED)
+    yard.look()
+    (seen,) = yard.orphans.all()
+    assert seen.to_come is None
+
+
+def test_a_model_that_cannot_be_asked_for_is_asked_for_again_an_hour_later(yard: Yard) -> None:
+    ticket = queue_of(yard)
+    yard.cloud.models[ticket.path] = "flex_start"
+    yard.cloud.fail("queue_model", CloudUnavailable("away"))
+    yard.look()
+    (seen,) = yard.orphans.all()
+    assert (seen.orphan.shown.provisioning_model, seen.to_come) == ("", None)
+    yard.look()
+    assert yard.cloud.count("queue_model") == 1
+    yard.look(HOUR)
+    queue_of(yard, created_at=seen.orphan.shown.created_at, labels={"run": "17"})
+    yard.look()
+    (seen,) = yard.orphans.all()
+    assert seen.orphan.shown.provisioning_model == "flex_start"
+
+
+def test_thousands_of_unknown_models_hold_up_no_look(yard: Yard) -> None:
+    for number in range(2 * QUESTIONS + 1):
+        queue_of(yard, f"q-{number}")
+    yard.look()
+    assert yard.cloud.count("queue_model") == QUESTIONS
+    yard.look()
+    yard.look()
+    assert yard.cloud.count("queue_model") == 2 * QUESTIONS + 1
+    assert {one.orphan.shown.provisioning_model for one in yard.orphans.all()} == {"on_demand"}

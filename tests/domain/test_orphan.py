@@ -65,3 +65,10 @@ def test_what_is_ready_costs_what_its_chips_cost(changes, nanos):
 
 def test_the_labels_that_say_whose_it_may_be_are_picked_out():
     assert owner_hints({"run": "17", "owner": "ada", "team": ""}) == {"owner": "ada"}
+
+
+def test_labels_of_other_tools_are_hints_after_those_of_people():
+    labels = {"ray-cluster-name": "r1", "skypilot-user": "ada", "dstack_user": "bob", "email": "c"}
+    found = owner_hints(labels)
+    assert found == labels
+    assert next(iter(found)) == "email"

@@ -42,15 +42,27 @@ class RestDoor:
 
     def post(self, url: str, *, params: Mapping[str, str], json: object, timeout: float) -> Reply:
         """Raises TimeoutError, though what was asked may have taken effect."""
-        asked = SimpleNamespace(method="POST", url=url)
+        body = text.dumps(json).encode()
+        return self._reply("POST", url, params, body, timeout)
+
+    def get(self, url: str, *, params: Mapping[str, str], timeout: float) -> Reply:
+        """Raises TimeoutError."""
+        return self._reply("GET", url, params, b"", timeout)
+
+    def _reply(
+        self, verb: str, url: str, params: Mapping[str, str], body: bytes, timeout: float
+    ) -> Reply:
+        asked = SimpleNamespace(method=verb, url=url)
         try:
-            shown = self._answer(urlsplit(url).path, params, text.dumps(json).encode(), timeout)
+            shown = self._answer(verb, urlsplit(url).path, params, body, timeout)
         except ApiError as error:
             return Reply(error.http_status, text.dumps(error_json(error)).encode(), asked)
         return Reply(200, text.dumps(shown).encode(), asked)
 
-    def _answer(self, path: str, params: Mapping[str, str], body: bytes, timeout: float) -> object:
-        binding, name = find(_bindings(), "POST", path)
+    def _answer(
+        self, verb: str, path: str, params: Mapping[str, str], body: bytes, timeout: float
+    ) -> object:
+        binding, name = find(_bindings(), verb, path)
         query = {key: [value] for key, value in params.items()}
         told = answer(
             self.world, binding.method, message_of(binding, name, query, parse_body(body))

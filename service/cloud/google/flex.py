@@ -1,4 +1,4 @@
-"""Flex-start: a queued resource that only REST v2alpha1 has words for, so that one call is plain
+"""Flex-start: a queued resource that only REST v2alpha1 has words for, so that two calls are plain
 HTTP; all that follows goes through the client like everything else."""
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from service.cloud.google.errors import from_status, translated
 from service.cloud.google.retries import Allowance
 from service.cloud.ports import Operation, Order
 from service.domain.clock import rfc3339
-from service.domain.errors import AlreadyExists, CloudUnavailable
+from service.domain.errors import AlreadyExists, CloudNotFound, CloudUnavailable
+from service.domain.node import Place, ProvisioningModel
 from service.domain.tiers import MAX_FLEX_SECONDS
 
 
@@ -26,9 +27,11 @@ class Session(Protocol):
 
     def post(self, url: str, *, params: Mapping[str, str], json: object, timeout: float) -> Any: ...
 
+    def get(self, url: str, *, params: Mapping[str, str], timeout: float) -> Any: ...
+
 
 class FlexStart:
-    """Asks for flex-start nodes at `address`, such as `https://tpu.googleapis.com`.
+    """Asks for and about flex-start nodes at `address`, such as `https://tpu.googleapis.com`.
 
     The session is made at the first request: most installations never need it.
     """
@@ -42,21 +45,41 @@ class FlexStart:
         place = order.place
         parent = f"projects/{place.project}/locations/{place.zone}"
         with translated(AlreadyExists):
-            answer = self._post(
-                f"{self._address}/v2alpha1/{parent}/queuedResources",
-                {"queuedResourceId": place.cloud_id, "requestId": queue.request_id(place)},
-                body(order),
-                allowance.timeout,
+            return _read(
+                self._asked(
+                    lambda session: session.post(
+                        f"{self._address}/v2alpha1/{parent}/queuedResources",
+                        params={
+                            "queuedResourceId": place.cloud_id,
+                            "requestId": queue.request_id(place),
+                        },
+                        json=body(order),
+                        timeout=allowance.timeout,
+                    )
+                )
             )
-            if answer.status_code != 200:
-                raise exceptions.from_http_response(answer)  # type: ignore[no-untyped-call]
-            return _read(answer)
 
-    def _post(self, url: str, params: Mapping[str, str], json: object, timeout: float) -> Any:
+    def model(self, place: Place, allowance: Allowance) -> str:
+        """The provisioning model of a queued resource that names no tier; empty where we do not
+        know Google's name of it. Raises CloudNotFound."""
+        with translated(CloudNotFound):
+            answer = self._asked(
+                lambda session: session.get(
+                    f"{self._address}/v2alpha1/{place.queue_path}",
+                    params={"fields": "provisioningModel"},
+                    timeout=allowance.timeout,
+                )
+            )
+            return _model(answer)
+
+    def _asked(self, ask: Callable[[Session], Any]) -> Any:
         try:
-            return self._session().post(url, params=params, json=json, timeout=timeout)
+            answer = ask(self._session())
         except OSError as error:  # what `requests` raises is one
             raise CloudUnavailable(f"the cloud could not be asked: {error}"[:1_000]) from error
+        if answer.status_code != 200:
+            raise exceptions.from_http_response(answer)  # type: ignore[no-untyped-call]
+        return answer
 
 
 def body(order: Order) -> dict[str, object]:
@@ -81,6 +104,27 @@ def body(order: Order) -> dict[str, object]:
     if order.valid_until is not None:
         wanted["queueingPolicy"] = {"validUntilTime": rfc3339(order.valid_until)}
     return wanted
+
+
+_MODELS = {
+    "FLEX_START": ProvisioningModel.FLEX_START,
+    "SPOT": ProvisioningModel.SPOT,
+    "RESERVATION_BOUND": ProvisioningModel.RESERVED,
+    "STANDARD": ProvisioningModel.ON_DEMAND,
+    "PROVISIONING_MODEL_UNSPECIFIED": ProvisioningModel.ON_DEMAND,
+}
+"""By Google's name; one that is not said is STANDARD."""
+
+
+def _model(answer: Any) -> str:
+    try:
+        shown = answer.json()
+        said = shown.get("provisioningModel", "STANDARD")
+    except (ValueError, AttributeError) as error:
+        raise CloudUnavailable(
+            f"the cloud's answer is no queued resource: {error!r}"[:1_000]
+        ) from (error)
+    return _MODELS.get(said, "") if isinstance(said, str) else ""
 
 
 def _read(answer: Any) -> Operation:

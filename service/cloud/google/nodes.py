@@ -53,7 +53,7 @@ def decoded(node: RawNode) -> CloudNode:
         health_description=node.health_description[:_MAX_SENTENCE],
         accelerator_type=last(node.accelerator_type),
         runtime_version=last(node.runtime_version),
-        provisioning_model=_model(node.scheduling_config),
+        provisioning_model=model(node.scheduling_config),
         labels=labels(node),
         endpoints=_endpoints(node),
         created_at=node.create_time.seconds if node.HasField("create_time") else None,
@@ -79,7 +79,8 @@ def last(path: str) -> str:
     return path.rpartition("/")[2][:_MAX_NAME]
 
 
-def _model(scheduling: Any) -> ProvisioningModel:
+def model(scheduling: Any) -> ProvisioningModel:
+    """How the hardware is bought. Flex-start looks as on demand: v2 has no word for it."""
     if scheduling.spot:
         return ProvisioningModel.SPOT
     if scheduling.preemptible:

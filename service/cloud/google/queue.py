@@ -36,6 +36,9 @@ READ = (
     "tpu.nodeSpec.multisliceParams",
     "tpu.nodeSpec.node.labels",
     "tpu.nodeSpec.node.acceleratorType",
+    "tpu.nodeSpec.node.schedulingConfig",
+    "spot",
+    "guaranteed",
 )
 """The fields that `decoded` reads. The metadata of the nodes to come is not one of them."""
 LISTED = (*(f"queuedResources.{field}" for field in READ), "nextPageToken", "unreachable")
@@ -58,7 +61,18 @@ def decoded(queue: RawQueue) -> QueuedResource:
         labels={} if first is None else nodes.labels(first),
         accelerator_type="" if first is None else nodes.last(first.accelerator_type),
         created_at=queue.create_time.seconds if queue.HasField("create_time") else None,
+        provisioning_model=_model(queue, first),
     )
+
+
+def _model(queue: RawQueue, node: Any) -> str:
+    """How its nodes are bought; empty where neither it nor its node says so."""
+    if queue.HasField("spot"):
+        return ProvisioningModel.SPOT
+    if queue.HasField("guaranteed"):
+        return ProvisioningModel.RESERVED
+    model = nodes.model(node.scheduling_config) if node is not None else ""
+    return "" if model == ProvisioningModel.ON_DEMAND else model
 
 
 def listed(project: str, found: Iterable[Any]) -> Queue:

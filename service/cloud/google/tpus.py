@@ -114,6 +114,10 @@ class GoogleTpus:
         found = ask(self._client.get_queued_resource, request, self._patience.read)
         return queue.decoded(tpu_v2.QueuedResource.pb(found))
 
+    def queue_model(self, place: Place) -> str:
+        """How the nodes of a queued resource that names no tier are bought."""
+        return "" if self._flex is None else self._flex.model(place, self._patience.read)
+
     def dequeue(self, place: Place, *, force: bool) -> Operation:
         """Ask for the end of a queued resource, with `force` of its nodes first."""
         request = tpu_v2.DeleteQueuedResourceRequest(name=place.queue_path, force=force)

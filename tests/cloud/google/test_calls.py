@@ -91,12 +91,12 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
 NAMED: dict[str, dict[str, Any]] = {"dequeue": {"force": True}}
 
 
-THROUGH_V1 = {"reimage"}
-"""What goes out through another client of Google's: see test_legacy.py."""
+THROUGH_OTHERS = {"reimage", "queue_model"}
+"""What goes out through another client: see test_legacy.py, and test_queue.py for REST."""
 
 
 def test_every_method_of_the_port_is_called_in_this_file():
-    assert {*ARGUMENTS, *THROUGH_V1} == {
+    assert {*ARGUMENTS, *THROUGH_OTHERS} == {
         name
         for name, _ in inspect.getmembers(TpuCloud, inspect.isfunction)
         if not name.startswith("_")

@@ -199,6 +199,40 @@ def test_flex_start_is_asked_for_over_rest_and_seen_over_grpc(cloud, tpus):
     assert state(tpus) == QueueState.ACTIVE
 
 
+@pytest.mark.parametrize(
+    ("bought", "listed", "model"),
+    [
+        (ProvisioningModel.FLEX_START, "", "flex_start"),
+        (ProvisioningModel.ON_DEMAND, "", "on_demand"),
+        (ProvisioningModel.SPOT, "spot", None),
+    ],
+)
+def test_the_model_of_a_queued_resource_is_told_where_lists_do_not_tell_it(
+    tpus, bought, listed, model
+):
+    wanted = order(provisioning_model=bought)
+    tpus.create(wanted)
+    assert tpus.queued(wanted.place).provisioning_model == listed
+    (entry,) = tpus.queue(wanted.place.project).entries().values()
+    assert entry.provisioning_model == listed
+    if model is not None:
+        assert tpus.queue_model(wanted.place) == model
+
+
+def test_the_model_of_a_queued_resource_that_is_not_there_is_not_found(tpus):
+    with pytest.raises(CloudNotFound):
+        tpus.queue_model(order().place)
+
+
+@pytest.mark.parametrize(
+    ("body", "model"),
+    [({}, "on_demand"), ({"provisioningModel": "NEWEST"}, ""), ({"provisioningModel": 7}, "")],
+)
+def test_a_model_that_nobody_knows_is_no_model(body, model):
+    server = FlexStart(lambda: Answering(200, body), "http://nowhere")
+    assert server.model(order().place, PATIENT.read) == model
+
+
 def test_flex_start_asked_for_twice_is_one(tpus):
     assert tpus.create(flex()).name == tpus.create(flex()).name
 
@@ -229,6 +263,9 @@ class Answering:
         self.status_code, self._body = status, body
 
     def post(self, *_: object, **__: object) -> Answering:
+        return self
+
+    def get(self, *_: object, **__: object) -> Answering:
         return self
 
     def json(self) -> object:
