@@ -19,6 +19,7 @@ from service.application.estimates import EstimateService
 from service.application.explanations import ExplanationService
 from service.application.exports import ExportService
 from service.application.forecasts import ForecastService
+from service.application.health import HealthService
 from service.application.jobs.jobs import JobService
 from service.application.nodes import NodeService
 from service.application.orphans import OrphanService
@@ -103,6 +104,10 @@ async def _policies(request: Request) -> PolicyService:
     return services_of(request).policies
 
 
+async def _health(request: Request) -> HealthService:
+    return services_of(request).health
+
+
 async def _capacity(request: Request) -> CapacityService:
     return services_of(request).capacity
 
@@ -157,6 +162,7 @@ ExportsDep = Annotated[ExportService, Depends(_exports)]
 ForecastsDep = Annotated[ForecastService, Depends(_forecasts)]
 PricesDep = Annotated[PriceService, Depends(_prices)]
 BudgetsDep = Annotated[BudgetService, Depends(_budgets)]
+HealthDep = Annotated[HealthService, Depends(_health)]
 CapacityDep = Annotated[CapacityService, Depends(_capacity)]
 CleanupDep = Annotated[CleanupService, Depends(_cleanup)]
 HeartbeatsDep = Annotated[HeartbeatService, Depends(_heartbeats)]

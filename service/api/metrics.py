@@ -39,6 +39,11 @@ class FleetCollector(Collector):
             value=fleet.burn / NANOS,
         )
         yield GaugeMetricFamily(
+            "steward_unused_reservations_dollars_per_hour",
+            "The part of it that is paid for reserved chips which no node uses.",
+            value=fleet.unused / NANOS,
+        )
+        yield GaugeMetricFamily(
             "steward_unpriced_nodes",
             "Nodes that are billed at a price nobody knows.",
             value=fleet.unpriced,

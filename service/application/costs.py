@@ -113,6 +113,12 @@ class CostService:
         with self._units.reading() as unit:
             return self.report_in(unit, question, now)
 
+    def reports(self, *questions: Question) -> list[CostReport]:
+        """Several at one instant, so that what they have in common is the same in all of them."""
+        now = self._clock()
+        with self._units.reading() as unit:
+            return [self.report_in(unit, question, now) for question in questions]
+
     def report_in(self, unit: Unit, question: Question, now: int) -> CostReport:
         """The same at a given instant, in the transaction of a caller who reads more than this. All
         who ask the same in one second get one answer, until the books change."""

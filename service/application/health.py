@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from service.domain.clock import Clock
 from service.domain.estimate import hourly
 from service.domain.lines import lines_of
 from service.domain.metering import Usage
-from service.domain.pricing import Price, PriceBook, ReservedPrice
+from service.domain.pricing import PriceBook, ReservedPrice
 from service.store.fleet import FleetCount, Overdue
 from service.store.pricebook import PriceShelf
 from service.store.revisions import Revision
@@ -31,7 +31,8 @@ class Sight:
 @dataclass(frozen=True, slots=True)
 class Fleet:
     """The fleet as of now. `burn` is nano-dollars an hour for what is READY and priced, and for the
-    reservations that are paid whatever runs in them, of which there are `reserved`; `unpriced` the
+    reservations that are paid whatever runs in them, of which there are `reserved`; `unused` is the
+    part of it that is paid for reserved chips which no node uses; `unpriced` the
     nodes that are READY at a price nobody knows, `unpriced_vms` such VMs of their users,
     `unpriced_reserved` such reservations; `overdue` the deletions that do not end; `aside` the
     intervals of usage that could not be posted to the ledger, and are tried again later."""
@@ -48,6 +49,7 @@ class Fleet:
     unpriced_reserved: int = 0
     unpriced_vms: int = 0
     aside: int = 0
+    unused: int = 0
 
     @property
     def stale(self) -> bool:
@@ -100,23 +102,27 @@ class HealthService:
             sights = self._sights(unit)
             running, bought = unit.fleet.running(), unit.usage.purchases(now)
             overdue, aside = unit.fleet.overdue_number(), unit.usage.aside_number()
-        burn = reserved = unpriced = unpriced_vms = unpriced_reserved = 0
+        burn = bought_rate = used = reserved = 0
+        unpriced = unpriced_vms = unpriced_reserved = 0
         for one in running:
-            tpus = hourly(one.chips, _beyond(book.at(one.sku, now)))
+            price = book.at(one.sku, now)
+            tpus = hourly(one.chips, price)
             vms = None if one.vm is None else hourly(one.vms, book.at(one.vm, now))
             burn += (tpus or 0) + (vms or 0)
+            used += (tpus or 0) if isinstance(price, ReservedPrice) else 0
             unpriced += one.nodes if tpus is None else 0
             unpriced_vms += one.vms if vms is None else 0
         for usage in bought:
             if usage.start <= now < usage.until(now + 1) and not usage.free:
                 rate = hourly(usage.chips, book.at(usage.sku, now))
                 reserved, unpriced_reserved = reserved + 1, unpriced_reserved + (rate is None)
-                burn += rate or 0
+                bought_rate += rate or 0
+        unused = max(0, bought_rate - used)
         return Fleet(
             counts=counts,
             ready=sum(one.nodes for one in running),
             chips=sum(one.chips for one in running),
-            burn=burn,
+            burn=burn + unused,
             reserved=reserved,
             unpriced=unpriced,
             overdue=overdue,
@@ -125,6 +131,7 @@ class HealthService:
             unpriced_reserved=unpriced_reserved,
             unpriced_vms=unpriced_vms,
             aside=aside,
+            unused=unused,
         )
 
     def stamp(self) -> Stamp:
@@ -145,11 +152,6 @@ class HealthService:
             return number, [
                 Late(one, _hourly(book, unit.usage.running_of(one.node_id), now)) for one in found
             ]
-
-
-def _beyond(price: Price | None) -> Price | None:
-    """The price beyond what is paid for a reservation anyway."""
-    return replace(price, nanos=0) if isinstance(price, ReservedPrice) else price
 
 
 def _hourly(book: PriceBook, running: Sequence[Usage], now: int) -> int | None:

@@ -59,10 +59,13 @@ def list_nodes(  # noqa: PLR0913, PLR0917 - each is an option of the command lin
     }
     with connected() as client:
         answer = client.pages("/v1/nodes", "nodes", only)
+        is_whole = not json and not any(only.values())
+        fleet = client.ask("GET", "/v1/fleet").value if is_whole else None
     if json:
         as_json(answer)
     else:
-        nodeview.show_nodes(answer.value["nodes"], everything=everything or bool(state))
+        everything = everything or bool(state)
+        nodeview.show_nodes(answer.value["nodes"], everything=everything, fleet=fleet)
 
 
 @app.command()

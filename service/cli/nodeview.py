@@ -54,14 +54,21 @@ def _listed_state(node: View, now: int) -> Text:
     return shown_state(node, f" for {since(node['state_since'], now)}" if queued else "")
 
 
-def show_nodes(nodes: Sequence[View], *, everything: bool) -> None:
-    """A line for each node, and what all of them cost an hour; those that ended only on demand."""
+def show_nodes(nodes: Sequence[View], *, everything: bool, fleet: View | None = None) -> None:
+    """A line for each node, and what all of them cost an hour; those that ended only on demand.
+    `fleet` says what is paid beside the nodes; None where only some nodes were asked for."""
     shown = [node for node in nodes if everything or node["state"] not in ENDED]
     ended = len(nodes) - len(shown)
     if shown:
         _table(shown, ids=everything)
         echo("")
     echo(summary(shown) + (f"; {ended:,} more ended (--all shows them)" if ended else ""))
+    if fleet is not None and Decimal(fleet["unused_reservations_hourly_cost"]):
+        unused = money(fleet["unused_reservations_hourly_cost"])
+        echo(
+            f"reserved chips that no node uses cost {unused} an hour more:"
+            f" {money(fleet['hourly_cost'])} in all"
+        )
 
 
 def _table(nodes: Sequence[View], *, ids: bool) -> None:

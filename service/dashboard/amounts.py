@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from service.dashboard.figures import exact, exact_places
+from service.dashboard.figures import exact, exact_places, spelled
 from service.domain.money import hours
+from service.domain.rounding import places_for, rounded, unit_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,43 @@ def amount_of(nanos: int, places: int | None = None) -> Amount:
     """An amount with that many decimals, or as many as it needs."""
     whole, dot, decimals = exact(nanos, places).partition(".")
     return Amount(f"{whole}{dot}{decimals[:2]}", decimals[2:])
+
+
+@dataclass(frozen=True, slots=True)
+class Rounded:
+    """An amount to the cent, as the table around it rounds it, and to the last nano-dollar."""
+
+    cents: str
+    exact: str
+
+    def __str__(self) -> str:
+        return self.cents
+
+
+Saving = tuple[Rounded, Rounded, Rounded]
+"""What was paid, what it is at list price, and the difference."""
+
+
+def savings_of(rows: Sequence[tuple[int, int]]) -> tuple[list[Saving], Saving]:
+    """Rows of (paid, at list price) in nano-dollars as they are shown, and their sum: what is shown
+    adds up, in the rows and in the columns, and the sums are those that other pages show."""
+    paid, listed = (sum(row[column] for row in rows) for column in (0, 1))
+    places = places_for(paid or listed)
+    shown = rounded([[cost, at_list - cost] for cost, at_list in rows], unit_for(places))
+    decimals = exact_places(amount for row in (*rows, (paid, listed)) for amount in row)
+
+    def told(nanos: tuple[int, int], units: Sequence[int]) -> Saving:
+        cost, at_list = nanos
+        amounts = (cost, units[0]), (at_list, sum(units)), (at_list - cost, units[1])
+        first, second, third = (
+            Rounded(spelled(unit, places), exact(nano, decimals)) for nano, unit in amounts
+        )
+        return first, second, third
+
+    found = [told(row, units) for row, units in zip(rows, shown, strict=True)]
+    return found, told(
+        (paid, listed), [sum(column) for column in zip(*shown, strict=True)] or [0, 0]
+    )
 
 
 def places_of(*columns: Iterable[int]) -> int:

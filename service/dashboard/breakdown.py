@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from service.dashboard.amounts import Amount, amount_of, chip_hours, places_of
+from service.dashboard.amounts import Rounded, Saving, chip_hours, savings_of
 from service.dashboard.figures import count
 from service.dashboard.homes import home_of_node
 from service.dashboard.question import Asked
@@ -49,9 +49,9 @@ class Row:
     """One row in words; `share` is of the total, `lines` where its lines of the ledger are."""
 
     what: tuple[Value, ...]
-    cost: Amount
-    listed: Amount
-    saved: Amount
+    cost: Rounded
+    listed: Rounded
+    saved: Rounded
     chip_hours: str
     share: str
     lines: str = ""
@@ -143,22 +143,21 @@ def _table(
     """A row for each of the cells, the other sums in one row, and the sum of them all."""
     whole, rest = _together(sums), _together(sums[len(cells) :])
     left_out = len(sums) - len(cells)
-    places = places_of(
-        (amount for one in (*sums, whole) for amount in (one.cost, one.listed)),
-    )
+    shown = [*sums[: len(cells)], *([rest] if left_out else [])]
+    amounts, total = savings_of([(one.cost, one.listed) for one in shown])
     return Table(
         key=key,
         title=title,
         note=note + (f" of {len(sums):,}" if left_out else ""),
         heads=heads,
         rows=tuple(
-            _row(what, one, whole.cost, places, lines)
-            for (what, lines), one in zip(cells, sums, strict=False)
+            _row(what, one, whole.cost, saving, lines)
+            for (what, lines), one, saving in zip(cells, sums, amounts, strict=False)
         ),
-        rest=_row((Value(f"{left_out:,} more", ""),), rest, whole.cost, places)
+        rest=_row((Value(f"{left_out:,} more", ""),), rest, whole.cost, amounts[-1])
         if left_out
         else None,
-        total=_row((), whole, whole.cost, places),
+        total=_row((), whole, whole.cost, total),
     )
 
 
@@ -218,12 +217,13 @@ def _when(bucket: Window, step: Granularity, zone: ZoneInfo) -> str:
     return f"{then:%B %Y}" if step is Granularity.MONTH else day
 
 
-def _row(what: tuple[Value, ...], one: Sum, total: int, places: int, lines: str = "") -> Row:
+def _row(what: tuple[Value, ...], one: Sum, total: int, saving: Saving, lines: str = "") -> Row:
+    cost, listed, saved = saving
     return Row(
         what=what,
-        cost=amount_of(one.cost, places),
-        listed=amount_of(one.listed, places),
-        saved=amount_of(one.listed - one.cost, places),
+        cost=cost,
+        listed=listed,
+        saved=saved,
         chip_hours=chip_hours(one.chip_seconds),
         share=share(one.cost, total),
         lines=lines,

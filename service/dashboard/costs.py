@@ -9,7 +9,7 @@ from functools import partial
 
 from service.application.costs import CostReport
 from service.application.services import Services
-from service.dashboard.amounts import chip_hours
+from service.dashboard.amounts import Rounded, chip_hours
 from service.dashboard.breakdown import (
     STEPS,
     Sum,
@@ -57,9 +57,9 @@ class Found:
 
     start: Moment
     end: Moment
-    cost: str
-    listed: str
-    saved: str
+    cost: Rounded
+    listed: Rounded
+    saved: Rounded
     of_list: str
     chip_hours: str
     unpriced: str
@@ -144,17 +144,19 @@ def _found(services: Services, asked: Asked, report: CostReport) -> Found:
         groups[row.group].add(*figures)
         times[row.bucket].add(*figures)
     saved = report.list_total - report.total
+    by = by_group(asked, groups, partial(_named, services))
+    total = by.total
     return Found(
         start=moment(report.window.start),
         end=moment(report.window.end),
-        cost=money(report.total),
-        listed=money(report.list_total),
-        saved=money(saved),
+        cost=total.cost,
+        listed=total.listed,
+        saved=total.saved,
         of_list=share(saved, report.list_total),
         chip_hours=chip_hours(report.chip_seconds),
         unpriced=_unpriced(report),
         doubts=tuple(_doubts(asked, report)),
-        groups=by_group(asked, groups, partial(_named, services)),
+        groups=by,
         times=None if asked.step == Granularity.ALL else by_time(asked, times),
         as_of=moment(report.as_of),
     )

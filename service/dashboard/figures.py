@@ -47,6 +47,14 @@ def money(nanos: int) -> str:
     return spelled(half_even(nanos, unit_for(places)), places)
 
 
+def less(whole: int, part: int) -> str:
+    """What a part leaves of a whole, as both are shown: `$1.20` and `$0.80` leave `$0.40`, whatever
+    is below the cents."""
+    places = places_for(part or whole)
+    unit = unit_for(places)
+    return spelled(half_even(whole, unit) - half_even(part, unit), places)
+
+
 def exact_places(amounts: Iterable[int]) -> int:
     """The fewest decimals, at least two, with which none of the amounts is rounded."""
     needed = 2

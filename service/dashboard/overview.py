@@ -9,13 +9,13 @@ from service.application.health import Fleet
 from service.application.nodes import Filter
 from service.application.orphans import Sum
 from service.application.services import Services
-from service.dashboard.figures import Moment, count, moment, money
+from service.dashboard.figures import Moment, count, less, moment, money
 from service.dashboard.idle import idle_line
 from service.dashboard.notices import Alarms, alarms_of, notices_of
 from service.dashboard.orphans import Found, found_in
 from service.dashboard.rows import NodeRow, row_of
 from service.dashboard.series import GROUPINGS
-from service.dashboard.spending import WINDOWS, Spending, of_last_day, share, spending_of
+from service.dashboard.spending import WINDOWS, Spending, share, spending_of
 from service.domain.budgets import Period
 from service.domain.errors import Rejected
 from service.domain.node import ENDED
@@ -100,8 +100,10 @@ def _overview_of(services: Services, view: View) -> Overview:
     """The page as of now, from the same answers that the API gives."""
     grouping = GROUPINGS[view.group]
     fleet = services.health.fleet()
-    report = services.costs.report(Question(window=view.window, aggregate=(view.group,)))
-    month = services.costs.report(Question(window="mtd"))
+    report, month = services.costs.reports(
+        Question(window=view.window, aggregate=(view.group,)), Question(window="mtd")
+    )
+    spending = spending_of(report, grouping, view.window)
     rows, more = _live(services, view.after, fleet.as_of)
     ended = _ended(services, fleet.as_of)
     return Overview(
@@ -116,12 +118,12 @@ def _overview_of(services: Services, view: View) -> Overview:
             month=money(month.total),
             month_since=moment(month.window.start).date,
             month_as_of=moment(month.as_of),
-            today=money(of_last_day(report)),
-            saved=money(month.list_total - month.total),
+            today=spending.rows[-1].total if spending.rows else money(0),
+            saved=less(month.list_total, month.total),
             saved_share=share(month.list_total - month.total, month.list_total),
             forecast=_ahead(services),
         ),
-        spending=spending_of(report, grouping, view.window),
+        spending=spending,
         nodes=rows,
         live=sum(one.nodes for one in fleet.counts),
         more=more,
@@ -147,6 +149,8 @@ def _ahead(services: Services) -> Ahead:
 
 def _running(fleet: Fleet) -> str:
     bought = f", {count(fleet.reserved, 'reservation')}" if fleet.reserved else ""
+    if fleet.unused:
+        bought += f", {money(fleet.unused)}/h of it unused"
     if not fleet.ready:
         return f"nothing is READY{bought}"
     return f"{count(fleet.ready, 'node')} READY, {count(fleet.chips, 'chip')}{bought}"

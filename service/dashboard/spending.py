@@ -82,7 +82,7 @@ def spending_of(report: CostReport, grouping: Grouping, window: str) -> Spending
     layers = series_of(grouping, totals)
     amounts = _matrix(report, days, layers)
     places = places_for(report.total)
-    shown = rounded(amounts, unit_for(places))
+    shown = rounded(amounts, unit_for(places), len(days) - 1 if days else None)
     return Spending(
         title=f"Cost by day and {grouping.title}",
         description=_description(days, amounts, report.total),
@@ -95,12 +95,6 @@ def spending_of(report: CostReport, grouping: Grouping, window: str) -> Spending
         as_of=moment(report.as_of).full,
         estimated=report.estimated,
     )
-
-
-def of_last_day(report: CostReport) -> int:
-    """Nano-dollars of the last day of a report by day: of today, as far as it has come."""
-    days = [part.start for part in buckets(report.window, Granularity.DAY, zone_of("UTC"))]
-    return sum(row.cost for row in report.rows if days and row.bucket.start == days[-1])
 
 
 def _matrix(report: CostReport, days: Sequence[int], layers: Sequence[Series]) -> list[list[int]]:

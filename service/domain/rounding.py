@@ -39,9 +39,10 @@ def in_units(parts: Sequence[int], unit: int, total: int | None = None) -> list[
     return found
 
 
-def rounded(cells: Sequence[Sequence[int]], unit: int) -> list[list[int]]:
+def rounded(cells: Sequence[Sequence[int]], unit: int, row: int | None = None) -> list[list[int]]:
     """The cells in whole units of `unit`, each of them the one below or above the truth, and so
-    is the sum of each row and column; the sum of all is the total, rounded half-even.
+    is the sum of each row and column. The sum of all is the total, rounded half-even. So is the sum
+    of that one `row`, and then those of the columns, unless those before rule that out.
 
     Largest remainder (`in_units`) cannot serve rows and columns at once: here it is controlled
     rounding (Cox, Journal of the American Statistical Association 82, 1987). One row and one column
@@ -55,6 +56,11 @@ def rounded(cells: Sequence[Sequence[int]], unit: int) -> list[list[int]]:
     corner = len(cells), len(cells[0])
     while corner in rests:
         rests.push(corner, up=half_even(total, unit) > total // unit)
+    sums = {} if row is None else {(row, len(cells[0])): sum(cells[row])}
+    sums |= {(len(cells), j): sum(column) for j, column in enumerate(zip(*cells, strict=True))}
+    for slack, truth in sums.items():
+        while slack in rests:  # it goes up where the sum goes down
+            rests.push(slack, up=half_even(truth, unit) == truth // unit)
     while (cell := rests.first()) is not None:
         rests.push(cell, up=2 * rests.of[cell] >= unit)
     return [

@@ -35,6 +35,7 @@ class Call:
     body: Any
 
 
+NO_FLEET = {"hourly_cost": "0.000000000", "unused_reservations_hourly_cost": "0.000000000"}
 NO_JOBS = {"jobs": [], "next_page_token": ""}
 
 
@@ -47,7 +48,10 @@ class Api:
     media_types: dict[str, str] = field(default_factory=dict)
     """Of paths that answer with something else."""
     answers: dict[tuple[str, str], list[tuple[int, Any]]] = field(
-        default_factory=lambda: {("GET", "/v1/jobs"): [(200, NO_JOBS)]}
+        default_factory=lambda: {
+            ("GET", "/v1/jobs"): [(200, NO_JOBS)],
+            ("GET", "/v1/fleet"): [(200, NO_FLEET)],
+        }
     )
     calls: list[Call] = field(default_factory=list)
 

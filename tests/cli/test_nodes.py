@@ -32,6 +32,15 @@ def test_what_those_that_are_ready_cost_an_hour_adds_up(api):
     assert whole == "4 nodes, 3 ready at $13.87 an hour"
 
 
+def test_what_is_paid_for_reservations_that_nobody_uses_is_said_beside_the_nodes(api):
+    api.when("GET", "/v1/nodes", page(node()))
+    costs = {"hourly_cost": "95.343200000", "unused_reservations_hourly_cost": "90.720000000"}
+    api.when("GET", "/v1/fleet", costs)
+    *_, last = steward("nodes", "list").stdout.splitlines()
+    assert last == "reserved chips that no node uses cost $90.72 an hour more: $95.34 in all"
+    assert "reserved" not in steward("nodes", "list", "--team", "vision").stdout
+
+
 def test_all_of_them_come_with_their_ids(api):
     api.when("GET", "/v1/nodes", page(node(), node(id=OTHER, name="old", state="DELETED")))
     shown = steward("nodes", "list", "--all").stdout

@@ -415,10 +415,11 @@ def test_what_is_planned_is_in_the_forecast_before_it_begins(buyer, lab):
 def test_the_fleet_burns_what_was_bought_whether_it_is_used_or_not(buyer, lab):
     health = HealthService(lab.units, PriceShelf(), lab.clock, [factories.PROJECT])
     buyer.record()
-    assert health.fleet().burn == 64 * CALENDAR
-    buyer.runs()
+    assert (health.fleet().burn, health.fleet().unused) == (64 * CALENDAR, 64 * CALENDAR)
+    buyer.runs(chips=8)
     fleet = health.fleet()
     assert (fleet.burn, fleet.ready, fleet.unpriced) == (64 * CALENDAR, 1, 0)
+    assert fleet.unused == (64 - 8) * CALENDAR
     lab.clock.pass_(2 * DAY)
     assert health.fleet().burn == 0
 

@@ -8,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.dashboard import breakdown
-from service.dashboard.figures import money
+from service.dashboard.figures import less, money
 from service.domain.clock import DAY, HOUR
 from service.domain.metering import Evidence
 from service.domain.money import parse_usd
@@ -17,6 +17,7 @@ from tests.dashboard.lab import Lab
 from tests.dashboard.reading import HOSTILE, cells_of, links_of, nanos_of, text_of
 from tests.hands import NOON
 
+CENT = 10_000_000
 QUESTIONS = [
     "window=mtd&aggregate=team",
     "window=30d&aggregate=generation,provisioning_model",
@@ -26,8 +27,9 @@ QUESTIONS = [
 ]
 
 
-def _table(page: str, heading: str) -> list[list[str]]:
-    return cells_of(page[page.index(f'id="{heading}-heading"') :])
+def _table(page: str, heading: str, *, to_the_cent: bool = False) -> list[list[str]]:
+    found = page[page.index(f'id="{heading}-heading"') :]
+    return cells_of(found, to_the_cent=to_the_cent)
 
 
 def _figures(row: list[str]) -> tuple[int, int, int]:
@@ -56,6 +58,24 @@ def test_the_figures_are_those_of_the_api(lab: Lab, caller: TestClient, question
     assert nanos_of(total[-3]) == parse_usd(said["list_total"])
     assert nanos_of(total[-2]) == parse_usd(said["savings"])
     assert f"Cost {money(parse_usd(said['total']))}" in text_of(caller.get(f"/costs?{question}"))
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_the_cents_that_are_shown_add_up_in_rows_and_columns_and_to_the_headline(
+    lab: Lab, caller: TestClient, question: str
+) -> None:
+    lab.lives_a_month()
+    answer = caller.get(f"/costs?{question}&step=day")
+    said = text_of(answer)
+    for heading in ("group", "time"):
+        _, *rows, total = _table(answer.text, heading, to_the_cent=True)
+        figures = [_figures(row) for row in rows]
+        assert all(cost + saved == listed for cost, listed, saved in figures)
+        assert tuple(map(sum, zip(*figures, strict=True))) == _figures(total)
+        assert all(nanos % CENT == 0 for row in (*figures, _figures(total)) for nanos in row)
+        assert f"Cost {total[-5]}" in said
+        assert f"At list price {total[-3]}" in said
+        assert f"Saved {total[-2]}" in said
 
 
 @pytest.mark.parametrize("step", ["hour", "day", "week", "month"])
@@ -221,7 +241,7 @@ def test_the_first_page_leads_to_its_figures(lab: Lab, caller: TestClient) -> No
         shown = money(parse_usd(said["total"]))
         assert links[shown] == address
         assert f"Cost {shown}" in text_of(caller.get(address))
-    saved = money(parse_usd(month["savings"]))
+    saved = less(parse_usd(month["list_total"]), parse_usd(month["total"]))
     assert f"Saved this month {saved}" in text_of(first)
     assert f"Saved {saved}" in text_of(caller.get(links[saved]))
     assert f"Cost {_team(first, 'vision')}" in text_of(caller.get(links["vision"]))

@@ -45,6 +45,26 @@ def test_every_cell_row_and_column_is_the_cent_below_or_above_the_truth(
         assert _is_beside(sum(cells), sum(column))
 
 
+@given(tables())
+def test_the_first_column_is_rounded_as_its_sum_is_shown_elsewhere(table: list[list[int]]) -> None:
+    shown = rounded(table, CENT)
+    total, first = sum(map(sum, table)), sum(row[0] for row in table)
+    if 2 * (total % CENT) != CENT and 2 * (first % CENT) != CENT:  # a tie goes to the even cent
+        assert sum(row[0] for row in shown) == half_even(first, CENT)
+
+
+@given(tables(), st.data())
+def test_one_row_is_rounded_as_its_sum_is_shown_elsewhere(
+    table: list[list[int]], data: st.DataObject
+) -> None:
+    chosen = data.draw(st.integers(0, len(table) - 1))
+    total, row = sum(map(sum, table)), sum(table[chosen])
+    shown = rounded(table, CENT, chosen)
+    assert sum(map(sum, shown)) == half_even(total, CENT)
+    if 2 * (total % CENT) != CENT and 2 * (row % CENT) != CENT:  # a tie goes to the even cent
+        assert sum(shown[chosen]) == half_even(row, CENT)
+
+
 def test_three_thirds_of_a_dollar_are_a_dollar() -> None:
     third = 333_333_333
     [row] = rounded([[third, third, third + 1]], CENT)

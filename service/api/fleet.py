@@ -1,0 +1,54 @@
+"""What runs now, in all, and what it costs an hour."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from service.api.deps import HealthDep
+from service.api.problems import may_answer
+from service.api.routing import Router
+from service.api.schemas import Time, Usd, View
+from service.application.health import Fleet
+from service.domain.clock import rfc3339
+from service.domain.money import usd
+
+router = Router(prefix="/v1/fleet", tags=["nodes"])
+
+
+class FleetView(View):
+    """The fleet as of now. The dashboard, the command line and `/metrics` show the same figures."""
+
+    ready_nodes: int = Field(description="Nodes that are billed.", examples=[4])
+    ready_chips: int = Field(description="Their chips.", examples=[32])
+    hourly_cost: Usd = Field(
+        description="What everything that is billed costs an hour, as far as prices are known:"
+        " nodes, the VMs of their users, and reservations whether anything runs in them or not."
+    )
+    unused_reservations_hourly_cost: Usd = Field(
+        description="The part of `hourly_cost` that is paid for reserved chips which no node uses."
+    )
+    reservations: int = Field(description="Reservations that are paid for now.", examples=[1])
+    unpriced_nodes: int = Field(
+        description="Billed nodes whose price is not known: they are not in `hourly_cost`.",
+        examples=[0],
+    )
+    as_of: Time
+
+    @classmethod
+    def of(cls, fleet: Fleet) -> FleetView:
+        """The view of the fleet."""
+        return cls(
+            ready_nodes=fleet.ready,
+            ready_chips=fleet.chips,
+            hourly_cost=usd(fleet.burn),
+            unused_reservations_hourly_cost=usd(fleet.unused),
+            reservations=fleet.reserved,
+            unpriced_nodes=fleet.unpriced,
+            as_of=rfc3339(fleet.as_of),
+        )
+
+
+@router.get("", operation_id="get_fleet", responses=may_answer(503))
+def get_fleet(health: HealthDep) -> FleetView:
+    """What runs now, in all, and what it costs an hour."""
+    return FleetView.of(health.fleet())
