@@ -32,7 +32,7 @@ JOBS ?= $(shell $(PYTHON) -c 'import os; print(max(2, min(6, (os.cpu_count() or 
 test: $(STAMP) ## Run the tests, on SQLite and on PostgreSQL, JOBS=2 to 6 at a time.
 	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal -m "not deep"
 
-test-deep: $(STAMP) ## Run what `make test` leaves out: the planted bugs of the simulation.
+test-deep: $(STAMP) ## Run what `make test` leaves out: planted bugs, and other long searches.
 	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal -m deep
 
 # ONLY='not planted' leaves out the tests that look for planted bugs, for instance.

@@ -9,7 +9,7 @@ import pytest
 from tests.bench.emulator import MANY, hold
 
 
-@pytest.mark.long
+@pytest.mark.deep
 def test_a_hundred_thousand_nodes_weigh_less_than_a_gigabyte():
     here, there = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(target=hold, args=(there, MANY))

@@ -65,6 +65,7 @@ class Endless(io.RawIOBase):
 
 
 @pytest.mark.long
+@pytest.mark.deep
 def test_two_hundred_thousand_rows_are_reconciled_in_bounded_memory(units, clock):
     service = ReconciliationService(units, clock, [factories.PROJECT])
     file: Any = Endless()

@@ -11,8 +11,6 @@ from tests.simulation.cleanup.run import run
 from tests.simulation.search import is_found
 from tests.simulation.truth import Violation
 
-pytestmark = pytest.mark.deep
-
 WITHIN = 10
 SEEDS = 300
 # The first seed that found it, tried first; a change of the service may move it.
@@ -64,6 +62,7 @@ def test_the_grossest_bugs_are_found_within_ten_seeds(bug, record_property):
     assert is_found(bug, FOUND_BY[bug], range(WITHIN), finding, record_property)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("bug", SUBTLE)
 def test_a_planted_bug_of_the_cleanup_is_found(bug, record_property):
     finding = partial(finds, plant=SUBTLE[bug])

@@ -15,8 +15,6 @@ from tests.simulation.run import run
 from tests.simulation.search import is_found
 from tests.simulation.truth import Violation
 
-pytestmark = pytest.mark.deep
-
 SEEDS = 300
 WITHIN = 10
 DECIDED_SEEDS = 20
@@ -65,6 +63,7 @@ def test_the_grossest_bugs_are_found_within_ten_seeds(bug, record_property):
         assert is_found(bug, FOUND_BY[bug], first, finds, record_property)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("bug", SUBTLE)
 def test_a_planted_bug_of_jobs_is_found(bug, record_property):
     with SUBTLE[bug]():
@@ -77,6 +76,7 @@ def oracle_of(seed):
     return oracle
 
 
+@pytest.mark.deep
 def test_at_most_one_attempt_in_fifty_is_undecided():
     oracles = [oracle_of(seed) for seed in islice(WITH_JOBS, DECIDED_SEEDS)]
     attempts = sum(one.attempts for one in oracles)
