@@ -97,7 +97,8 @@ class ForecastView(View):
     )
     without_ttl: BandView = Field(
         description="What these will cost if they go on for as long as earlier nodes did that had"
-        " got as old; `total` counts this and not the part above."
+        " got as old; `total` counts this and not the part above. 0 in a run-rate, which contains"
+        " them."
     )
     new_launches: BandView = Field(description="What is launched from now on, by the end.")
     total: BandView

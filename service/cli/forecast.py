@@ -57,8 +57,14 @@ def show(found: Mapping[str, Any]) -> None:
         [
             ("  Spent", spent),
             ("  Runs until its TTL", until_ttl),
-            ("  Runs without one", f"{without_ttl} ({_band(lasting)}), {most} at most"),
-            ("  New launches", f"{new} ({_band(launches)})"),
+            *(
+                [("  At this run-rate", new)]
+                if found["method"] == "run_rate"
+                else [
+                    ("  Runs without one", f"{without_ttl} ({_band(lasting)}), {most} at most"),
+                    ("  New launches", f"{new} ({_band(launches)})"),
+                ]
+            ),
             ("  Last month", _last(found["last_error"])),
         ]
     )

@@ -18,6 +18,7 @@ from service.dashboard.series import GROUPINGS
 from service.dashboard.spending import WINDOWS, Spending, share, spending_of
 from service.domain.budgets import Period
 from service.domain.errors import Rejected
+from service.domain.forecast import Method
 from service.domain.node import ENDED
 
 DEFAULT_WINDOW = "30d"
@@ -137,6 +138,8 @@ def _ahead(services: Services) -> Ahead:
     found = outlook.forecast
     band = found.total
     note = f"{money(band.low)} to {money(band.high)}" if band.low < band.high else "no band yet"
+    if found.method is Method.RUN_RATE:
+        note = f"a run-rate, from {count(found.basis.history.days, 'full day')} of history"
     note += f", as of {moment(found.basis.now).clock}"
     last = outlook.last
     if last is None or last.permille is None:

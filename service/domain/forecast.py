@@ -166,7 +166,7 @@ class Forecast:
         return (
             f"A run-rate only, as there are {self.basis.history.days} full days of history and"
             f" weekdays need {ENOUGH}: what was spent a second so far, carried on to the end of"
-            " the period, and no less than what already runs. It has no band."
+            " the period, and no less than what runs until its TTL. It has no band."
         )
 
 
@@ -201,9 +201,11 @@ def forecast(basis: Basis) -> Forecast:
     """What the period will have cost. The same basis always gives the same answer."""
     if basis.history.days >= ENOUGH:
         return _drawn(basis)
-    more = max(0, _run_rate(basis) - basis.committed)
-    lasting, total = basis.endless, basis.spent + basis.committed + more
-    bands = (Band(nanos, nanos, nanos) for nanos in (more, lasting, total))
+    # A node without a TTL is in the run-rate, as it was so far: to carry each of them on to the end
+    # of the period would say ten times what a young fleet comes to.
+    sure = basis.committed - basis.endless
+    more = max(0, _run_rate(basis) - sure)
+    bands = (Band(nanos, nanos, nanos) for nanos in (more, 0, basis.spent + sure + more))
     return Forecast(basis, Method.RUN_RATE, *bands)
 
 

@@ -7,7 +7,7 @@ import pytest
 from service.application.costs import CostService
 from service.application.forecasts import ForecastService, month_before, month_of
 from service.controllers.forecasts import ForecastsController
-from service.domain.clock import DAY, HOUR
+from service.domain.clock import DAY, HOUR, floor_to
 from service.domain.errors import LeaseLost
 from service.domain.forecast import Band, Method, Snapshot
 from service.domain.lease import Lease
@@ -58,8 +58,8 @@ def test_everything_and_each_team_is_written_down_once_a_day(controller, lease, 
     controller.tick(lease)
     first = kept(units)
     assert [one.scope for one in first] == ["", "team:", "team:vision"]
-    whole = RATE * ((MONTH.end - NOON) // HOUR)
-    assert [one.band.mid for one in first] == [2 * whole, whole, whole]
+    pace = RATE * (MONTH.end - NOON - HOUR) // (NOON + HOUR - floor_to(NOON, DAY))
+    assert [one.band.mid for one in first] == [2 * (RATE + pace), RATE + pace, RATE + pace]
     clock.pass_(11 * HOUR - 1)
     controller.tick(lease)
     assert kept(units) == first

@@ -340,5 +340,5 @@ def test_the_forecast_says_how_wrong_it_was_last_month(lab: Lab, browser: TestCl
     with lab.units() as unit:
         unit.forecasts.add([one])
     said = text_of(browser.get("/"))
-    assert "Forecast for the month $0.00 no band yet" in said
+    assert "Forecast for the month $0.00 a run-rate, from 0 full days of history" in said
     assert "Last month's, at half time, was 10.0 % too low." in said.replace("&#39;", "'")

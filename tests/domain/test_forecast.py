@@ -133,7 +133,7 @@ def test_a_run_rate_carries_on_what_was_spent_a_second():
     assert found.total == Band(20 * DOLLAR, 20 * DOLLAR, 20 * DOLLAR)
 
 
-def test_a_run_rate_is_never_less_than_what_runs_already():
+def test_a_run_rate_is_never_less_than_what_runs_until_its_ttl():
     found = forecast(basis(spent=DOLLAR, committed=100 * DOLLAR))
     assert (found.method, found.total.mid) == (Method.RUN_RATE, 101 * DOLLAR)
 
@@ -215,10 +215,16 @@ def test_a_node_that_is_older_than_all_others_goes_on_until_the_end():
     assert found.lasting == found.total == Band(16 * DOLLAR, 16 * DOLLAR, 16 * DOLLAR)
 
 
-def test_without_history_a_node_without_a_ttl_is_counted_until_the_end():
-    found = forecast(basis(**lasting("new", 16, spent=DOLLAR)))
-    assert (found.method, found.total.mid) == (Method.RUN_RATE, 17 * DOLLAR)
-    assert found.basis.endless == 16 * DOLLAR
+def test_a_run_rate_carries_no_node_without_a_ttl_to_the_end():
+    """A young fleet of them would be said to cost ten times what it comes to."""
+    found = forecast(basis(costs=each_day(DOLLAR, first=DAYS - 3), **lasting("new", 500)))
+    assert found.method is Method.RUN_RATE
+    assert found.basis.endless == 500 * DOLLAR
+    assert (found.launches.mid, found.lasting.mid, found.total.mid) == (
+        16 * DOLLAR,
+        0,
+        16 * DOLLAR,
+    )
 
 
 @dataclass(frozen=True)
