@@ -44,7 +44,7 @@ class SkuView(TallyView):
     provisioning_model: str = Field(examples=["on_demand"])
 
 
-class ProjectView(TallyView):
+class ProjectTallyView(TallyView):
     """The comparisons of one project."""
 
     project: str = Field(examples=["lab"])
@@ -93,7 +93,7 @@ class ReconciliationView(View):
     total: TallyView
     verdicts: dict[Verdict, TallyView]
     skus: tuple[SkuView, ...]
-    projects: tuple[ProjectView, ...]
+    projects: tuple[ProjectTallyView, ...]
     currency: str = Field(examples=["USD"])
 
     @classmethod
@@ -131,7 +131,7 @@ class ReconciliationView(View):
                 for key, one in found.skus.items()
             ),
             projects=tuple(
-                ProjectView(project=project, **_tally(one))
+                ProjectTallyView(project=project, **_tally(one))
                 for project, one in found.projects.items()
             ),
             currency="USD",

@@ -52,7 +52,7 @@ class Size(StrEnum):
     POD = "pod"
 
 
-class Standing(StrEnum):
+class LimitStanding(StrEnum):
     """What a learned limit is worth now."""
 
     FRESH = "fresh"
@@ -162,7 +162,7 @@ class Tally:
     """A limit with what counts against it, as far as is known: what works, and what only holds."""
 
     limit: Limit
-    standing: Standing
+    standing: LimitStanding
     used: Amount
     held: Amount
 
@@ -245,8 +245,8 @@ def tally(limit: Limit, holdings: Sequence[Holding], granted: Iterable[Holding],
     held = sum((one.claim.amount for one in counted if not one.used), Amount())
     later = [one for one in granted if limit.covers(one.claim) and _is_later(one, limit)]
     if _contradicted(limit, used, counted, later):
-        return Tally(limit, Standing.CONTRADICTED, used, held)
-    standing = Standing.FRESH if now < limit.believed_until else Standing.OLD
+        return Tally(limit, LimitStanding.CONTRADICTED, used, held)
+    standing = LimitStanding.FRESH if now < limit.believed_until else LimitStanding.OLD
     return Tally(limit, standing, used, held)
 
 
