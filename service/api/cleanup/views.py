@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
-from service.api.schemas import Page, Time, Usd, View
+from service.api.schemas import Page, Percent, Time, Usd, View
 from service.application.cleanup.cleanup import IdleNode, Standing
 from service.application.cleanup.coverage import (
     FamilyCoverage,
@@ -344,7 +344,7 @@ class SignalView(View):
     )
     at: Time | None = Field(description="The end of the newest reading; null if there is none.")
     age_seconds: int | None = Field(examples=[90])
-    coverage_percent: int = Field(
+    coverage_percent: Percent = Field(
         description="The share of the policy's idle time in which the signal is known to be at"
         " rest. The newest seconds do not count.",
         examples=[98],
@@ -403,7 +403,7 @@ class VerdictView(View):
     level: Level
     reason: str = Field(examples=[_EXAMPLE])
     since: Time | None = Field(description="When the devices came to rest.")
-    coverage_percent: int = Field(examples=[98])
+    coverage_percent: Percent = Field(examples=[98])
     blockers: tuple[Blocker, ...]
     waste: str = Field(description="crash_loop or no_progress, else empty.", examples=[""])
     lacking: tuple[str, ...] = Field(description="What is missing for a proof.")
