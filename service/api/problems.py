@@ -123,6 +123,7 @@ _TITLES = {
     429: "Too many at once; Retry-After says when",
     431: "The headers are too large",
     500: "The service failed",
+    502: "Google failed, or refuses the service",
     503: "Not available now; Retry-After says when",
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -126,8 +127,8 @@ def document(app: FastAPI) -> dict[str, Any]:
     return document_of(app)
 
 
-@pytest.fixture
-def client(app: FastAPI) -> Iterator[TestClient]:
+@contextmanager
+def caller_of(app: FastAPI) -> Iterator[TestClient]:
     """A caller who is told by the OpenAPI document of every answer that comes."""
 
     def check(answer: httpx2.Response) -> None:
@@ -137,6 +138,13 @@ def client(app: FastAPI) -> Iterator[TestClient]:
 
     with TestClient(app, base_url="http://localhost") as made:
         made.event_hooks = {"response": [check]}
+        yield made
+
+
+@pytest.fixture
+def client(app: FastAPI) -> Iterator[TestClient]:
+    """A caller."""
+    with caller_of(app) as made:
         yield made
 
 
