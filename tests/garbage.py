@@ -8,7 +8,7 @@ from typing import Any
 from service.cloud.ports import Inventory, Queue, Sighting
 from service.domain.garbage import Attempt
 from service.domain.node import CloudNode, NodeState, Place
-from service.domain.orphan import Kind, Orphan, Shown
+from service.domain.orphan import Orphan, OrphanKind, Shown
 from service.domain.ownership import LABEL_ID, LABEL_INSTALL
 from service.domain.queue import QueuedResource
 from service.domain.watch import Watch
@@ -46,7 +46,7 @@ def attempt(cloud_id: str = "run-1", **changes: Any) -> Attempt:
 
 def orphan(**changes: Any) -> Orphan:
     """What the books show as ours and as over, and has been there for an hour."""
-    base = Orphan(Kind.OURS, True, shown(), NOON - LONG, NOON - LONG, NOON, looks=2)  # noqa: FBT003
+    base = Orphan(OrphanKind.OURS, True, shown(), NOON - LONG, NOON - LONG, NOON, looks=2)  # noqa: FBT003
     return replace(base, **changes)
 
 

@@ -6,7 +6,7 @@ import gc
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -113,7 +113,7 @@ def create_app(services: Services, admin_token: str | None, *, at_once: int = 16
     ):
         app.include_router(one.router)
     plain = app.openapi
-    app.openapi = partial(_documented, plain, guarded=bool(admin_token))  # type: ignore[method-assign]
+    app.openapi = cache(partial(_documented, plain, guarded=bool(admin_token)))  # type: ignore[method-assign]
     return app
 
 

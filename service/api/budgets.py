@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -13,8 +14,21 @@ from service.api.deps import BudgetsDep, VersionDep
 from service.api.idempotency import HIT, IdempotencyKey, key_of, mark
 from service.api.problems import may_answer
 from service.api.routing import Router
-from service.api.schemas import Body, Line, Name, PageQuery, Secret
+from service.api.schemas import (
+    LABEL,
+    Body,
+    Line,
+    LocalInstant,
+    Name,
+    PageQuery,
+    Secret,
+    shown,
+    whole,
+)
 from service.domain.budgets import (
+    MAX_GRACE,
+    MAX_PERCENT,
+    MAX_THRESHOLDS,
     Budget,
     Measure,
     OnExceeded,
@@ -39,6 +53,7 @@ _CREATED: dict[int | str, dict[str, Any]] = {
     }
 }
 Count = Annotated[int, Field(strict=True)]
+ThresholdPercent = Annotated[Count, shown(minimum=1, maximum=MAX_PERCENT)]
 Said = Annotated[Line, Field(min_length=1)]
 
 
@@ -49,14 +64,16 @@ class ScopeBody(Body):
     team: Said | None = Field(default=None, examples=["vision"])
     owner: Said | None = Field(default=None, examples=[None])
     job: Said | None = Field(default=None, examples=[None])
-    label: Said | None = Field(default=None, description="`key:value`.", examples=[None])
+    label: Annotated[Said, shown(pattern=whole(LABEL))] | None = Field(
+        default=None, description="`key:value`.", examples=[None]
+    )
 
     def to_scope(self) -> Scope:
         """The same in the words of the domain; raises Rejected."""
         label = None
         if self.label is not None:
-            key, colon, value = self.label.partition(":")
-            if not colon:
+            key, _, value = self.label.partition(":")
+            if re.fullmatch(LABEL, self.label) is None:
                 raise Rejected(
                     f"{self.label[:80]!r} is no label; write key:value", field="scope.label"
                 )
@@ -67,7 +84,7 @@ class ScopeBody(Body):
 class ThresholdBody(Body):
     """A share of the amount at which somebody is told."""
 
-    percent: Count = Field(description="Whole percent, 1 to 1000.", examples=[80])
+    percent: ThresholdPercent = Field(description="Whole percent, 1 to 1000.", examples=[80])
     of: Measure = Field(
         default=Measure.ACTUAL, description="Of what was spent, or of what is expected."
     )
@@ -76,64 +93,80 @@ class ThresholdBody(Body):
 class _Changes(Body):
     """What a new budget and a change of one have in common."""
 
-    scope: ScopeBody | None = Field(default=None, description="Everything by default.")
+    scope: ScopeBody | None = Field(
+        default=None, description="Whose spend counts. Null, the default: everything."
+    )
     currency: Name = Field(default="USD", description="USD alone.", examples=["USD"])
     tz: Name | None = Field(
         default=None,
-        description="The IANA time zone of its calendar; UTC by default.",
+        description="The IANA time zone of its calendar. Null, the default: UTC.",
         examples=["Europe/Berlin"],
     )
-    start: Name | None = Field(
-        default=None, description="It counts from this instant or date on.", examples=[None]
-    )
-    end: Name | None = Field(
+    start: LocalInstant | None = Field(
         default=None,
-        description="It counts until then; a custom period needs it.",
+        description="The budget counts from this instant on, or from this date in its time zone."
+        " Null, the default: from when it was made.",
         examples=[None],
     )
-    thresholds: tuple[Count | ThresholdBody, ...] | None = Field(
+    end: LocalInstant | None = Field(
         default=None,
-        description="Percent of what was spent, or with `of` of what is expected.",
+        description="The budget counts until then. Null, the default: without an end; a custom"
+        " period needs one.",
+        examples=[None],
+    )
+    thresholds: (
+        Annotated[tuple[ThresholdPercent | ThresholdBody, ...], shown(maxItems=MAX_THRESHOLDS)]
+        | None
+    ) = Field(
+        default=None,
+        description="Percent of what was spent, or with `of` of what is expected. Null, the"
+        " default: none.",
         examples=[[50, 80, 100, {"percent": 100, "of": "forecast"}]],
     )
     on_exceeded: OnExceeded | None = Field(
         default=None,
         description="`refuse` grants no node that might jump it; `delete` also has nodes deleted"
         " once more was spent, after `grace_seconds` and once each message of it was tried: without"
-        " a webhook or emails nobody is told before, and `warnings` says so. `notify` by default.",
+        " a webhook or emails nobody is told before, and `warnings` says so. Null, the default:"
+        " `notify`.",
         examples=["refuse"],
     )
-    burn_rate: Count | None = Field(
+    burn_rate: Annotated[Count, shown(minimum=2, maximum=100)] | None = Field(
         default=None,
-        description="Tell when it is spent so many times as fast as it lasts.",
+        description="Tell when it is spent so many times as fast as it lasts. Null, the default:"
+        " no such alarm.",
         examples=[4],
     )
-    grace_seconds: Count | None = Field(
+    grace_seconds: Annotated[Count, shown(minimum=0, maximum=MAX_GRACE)] | None = Field(
         default=None,
-        description="Between the word and the deletion; 900 by default. It takes longer where a"
+        description="Between the word and the deletion. Null, the default: 900. It takes longer"
+        " where a"
         " message was not tried yet, and up to an hour where the audit log gives no answer, which"
         " may take back part of what was spent.",
         examples=[900],
     )
     webhook: Annotated[str, Field(max_length=2_000)] | None = Field(
         default=None,
-        description="An address that messages are sent to.",
+        description="An address that messages are sent to. Null, the default: none, and no secret"
+        " either.",
         examples=["https://hooks.example.com/budgets"],
     )
     webhook_secret: Secret | None = Field(
         default=None,
-        description="Signs what the webhook gets. Never shown again.",
+        description="Signs what the webhook gets; a webhook needs one. Never shown again. Null, the"
+        " default: none, which goes only without a webhook.",
         examples=["a long random text"],
     )
     emails: Annotated[tuple[Line, ...], Field(max_length=20)] | None = Field(
-        default=None, examples=[["ada@example.com"]]
+        default=None,
+        description="Who is told by e-mail. Null, the default: nobody.",
+        examples=[["ada@example.com"]],
     )
 
     @field_validator("amount", check_fields=False)
     @classmethod
-    def _is_an_amount(cls, text: str | None) -> str | None:
-        if text is not None:
-            parse_usd(text)
+    def _is_an_amount(cls, text: str) -> str:
+        parse_usd(text)
         return text
 
     def to_changes(self, before: Budget) -> dict[str, Any]:
@@ -173,19 +206,19 @@ class BudgetRequest(_Changes):
 
 
 class BudgetChange(_Changes):
-    """What is to be otherwise; what is left out stays, null is the default."""
+    """What is to be otherwise. What is left out stays. Null is the default, of what has one."""
 
-    name: Annotated[Name, Field(min_length=1)] | None = Field(default=None, examples=[None])
-    amount: Annotated[str, Field(max_length=40)] | None = Field(default=None, examples=["8000"])
-    period: Period | None = Field(default=None, examples=[None])
-
-
-_NEEDED = frozenset({"name", "amount", "period"})
+    # Their defaults are never read: what is left out is not in `model_fields_set`.
+    name: Annotated[Name, Field(min_length=1)] = Field(
+        default_factory=str, examples=["vision in November"]
+    )
+    amount: Annotated[str, Field(max_length=40)] = Field(
+        default_factory=str, description="Dollars of each period.", examples=["8000"]
+    )
+    period: Period = Field(default_factory=lambda: Period.MONTH, examples=["month"])
 
 
 def _default_of(name: str) -> object:
-    if name in _NEEDED:
-        raise Rejected(f"{name} cannot be null; leave it out to keep it", field=name)
     plain = Budget("", "", Scope(), 1, Period.MONTH, "UTC", 0)
     return getattr(plain, name)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from service.api.schemas import Page, Time, Usd, View
+from service.api.schemas import LABEL, Page, Time, Usd, View, shown, whole
 from service.application.budgets import Detail, Shown
 from service.domain.alerts import Alert
-from service.domain.budgets import Budget, Measure, OnExceeded, Period, Scope
+from service.domain.budgets import MAX_PERCENT, Budget, Measure, OnExceeded, Period, Scope
 from service.domain.clock import rfc3339
 from service.domain.money import usd
 from service.domain.notification import Channel, Notification, origin_of
@@ -23,7 +23,9 @@ class ScopeView(View):
     team: str | None = Field(examples=["vision"])
     owner: str | None
     job: str | None
-    label: str | None = Field(description="`key:value`.", examples=["run:17"])
+    label: Annotated[str, shown(pattern=whole(LABEL))] | None = Field(
+        description="`key:value`.", examples=["run:17"]
+    )
 
     @classmethod
     def of(cls, scope: Scope) -> ScopeView:
@@ -37,7 +39,7 @@ class ScopeView(View):
 class ThresholdView(View):
     """A share of the amount at which somebody is told."""
 
-    percent: int = Field(examples=[80])
+    percent: Annotated[int, shown(minimum=1, maximum=MAX_PERCENT)] = Field(examples=[80])
     of: Measure
 
 
@@ -106,7 +108,9 @@ class BudgetView(View):
         " contain them.",
         examples=[0],
     )
-    percent: int | None = Field(description="Of the amount that is spent.", examples=[64])
+    percent: Annotated[int, shown(minimum=0)] | None = Field(
+        description="Of the amount that is spent.", examples=[64]
+    )
     forecast: Usd | None = Field(
         description="What is expected at the end of the period, as of the last full minute; null"
         " where nothing forecasts."

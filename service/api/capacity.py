@@ -10,7 +10,7 @@ from pydantic import Field
 from service.api.deps import CapacityDep
 from service.api.problems import may_answer
 from service.api.routing import Router
-from service.api.schemas import Name, Page, PageQuery, Time, View
+from service.api.schemas import Name, Page, PageQuery, Time, View, WindowText
 from service.application import capacity
 from service.application.capacity import CapacityRow
 from service.domain.clock import rfc3339
@@ -22,7 +22,7 @@ router = Router(prefix="/v1/catalog", tags=["catalog"])
 class CapacityQuery(PageQuery):
     """Which attempts count."""
 
-    window: Name = Field(
+    window: WindowText = Field(
         default="7d",
         description="Those that began in it: `7d` (today included), `24h`, `today`, `mtd`, or two"
         " instants or dates with a comma between them.",

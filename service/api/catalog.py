@@ -12,7 +12,7 @@ from service.api.problems import may_answer
 from service.api.routing import Router
 from service.api.schemas import Page, PageQuery, View
 from service.application import catalog
-from service.domain.images import Framework, Hosts, Standing
+from service.domain.images import Framework, Hosts, ImageStanding
 from service.domain.node import Architecture
 from service.domain.zones import Offer, region_of
 
@@ -101,7 +101,7 @@ class AcceleratorView(View):
     source: str
 
 
-class OfferView(View):
+class ZoneOfferView(View):
     """One generation in one zone."""
 
     generation: str = Field(examples=["v5e"])
@@ -116,12 +116,12 @@ class ZoneView(View):
 
     name: str = Field(examples=["us-central1-a"])
     region: str = Field(examples=["us-central1"])
-    generations: tuple[OfferView, ...]
+    generations: tuple[ZoneOfferView, ...]
 
     @classmethod
     def of(cls, zone: str, offers: Sequence[Offer]) -> ZoneView:
         """The view of a zone with these offers."""
-        views = tuple(OfferView.model_validate(offer) for offer in offers)
+        views = tuple(ZoneOfferView.model_validate(offer) for offer in offers)
         return cls(name=zone, region=region_of(zone), generations=views)
 
 
@@ -138,7 +138,7 @@ class RuntimeView(View):
     hosts: Hosts = Field(description="How many hosts it is made for.", examples=["multi"])
     device_api: str = Field(description="`pjrt`, `se` (stream executor) or empty.")
     libtpu: str = Field(description="The libtpu on it, where known.", examples=["1.11.1"])
-    standing: Standing = Field(
+    standing: ImageStanding = Field(
         description="How sure it is that the cloud has it.", examples=["documented"]
     )
     reported_on: tuple[str, ...] = Field(description="The generations that `report` is about.")

@@ -57,6 +57,8 @@ def _message(error: Mapping[str, Any], endpoint: Callable[..., Any] | None) -> s
     if error["type"] == "extra_forbidden":
         noun = "query parameter" if loc[0] == "query" else "field"
         return unknown(noun, str(loc[-1]), _known_at(endpoint, loc))
+    if len(loc) > 1 and error["type"] != "missing" and error.get("input", loc) is None:
+        return "cannot be null; leave it out, or give a value"
     if (size := _size(error)) is not None:
         return size
     text = _SHORTER.get(error["type"], str(error["msg"]))

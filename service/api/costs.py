@@ -13,32 +13,33 @@ from pydantic import AfterValidator, ConfigDict, Field
 from service.api.deps import CostsDep
 from service.api.problems import may_answer
 from service.api.routing import Router
-from service.api.schemas import Body, Line, Time, Usd, View, one_line
+from service.api.schemas import Body, Line, Time, Usd, View, WindowText, one_line, shown, whole
 from service.application.costs import CostReport, Question
 from service.application.tally import CostRow
 from service.domain.cell import cell
 from service.domain.clock import rfc3339
-from service.domain.dimension import only_of, words_of
+from service.domain.dimension import FILTER, GROUPS, only_of, words_of
 from service.domain.money import hours, usd
 from service.domain.window import Granularity
 
 router = Router(prefix="/v1/costs", tags=["costs"])
 
-Words = Annotated[tuple[Line, ...], Field(max_length=100)]
-Condition = Annotated[str, Field(max_length=500), AfterValidator(one_line)]
+Group = Annotated[Line, shown(pattern=whole(GROUPS))]
+Condition = Annotated[
+    str, Field(max_length=500), AfterValidator(one_line), shown(pattern=whole(FILTER))
+]
 Conditions = Annotated[tuple[Condition, ...], Field(max_length=100)]
 
 
 class CostQuery(Body):
     """Which costs are asked for."""
 
-    window: str = Field(
+    window: WindowText = Field(
         default="7d",
-        max_length=100,
         description="`7d`, `24h`, `today`, `mtd`, or two instants or dates: `A,B`.",
         examples=["mtd"],
     )
-    aggregate: Words = Field(
+    aggregate: Annotated[tuple[Group, ...], Field(max_length=100)] = Field(
         default=(),
         description="What to group by, comma-separated or repeated: project, team, owner, job,"
         " node, generation, accelerator_type, provisioning_model, zone, region, activity,"

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 
 from service.api.deps import PricesDep
 from service.api.idempotency import HIT, IdempotencyKey, key_of, mark
-from service.api.prices import Sold
+from service.api.prices import Share, Sold
 from service.api.problems import may_answer
 from service.api.routing import Router
 from service.api.schemas import Body, Instant, Line, Name, Page, PageQuery, Time, View
@@ -37,7 +37,7 @@ class DiscountsQuery(PageQuery):
 class DiscountRequest(Body):
     """A discount that was negotiated."""
 
-    percent: str = Field(
+    percent: Share = Field(
         max_length=20,
         description="What is taken off the list price, as a decimal string with at most four"
         " places: more than 0, less than 100.",
@@ -96,7 +96,7 @@ class DiscountView(View):
     """A discount: what it is for, how much it is, and from when until when."""
 
     id: str
-    percent: str = Field(examples=["12.5"])
+    percent: Share = Field(examples=["12.5"])
     generation: str = Field(description="Empty is any of TPUs.", examples=["v5e"])
     provisioning_model: str = Field(
         description="Empty is any; spot covers preemptible.", examples=["on_demand"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field
 
 from service.api.deps import EstimatesDep
@@ -9,7 +11,7 @@ from service.api.noderequest import HardwareRequest
 from service.api.prices import PriceView
 from service.api.problems import may_answer
 from service.api.routing import Router
-from service.api.schemas import Line, Name, Seconds, Text, Time, Usd, View
+from service.api.schemas import Line, Name, Seconds, Text, Time, Usd, View, shown
 from service.application.estimates import Caller, Estimate, Share
 from service.domain.budgets import OnExceeded
 from service.domain.clock import HOUR, rfc3339
@@ -103,7 +105,9 @@ class ShareView(View):
     )
     cost: Usd = Field(description="What the cheapest offer would add, until the period ends.")
     left: Usd | None = Field(description="What would be left; below zero where it does not fit.")
-    percent: int = Field(description="The cost in whole percent of the amount.", examples=[12])
+    percent: Annotated[int, shown(minimum=0)] = Field(
+        description="The cost in whole percent of the amount.", examples=[12]
+    )
     fits: bool | None = Field(
         description="Whether there is room for it, and for the minute that is set aside for its"
         " deletion: then a budget that refuses lets it in, asked for in that zone, by that model"

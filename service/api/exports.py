@@ -13,7 +13,7 @@ from pydantic import Field
 from service.api.deps import ExportsDep
 from service.api.problems import may_answer
 from service.api.routing import Router
-from service.api.schemas import Body
+from service.api.schemas import Body, WindowText
 from service.domain.clock import rfc3339
 from service.domain.focus import Version
 from service.domain.window import Window
@@ -34,9 +34,8 @@ class FocusQuery(Body):
     version: Version = Field(
         default=Version.V1_2, description="The edition of FOCUS.", examples=["1.4"]
     )
-    window: str = Field(
+    window: WindowText = Field(
         default="mtd",
-        max_length=100,
         description="`7d`, `24h`, `today`, `mtd`, or two instants or dates: `A,B`; in UTC. What"
         " corrects a closed month is billed at the beginning of the month in which it was found.",
         examples=["2026-10-01,2026-11-01"],

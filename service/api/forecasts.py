@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 from fastapi import Query
 from pydantic import Field
 
-from service.api.costs import CostQuery, Words
+from service.api.costs import Conditions, CostQuery
 from service.api.deps import ForecastsDep
 from service.api.problems import may_answer
 from service.api.routing import Router
-from service.api.schemas import Body, Time, Usd, View
+from service.api.schemas import Body, Time, Usd, View, shown, whole
 from service.application.forecasts import Outlook
 from service.domain.budgets import Period
 from service.domain.clock import rfc3339
@@ -28,7 +28,7 @@ class ForecastQuery(Body):
         default="month", description="The present one, by the calendar of the time zone."
     )
     tz: str = Field(default="UTC", max_length=80, description="The IANA time zone of the calendar.")
-    filter: Words = Field(
+    filter: Conditions = Field(
         default=(),
         description="Only what matches, as in GET /v1/costs.",
         examples=[["team:vision"]],
@@ -57,7 +57,7 @@ class LastErrorView(View):
     forecast: BandView
     actual: Usd = Field(description="What it came to.")
     error: Usd = Field(description="Forecast less actual: above zero where it was too high.")
-    error_percent: str | None = Field(
+    error_percent: Annotated[str, shown(pattern=whole(r"-?[0-9]+\.[0-9]"))] | None = Field(
         description="The same in percent of what it came to; null where that was nothing.",
         examples=["-3.2"],
     )

@@ -46,7 +46,7 @@ _LINKS = "/links/"
 a browser sends `Origin: null` with the form."""
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,100}")
-_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _POLICY = (
     b"default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self'; object-src 'none';"
     b" base-uri 'none'; frame-ancestors 'none'"
@@ -134,7 +134,7 @@ class Guard:
         if "\0" in scope["path"] or b"%00" in scope["query_string"]:
             return problem(scope, UNREADABLE, "an address cannot hold a NUL character")
         hides_origin = scope["path"].startswith(_LINKS)
-        if scope["method"] not in _SAFE_METHODS and _is_cross_site(
+        if scope["method"] not in SAFE_METHODS and _is_cross_site(
             headers, host, hides_origin=hides_origin
         ):
             return problem(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 from service.api.complaints import refusal, unknown
+from service.api.schemas import LABEL, whole
 from service.domain.node import NodeState
 from service.store.listing import Filter
 
@@ -57,8 +59,8 @@ def _check(number: int, name: str, value: str) -> None:
 
 
 def _add_label(labels: dict[str, str], text: str) -> None:
-    key, colon, value = text.partition(":")
-    if not key or not colon:
+    key, _, value = text.partition(":")
+    if re.fullmatch(LABEL, text) is None:
         raise refusal("query", "label", "should be written as key:value")
     if key in labels:
         raise refusal("query", "label", f"the key {key!r} was given twice; a node has one value")
@@ -83,11 +85,17 @@ PARAMETERS = [
             name,
             f"{text} May be repeated: any of them.",
             type="array",
-            items={"enum": sorted(_STATES)} if name == "state" else {"type": "string"},
+            items={"type": "string"} | ({"enum": sorted(_STATES)} if name == "state" else {}),
         )
         for name, text in _FIELDS.items()
     ),
-    _parameter("label", _LABELS, type="array", items={"type": "string"}, examples=[["run:17"]]),
+    _parameter(
+        "label",
+        _LABELS,
+        type="array",
+        items={"type": "string", "pattern": whole(LABEL)},
+        examples=[["run:17"]],
+    ),
     _parameter(
         "page_size",
         "At most so many of them.",

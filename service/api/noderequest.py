@@ -209,24 +209,26 @@ class UpdateRequest(Body):
     """Who is charged for the node from now on, and on which terms it runs; what is left out stays
     as it is."""
 
-    owner: Line | None = Field(default=None, examples=["grace"])
-    team: Line | None = Field(default=None, examples=["nlp"])
+    # Their defaults are never read: what is left out is not in `model_fields_set`.
+    owner: Line = Field(default_factory=str, description="Empty for nobody.", examples=["grace"])
+    team: Line = Field(default_factory=str, description="Empty for none.", examples=["nlp"])
     labels: dict[Text, Text | None] = Field(
         default_factory=dict,
-        description="Merged into the labels that are there; null takes one away.",
+        description="Merged into the labels that are there. Null as the value of a label removes"
+        " that label.",
         examples=[{"run": "18", "draft": None}],
     )
 
     idle: IdleRequest | None = Field(
         default=None,
-        description="The node's own idle policy, as a whole; null has it inherit that of its team,"
-        " its project or the default.",
+        description="The node's own idle policy, as a whole. Null removes it: the node inherits"
+        " the policy of its team, its project or the default.",
         examples=[{"after_seconds": 3_600, "grace_seconds": 900, "action": "delete"}],
     )
     ttl_seconds: Seconds | None = Field(
         default=None,
-        description="Deleted so long after its first READY; null for never. Of a flex-start node"
-        " Google knows it, and it stays.",
+        description="The node is deleted so long after its first READY. Null removes the time to"
+        " live. Of a flex-start node Google knows it, and it stays.",
         examples=[14_400],
     )
 
@@ -238,4 +240,6 @@ class UpdateRequest(Body):
             own if "idle" in said else UNSAID,
             self.ttl_seconds if "ttl_seconds" in said else UNSAID,
         )
-        return NodeChange(Reattribution(self.owner, self.team, self.labels), terms)
+        owner = self.owner if "owner" in said else None
+        team = self.team if "team" in said else None
+        return NodeChange(Reattribution(owner, team, self.labels), terms)

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from service.api.cleanup.policies import AppliedView
-from service.api.schemas import Page, Time, Usd, View
+from service.api.schemas import Month, Page, Time, Usd, View
 from service.application.nodecost import CostLine, NodeCost
 from service.application.unposted import Stretch
 from service.domain.clock import rfc3339
@@ -345,10 +345,9 @@ class EntryView(View):
     corrects: int | None = Field(description="The number of the line that this one adjusts.")
     start: Time
     end: Time
-    period: str = Field(
+    period: Month = Field(
         description="The month that it is billed in; not that of `start` where it corrects a month"
-        " that was closed.",
-        examples=["2026-11"],
+        " that was closed."
     )
     chip_seconds: int = Field(description="None of a VM.")
     vm_seconds: int = Field(description="Those of the VM, where it is a line of that.")

@@ -1,35 +1,96 @@
-"""The OpenAPI document: FastAPI's, with every error as the problem document that it is."""
+"""The OpenAPI document: FastAPI's, with every answer that a route can give, and names for types
+alone."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from service.api.auth import PUBLIC
-from service.api.problems import MEDIA_TYPE
+from service.api.guard import SAFE_METHODS
+from service.api.problems import MEDIA_TYPE, may_answer
+
+JSON = "application/json"
 
 _PROBLEM = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-_REFUSED = {"description": "No token, or the wrong one", "content": _PROBLEM}
 _OTHERWISE = {"description": "Any other problem", "content": _PROBLEM}
+
+_BEFORE_EVERY_ROUTE = (400, 401, 413, 431, 500, 503)
+"""Answers of the guard, of the connection and of the authentication, which no route declares."""
+
+_MAPS = frozenset({"properties", "schemas", "paths", "responses", "headers", "content"})
+"""Keys whose value maps names to further parts of the document."""
+
+_DATA = frozenset({"default", "example", "examples", "enum", "const", "required"})
+"""Keys whose value is no part of the document, but data."""
 
 
 def corrected(document: dict[str, Any], *, guarded: bool) -> dict[str, Any]:
-    """The document with the media type of problems, and with the token where one is needed."""
+    """The document with every answer that a route can give, with the token where one is needed, and
+    with titles on named schemas only."""
     schemas = document["components"]["schemas"]
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
     for path, operations in document["paths"].items():
-        for operation in operations.values():
-            _correct(operation["responses"])
+        for method, operation in operations.items():
+            operation["responses"] = _responses(method, operation, guarded=guarded)
             if guarded and path not in PUBLIC:
                 operation["security"] = [{"token": []}]
-                operation["responses"]["401"] = _REFUSED
+            elif guarded:
+                del operation["responses"]["401"]
     if guarded:
         document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    _drop_inline_titles(document)
     return document
 
 
-def _correct(responses: dict[str, Any]) -> None:
-    for status, response in responses.items():
+def _responses(method: str, operation: dict[str, Any], *, guarded: bool) -> dict[str, Any]:
+    """The answers of a route, by status, each problem with its media type."""
+    found = {
+        str(status): {"description": one["description"]}
+        for status, one in may_answer(*_common(method, operation, guarded=guarded)).items()
+    }
+    found |= operation["responses"]
+    for status, response in found.items():
         if status >= "400":
             response["content"] = _PROBLEM
-    responses["default"] = _OTHERWISE
+    return {**dict(sorted(found.items())), "default": _OTHERWISE}
+
+
+def _common(method: str, operation: dict[str, Any], *, guarded: bool) -> Iterator[int]:
+    """The statuses that are answered outside of a route, or by FastAPI for its kind of body."""
+    yield from _BEFORE_EVERY_ROUTE
+    if method.upper() not in SAFE_METHODS:
+        yield 403
+    if not guarded:
+        yield 421
+    if "requestBody" in operation:
+        yield 408
+        if JSON in operation["requestBody"]["content"]:
+            yield 415
+
+
+def _drop_inline_titles(document: dict[str, Any]) -> None:
+    """Remove the titles that pydantic and FastAPI make of the names of fields and parameters.
+
+    Generators of clients name a class after a title. Of two that are the same they make one class,
+    or refuse the second.
+    """
+    schemas = document["components"]["schemas"]
+    _drop_titles(schemas, is_map=True)
+    for name, schema in schemas.items():
+        schema["title"] = name
+    _drop_titles(document["paths"], is_map=True)
+
+
+def _drop_titles(part: Any, *, is_map: bool = False) -> None:
+    if isinstance(part, list):
+        for one in part:
+            _drop_titles(one)
+    if not isinstance(part, dict):
+        return
+    if not is_map:
+        part.pop("title", None)
+    for key, value in part.items():
+        if is_map or key not in _DATA:
+            _drop_titles(value, is_map=not is_map and key in _MAPS)

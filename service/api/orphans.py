@@ -12,10 +12,10 @@ from service.api.nodeviews import NodeView
 from service.api.problems import may_answer
 from service.api.routing import Router
 from service.api.schemas import Body, Line, Name, Page, PageQuery, Time, Usd, View
-from service.application.orphans import Adopter, Kind, Seen, summed
+from service.application.orphans import Adopter, OrphanKind, Seen, summed
 from service.domain.clock import rfc3339
 from service.domain.money import usd
-from service.domain.orphan import Verdict, owner_hints
+from service.domain.orphan import OrphanVerdict, owner_hints
 
 router = Router(prefix="/v1/orphans", tags=["orphans"])
 
@@ -32,7 +32,7 @@ class OrphansQuery(PageQuery):
     """Which orphans to list."""
 
     project: Name = Field(default="", description="Only of this project.", examples=["lab"])
-    kind: Kind | None = Field(default=None, description="Only of this kind.")
+    kind: OrphanKind | None = Field(default=None, description="Only of this kind.")
 
 
 class DeleteRequest(Body):
@@ -59,7 +59,7 @@ class OrphanView(View):
     """A node or a queued resource in the cloud that no live record accounts for."""
 
     id: str = Field(examples=["5f2b7c0d9e8a4b1c5f2b7c0d9e8a4b1c"])
-    kind: Kind = Field(description="A stranger is never touched by itself.")
+    kind: OrphanKind = Field(description="A stranger is never touched by itself.")
     name: str = Field(examples=["projects/lab/locations/us-west4-a/nodes/somebodys"])
     project: str = Field(examples=["lab"])
     zone: str = Field(examples=["us-west4-a"])
@@ -92,7 +92,7 @@ class OrphanView(View):
         description="What the nodes of a queued resource that waits will cost an hour once they are"
         " READY; null for all else, and where no price is known."
     )
-    verdict: Verdict = Field(description="What becomes of it by itself.")
+    verdict: OrphanVerdict = Field(description="What becomes of it by itself.")
     reason: str = Field(description="Why.")
     to_be_deleted: bool
     asked_by: str = Field(description="Who asked for its end.", examples=["caller"])

@@ -12,9 +12,22 @@ from service.api.deps import PricesDep
 from service.api.idempotency import HIT, IdempotencyKey, key_of, mark
 from service.api.problems import may_answer
 from service.api.routing import Router
-from service.api.schemas import Body, Instant, Line, Name, Page, PageQuery, Time, Usd, View
+from service.api.schemas import (
+    Body,
+    Instant,
+    Line,
+    Name,
+    Page,
+    PageQuery,
+    Time,
+    Usd,
+    View,
+    shown,
+    whole,
+)
 from service.application.prices import PriceQuery
 from service.domain.clock import instant, rfc3339
+from service.domain.discount import PERCENT
 from service.domain.money import parse_usd, usd
 from service.domain.pricing import DiscountedPrice, Price
 from service.domain.sold import row_of, without_reservation
@@ -24,6 +37,9 @@ router = Router(prefix="/v1/prices", tags=["costs"])
 Unit = Literal["chip_hour", "device_hour", "vm_hour"]
 Sold = Literal["on_demand", "spot", "preemptible", "reserved", "flex_start", "calendar"]
 """How something with a price is bought: as nodes are, or for a reservation by the calendar."""
+
+Share = Annotated[str, shown(pattern=whole(PERCENT))]
+"""A percentage that is taken off a price, as a decimal string."""
 
 _UNITS: dict[str, Unit] = {one: one for one in get_args(Unit)}
 
@@ -121,7 +137,7 @@ class TakenOff(View):
     """A negotiated discount on a price, and what is paid with it."""
 
     id: str = Field(description="See GET /v1/prices/discounts.")
-    percent: str = Field(examples=["12.5"])
+    percent: Share = Field(examples=["12.5"])
     usd: Usd = Field(description="Dollars per unit that are paid, with nine places.")
     source: str
 

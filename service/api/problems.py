@@ -110,16 +110,20 @@ _BY_STATUS = {
 
 _TITLES = {
     400: "The body or the address cannot be read",
-    403: "Over budget, or the token does not allow this",
+    401: "No token, or the wrong one",
+    403: "Over budget, sent by a page of another site, or the token does not allow this",
     404: "Not found",
     408: "Request body timed out",
     409: "Conflict with the current state",
     412: "Changed since you looked",
     413: "The body is too large",
     415: "Not JSON",
+    421: "Without a token, the service answers as localhost only",
     422: "Invalid request",
     429: "Too many at once; Retry-After says when",
+    431: "The headers are too large",
     500: "The service failed",
+    502: "Google failed, or refuses the service",
     503: "Not available now; Retry-After says when",
 }
 

@@ -13,7 +13,7 @@ from service.api.routing import Router
 from service.api.schemas import Name, Page, PageQuery, Time, View
 from service.application import quotas
 from service.domain.clock import rfc3339
-from service.domain.quota import Size, Standing, Stock, Tally, Tier
+from service.domain.quota import LimitStanding, Size, Stock, Tally, Tier
 
 router = Router(prefix="/v1/catalog", tags=["catalog"])
 
@@ -71,7 +71,7 @@ class QuotaView(View):
     )
     dead_cores: int = Field(examples=[0])
     observed_at: Time | None = Field(description="When Google said it.")
-    standing: Standing | None = Field(
+    standing: LimitStanding | None = Field(
         description="Only a `fresh` one refuses. An `old` one may have been raised, and of a"
         " `contradicted` one more was granted since."
     )
@@ -110,7 +110,7 @@ class QuotaView(View):
     @classmethod
     def of(cls, tally: Tally) -> QuotaView:
         """The view of a limit."""
-        limit, is_fresh = tally.limit, tally.standing is Standing.FRESH
+        limit, is_fresh = tally.limit, tally.standing is LimitStanding.FRESH
         return cls(
             id=limit.id,
             project=limit.project,

@@ -38,8 +38,8 @@ _BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
         "description": "The file itself: Google's detailed billing export as CSV (`service.id` or"
-        " `service_id`) or as JSON lines, or a FOCUS export.",
-        "content": {"text/csv": _FILE, "application/x-ndjson": _FILE},
+        " `service_id`) or as JSON lines, or a FOCUS export. Any media type will do.",
+        "content": {"application/octet-stream": _FILE},
     }
 }
 _MADE: dict[int | str, dict[str, Any]] = {

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from service.api.schemas import Page, Time, Usd, View
+from service.api.schemas import Page, Time, Usd, View, shown, whole
 from service.application.reconciliations import Kept, Outcome
 from service.domain.bill import Tally
 from service.domain.billfile import Shape
@@ -26,7 +26,7 @@ class TallyView(View):
     variance: Usd
     more: Usd = Field(description="What the bill says more, over all hours in which it does.")
     less: Usd = Field(description="What the bill says less; never more than zero.")
-    variance_percent: str | None = Field(
+    variance_percent: Annotated[str, shown(pattern=whole(r"-?[0-9]+\.[0-9]{4}"))] | None = Field(
         description="Of what matched; null where nothing did.", examples=["0.0213"]
     )
 
@@ -44,7 +44,7 @@ class SkuView(TallyView):
     provisioning_model: str = Field(examples=["on_demand"])
 
 
-class ProjectView(TallyView):
+class ProjectTallyView(TallyView):
     """The comparisons of one project."""
 
     project: str = Field(examples=["lab"])
@@ -93,7 +93,7 @@ class ReconciliationView(View):
     total: TallyView
     verdicts: dict[Verdict, TallyView]
     skus: tuple[SkuView, ...]
-    projects: tuple[ProjectView, ...]
+    projects: tuple[ProjectTallyView, ...]
     currency: str = Field(examples=["USD"])
 
     @classmethod
@@ -131,7 +131,7 @@ class ReconciliationView(View):
                 for key, one in found.skus.items()
             ),
             projects=tuple(
-                ProjectView(project=project, **_tally(one))
+                ProjectTallyView(project=project, **_tally(one))
                 for project, one in found.projects.items()
             ),
             currency="USD",

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, WithJsonSchema
 
-from service.domain.clock import instant
+from service.domain.clock import DATE, INSTANT, instant
+from service.domain.period import MONTH
+from service.domain.window import WINDOW
 
 T = TypeVar("T")
 
@@ -111,12 +113,46 @@ def _is_instant(text: str) -> str:
     return text
 
 
+def whole(pattern: str) -> str:
+    """The pattern of a text that matches as a whole, as the OpenAPI document shows it."""
+    return f"^({pattern})$"
+
+
+def shown(**keywords: JsonValue) -> Any:
+    """JSON Schema keywords that the document shows and that the domain checks, in better words than
+    a schema has: `tests/api/test_formats.py` holds the two together."""
+    return Field(json_schema_extra=keywords)
+
+
 Line = Annotated[str, Field(max_length=200), AfterValidator(one_line)]
 Name = Annotated[str, Field(max_length=80), AfterValidator(one_line)]
-Instant = Annotated[str, Field(max_length=40), AfterValidator(_is_instant)]
+_INSTANT = WithJsonSchema(
+    {
+        "anyOf": [
+            {"type": "string", "format": "date-time", "pattern": whole(INSTANT)},
+            {"type": "string", "format": "date", "pattern": whole(DATE)},
+        ]
+    }
+)
+Instant = Annotated[str, Field(max_length=40), AfterValidator(_is_instant), _INSTANT]
+LocalInstant = Annotated[str, Field(max_length=80), AfterValidator(one_line), _INSTANT]
+"""An instant, or a date that begins in a time zone which is said beside it."""
+WindowText = Annotated[str, Field(max_length=100), shown(pattern=whole(WINDOW))]
+LABEL = r"[^:]+:[\s\S]*"
+"""What `key:value` of a label looks like."""
 Text = Annotated[str, AfterValidator(_unicode)]
 Secret = Annotated[str, Field(min_length=16, max_length=200), AfterValidator(one_line)]
 Flag = Annotated[bool, Field(strict=True)]
 Seconds = Annotated[int, Field(strict=True, gt=0, le=YEAR_SECONDS)]
-Usd = Annotated[str, Field(description="Dollars, with nine places.", examples=["12.015600000"])]
-Time = Annotated[str, Field(description="RFC 3339, UTC.", examples=["2026-11-01T12:00:00Z"])]
+Usd = Annotated[
+    str,
+    Field(description="Dollars, with nine places.", examples=["12.015600000"]),
+    shown(pattern=whole(r"-?[0-9]+\.[0-9]{9}")),
+]
+Time = Annotated[
+    str,
+    Field(description="RFC 3339, UTC.", examples=["2026-11-01T12:00:00Z"]),
+    shown(format="date-time"),
+]
+Month = Annotated[str, Field(examples=["2026-11"]), shown(pattern=whole(MONTH))]
+Percent = Annotated[int, shown(minimum=0, maximum=100)]

@@ -6,14 +6,14 @@ import csv
 import io
 from typing import Annotated, Any, Literal
 
-from fastapi import Query, Response
+from fastapi import Path, Query, Response
 from pydantic import Field
 
 from service.api.deps import StatementsDep
 from service.api.problems import may_answer
 from service.api.routing import Router
-from service.api.schemas import Body, Page, PageQuery, Time, Usd, View
-from service.application.statements import Month, Statement
+from service.api.schemas import Body, Month, Page, PageQuery, Time, Usd, View
+from service.application import statements as months
 from service.domain.cell import cell
 from service.domain.clock import rfc3339
 from service.domain.money import hours, usd
@@ -26,7 +26,7 @@ router = Router(prefix="/v1/statements", tags=["costs"])
 class MonthView(View):
     """What is billed in a month; of one that is open, what is posted so far."""
 
-    period: str = Field(examples=["2026-11"])
+    period: Month
     start: Time
     end: Time
     state: PeriodState = Field(
@@ -41,7 +41,7 @@ class MonthView(View):
     currency: str = Field(default="USD", examples=["USD"])
 
     @classmethod
-    def of(cls, month: Month) -> MonthView:
+    def of(cls, month: months.Month) -> MonthView:
         """The view of a month."""
         return cls(
             period=month.period.name,
@@ -147,7 +147,9 @@ def list_statements(statements: StatementsDep, query: Annotated[PageQuery, Query
 
 @router.get("/{period}", operation_id="get_statement", responses=_ANSWERS)
 def get_statement(
-    period: str, statements: StatementsDep, query: Annotated[StatementQuery, Query()]
+    period: Annotated[Month, Path()],
+    statements: StatementsDep,
+    query: Annotated[StatementQuery, Query()],
 ) -> Response:
     """One month, line by line."""
     found = statements.statement(period)
@@ -161,7 +163,7 @@ def get_statement(
     return Response(view.model_dump_json(), media_type="application/json")
 
 
-def _csv(found: Statement) -> str:
+def _csv(found: months.Statement) -> str:
     """The lines, with a line of headings; nothing in it depends on when it is asked for."""
     text = io.StringIO()
     writer = csv.writer(text)

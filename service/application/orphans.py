@@ -17,8 +17,8 @@ from service.domain.node import Node
 from service.domain.orphan import (
     ADOPTED,
     DELETE,
-    Kind,
     Orphan,
+    OrphanKind,
     hourly_cost,
     hourly_cost_to_come,
     is_billed,
@@ -27,7 +27,7 @@ from service.store.orphans import Alike
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
-__all__ = ["Adopter", "Kind", "OrphanService", "Seen", "Sum"]
+__all__ = ["Adopter", "OrphanKind", "OrphanService", "Seen", "Sum"]
 
 T = TypeVar("T")
 
@@ -79,7 +79,7 @@ class OrphanService:
         self._clock = clock
         self._projects = tuple(projects)
 
-    def all(self, project: str = "", kind: Kind | None = None) -> Sequence[Seen]:
+    def all(self, project: str = "", kind: OrphanKind | None = None) -> Sequence[Seen]:
         """Those that are there, the dearest first. Raises Rejected for a project that is none of
         this service."""
         projects = every(project, self._projects)
@@ -88,10 +88,10 @@ class OrphanService:
         wanted = [one for one in seen if kind in (None, one.orphan.kind)]
         return sorted(wanted, key=lambda one: (-(one.hourly or 0), one.orphan.shown.path))
 
-    def totals(self) -> Mapping[Kind, Sum]:
+    def totals(self) -> Mapping[OrphanKind, Sum]:
         """What there is of each kind, for whoever asks again and again: they are counted, and not
         read one by one."""
-        totals = dict.fromkeys(Kind, Sum())
+        totals = dict.fromkeys(OrphanKind, Sum())
         with self._units.reading() as unit:
             now, book = self._clock(), self._prices.book(unit)
             for some in unit.orphans.alike(self._projects):
@@ -186,7 +186,7 @@ def _check_confirmed(orphan: Orphan, confirm: str) -> None:
     path = orphan.shown.path
     if confirm and confirm != path:
         raise Conflict(f"confirm names something else; this is {path}", confirm=path)
-    if orphan.kind is Kind.STRANGER and not confirm:
+    if orphan.kind is OrphanKind.STRANGER and not confirm:
         raise Conflict(
             f"{path} is not ours; to delete it all the same, repeat its full name in confirm",
             confirm=path,

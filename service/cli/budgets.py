@@ -72,7 +72,10 @@ def create(  # noqa: PLR0913, PLR0917 - options are no arguments that anybody co
     ],
     amount: Annotated[str, typer.Option(metavar="USD", help="Dollars of each period.")],
     period: Annotated[
-        str, typer.Option(metavar="PERIOD", help="day, week, month, quarter, year or custom.")
+        str,
+        typer.Option(
+            "--period", metavar="PERIOD", help="day, week, month, quarter, year or custom."
+        ),
     ] = "month",
     tz: Annotated[
         str, typer.Option(metavar="ZONE", help="Whose calendar, as in Europe/Berlin.")

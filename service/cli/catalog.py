@@ -25,7 +25,7 @@ Generation = Annotated[
 def accelerators(
     generation: Generation = None,
     zone: Annotated[
-        str | None, typer.Option(metavar="ZONE", help="Only what this zone has.")
+        str | None, typer.Option("--zone", metavar="ZONE", help="Only what this zone has.")
     ] = None,
     chips: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Only with so many chips.")
@@ -58,7 +58,9 @@ def accelerators(
 @app.command()
 def zones(
     generation: Generation = None,
-    region: Annotated[str | None, typer.Option(metavar="REGION", help="Only this region.")] = None,
+    region: Annotated[
+        str | None, typer.Option("--region", metavar="REGION", help="Only this region.")
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """List the zones that have TPUs."""
@@ -83,7 +85,9 @@ def zones(
 
 @app.command()
 def capacity(  # noqa: PLR0913, PLR0917 - each is an option of the command line
-    zone: Annotated[str | None, typer.Option(metavar="ZONE", help="Only this zone.")] = None,
+    zone: Annotated[
+        str | None, typer.Option("--zone", metavar="ZONE", help="Only this zone.")
+    ] = None,
     accelerator_type: Annotated[
         str | None, typer.Option(metavar="TYPE", help="Only this type, as in v5litepod-8.")
     ] = None,
@@ -91,7 +95,8 @@ def capacity(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     model: options.Model = None,
     project: Annotated[str | None, typer.Option(metavar="ID", help="Only this project.")] = None,
     window: Annotated[
-        str, typer.Option(metavar="WINDOW", help="Since when: 7d, 24h, today, mtd, or A,B.")
+        str,
+        typer.Option("--window", metavar="WINDOW", help="Since when: 7d, 24h, today, mtd, or A,B."),
     ] = "7d",
     json: options.Json = False,
 ) -> None:
@@ -117,7 +122,8 @@ def capacity(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 @app.command()
 def quotas(
     region: Annotated[
-        str | None, typer.Option(metavar="REGION", help="Only this region and its zones.")
+        str | None,
+        typer.Option("--region", metavar="REGION", help="Only this region and its zones."),
     ] = None,
     generation: Generation = None,
     project: Annotated[str | None, typer.Option(metavar="ID", help="Only this project.")] = None,

@@ -25,7 +25,10 @@ app = typer.Typer(
 app.add_typer(policies.app, name="policies")
 
 Project = Annotated[
-    str | None, typer.Option(metavar="PROJECT", help="Which project; needed if there are several.")
+    str | None,
+    typer.Option(
+        "--project", metavar="PROJECT", help="Which project; needed if there are several."
+    ),
 ]
 
 
@@ -85,7 +88,9 @@ def pause(
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; shown to everybody.")],
     project: Annotated[
         str | None,
-        typer.Option(metavar="PROJECT", help="Only this project; all projects if left out."),
+        typer.Option(
+            "--project", metavar="PROJECT", help="Only this project; all projects if left out."
+        ),
     ] = None,
     json: options.Json = False,
 ) -> None:
@@ -105,7 +110,9 @@ def pause(
 def resume(
     project: Annotated[
         str | None,
-        typer.Option(metavar="PROJECT", help="Only this project; all projects if left out."),
+        typer.Option(
+            "--project", metavar="PROJECT", help="Only this project; all projects if left out."
+        ),
     ] = None,
     breaker: Annotated[
         bool, typer.Option("--breaker", help="Close the breaker; needs --reason.")

@@ -27,7 +27,10 @@ app.command("statement")(statements.statement)
 def costs(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     context: typer.Context,
     window: Annotated[
-        str, typer.Option(metavar="WINDOW", help="7d, 24h, today, mtd, or two instants: A,B.")
+        str,
+        typer.Option(
+            "--window", metavar="WINDOW", help="7d, 24h, today, mtd, or two instants: A,B."
+        ),
     ] = "7d",
     aggregate: Annotated[
         list[str] | None,
@@ -39,7 +42,7 @@ def costs(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         ),
     ] = None,
     step: Annotated[
-        str, typer.Option(metavar="STEP", help="hour, day, week, month or all.")
+        str, typer.Option("--step", metavar="STEP", help="hour, day, week, month or all.")
     ] = "day",
     tz: Annotated[
         str, typer.Option(metavar="ZONE", help="Whose calendar, as in Europe/Berlin.")

@@ -32,7 +32,9 @@ def estimate(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         str | None, typer.Option(metavar="NAME", help="Whose budgets are looked at.")
     ] = None,
     owner: Annotated[str | None, typer.Option(metavar="NAME", help="The same.")] = None,
-    project: Annotated[str | None, typer.Option(metavar="PROJECT", help="The same.")] = None,
+    project: Annotated[
+        str | None, typer.Option("--project", metavar="PROJECT", help="The same.")
+    ] = None,
     label: options.Labels = None,
     json: options.Json = False,
 ) -> None:

@@ -19,7 +19,10 @@ def export(
         str, typer.Option(metavar="VERSION", help="The edition of FOCUS: 1.2 or 1.4.")
     ] = "1.2",
     window: Annotated[
-        str, typer.Option(metavar="WINDOW", help="7d, 24h, today, mtd, or two instants: A,B.")
+        str,
+        typer.Option(
+            "--window", metavar="WINDOW", help="7d, 24h, today, mtd, or two instants: A,B."
+        ),
     ] = "mtd",
 ) -> None:
     """Write what was billed as FOCUS rows in CSV to the standard output."""

@@ -21,7 +21,7 @@ DRAWN = (
 
 def forecast(
     period: Annotated[
-        str, typer.Option(metavar="PERIOD", help="day, week, month, quarter or year.")
+        str, typer.Option("--period", metavar="PERIOD", help="day, week, month, quarter or year.")
     ] = "month",
     tz: Annotated[
         str, typer.Option(metavar="ZONE", help="Whose calendar, as in Europe/Berlin.")

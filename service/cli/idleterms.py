@@ -29,7 +29,8 @@ Grace = Annotated[
     ),
 ]
 Action = Annotated[
-    str | None, typer.Option(metavar="ACTION", help="What to do: observe, notify, stop or delete.")
+    str | None,
+    typer.Option("--action", metavar="ACTION", help="What to do: observe, notify, stop or delete."),
 ]
 Also = Annotated[
     list[str] | None,

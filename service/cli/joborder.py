@@ -9,12 +9,13 @@ import typer
 
 from service.cli import options
 
-Image = Annotated[str, typer.Option(metavar="IMAGE", help="The image to run.")]
+Image = Annotated[str, typer.Option("--image", metavar="IMAGE", help="The image to run.")]
 Entrypoint = Annotated[
     list[str] | None, typer.Option(metavar="WORD", help="Replaces the image's entrypoint.")
 ]
 Node = Annotated[
-    str | None, typer.Option(metavar="NODE", help="Run on this node instead of a new one.")
+    str | None,
+    typer.Option("--node", metavar="NODE", help="Run on this node instead of a new one."),
 ]
 AcceleratorType = Annotated[
     str | None, typer.Option(metavar="TYPE", help="Google's name, as in v5litepod-16.")

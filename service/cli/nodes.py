@@ -34,12 +34,12 @@ Some = list[str] | None
 @app.command("list")
 def list_nodes(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     state: Annotated[
-        Some, typer.Option(metavar="STATE", help="Only these states; may be said again.")
+        Some, typer.Option("--state", metavar="STATE", help="Only these states; may be said again.")
     ] = None,
-    name: Annotated[Some, typer.Option(metavar="NAME", help="Only this name.")] = None,
+    name: Annotated[Some, typer.Option("--name", metavar="NAME", help="Only this name.")] = None,
     team: Annotated[Some, typer.Option(metavar="NAME", help="Only this team.")] = None,
     owner: Annotated[Some, typer.Option(metavar="NAME", help="Only this owner.")] = None,
-    zone: Annotated[Some, typer.Option(metavar="ZONE", help="Only this zone.")] = None,
+    zone: Annotated[Some, typer.Option("--zone", metavar="ZONE", help="Only this zone.")] = None,
     generation: Annotated[Some, typer.Option(metavar="NAME", help="Only this generation.")] = None,
     label: options.Labels = None,
     everything: Annotated[
@@ -148,7 +148,9 @@ def reimage(
 @app.command("set")
 def set_(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     node: options.NodeName,
-    team: Annotated[str | None, typer.Option(metavar="TEAM", help="Whose money it is.")] = None,
+    team: Annotated[
+        str | None, typer.Option("--team", metavar="TEAM", help="Whose money it is.")
+    ] = None,
     owner: Annotated[str | None, typer.Option(metavar="NAME", help="Whose node it is.")] = None,
     label: Annotated[
         list[str] | None,

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from service.domain.clock import parse_rfc3339
+from service.domain.clock import parse_instant
 from service.domain.dimension import condition_of
 from service.domain.wish import MAX_SCRIPT_BYTES
 
@@ -151,7 +151,7 @@ def instant(text: str) -> str:
     if _PARTS.fullmatch(said):
         raise typer.BadParameter(f"{said} is a duration; say --max-wait {said} for that")
     try:
-        parse_rfc3339(f"{said}T00:00:00Z" if _DATE.fullmatch(said) else said)
+        parse_instant(f"{said}T00:00:00Z" if _DATE.fullmatch(said) else said)
     except (ValueError, OverflowError):
         raise typer.BadParameter(
             f"{text!r} is no instant; write it as 2026-11-05T18:00:00Z, or as a date: 2026-11-06"

@@ -28,7 +28,7 @@ Runtime = Annotated[
 ]
 Name = Annotated[
     str | None,
-    typer.Option(callback=options.named, metavar="NAME", help="Made up when left out."),
+    typer.Option("--name", callback=options.named, metavar="NAME", help="Made up when left out."),
 ]
 Project = Annotated[
     str | None,
@@ -103,7 +103,9 @@ Metadata = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="M
 Key = Annotated[
     str | None,
     typer.Option(
-        callback=options.key, metavar="KEY", help="Asking twice with one key is asking once."
+        callback=options.key,
+        metavar="TEXT",
+        help="Asking twice with one key is asking once.",
     ),
 ]
 

@@ -46,12 +46,14 @@ OrphanName = Annotated[
 @app.command("list")
 def list_orphans(
     project: Annotated[
-        str | None, typer.Option(metavar="PROJECT", help="Only of this project.")
+        str | None, typer.Option("--project", metavar="PROJECT", help="Only of this project.")
     ] = None,
     kind: Annotated[
         str | None,
         typer.Option(
-            metavar="KIND", help="Only stranger, ours_without_record, zombie_queue or leftover."
+            "--kind",
+            metavar="KIND",
+            help="Only stranger, ours_without_record, zombie_queue or leftover.",
         ),
     ] = None,
     json: options.Json = False,
@@ -75,7 +77,10 @@ def adopt(
     name: Annotated[
         str | None,
         typer.Option(
-            callback=options.named, metavar="NAME", help="What to call it; the cloud's name for it."
+            "--name",
+            callback=options.named,
+            metavar="NAME",
+            help="What to call it; the cloud's name for it.",
         ),
     ] = None,
     owner: Annotated[str | None, typer.Option(metavar="NAME", help="Whose it is.")] = None,

@@ -23,7 +23,9 @@ def list_prices(
         typer.Option(metavar="NAME", help="Only this generation, as in v5e, or machine type."),
     ] = None,
     model: options.Model = None,
-    region: Annotated[str | None, typer.Option(metavar="REGION", help="Only this region.")] = None,
+    region: Annotated[
+        str | None, typer.Option("--region", metavar="REGION", help="Only this region.")
+    ] = None,
     at: Annotated[
         str | None, typer.Option(metavar="INSTANT", help="As of this instant, not now.")
     ] = None,

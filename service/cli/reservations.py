@@ -58,7 +58,7 @@ def add(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         str,
         typer.Argument(callback=options.named, metavar="NAME", help="What it is called at Google."),
     ],
-    zone: Annotated[str, typer.Option(metavar="ZONE", help="Where it is.")],
+    zone: Annotated[str, typer.Option("--zone", metavar="ZONE", help="Where it is.")],
     generation: Annotated[str, typer.Option(metavar="NAME", help="Of what, as in v5e.")],
     chips: Annotated[int, typer.Option(metavar="N", min=1, help="How many chips.")],
     start: Annotated[

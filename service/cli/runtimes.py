@@ -26,7 +26,8 @@ def resolve(
         str, typer.Option(metavar="NAME[=VERSION]", help="jax, pytorch or tensorflow.")
     ],
     zone: Annotated[
-        str | None, typer.Option(metavar="ZONE", help="Also check that it is offered there.")
+        str | None,
+        typer.Option("--zone", metavar="ZONE", help="Also check that it is offered there."),
     ] = None,
     architecture: options.Architecture = None,
     json: options.Json = False,

@@ -18,7 +18,7 @@ from service.domain.garbage import allowance, verdict
 from service.domain.lease import Lease
 from service.domain.lifecycle import retry_delay
 from service.domain.money import usd
-from service.domain.orphan import DELETE, STEWARD, Orphan, Verdict, hourly_cost
+from service.domain.orphan import DELETE, STEWARD, Orphan, OrphanVerdict, hourly_cost
 from service.domain.watch import Blind, Watch, watched
 from service.store.nodes import Fingerprint
 from service.store.orphans import Orphans
@@ -184,7 +184,7 @@ class GarbageController:
         for one in certain:
             judged, reason = verdict(one, watch, now)
             after = replace(one, verdict=judged, reason=reason)
-            if judged is Verdict.COLLECT and not one.to_be_deleted and chosen < most:
+            if judged is OrphanVerdict.COLLECT and not one.to_be_deleted and chosen < most:
                 chosen += 1
                 after = replace(after, wanted=DELETE, asked_by=STEWARD, next_try_at=now)
             if after != one:

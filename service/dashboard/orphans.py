@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
-from service.application.orphans import Kind, Seen, Sum, summed
+from service.application.orphans import OrphanKind, Seen, Sum, summed
 from service.application.services import Services
 from service.dashboard.figures import Moment, count, duration, moment, money
 from service.dashboard.notices import doubts_of
@@ -13,21 +13,21 @@ from service.dashboard.queue import queue_tone
 from service.dashboard.rows import tone_of
 from service.dashboard.story import sentence
 from service.domain.node import NodeState
-from service.domain.orphan import STEWARD, Orphan, Verdict, orphan_id, owner_hints
+from service.domain.orphan import STEWARD, Orphan, OrphanVerdict, orphan_id, owner_hints
 
 SHOWN = 200
 """Orphans on the page, the dearest first; the command line lists all."""
 
 _KINDS = {
-    Kind.STRANGER: "not ours, never touched",
-    Kind.OURS: "ours, without a record",
-    Kind.ZOMBIE: "ours, a spent queued resource",
-    Kind.LEFTOVER: "ours, its hardware taken away",
+    OrphanKind.STRANGER: "not ours, never touched",
+    OrphanKind.OURS: "ours, without a record",
+    OrphanKind.ZOMBIE: "ours, a spent queued resource",
+    OrphanKind.LEFTOVER: "ours, its hardware taken away",
 }
 _FATES = {
-    Verdict.LEAVE: "Left alone",
-    Verdict.OBSERVE: "To go by itself, but not yet",
-    Verdict.COLLECT: "Goes by itself now",
+    OrphanVerdict.LEAVE: "Left alone",
+    OrphanVerdict.OBSERVE: "To go by itself, but not yet",
+    OrphanVerdict.COLLECT: "Goes by itself now",
 }
 
 
@@ -105,7 +105,7 @@ def _row(seen: Seen, now: int) -> OrphanRow:
         name=shown.place.cloud_id,
         path=shown.path,
         kind=_KINDS[orphan.kind],
-        stranger=orphan.kind is Kind.STRANGER,
+        stranger=orphan.kind is OrphanKind.STRANGER,
         accelerator_type=" ".join(one for one in (shown.accelerator_type, queue) if one),
         zone=shown.place.zone,
         project=shown.place.project,
@@ -146,7 +146,7 @@ def commands_for(orphan: Orphan) -> list[str]:
     adoptable = shown.adoptable and shown.state == NodeState.READY and not orphan.to_be_deleted
     adopt = [f"tpu-steward orphans adopt {orphan.id}"] if adoptable else []
     named = [shown.path, *([shown.ticket] if shown.ticket else [])]  # a node's ticket outlives it
-    sure = orphan.kind is Kind.STRANGER
+    sure = orphan.kind is OrphanKind.STRANGER
     return [*adopt, *(_deletion(path, sure=sure) for path in named)]
 
 

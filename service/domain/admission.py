@@ -21,7 +21,7 @@ from service.domain.quota import (
     Claim,
     Fit,
     Limit,
-    Standing,
+    LimitStanding,
     Tally,
     claim_of,
     fits,
@@ -119,7 +119,7 @@ def _never(claim: Claim, limit: Limit) -> bool:
 
 
 def _is_barred(tally: Tally, claim: Claim) -> bool:
-    return tally.standing is Standing.FRESH and _never(claim, tally.limit)
+    return tally.standing is LimitStanding.FRESH and _never(claim, tally.limit)
 
 
 def _is_doubtful(tally: Tally, wanted: Mapping[Key, Claim]) -> bool:
@@ -130,7 +130,7 @@ def _is_doubtful(tally: Tally, wanted: Mapping[Key, Claim]) -> bool:
 def _doubted(tally: Tally, claim: Claim) -> bool:
     if not tally.limit.covers(claim):
         return False
-    if tally.standing is Standing.FRESH:
+    if tally.standing is LimitStanding.FRESH:
         return fits(claim.amount, tally.limit.allowed, tally.used + tally.held) is Fit.NOT_NOW
     return _never(claim, tally.limit)
 
@@ -141,17 +141,17 @@ def _doubt(tally: Tally, wanted: Mapping[Key, Claim], spec: NodeSpec) -> str:
     need = max((wanted[key].amount for key in keys), key=lambda amount: amount.most)
     said = f"{_worded(limit)}, as it said at {rfc3339(limit.observed_at)}"
     match tally.standing:
-        case Standing.FRESH if need.most > limit.allowed:
+        case LimitStanding.FRESH if need.most > limit.allowed:
             return f"{_places(keys, spec)} may be too small for {need}: {said}"
-        case Standing.FRESH:
+        case LimitStanding.FRESH:
             taken = f"used there: {tally.used}; held: {tally.held}"
             return (
                 f"{_places(keys, spec)} may have no room for {need} until something else goes:"
                 f" {said}; {taken}"
             )
-        case Standing.OLD:
+        case LimitStanding.OLD:
             return f"{said}; that is old, so it is tried with {need} all the same"
-        case Standing.CONTRADICTED:
+        case LimitStanding.CONTRADICTED:
             return f"{said}; more was granted since, so it is tried with {need} all the same"
 
 

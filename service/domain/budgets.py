@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 from zoneinfo import ZoneInfo
 
-from service.domain.clock import DAY, END_OF_TIME, parse_rfc3339, rfc3339
+from service.domain.clock import DATE, DAY, END_OF_TIME, parse_instant, rfc3339
 from service.domain.errors import Rejected
 from service.domain.money import MAX_NANOS
 from service.domain.window import Window, midnight, zone_of
@@ -24,8 +24,6 @@ MAX_YEARS = 5
 
 GRACE_SECONDS = 900
 """Between the word that nodes will be deleted and their deletion."""
-
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 class Period(StrEnum):
@@ -248,10 +246,10 @@ def instant_of(text: str, tz: str, field: str) -> int:
     """Whole UTC seconds of an instant, or of the first one of a date in the zone. Raises
     Rejected."""
     try:
-        if _DATE.fullmatch(text):
+        if re.fullmatch(DATE, text):
             found = midnight(date.fromisoformat(text), zone_of(tz))
         else:
-            found = parse_rfc3339(text)
+            found = parse_instant(text)
     except (ValueError, OverflowError):
         raise Rejected(
             f"{text[:40]!r} is no instant; write it as 2026-11-01T00:00:00Z, or as a date",

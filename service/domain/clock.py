@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -15,6 +16,13 @@ DAY = 86_400
 
 END_OF_TIME = 4_102_444_800
 """2100-01-01T00:00:00Z: what is later is a slip of the pen."""
+
+DATE = r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+"""What a date looks like, as a regular expression that Python and ECMA-262 read alike."""
+
+_HOUR = "([01][0-9]|2[0-3])"
+INSTANT = rf"{DATE}[Tt]{_HOUR}(:[0-5][0-9]){{2}}(\.[0-9]+)?([Zz]|[+-]{_HOUR}:[0-5][0-9])"
+"""The same of an instant: `date-time` of RFC 3339, which names its offset."""
 
 
 def wall_clock() -> int:
@@ -43,13 +51,25 @@ def parse_rfc3339(text: str) -> int:
     return int(moment.timestamp() // 1)
 
 
+def parse_instant(text: str) -> int:
+    """Whole UTC seconds of an instant that a caller wrote; parts of a second are cut off.
+
+    Raises ValueError for all but `INSTANT`, also for other forms of ISO 8601 that Python reads:
+    what a caller may write is what the OpenAPI document says.
+    """
+    if re.fullmatch(INSTANT, text) is None:
+        raise ValueError(f"{text!r} is not an instant of RFC 3339")
+    return parse_rfc3339(text.upper())
+
+
 def instant(text: str) -> int:
     """Whole UTC seconds of an RFC 3339 instant, or of the first one of a date.
 
     Raises ValueError when the text is neither, or lies outside of the years that are kept.
     """
+    is_date = re.fullmatch(DATE, text) is not None
     try:
-        seconds = parse_rfc3339(f"{text}T00:00:00Z" if len(text) == len("2026-11-01") else text)
+        seconds = parse_instant(f"{text}T00:00:00Z" if is_date else text)
     except (ValueError, OverflowError):
         raise ValueError("write it as 2026-11-01T00:00:00Z, or as a date: 2026-11-01") from None
     if not 0 <= seconds < END_OF_TIME:

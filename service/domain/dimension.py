@@ -33,6 +33,24 @@ DIMENSIONS = (*_OF, ACTIVITY)
 _WORD = re.compile(r"(?:\\[\\,]|[^,])+")
 _ESCAPED = re.compile(r"\\([\\,])")
 
+_NAMES = "|".join(DIMENSIONS)
+_LETTER = r"(\\.|[^,\\])"
+_CONDITION = rf" *({_NAMES}|{LABEL}((\\[^:]|[^,:\\])+\\?|\\)):{_LETTER}*"
+_GROUP = rf" *(({_NAMES}) *|{LABEL}{_LETTER}*((\\[^ ]|[^ ,\\]) *|\\ +))"
+
+
+def _listed(word: str, last: str) -> str:
+    """What such words look like with commas between them. What is blank between two is dropped; a
+    single backslash at the end stands for itself, which only the last word can end in."""
+    return rf"(({last})?|( *|{word})(,( *|{word}))*,( *|{last}))"
+
+
+FILTER = _listed(_CONDITION, rf"{_CONDITION}\\?")
+"""What a filter looks like, as a regular expression that Python and ECMA-262 read alike."""
+
+GROUPS = _listed(_GROUP, rf"({_GROUP}| *{LABEL}{_LETTER}*\\)")
+"""The same of what costs are grouped by."""
+
 
 def check_dimensions(names: Iterable[str]) -> None:
     """Raise Rejected, with those that exist, for a dimension that does not."""

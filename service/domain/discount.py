@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Inexact, localcontext
@@ -10,6 +11,11 @@ from service.domain.money import decimal_of, half_even
 from service.domain.names import is_machine_type
 
 MILLION = 1_000_000
+
+_BELOW_ONE = r"0\.([1-9][0-9]{0,3}|0[1-9][0-9]{0,2}|00[1-9][0-9]?|000[1-9])"
+PERCENT = rf"([1-9][0-9]?(\.[0-9]{{1,4}})?|{_BELOW_ONE})"
+"""What a percentage of a discount looks like, as a regular expression that Python and ECMA-262 read
+alike: more than 0, less than 100, at most four places."""
 _PPM_PER_PERCENT = 10_000
 
 
@@ -86,6 +92,8 @@ def parse_percent(text: str) -> int:
             whole = ppm.to_integral_exact()
         except Inexact:
             raise ValueError(f"{text!r} has more than four decimal places") from None
+    if re.fullmatch(PERCENT, text) is None:
+        raise ValueError(f"{text!r} is not written plainly; write it as 12.5")
     return int(whole)
 
 

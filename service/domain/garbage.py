@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from service.domain.clock import rfc3339
 from service.domain.node import LOST, NodeState, Place
-from service.domain.orphan import Kind, Orphan, Shown, Verdict
+from service.domain.orphan import Orphan, OrphanKind, OrphanVerdict, Shown
 from service.domain.ownership import LABEL_ID, LABEL_INSTALL
 from service.domain.queue import QueueState
 from service.domain.watch import WINDOW_SECONDS, Watch, is_hidden
@@ -63,7 +63,7 @@ class Finding:
     """Whose something is; `doubt` says why it is only shown, and is empty where the books show it
     as ours and as over."""
 
-    kind: Kind
+    kind: OrphanKind
     doubt: str = ""
 
     @property
@@ -102,14 +102,14 @@ def classify(
     if any(one.present for one in made):
         return None
     if shown.labels.get(LABEL_INSTALL) != install:
-        return Finding(Kind.STRANGER, _STRANGER + _remedy(shown, stranger=True))
+        return Finding(OrphanKind.STRANGER, _STRANGER + _remedy(shown, stranger=True))
     ours = [one for one in made if one.node_id == shown.labels.get(LABEL_ID)]
     if not any(one.knows(shown) for one in ours):
-        return Finding(Kind.OURS, (_ANOTHER if ours else _QUARANTINED) + _remedy(shown))
+        return Finding(OrphanKind.OURS, (_ANOTHER if ours else _QUARANTINED) + _remedy(shown))
     spent = _is_spent(shown.state, manned=manned) if shown.queued else shown.state in LOST
     if spent:
-        return Finding(Kind.ZOMBIE if shown.queued else Kind.LEFTOVER)
-    return Finding(Kind.OURS, _came_back(ours, shown))
+        return Finding(OrphanKind.ZOMBIE if shown.queued else OrphanKind.LEFTOVER)
+    return Finding(OrphanKind.OURS, _came_back(ours, shown))
 
 
 def _came_back(ours: Iterable[Attempt], shown: Shown) -> str:
@@ -177,7 +177,7 @@ def is_young(orphan: Orphan) -> bool:
 
 
 def _first_judged(orphan: Orphan, doubt: str) -> Orphan:
-    judged = Verdict.LEAVE if doubt else Verdict.OBSERVE
+    judged = OrphanVerdict.LEAVE if doubt else OrphanVerdict.OBSERVE
     return replace(orphan, verdict=judged, reason=doubt or _TOO_YOUNG)
 
 
@@ -195,12 +195,12 @@ _DELETING = "it is being deleted"
 _OVER = "the record that it was made for has ended, or has gone on to another attempt"
 
 
-def verdict(orphan: Orphan, watch: Watch | None, now: int) -> tuple[Verdict, str]:
+def verdict(orphan: Orphan, watch: Watch | None, now: int) -> tuple[OrphanVerdict, str]:
     """What becomes of it now by itself, and why; the reason holds no figure that only grows."""
-    if orphan.kind is Kind.STRANGER or not orphan.certain:
-        return Verdict.LEAVE, orphan.reason
+    if orphan.kind is OrphanKind.STRANGER or not orphan.certain:
+        return OrphanVerdict.LEAVE, orphan.reason
     reason = _not_yet(orphan, now) or _held(orphan, watch, now)
-    return (Verdict.OBSERVE, reason) if reason else (Verdict.COLLECT, _OVER)
+    return (OrphanVerdict.OBSERVE, reason) if reason else (OrphanVerdict.COLLECT, _OVER)
 
 
 def _not_yet(orphan: Orphan, now: int) -> str:
@@ -259,7 +259,7 @@ def next_move(
     orphan: Orphan,
     found: Shown | None,
     finding: Finding | None,
-    allowed: Verdict,
+    allowed: OrphanVerdict,
     *,
     occupied: bool,
 ) -> Move:
@@ -283,12 +283,12 @@ def next_move(
 def _is_still_meant(orphan: Orphan, found: Shown, finding: Finding) -> bool:
     """Whether what is there is what was to be deleted: the same incarnation (S6), with our label
     still on it unless its full name was repeated (S5)."""
-    confirmed = finding.kind is not Kind.STRANGER or orphan.confirmed
+    confirmed = finding.kind is not OrphanKind.STRANGER or orphan.confirmed
     return found.incarnation == orphan.shown.incarnation and confirmed
 
 
-def _delete_or_release(orphan: Orphan, finding: Finding, allowed: Verdict) -> Move:
+def _delete_or_release(orphan: Orphan, finding: Finding, allowed: OrphanVerdict) -> Move:
     """Whoever asked for it bears that; what goes by itself has to be just as it was judged."""
     judged = (finding.kind, finding.certain) == (orphan.kind, orphan.certain)
-    as_judged = judged and allowed is Verdict.COLLECT
+    as_judged = judged and allowed is OrphanVerdict.COLLECT
     return Move.DELETE if as_judged or not orphan.by_itself else Move.RELEASE

@@ -32,7 +32,7 @@ _LABELS = {
 }
 
 
-class Standing(StrEnum):
+class ImageStanding(StrEnum):
     """How sure it is that the cloud has the image, and how wise it is to take it; best first."""
 
     DOCUMENTED = "documented"
@@ -52,7 +52,7 @@ class Hosts(StrEnum):
     ANY = "any"
 
 
-_BEST_FIRST = list(Standing)
+_BEST_FIRST = list(ImageStanding)
 _PREFERENCE = {"pjrt": 0, "se": 1, "": 2}
 
 
@@ -72,7 +72,7 @@ class Image:
     hosts: Hosts
     device_api: str
     libtpu: str
-    standing: Standing
+    standing: ImageStanding
     reported_on: tuple[str, ...]
     report: str
     note: str
@@ -90,7 +90,7 @@ class Image:
             hosts=Hosts(row["hosts"]),
             device_api=row["device_api"],
             libtpu=row["libtpu"],
-            standing=Standing(row["standing"]),
+            standing=ImageStanding(row["standing"]),
             reported_on=split(row["reported_on"]),
             report=row["report"],
             note=row["note"],

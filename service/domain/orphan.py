@@ -39,7 +39,7 @@ _TOOLS = (
 code)."""
 
 
-class Kind(StrEnum):
+class OrphanKind(StrEnum):
     """Whose an orphan is, and how much of it is left."""
 
     STRANGER = "stranger"
@@ -55,7 +55,7 @@ class Kind(StrEnum):
     """A node of ours whose hardware was taken away, and whose record is over."""
 
 
-class Verdict(StrEnum):
+class OrphanVerdict(StrEnum):
     """What becomes of an orphan by itself."""
 
     OBSERVE = "observe"
@@ -127,7 +127,7 @@ class Orphan:
     that there is no such thing.
     """
 
-    kind: Kind
+    kind: OrphanKind
     certain: bool
     shown: Shown
     first_seen: int
@@ -135,7 +135,7 @@ class Orphan:
     last_seen: int
     looks: int = 1
     digest: bytes = b""
-    verdict: Verdict = Verdict.LEAVE
+    verdict: OrphanVerdict = OrphanVerdict.LEAVE
     reason: str = ""
     wanted: str = ""
     asked_by: str = ""

@@ -10,6 +10,10 @@ from enum import StrEnum
 from service.domain.clock import HOUR
 from service.domain.errors import Rejected
 
+MONTH = r"(19[7-9][0-9]|[2-8][0-9]{3})-(0[1-9]|1[0-2])"
+"""What the name of a month looks like, as a regular expression that Python and ECMA-262 read
+alike: from 1970 to 8999."""
+
 GRACE = 72 * HOUR
 """Seconds after its end in which a month still takes what becomes known late about it."""
 
@@ -57,8 +61,8 @@ def period_of(instant: int) -> Period:
 
 def period_named(name: str) -> Period:
     """The month of that name, `2026-11`; Rejected when it is none."""
-    match = re.fullmatch(r"([0-9]{4})-(0[1-9]|1[0-2])", name)
-    if match is None or not 1970 <= int(match[1]) <= 8999:
+    match = re.fullmatch(MONTH, name)
+    if match is None:
         raise Rejected(f"{name[:80]!r} is not a month; write it as 2026-11", field="period")
     return period_of(int(datetime(int(match[1]), int(match[2]), 1, tzinfo=UTC).timestamp()))
 

@@ -52,7 +52,7 @@ class Size(StrEnum):
     POD = "pod"
 
 
-class Standing(StrEnum):
+class LimitStanding(StrEnum):
     """What a learned limit is worth now."""
 
     FRESH = "fresh"
@@ -165,7 +165,7 @@ class Tally:
     `dead` is the part of `held` that will never work again."""
 
     limit: Limit
-    standing: Standing
+    standing: LimitStanding
     used: Amount
     held: Amount
     dead: Amount = Amount()
@@ -249,8 +249,8 @@ def tally(limit: Limit, holdings: Sequence[Holding], granted: Iterable[Holding],
     used, held, dead = _amounts(counted)
     later = [one for one in granted if limit.covers(one.claim) and _is_later(one, limit)]
     if _contradicted(limit, used, counted, later):
-        return Tally(limit, Standing.CONTRADICTED, used, held, dead)
-    standing = Standing.FRESH if now < limit.believed_until else Standing.OLD
+        return Tally(limit, LimitStanding.CONTRADICTED, used, held, dead)
+    standing = LimitStanding.FRESH if now < limit.believed_until else LimitStanding.OLD
     return Tally(limit, standing, used, held, dead)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from service.domain.accelerators import AcceleratorType
-from service.domain.images import Framework, Hosts, Image, Standing
+from service.domain.images import Framework, Hosts, Image, ImageStanding
 from service.domain.node import Architecture
 
 NODE_GENERATIONS = ("v2", "v3")
@@ -141,7 +141,7 @@ def _why_this_version(
     found = f"{framework.label} {best.framework_version}"
     if version == best.framework_version:
         return f"{found} was asked for, and {best.name} has it."
-    known = "documented" if best.standing is Standing.DOCUMENTED else "known"
+    known = "documented" if best.standing is ImageStanding.DOCUMENTED else "known"
     release = f"{version} release" if version else "version"
     return f"{found} is the newest {known} {release} for {accelerator.generation}."
 
@@ -175,20 +175,20 @@ def _why_this_api(best: Image, others: Sequence[Image]) -> tuple[str, ...]:
     )
 
 
-def _doubt(standing: Standing) -> str:  # noqa: PLR0911 - one sentence for each standing
+def _doubt(standing: ImageStanding) -> str:  # noqa: PLR0911 - one sentence for each standing
     """What to say of an image that Google's documentation does not recommend today."""
     match standing:
-        case Standing.DOCUMENTED:
+        case ImageStanding.DOCUMENTED:
             return ""
-        case Standing.OBSERVED:
+        case ImageStanding.OBSERVED:
             return "is not in Google's documentation; it was only seen in use"
-        case Standing.DROPPED:
+        case ImageStanding.DROPPED:
             return "is no longer in Google's documentation; the cloud may not have it any more"
-        case Standing.DERIVED:
+        case ImageStanding.DERIVED:
             return "is a name that follows from others; it was never seen in use"
-        case Standing.LEGACY:
+        case ImageStanding.LEGACY:
             return "is a legacy image, superseded for this hardware"
-        case Standing.NIGHTLY:
+        case ImageStanding.NIGHTLY:
             return "changes every night, so two nodes may get different software"
-        case Standing.UNOBSERVED:
+        case ImageStanding.UNOBSERVED:
             return "was never seen in use; the cloud may not have it"

@@ -9,10 +9,14 @@ from datetime import date, datetime, timedelta
 from enum import StrEnum
 from zoneinfo import ZoneInfo
 
-from service.domain.clock import DAY, HOUR, parse_rfc3339
+from service.domain.clock import DATE, DAY, HOUR, INSTANT, parse_instant
 from service.domain.errors import Rejected
 
 MAX_BUCKETS = 10_000
+
+_EDGE = rf" *({DATE}|{INSTANT}) *"
+WINDOW = rf"([1-9][0-9]{{0,3}}d|[1-9][0-9]{{0,4}}h|today|mtd|{_EDGE},{_EDGE})"
+"""What a window looks like, as a regular expression that Python and ECMA-262 read alike."""
 
 _OF_THE_SERVER = frozenset({"localtime", "posixrules", "Factory"})
 """What these are says whoever set up the machine; each of two replicas may mean another."""
@@ -67,11 +71,13 @@ def parse_window(text: str, zone: ZoneInfo, now: int) -> Window:
 
     Raises Rejected when it is none of these, ends before it starts, or is empty.
     """
+    if re.fullmatch(WINDOW, text) is None:
+        raise _no_window(text)
     today = datetime.fromtimestamp(now, zone).date()
-    if match := re.fullmatch(r"([1-9][0-9]{0,3})d", text):
-        return Window(midnight(today - timedelta(days=int(match[1]) - 1), zone), now)
-    if match := re.fullmatch(r"([1-9][0-9]{0,4})h", text):
-        return Window(now - int(match[1]) * HOUR, now)
+    if text.endswith("d") and text != "mtd":
+        return Window(midnight(today - timedelta(days=int(text[:-1]) - 1), zone), now)
+    if text.endswith("h"):
+        return Window(now - int(text[:-1]) * HOUR, now)
     if text == "today":
         return Window(midnight(today, zone), now)
     if text == "mtd":
@@ -84,11 +90,7 @@ def _between(text: str, zone: ZoneInfo) -> Window:
     try:
         window = Window(_instant(first, zone), _instant(second, zone))
     except (ValueError, OverflowError):
-        raise Rejected(
-            f"{text[:80]!r} is not a window; write 7d, 24h, today, mtd, or two instants as in"
-            " 2026-11-01T00:00:00Z,2026-12-01T00:00:00Z",
-            field="window",
-        ) from None
+        raise _no_window(text) from None
     if window.end < window.start:
         raise Rejected(
             f"the window {text[:80]!r} ends before it starts; write the earlier instant first",
@@ -105,10 +107,18 @@ def _between(text: str, zone: ZoneInfo) -> Window:
     return window
 
 
+def _no_window(text: str) -> Rejected:
+    return Rejected(
+        f"{text[:80]!r} is not a window; write 7d, 24h, today, mtd, or two instants as in"
+        " 2026-11-01T00:00:00Z,2026-12-01T00:00:00Z",
+        field="window",
+    )
+
+
 def _instant(text: str, zone: ZoneInfo) -> int:
-    if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text.strip()):
+    if re.fullmatch(DATE, text.strip()):
         return midnight(date.fromisoformat(text.strip()), zone)
-    return parse_rfc3339(text.strip())
+    return parse_instant(text.strip())
 
 
 def midnight(day: date, zone: ZoneInfo) -> int:

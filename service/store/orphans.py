@@ -12,7 +12,7 @@ from sqlalchemy import Connection, RowMapping, Select, bindparam, delete, insert
 from service.domain.errors import NotFound, StaleVersion
 from service.domain.garbage import Attempt
 from service.domain.node import NodeSpec
-from service.domain.orphan import ADOPTED, Kind, Orphan, Shown, Verdict
+from service.domain.orphan import ADOPTED, Orphan, OrphanKind, OrphanVerdict, Shown
 from service.domain.placement import Outcome
 from service.store.rows import decoder, dumps, loads
 from service.store.tables import nodes, orphans, placements
@@ -60,7 +60,7 @@ _SAVE = update(orphans).where(
 class Alike:
     """How many orphans of a kind cost the same as what is shown of one of them."""
 
-    kind: Kind
+    kind: OrphanKind
     shown: Shown
     number: int
 
@@ -142,7 +142,7 @@ class Orphans:
         for kind, document in self._connection.execute(statement):
             found[kind, _costs(document)].append(document)
         return [
-            Alike(Kind(kind), loads(documents[0], Shown), len(documents))
+            Alike(OrphanKind(kind), loads(documents[0], Shown), len(documents))
             for (kind, _), documents in found.items()
         ]
 
@@ -213,8 +213,8 @@ def _read(row: RowMapping) -> Orphan:
     return Orphan(
         **{
             **values,
-            "kind": Kind(row["kind"]),
+            "kind": OrphanKind(row["kind"]),
             "shown": loads(row["shown"], Shown),
-            "verdict": Verdict(row["verdict"]),
+            "verdict": OrphanVerdict(row["verdict"]),
         }
     )

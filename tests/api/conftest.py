@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
@@ -43,6 +46,7 @@ from service.store.pricebook import PriceShelf
 from service.store.probe import Probe
 from service.store.unit import Units
 from tests import factories
+from tests.api.answers import operation_of
 from tests.databases import fresh_database
 from tests.fake_jobs import NoLogs
 from tests.hands import HandClock
@@ -106,10 +110,41 @@ def app(services: Services) -> FastAPI:
     return create_app(services, None)
 
 
+_DOCUMENT: dict[str, Any] = {}
+
+
+def document_of(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document of an app that is open to everyone. It takes seconds to make, and is the
+    same for every app, so that it is made once."""
+    if not _DOCUMENT:
+        _DOCUMENT.update(json.loads(json.dumps(app.openapi())))
+    return _DOCUMENT
+
+
+@pytest.fixture
+def document(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document."""
+    return document_of(app)
+
+
+@contextmanager
+def caller_of(app: FastAPI) -> Iterator[TestClient]:
+    """A caller who is told by the OpenAPI document of every answer that comes."""
+
+    def check(answer: httpx2.Response) -> None:
+        operation = operation_of(document_of(app), answer.request.method, answer.request.url.path)
+        told = {str(answer.status_code)} if operation is None else operation["responses"]
+        assert str(answer.status_code) in told, (answer.request, answer.status_code)
+
+    with TestClient(app, base_url="http://localhost") as made:
+        made.event_hooks = {"response": [check]}
+        yield made
+
+
 @pytest.fixture
 def client(app: FastAPI) -> Iterator[TestClient]:
     """A caller."""
-    with TestClient(app, base_url="http://localhost") as made:
+    with caller_of(app) as made:
         yield made
 
 

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi.testclient import TestClient
 
 import service
 from service.api.app import create_app
 from service.api.jobs import follow
 from service.application.jobs.logs import JobLogService
+from service.domain.errors import CloudUnavailable, NotAllowed, RateLimited
 from service.domain.jobs.job import JobState, Reason
 from service.domain.jobs.presets import LAUNCHERS
-from tests.api.conftest import WISH
+from tests.api.conftest import WISH, caller_of
 from tests.fake_jobs import FakeLogs
 from tests.hands import NOON
 
@@ -33,7 +33,7 @@ def log():
 def client(services, units, clock, log):
     """A caller of a service whose log is in hand."""
     found = replace(services, job_logs=JobLogService(units, log, clock))
-    with TestClient(create_app(found, None), base_url="http://localhost") as made:
+    with caller_of(create_app(found, None)) as made:
         yield made
 
 
@@ -186,6 +186,17 @@ def test_the_output_is_answered_as_json_lines(client, submit, log):
     only = client.get(f"/v1/jobs/{job['id']}/logs?worker=1").text
     assert [json.loads(line)["text"] for line in only.splitlines()] == ["two"]
     assert client.get("/v1/jobs/nobody/logs").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(NotAllowed("no"), 502), (CloudUnavailable("silence"), 503), (RateLimited("slowly"), 429)],
+)
+def test_a_log_that_cannot_be_read_is_a_problem_that_the_document_declares(
+    client, submit, log, error, status
+):
+    log.error = error
+    assert client.get(f"/v1/jobs/{submit()['id']}/logs").status_code == status
 
 
 def test_a_quiet_job_is_followed_with_beats(log, services, units, clock, submit, monkeypatch):

@@ -9,11 +9,8 @@ from fastapi.testclient import TestClient
 
 from service.api.app import create_app
 from service.api.auth import PUBLIC
-
-
-@pytest.fixture
-def document(client):
-    return client.get("/openapi.json").json()
+from service.domain.idle.heartbeat import PREFIX
+from tests.api.schemas import schemas_of
 
 
 def operations(document):
@@ -50,6 +47,62 @@ def test_every_operation_says_how_it_can_fail_and_fails_with_a_problem(document)
         for response in failures.values():
             assert list(response["content"]) == ["application/problem+json"]
             assert response["description"]
+
+
+def test_every_schema_has_a_name_and_a_title_of_its_own(document):
+    named = document["components"]["schemas"]
+    assert {name: schema["title"] for name, schema in named.items()} == {
+        name: name for name in named
+    }
+    assert all(re.fullmatch(r"[A-Z][A-Za-z]+", name) for name in named), "no module, no -Input"
+    titled = [place for place, schema in schemas_of(document) if "title" in schema]
+    assert titled == [f"#/components/schemas/{name}" for name in named]
+
+
+BEARER = {"Authorization": f"Bearer {PREFIX}no-such-token"}
+BEFORE_THE_ROUTE = [
+    (400, {"params": {"name": "\0"}}),
+    (401, {"headers": BEARER}),
+    (413, {"headers": {"Content-Length": "9" * 15}}),
+    (421, {"headers": {"Host": "steward.example.com"}}),
+]
+
+
+@pytest.mark.parametrize(("status", "request_"), BEFORE_THE_ROUTE)
+def test_answers_that_come_before_every_route_are_declared(client, document, status, request_):
+    for path, method, operation in operations(document):
+        if status == 401 and operation["operationId"] == "send_heartbeat":
+            continue  # the one route that takes such a token
+        answer = client.request(method, path, **request_)
+        assert answer.status_code == status, (method, path)
+        assert str(status) in operation["responses"], (method, path)
+
+
+def test_a_page_of_another_site_is_declared_where_something_is_changed(client, document):
+    for path, method, operation in operations(document):
+        answer = client.request(method, path, headers={"Origin": "https://elsewhere.example.com"})
+        assert (answer.status_code == 403) == (method != "get"), (method, path)
+        assert method == "get" or "403" in operation["responses"], (method, path)
+
+
+@pytest.mark.parametrize(
+    ("status", "media_type", "body"),
+    [
+        (400, "application/json", b"{"),
+        (415, "text/plain", b"{}"),
+        (400, "application/json", b"\xff"),
+    ],
+)
+def test_a_body_that_cannot_be_read_is_declared(client, document, status, media_type, body):
+    for path, method, operation in operations(document):
+        if "application/json" not in operation.get("requestBody", {}).get("content", ()):
+            continue
+        headers = {"Content-Type": media_type}
+        filled = re.sub(r"{(?:orphan|quota)_id}", "0" * 32, path)
+        filled = re.sub(r"{\w+}", "0" * 36, filled)
+        answer = client.request(method, filled, content=body, headers=headers)
+        assert answer.status_code == status, (method, path, answer.text)
+        assert {"400", "408", "413", "415"} <= operation["responses"].keys(), (method, path)
 
 
 def test_every_operation_says_what_it_answers(document):

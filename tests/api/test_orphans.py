@@ -8,14 +8,14 @@ import pytest
 
 from service.application.orphans import Sum, summed
 from service.domain.node import Place
-from service.domain.orphan import STEWARD, Kind, Verdict
+from service.domain.orphan import STEWARD, OrphanKind, OrphanVerdict
 from tests import factories
 from tests.api.test_health import gauges
 from tests.factories import PROJECT, ZONE
 from tests.garbage import OURS, orphan, shown
 from tests.hands import NOON
 
-STRANGER = {"kind": Kind.STRANGER, "certain": False, "verdict": Verdict.LEAVE}
+STRANGER = {"kind": OrphanKind.STRANGER, "certain": False, "verdict": OrphanVerdict.LEAVE}
 
 
 def stranger(cloud_id="somebodys", **changes):
@@ -75,7 +75,7 @@ def test_the_dearest_comes_first_and_what_is_not_known_is_not_called_free(client
         stranger("large", accelerator_type="v5litepod-64"),
         stranger("odd", accelerator_type="v99-8"),
         stranger("stopped", state="STOPPED"),
-        orphan(kind=Kind.ZOMBIE, shown=shown("queue", queued=True, state="FAILED")),
+        orphan(kind=OrphanKind.ZOMBIE, shown=shown("queue", queued=True, state="FAILED")),
     )
     answer = client.get("/v1/orphans").json()
     assert [one["cloud_id"] for one in answer["orphans"]][:2] == ["large", "small"]
@@ -338,11 +338,11 @@ def test_counted_they_are_what_they_are_one_by_one(services, there):
         *(stranger(f"n{number}") for number in range(3)),
         stranger("odd", accelerator_type="v99-8"),
         stranger("spot", provisioning_model="spot"),
-        orphan(shown=shown("queue", queued=True, state="SUSPENDED"), kind=Kind.ZOMBIE),
+        orphan(shown=shown("queue", queued=True, state="SUSPENDED"), kind=OrphanKind.ZOMBIE),
         orphan(),
     )
     totals = services.orphans.totals()
-    assert list(totals) == list(Kind)
+    assert list(totals) == list(OrphanKind)
     for kind, total in totals.items():
         assert total == summed(services.orphans.all(kind=kind))
     assert sum(totals.values(), Sum()) == summed(services.orphans.all())

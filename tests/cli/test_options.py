@@ -8,7 +8,22 @@ import pytest
 import typer
 
 from service.cli import options
+from service.cli.app import app
 from service.domain.wish import MAX_SCRIPT_BYTES
+
+
+def names_of(command):
+    """The names of all options of a command, and of the commands below it."""
+    below = getattr(command, "commands", {}).values()
+    own = [name for one in command.params for name in one.opts if name.startswith("-")]
+    return own + [name for one in below for name in names_of(one)]
+
+
+def test_every_option_is_named_in_lower_case():
+    """typer 0.27 names an option after its metavar where the two differ in case alone."""
+    names = names_of(typer.main.get_command(app))
+    assert len(names) > 200
+    assert [name for name in names if name != name.lower()] == []
 
 
 @pytest.mark.parametrize(

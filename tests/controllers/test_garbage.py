@@ -20,7 +20,7 @@ from service.domain.errors import CloudUnavailable, LeaseLost, RateLimited
 from service.domain.landing import IN_FLIGHT_SECONDS
 from service.domain.names import new_id
 from service.domain.node import CloudNode, Node, NodeState, Place
-from service.domain.orphan import Kind, Orphan, Verdict, orphan_id
+from service.domain.orphan import Orphan, OrphanKind, OrphanVerdict, orphan_id
 from service.domain.ownership import LABEL_ID, LABEL_INSTALL
 from service.domain.queue import QueuedResource, QueueState
 from service.domain.watch import WINDOW_SECONDS
@@ -120,7 +120,7 @@ def test_a_stranger_is_shown_with_its_cost_and_is_never_touched(yard: Yard) -> N
     assert found["usd_per_hour"] == "9.600000000"
     yard.watch(2 * 3_600)
     (one,) = yard.orphans.all()
-    assert (one.orphan.kind, one.orphan.verdict) == (Kind.STRANGER, Verdict.LEAVE)
+    assert (one.orphan.kind, one.orphan.verdict) == (OrphanKind.STRANGER, OrphanVerdict.LEAVE)
     assert one.hourly == 9_600_000_000
     assert yard.cloud.count("delete") == 0
     assert path in yard.cloud.nodes
@@ -156,7 +156,7 @@ def test_another_incarnation_under_copied_labels_is_only_shown(yard: Yard, state
     path = yard.late(yard.been_up(), state)
     yard.watch(3 * 3_600)
     one = yard.orphan(path)
-    assert (one.kind, one.verdict) == (Kind.OURS, Verdict.LEAVE)
+    assert (one.kind, one.verdict) == (OrphanKind.OURS, OrphanVerdict.LEAVE)
     assert "made by somebody else under a name of ours" in one.reason
     assert yard.cloud.count("delete") == 0
     yard.orphans.delete(one.id)
@@ -199,7 +199,7 @@ def test_what_was_called_gone_and_is_there_again_is_never_collected(yard: Yard) 
         yard.watch(3 * 3_600)
     one = yard.orphan(path)
     assert f"called gone at {rfc3339(node.ended_at or 0)} and is there again" in one.reason
-    assert one.verdict is Verdict.LEAVE
+    assert one.verdict is OrphanVerdict.LEAVE
     assert yard.cloud.count("delete") == 0
     (found,) = [log for log in logs if log["event"] == "orphan.found"]
     assert found["usd_per_hour"] == "9.600000000"
@@ -230,7 +230,7 @@ def test_it_is_not_collected_a_second_before_its_time(yard: Yard) -> None:
 def test_a_node_that_was_taken_away_is_collected_as_a_leftover(yard: Yard) -> None:
     path = yard.late(yard.over(), NodeState.PREEMPTED)
     yard.look()
-    assert yard.orphan(path).kind is Kind.LEFTOVER
+    assert yard.orphan(path).kind is OrphanKind.LEFTOVER
     yard.watch()
     assert yard.cloud.nodes[path].state == NodeState.DELETING
 
@@ -241,7 +241,7 @@ def test_after_the_books_were_brought_back_from_a_copy_nothing_is_deleted(yard: 
     running = yard.there("made-since", labels=labels)
     lost = yard.there("lost-since", labels=labels, state=NodeState.PREEMPTED)
     yard.watch(3 * 3_600)
-    assert {one.kind for one in yard.all()} == {Kind.OURS}
+    assert {one.kind for one in yard.all()} == {OrphanKind.OURS}
     assert {one.reason.rpartition("; ")[2] for one in yard.all()} == {
         "adopt it, or delete it",
         "delete it once nobody needs it",
@@ -256,7 +256,7 @@ def test_a_node_under_the_label_of_another_record_is_left_alone(yard: Yard) -> N
     labels = {LABEL_ID: node.id, LABEL_INSTALL: "test"}
     path = yard.there("copied", labels=labels)
     yard.watch(2 * 3_600)
-    assert yard.orphan(path).verdict is Verdict.LEAVE
+    assert yard.orphan(path).verdict is OrphanVerdict.LEAVE
     assert yard.cloud.count("delete") == 0
 
 
@@ -265,7 +265,7 @@ def test_another_installation_reaps_nothing_of_ours(yard: Yard) -> None:
     labels = {LABEL_ID: node.id, LABEL_INSTALL: "another"}
     path = yard.there(node.cloud_id, labels=labels, state=NodeState.PREEMPTED)
     yard.watch(2 * 3_600)
-    assert yard.orphan(path).kind is Kind.STRANGER
+    assert yard.orphan(path).kind is OrphanKind.STRANGER
     assert yard.cloud.count("delete") == 0
 
 
@@ -275,7 +275,7 @@ def test_a_queued_resource_that_its_record_left_behind_is_collected(yard: Yard) 
     entry = garbage.ticket(node.cloud_id, state=QueueState.SUSPENDED, labels=labels)
     yard.cloud.queues[entry.path] = entry
     yard.look()
-    assert yard.orphan(entry.path).kind is Kind.ZOMBIE
+    assert yard.orphan(entry.path).kind is OrphanKind.ZOMBIE
     yard.watch()
     assert ("dequeue", entry.path) in yard.cloud.calls
     yard.cloud.clear()
@@ -384,7 +384,7 @@ def test_a_label_that_was_taken_off_meanwhile_is_respected(yard: Yard) -> None:
     path = claimed_now(yard, lambda path: change(yard, path, labels={"owner": "ada"}))
     assert yard.cloud.count("delete") == 0
     yard.look()
-    assert yard.orphan(path).kind is Kind.STRANGER
+    assert yard.orphan(path).kind is OrphanKind.STRANGER
 
 
 def test_a_get_that_fails_deletes_nothing_and_is_tried_again(yard: Yard) -> None:
@@ -615,7 +615,7 @@ def test_another_incarnation_of_an_adopted_node_is_nobodys(yard: Yard) -> None:
     yard.tick(60)
     assert yard.node(node).state == NodeState.DELETED
     yard.look()
-    assert yard.orphan(path).kind is Kind.STRANGER
+    assert yard.orphan(path).kind is OrphanKind.STRANGER
     assert yard.cloud.count("delete") == 0
 
 

@@ -12,7 +12,7 @@ from service.domain.errors import CapacityUnavailable, QuotaExceeded, QuotaTooSm
 from service.domain.idempotency import Key
 from service.domain.node import NodeState
 from service.domain.placement import Outcome
-from service.domain.quota import Amount, Standing, Tally
+from service.domain.quota import Amount, LimitStanding, Tally
 from tests import factories
 from tests.controllers.conftest import Lab
 from tests.hands import NOON
@@ -145,12 +145,12 @@ def test_more_that_is_granted_later_sets_it_right(lab: Lab) -> None:
     with pytest.raises(QuotaTooSmall):
         lab.ask(**v6e | {"accelerator_type": "v6e-16"})
     lab.up(**v6e)
-    assert known(lab).standing is Standing.FRESH
+    assert known(lab).standing is LimitStanding.FRESH
     second = lab.ask(**v6e)
     lab.tick()
     lab.cloud.come_up(lab.node(second).place.path)
     lab.tick()
-    assert known(lab).standing is Standing.CONTRADICTED
+    assert known(lab).standing is LimitStanding.CONTRADICTED
     (warning,) = warned(lab, **v6e | {"accelerator_type": "v6e-16"})
     assert "more was granted since, so it is tried with 16 chips all the same" in warning
     lab.tick(1_800)

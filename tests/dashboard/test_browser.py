@@ -21,7 +21,7 @@ from service.dashboard.pages import add_dashboard
 from service.domain.budgets import Threshold
 from service.domain.clock import HOUR
 from service.domain.idle.links import Verb
-from service.domain.orphan import Kind
+from service.domain.orphan import OrphanKind
 from service.domain.placement import Outcome
 from tests import factories
 from tests.dashboard.jobs import JobHouse
@@ -121,7 +121,7 @@ def _filled(lab: Lab) -> str:
     """A lab with nodes of all sorts; answers the id of one with much to tell."""
     lab.ran(NOON - 90_000, NOON - 9_000, name="gone")
     lab.ran(NOON - 900, name="priceless", zone="asia-nowhere1-a", last_error=HOSTILE)
-    lab.found(orphan(), orphan(kind=Kind.STRANGER, shown=shown("a-name-that-goes-on" * 4)))
+    lab.found(orphan(), orphan(kind=OrphanKind.STRANGER, shown=shown("a-name-that-goes-on" * 4)))
     lab.tried(lab.asked_for(name="nowhere"), (60, Outcome.STOCK_OUT, None))
     lab.services.budgets.create(factories.budget(name="a-name-that-goes-on" * 4, thresholds=_HALF))
     lab.asked_for(name="a-name-that-goes-on-for-forty-nine-characters-yes", owner="x" * 80)

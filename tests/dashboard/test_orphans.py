@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 
 from service.dashboard import orphans as orphans_page
 from service.dashboard.orphans import commands_for
-from service.domain.orphan import STEWARD, Kind, Orphan, Verdict, orphan_id
+from service.domain.orphan import STEWARD, Orphan, OrphanKind, OrphanVerdict, orphan_id
 from tests.dashboard.lab import Lab
 from tests.dashboard.reading import HOSTILE, text_of
 from tests.garbage import orphan, shown
@@ -23,9 +23,9 @@ PATH = "projects/lab/locations/us-west4-a/nodes/somebodys"
 def _stranger(cloud_id: str = "somebodys", **changes: Any) -> Orphan:
     labels = {"owner": "grace", "run": "17"}
     return orphan(
-        kind=Kind.STRANGER,
+        kind=OrphanKind.STRANGER,
         certain=False,
-        verdict=Verdict.LEAVE,
+        verdict=OrphanVerdict.LEAVE,
         reason="it is not ours",
         shown=shown(cloud_id, labels=labels, **changes),
     )
@@ -47,7 +47,7 @@ def test_the_first_page_says_how_many_there_are_and_what_they_cost(
 
 
 def test_what_costs_nothing_is_not_said_to_burn(lab: Lab, browser: TestClient) -> None:
-    lab.found(orphan(kind=Kind.ZOMBIE, shown=shown("queue", queued=True, state="SUSPENDED")))
+    lab.found(orphan(kind=OrphanKind.ZOMBIE, shown=shown("queue", queued=True, state="SUSPENDED")))
     assert "1 orphan, which cost nothing now" in text_of(browser.get("/"))
     said = text_of(browser.get("/orphans"))
     assert "queue ours, a spent queued resource v5litepod-8 queued resource" in said
@@ -105,9 +105,9 @@ def test_a_name_from_the_cloud_is_no_command(lab: Lab, browser: TestClient) -> N
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"verdict": Verdict.LEAVE, "reason": "why"}, "Left alone. Why."),
-        ({"verdict": Verdict.OBSERVE, "reason": "why"}, "To go by itself, but not yet. Why."),
-        ({"verdict": Verdict.COLLECT, "reason": "why"}, "Goes by itself now. Why."),
+        ({"verdict": OrphanVerdict.LEAVE, "reason": "why"}, "Left alone. Why."),
+        ({"verdict": OrphanVerdict.OBSERVE, "reason": "why"}, "To go by itself, but not yet. Why."),
+        ({"verdict": OrphanVerdict.COLLECT, "reason": "why"}, "Goes by itself now. Why."),
         (
             {"wanted": "delete", "asked_by": "ada", "last_error": "no right"},
             "To be deleted, asked for by ada. No right.",

@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 
 from service.domain.clock import HOUR
 from service.domain.comparison import Verdict
-from service.domain.orphan import Kind
+from service.domain.orphan import OrphanKind
 from tests import books
 from tests.bills import json_lines, row, time_of
 from tests.dashboard.lab import Lab
@@ -26,7 +26,7 @@ def sent(lab: Lab, name: str = "november.csv") -> str:
     start = now - AGO - now % HOUR
     good = lab.ran(start, start + 3 * HOUR)
     lab.ran(start, start + 2 * HOUR)
-    lab.found(orphan(kind=Kind.STRANGER, shown=shown("somebodys")))
+    lab.found(orphan(kind=OrphanKind.STRANGER, shown=shown("somebodys")))
 
     def hour(number: int, resource: str, **changes: object) -> dict[str, object]:
         at = start + number * HOUR

@@ -12,7 +12,7 @@ from service.domain.errors import QuotaTooSmall
 from service.domain.node import Hardware
 from service.domain.placement import Key, Outcome
 from service.domain.placing import choose, told
-from service.domain.quota import Amount, Limit, Size, Standing, Tally, Tier
+from service.domain.quota import Amount, Limit, LimitStanding, Size, Tally, Tier
 from tests import factories
 from tests.hands import NOON
 
@@ -22,7 +22,7 @@ LIMIT = Limit(
 )
 
 
-def known(allowed=0, standing=Standing.FRESH, used=0, held=0, **changes):
+def known(allowed=0, standing=LimitStanding.FRESH, used=0, held=0, **changes):
     limit = replace(LIMIT, allowed=allowed, **changes)
     return Tally(limit, standing, Amount(used, used), Amount(held, held))
 
@@ -93,8 +93,11 @@ def test_a_place_that_is_too_small_is_left_out_as_long_as_another_is_not():
     ("tally", "said"),
     [
         (known(16, used=8, held=4), "used there: 8 chips; held: 4 chips"),
-        (known(0, Standing.OLD), "that is old, so it is tried with 8 chips all the same"),
-        (known(0, Standing.CONTRADICTED), "more was granted since, so it is tried with 8 chips"),
+        (known(0, LimitStanding.OLD), "that is old, so it is tried with 8 chips all the same"),
+        (
+            known(0, LimitStanding.CONTRADICTED),
+            "more was granted since, so it is tried with 8 chips",
+        ),
     ],
 )
 def test_what_is_not_certain_is_only_warned_of(tally, said):
@@ -108,8 +111,8 @@ def test_what_is_not_certain_is_only_warned_of(tally, said):
     [
         known(16, used=8),
         known(8),
-        known(8, Standing.OLD, used=8),
-        known(8, Standing.CONTRADICTED, used=80),
+        known(8, LimitStanding.OLD, used=8),
+        known(8, LimitStanding.CONTRADICTED, used=80),
         known(0, place="us-east1"),
         known(0, tier=Tier.PREEMPTIBLE),
         known(0, generation="v6e"),

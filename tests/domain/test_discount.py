@@ -20,7 +20,6 @@ OURS = Discount("d", "v5e", "spot", 125_000, DAY, 3 * DAY, "our contract")
     [
         ("12.5", 125_000, "12.5"),
         ("10", 100_000, "10"),
-        ("1e1", 100_000, "10"),
         ("0.0001", 1, "0.0001"),
         ("99.9999", 999_999, "99.9999"),
         ("7.0500", 70_500, "7.05"),
@@ -51,6 +50,10 @@ def test_every_share_reads_back_as_it_is_written(ppm):
         ("0.00001", "four decimal places"),
         ("12.50000000000000000000000000000001", "four decimal places"),
         ("1e-400", "four decimal places"),
+        ("1e1", "not written plainly"),
+        ("+5", "not written plainly"),
+        (" 5", "not written plainly"),
+        (".5", "not written plainly"),
     ],
 )
 def test_what_is_no_share_is_refused(text, said):

@@ -20,7 +20,7 @@ from service.domain.garbage import (
     verdict,
 )
 from service.domain.node import NodeState
-from service.domain.orphan import STEWARD, Kind, Orphan, Verdict
+from service.domain.orphan import STEWARD, Orphan, OrphanKind, OrphanVerdict
 from service.domain.ownership import LABEL_ID, LABEL_INSTALL
 from service.domain.watch import EVERYWHERE, WINDOW_SECONDS, Watch
 from tests.factories import ZONE
@@ -31,32 +31,32 @@ CERTAIN, DOUBTFUL = True, False
 DOUBT = "it is in doubt"
 THEIRS = {LABEL_ID: ID, LABEL_INSTALL: "another"}
 QR: dict[str, Any] = {"queued": True, "uid": ""}
-OVER = Finding(Kind.OURS)
+OVER = Finding(OrphanKind.OURS)
 
 
 @pytest.mark.parametrize(
     ("what", "attempts", "manned", "kind", "certain"),
     [
-        (shown(labels={}), [], False, Kind.STRANGER, DOUBTFUL),
-        (shown(labels=THEIRS), [], False, Kind.STRANGER, DOUBTFUL),
-        (shown(labels=THEIRS), [attempt()], False, Kind.STRANGER, DOUBTFUL),
-        (shown(labels={LABEL_ID: ID}), [attempt()], False, Kind.STRANGER, DOUBTFUL),
-        (shown(), [], False, Kind.OURS, DOUBTFUL),
-        (shown(state="PREEMPTED"), [], False, Kind.OURS, DOUBTFUL),
-        (shown(), [attempt(node_id="another")], False, Kind.OURS, DOUBTFUL),
-        (shown(), [attempt(zone="us-east1-c")], False, Kind.OURS, DOUBTFUL),
-        (shown(), [attempt("run-1-2")], False, Kind.OURS, DOUBTFUL),
-        (shown(), [attempt()], False, Kind.OURS, CERTAIN),
-        (shown(state="CREATING"), [attempt()], False, Kind.OURS, CERTAIN),
-        (shown(state="PREEMPTED"), [attempt()], False, Kind.LEFTOVER, CERTAIN),
-        (shown(state="TERMINATED"), [attempt()], False, Kind.LEFTOVER, CERTAIN),
-        (shown(state="SUSPENDED", **QR), [attempt()], True, Kind.ZOMBIE, CERTAIN),
-        (shown(state="FAILED", **QR), [attempt()], False, Kind.ZOMBIE, CERTAIN),
-        (shown(state="ACTIVE", **QR), [attempt()], False, Kind.ZOMBIE, CERTAIN),
-        (shown(state="ACTIVE", **QR), [attempt()], True, Kind.OURS, CERTAIN),
-        (shown(state="WAITING_FOR_RESOURCES", **QR), [attempt()], False, Kind.OURS, CERTAIN),
-        (shown(state="FAILED", **QR), [], False, Kind.OURS, DOUBTFUL),
-        (shown(state="FAILED", labels={}, **QR), [], False, Kind.STRANGER, DOUBTFUL),
+        (shown(labels={}), [], False, OrphanKind.STRANGER, DOUBTFUL),
+        (shown(labels=THEIRS), [], False, OrphanKind.STRANGER, DOUBTFUL),
+        (shown(labels=THEIRS), [attempt()], False, OrphanKind.STRANGER, DOUBTFUL),
+        (shown(labels={LABEL_ID: ID}), [attempt()], False, OrphanKind.STRANGER, DOUBTFUL),
+        (shown(), [], False, OrphanKind.OURS, DOUBTFUL),
+        (shown(state="PREEMPTED"), [], False, OrphanKind.OURS, DOUBTFUL),
+        (shown(), [attempt(node_id="another")], False, OrphanKind.OURS, DOUBTFUL),
+        (shown(), [attempt(zone="us-east1-c")], False, OrphanKind.OURS, DOUBTFUL),
+        (shown(), [attempt("run-1-2")], False, OrphanKind.OURS, DOUBTFUL),
+        (shown(), [attempt()], False, OrphanKind.OURS, CERTAIN),
+        (shown(state="CREATING"), [attempt()], False, OrphanKind.OURS, CERTAIN),
+        (shown(state="PREEMPTED"), [attempt()], False, OrphanKind.LEFTOVER, CERTAIN),
+        (shown(state="TERMINATED"), [attempt()], False, OrphanKind.LEFTOVER, CERTAIN),
+        (shown(state="SUSPENDED", **QR), [attempt()], True, OrphanKind.ZOMBIE, CERTAIN),
+        (shown(state="FAILED", **QR), [attempt()], False, OrphanKind.ZOMBIE, CERTAIN),
+        (shown(state="ACTIVE", **QR), [attempt()], False, OrphanKind.ZOMBIE, CERTAIN),
+        (shown(state="ACTIVE", **QR), [attempt()], True, OrphanKind.OURS, CERTAIN),
+        (shown(state="WAITING_FOR_RESOURCES", **QR), [attempt()], False, OrphanKind.OURS, CERTAIN),
+        (shown(state="FAILED", **QR), [], False, OrphanKind.OURS, DOUBTFUL),
+        (shown(state="FAILED", labels={}, **QR), [], False, OrphanKind.STRANGER, DOUBTFUL),
     ],
 )
 def test_whose_it_is_follows_from_its_labels_and_from_the_books(
@@ -115,7 +115,7 @@ def test_another_incarnation_with_our_labels_was_made_by_somebody_else(what, by,
     assert found is not None
     assert found.certain is certain
     if not certain:
-        assert found.kind is Kind.OURS
+        assert found.kind is OrphanKind.OURS
         assert "made by somebody else under a name of ours" in found.doubt
 
 
@@ -125,13 +125,17 @@ CALLED_GONE = attempt(uids=("7001",), called_gone_at=NOON)
 @pytest.mark.parametrize(
     ("what", "kind", "said"),
     [
-        (shown(), Kind.OURS, "adopt it, or delete it"),
-        (shown(state="REPAIRING"), Kind.OURS, "adopt it once it is READY, or delete it"),
-        (shown(state="STOPPED"), Kind.OURS, "adopt it once it is READY, or delete it"),
-        (shown(queued_resource="q"), Kind.OURS, "by itself; delete it, and its queued resource"),
-        (shown(state="ACTIVE", **QR), Kind.OURS, "by itself; delete it once"),
-        (shown(state="PREEMPTED"), Kind.LEFTOVER, ""),
-        (shown(state="SUSPENDED", **QR), Kind.ZOMBIE, ""),
+        (shown(), OrphanKind.OURS, "adopt it, or delete it"),
+        (shown(state="REPAIRING"), OrphanKind.OURS, "adopt it once it is READY, or delete it"),
+        (shown(state="STOPPED"), OrphanKind.OURS, "adopt it once it is READY, or delete it"),
+        (
+            shown(queued_resource="q"),
+            OrphanKind.OURS,
+            "by itself; delete it, and its queued resource",
+        ),
+        (shown(state="ACTIVE", **QR), OrphanKind.OURS, "by itself; delete it once"),
+        (shown(state="PREEMPTED"), OrphanKind.LEFTOVER, ""),
+        (shown(state="SUSPENDED", **QR), OrphanKind.ZOMBIE, ""),
     ],
 )
 def test_what_lives_though_it_was_called_gone_is_left_to_a_human(what, kind, said):
@@ -145,7 +149,7 @@ def test_what_lives_though_it_was_called_gone_is_left_to_a_human(what, kind, sai
 
 
 def test_what_is_certain_goes_after_two_looks_and_a_while():
-    assert verdict(orphan(), watch(), NOON)[0] is Verdict.COLLECT
+    assert verdict(orphan(), watch(), NOON)[0] is OrphanVerdict.COLLECT
 
 
 @pytest.mark.parametrize(
@@ -165,15 +169,15 @@ def test_what_is_certain_goes_after_two_looks_and_a_while():
 )
 def test_each_rail_holds_it_and_says_why(changes, around, said):
     judged, reason = verdict(orphan(**changes), watch(**around), NOON)
-    assert judged is Verdict.OBSERVE
+    assert judged is OrphanVerdict.OBSERVE
     assert said in reason
 
 
 def test_a_zone_that_hides_its_queue_says_all_of_its_nodes():
     blind = frozenset({(True, ZONE), (True, EVERYWHERE)})
-    assert verdict(orphan(), watch(blind=blind), NOON)[0] is Verdict.COLLECT
-    queued = orphan(kind=Kind.ZOMBIE, shown=shown(state="FAILED", **QR))
-    assert verdict(queued, watch(blind=blind), NOON)[0] is Verdict.OBSERVE
+    assert verdict(orphan(), watch(blind=blind), NOON)[0] is OrphanVerdict.COLLECT
+    queued = orphan(kind=OrphanKind.ZOMBIE, shown=shown(state="FAILED", **QR))
+    assert verdict(queued, watch(blind=blind), NOON)[0] is OrphanVerdict.OBSERVE
 
 
 def test_what_runs_under_our_label_without_a_record_is_only_shown():
@@ -182,7 +186,7 @@ def test_what_runs_under_our_label_without_a_record_is_only_shown():
     one = seen(None, shown(), finding, NOON - 3_600, PERIOD)
     judged, reason = verdict(one, watch(), NOON)
     assert (one.verdict, one.reason) == (judged, reason)
-    assert judged is Verdict.LEAVE
+    assert judged is OrphanVerdict.LEAVE
     assert "adopt it, or delete it" in reason
 
 
@@ -221,7 +225,7 @@ def test_only_what_can_be_adopted_is_said_to_be(what, stranger, ours):
 
 orphans = st.builds(
     Orphan,
-    kind=st.sampled_from(Kind),
+    kind=st.sampled_from(OrphanKind),
     certain=st.booleans(),
     shown=st.builds(
         shown,
@@ -250,13 +254,13 @@ watches = st.none() | st.builds(
 
 @given(orphans, watches)
 def test_a_stranger_and_what_is_in_doubt_is_never_collected(one, around):
-    if one.kind is Kind.STRANGER or not one.certain:
-        assert verdict(one, around, NOON)[0] is Verdict.LEAVE
+    if one.kind is OrphanKind.STRANGER or not one.certain:
+        assert verdict(one, around, NOON)[0] is OrphanVerdict.LEAVE
 
 
 @given(orphans, watches)
 def test_nothing_is_collected_unless_every_rail_lets_it(one, around):
-    if verdict(one, around, NOON)[0] is not Verdict.COLLECT:
+    if verdict(one, around, NOON)[0] is not OrphanVerdict.COLLECT:
         return
     assert one.looks >= LOOKS
     assert one.next_try_at is None
@@ -274,7 +278,7 @@ def test_a_look_that_shows_the_same_is_not_worth_writing_down():
 
 def test_looks_count_when_they_are_a_period_apart():
     first = seen(None, shown(), OVER, NOON, PERIOD)
-    assert (first.looks, first.first_seen, first.verdict) == (1, NOON, Verdict.OBSERVE)
+    assert (first.looks, first.first_seen, first.verdict) == (1, NOON, OrphanVerdict.OBSERVE)
     assert seen(first, first.shown, OVER, NOON + PERIOD - 1, PERIOD) is first
     assert seen(first, first.shown, OVER, NOON + PERIOD, PERIOD).looks == 2
 
@@ -290,15 +294,15 @@ def test_what_was_in_doubt_and_becomes_certain_waits_anew():
     one = orphan(certain=False)
     after = seen(one, one.shown, OVER, NOON, PERIOD)
     assert (after.first_seen, after.since, after.looks) == (one.first_seen, NOON, 1)
-    assert verdict(after, watch(), NOON + 60)[0] is Verdict.OBSERVE
+    assert verdict(after, watch(), NOON + 60)[0] is OrphanVerdict.OBSERVE
 
 
 def test_what_was_certain_and_falls_into_doubt_says_why_and_is_not_written_again():
-    doubt = Finding(Kind.OURS, DOUBT)
+    doubt = Finding(OrphanKind.OURS, DOUBT)
     after = seen(orphan(), shown(), doubt, NOON, PERIOD)
-    assert (after.certain, after.verdict, after.reason) == (False, Verdict.LEAVE, DOUBT)
+    assert (after.certain, after.verdict, after.reason) == (False, OrphanVerdict.LEAVE, DOUBT)
     assert seen(after, shown(), doubt, NOON + 15, PERIOD) is after
-    other = seen(after, shown(), Finding(Kind.OURS, "for another reason"), NOON + 15, PERIOD)
+    other = seen(after, shown(), Finding(OrphanKind.OURS, "for another reason"), NOON + 15, PERIOD)
     assert other.reason == "for another reason"
 
 
@@ -313,36 +317,36 @@ def test_what_is_seen_again_need_not_be_asked_for_by_name():
 
 BY_ITSELF = {"wanted": "delete", "asked_by": STEWARD, "next_try_at": NOON}
 BY_SOMEONE = {"wanted": "delete", "asked_by": "caller", "next_try_at": NOON}
-NOT_OURS = Finding(Kind.STRANGER, DOUBT)
-LEFT = Finding(Kind.LEFTOVER)
-UNSURE = Finding(Kind.OURS, DOUBT)
+NOT_OURS = Finding(OrphanKind.STRANGER, DOUBT)
+LEFT = Finding(OrphanKind.LEFTOVER)
+UNSURE = Finding(OrphanKind.OURS, DOUBT)
 
 
 @pytest.mark.parametrize(
     ("one", "found", "finding", "allowed", "move"),
     [
-        (orphan(**BY_ITSELF), None, None, Verdict.COLLECT, Move.GONE),
-        (orphan(), None, None, Verdict.OBSERVE, Move.GONE),
-        (orphan(**BY_ITSELF), shown(), None, Verdict.COLLECT, Move.KNOWN),
-        (orphan(**BY_SOMEONE), shown(), None, Verdict.COLLECT, Move.KNOWN),
-        (orphan(), shown(), OVER, Verdict.OBSERVE, Move.FOUND),
-        (orphan(**BY_ITSELF), shown(), OVER, Verdict.COLLECT, Move.DELETE),
-        (orphan(**BY_ITSELF), shown(), OVER, Verdict.OBSERVE, Move.RELEASE),
-        (orphan(**BY_ITSELF), shown(uid="7002"), OVER, Verdict.COLLECT, Move.RELEASE),
-        (orphan(**BY_ITSELF), shown(labels={}), NOT_OURS, Verdict.COLLECT, Move.RELEASE),
-        (orphan(**BY_ITSELF), shown(), LEFT, Verdict.COLLECT, Move.RELEASE),
-        (orphan(**BY_ITSELF), shown(), UNSURE, Verdict.COLLECT, Move.RELEASE),
-        (orphan(**BY_SOMEONE), shown(), UNSURE, Verdict.LEAVE, Move.DELETE),
-        (orphan(**BY_ITSELF), shown(state="DELETING"), OVER, Verdict.OBSERVE, Move.WAIT),
-        (orphan(**BY_SOMEONE), shown(), OVER, Verdict.OBSERVE, Move.DELETE),
-        (orphan(**BY_SOMEONE), shown(), LEFT, Verdict.OBSERVE, Move.DELETE),
-        (orphan(**BY_SOMEONE), shown(uid="7002"), OVER, Verdict.OBSERVE, Move.RELEASE),
-        (orphan(**BY_SOMEONE), shown(labels={}), NOT_OURS, Verdict.LEAVE, Move.RELEASE),
+        (orphan(**BY_ITSELF), None, None, OrphanVerdict.COLLECT, Move.GONE),
+        (orphan(), None, None, OrphanVerdict.OBSERVE, Move.GONE),
+        (orphan(**BY_ITSELF), shown(), None, OrphanVerdict.COLLECT, Move.KNOWN),
+        (orphan(**BY_SOMEONE), shown(), None, OrphanVerdict.COLLECT, Move.KNOWN),
+        (orphan(), shown(), OVER, OrphanVerdict.OBSERVE, Move.FOUND),
+        (orphan(**BY_ITSELF), shown(), OVER, OrphanVerdict.COLLECT, Move.DELETE),
+        (orphan(**BY_ITSELF), shown(), OVER, OrphanVerdict.OBSERVE, Move.RELEASE),
+        (orphan(**BY_ITSELF), shown(uid="7002"), OVER, OrphanVerdict.COLLECT, Move.RELEASE),
+        (orphan(**BY_ITSELF), shown(labels={}), NOT_OURS, OrphanVerdict.COLLECT, Move.RELEASE),
+        (orphan(**BY_ITSELF), shown(), LEFT, OrphanVerdict.COLLECT, Move.RELEASE),
+        (orphan(**BY_ITSELF), shown(), UNSURE, OrphanVerdict.COLLECT, Move.RELEASE),
+        (orphan(**BY_SOMEONE), shown(), UNSURE, OrphanVerdict.LEAVE, Move.DELETE),
+        (orphan(**BY_ITSELF), shown(state="DELETING"), OVER, OrphanVerdict.OBSERVE, Move.WAIT),
+        (orphan(**BY_SOMEONE), shown(), OVER, OrphanVerdict.OBSERVE, Move.DELETE),
+        (orphan(**BY_SOMEONE), shown(), LEFT, OrphanVerdict.OBSERVE, Move.DELETE),
+        (orphan(**BY_SOMEONE), shown(uid="7002"), OVER, OrphanVerdict.OBSERVE, Move.RELEASE),
+        (orphan(**BY_SOMEONE), shown(labels={}), NOT_OURS, OrphanVerdict.LEAVE, Move.RELEASE),
         (
             orphan(confirmed=True, **BY_SOMEONE),
             shown(labels={}),
             NOT_OURS,
-            Verdict.LEAVE,
+            OrphanVerdict.LEAVE,
             Move.DELETE,
         ),
     ],
@@ -353,10 +357,16 @@ def test_what_is_done_follows_from_what_is_there_now(one, found, finding, allowe
 
 def test_a_queued_resource_waits_for_the_node_that_is_at_work():
     one = orphan(shown=shown(**QR), **BY_SOMEONE)
-    assert next_move(one, one.shown, OVER, Verdict.COLLECT, occupied=True) is Move.WAIT
+    assert next_move(one, one.shown, OVER, OrphanVerdict.COLLECT, occupied=True) is Move.WAIT
 
 
-@given(orphans, st.sampled_from(Kind), st.booleans(), st.sampled_from(Verdict), st.booleans())
+@given(
+    orphans,
+    st.sampled_from(OrphanKind),
+    st.booleans(),
+    st.sampled_from(OrphanVerdict),
+    st.booleans(),
+)
 def test_nothing_that_is_not_ours_is_deleted_unless_its_name_was_repeated(
     one, kind, certain, allowed, confirmed
 ):
@@ -366,8 +376,8 @@ def test_nothing_that_is_not_ours_is_deleted_unless_its_name_was_repeated(
         move = next_move(asked, one.shown, finding, allowed, occupied=False)
         if move is Move.DELETE:
             assert asked.to_be_deleted
-            assert kind is not Kind.STRANGER or confirmed
-            assert asked.asked_by != STEWARD or allowed is Verdict.COLLECT
+            assert kind is not OrphanKind.STRANGER or confirmed
+            assert asked.asked_by != STEWARD or allowed is OrphanVerdict.COLLECT
 
 
 @pytest.mark.parametrize(("live", "most"), [(0, 1), (9, 1), (19, 1), (20, 2), (1_000, 100)])

@@ -17,8 +17,8 @@ from service.domain.quota import (
     Fit,
     Holding,
     Limit,
+    LimitStanding,
     Size,
-    Standing,
     Tier,
     claim_of,
     fits,
@@ -220,11 +220,11 @@ def test_what_works_and_what_only_holds_are_counted_apart_and_others_not_at_all(
 @pytest.mark.parametrize(
     ("age", "standing"),
     [
-        (-5, Standing.FRESH),
-        (0, Standing.FRESH),
-        (DAY - 1, Standing.FRESH),
-        (DAY, Standing.OLD),
-        (40 * DAY, Standing.OLD),
+        (-5, LimitStanding.FRESH),
+        (0, LimitStanding.FRESH),
+        (DAY - 1, LimitStanding.FRESH),
+        (DAY, LimitStanding.OLD),
+        (40 * DAY, LimitStanding.OLD),
     ],
 )
 def test_a_limit_is_believed_for_a_day(age, standing):
@@ -234,18 +234,18 @@ def test_a_limit_is_believed_for_a_day(age, standing):
 @pytest.mark.parametrize(
     ("held", "granted", "standing"),
     [
-        ([], [holding(name="v6e-32", granted_at=NOON + 1)], Standing.CONTRADICTED),
-        ([], [holding(name="v6e-32", granted_at=NOON)], Standing.FRESH),
-        ([], [holding(name="v6e-16", granted_at=NOON + 1)], Standing.FRESH),
-        ([], [holding(name="v6e-32", model="spot", granted_at=NOON + 1)], Standing.FRESH),
-        ([holding(granted_at=NOON + n) for n in (-9, 1, 2)], [], Standing.CONTRADICTED),
-        ([holding(granted_at=NOON + n) for n in (1, 2)], [], Standing.FRESH),
-        ([holding(granted_at=NOON - n) for n in (1, 2, 3)], [], Standing.FRESH),
-        ([holding(granted_at=None) for _ in range(3)], [], Standing.FRESH),
+        ([], [holding(name="v6e-32", granted_at=NOON + 1)], LimitStanding.CONTRADICTED),
+        ([], [holding(name="v6e-32", granted_at=NOON)], LimitStanding.FRESH),
+        ([], [holding(name="v6e-16", granted_at=NOON + 1)], LimitStanding.FRESH),
+        ([], [holding(name="v6e-32", model="spot", granted_at=NOON + 1)], LimitStanding.FRESH),
+        ([holding(granted_at=NOON + n) for n in (-9, 1, 2)], [], LimitStanding.CONTRADICTED),
+        ([holding(granted_at=NOON + n) for n in (1, 2)], [], LimitStanding.FRESH),
+        ([holding(granted_at=NOON - n) for n in (1, 2, 3)], [], LimitStanding.FRESH),
+        ([holding(granted_at=None) for _ in range(3)], [], LimitStanding.FRESH),
         (
             [holding(granted_at=NOON + 1), holding(used=False, name="v6e-16")],
             [],
-            Standing.FRESH,
+            LimitStanding.FRESH,
         ),
     ],
 )
@@ -258,7 +258,7 @@ def test_more_that_was_granted_later_contradicts_it_and_what_was_there_before_do
 def test_what_may_be_within_the_limit_in_one_unit_contradicts_nothing():
     limit = replace(LIMIT, generation="v5p", allowed=4)
     found = tally(limit, [], [holding(name="v5p-8", granted_at=NOON + 1)], NOON + 2)
-    assert found.standing is Standing.FRESH
+    assert found.standing is LimitStanding.FRESH
 
 
 HERE, EAST_V5E = ("us-east5", "v6e", Tier.ON_DEMAND), ("us-east5", "v5e", Tier.ON_DEMAND)

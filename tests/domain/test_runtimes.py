@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from service.domain import catalog, runtimes
 from service.domain.errors import NotOffered, Rejected, RuntimeMismatch
-from service.domain.images import Framework, Standing, images
+from service.domain.images import Framework, ImageStanding, images
 from service.domain.node import Architecture
 
 CATALOG = catalog.load()
@@ -294,7 +294,10 @@ def test_no_text_at_all_breaks_the_check(text):
 @given(st.sampled_from(CATALOG.served()), st.sampled_from(Framework))
 def test_a_documented_image_is_preferred_to_every_other(accelerator, framework):
     standing = {one.name: one.standing for one in images()}
-    assert standing[runtimes.resolve(accelerator, framework).runtime_version] is Standing.DOCUMENTED
+    assert (
+        standing[runtimes.resolve(accelerator, framework).runtime_version]
+        is ImageStanding.DOCUMENTED
+    )
 
 
 def test_the_images_of_a_generation_are_listed_by_framework_and_architecture():

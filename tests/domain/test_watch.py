@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.domain.garbage import verdict
-from service.domain.orphan import Verdict
+from service.domain.orphan import OrphanVerdict
 from service.domain.watch import WINDOW_SECONDS, Watch, watched
 from tests.garbage import LONG, PERIOD, orphan, watch
 from tests.hands import NOON
@@ -31,7 +31,7 @@ def test_the_window_is_an_unbroken_row_of_looks_and_half_a_fleet_closes_it(row):
         gap_at = now if around.asked == around.since else gap_at
         if not partial:
             complete.append((now, size))
-        if verdict(orphan(since=0), around, now)[0] is Verdict.COLLECT:
+        if verdict(orphan(since=0), around, now)[0] is OrphanVerdict.COLLECT:
             assert now - gap_at > WINDOW_SECONDS
             recent = [most for at, most in complete if now - at < WINDOW_SECONDS]
             assert not any(most and 2 * complete[-1][1] <= most for most in recent)
@@ -92,11 +92,11 @@ def test_what_goes_missing_freezes_until_it_was_seen_for_a_window(most, left):
     around = watched(around, at, left, frozenset(), PERIOD)
     while at < NOON + PERIOD + WINDOW_SECONDS:
         assert (around.is_shrunk, around.most) == (True, most)
-        assert verdict(orphan(), around, at)[0] is Verdict.OBSERVE
+        assert verdict(orphan(), around, at)[0] is OrphanVerdict.OBSERVE
         at += PERIOD
         around = watched(around, at, left, frozenset(), PERIOD)
     assert (around.is_shrunk, around.most) == (False, left)
-    assert verdict(orphan(), around, at)[0] is Verdict.COLLECT
+    assert verdict(orphan(), around, at)[0] is OrphanVerdict.COLLECT
 
 
 def test_a_fleet_that_comes_back_is_free_at_once():

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from service.application.orphans import Kind
+from service.application.orphans import OrphanKind
 from service.domain.node import Node, NodeState
-from service.domain.orphan import Verdict
+from service.domain.orphan import OrphanVerdict
 from service.domain.watch import WINDOW_SECONDS
 from service.emulator import catalog
 from service.emulator.api.call import answer
@@ -52,8 +52,8 @@ def test_a_node_that_no_record_accounts_for_is_found_and_swept(sky: Sky) -> None
     (name,) = sky.world.nodes
     sky.until(sky.orphans.all, "it to be found", seconds=30)
     (found,) = sky.orphans.all()
-    assert (found.orphan.shown.path, found.orphan.kind) == (name, Kind.OURS)
-    assert found.orphan.verdict is Verdict.OBSERVE
+    assert (found.orphan.shown.path, found.orphan.kind) == (name, OrphanKind.OURS)
+    assert found.orphan.verdict is OrphanVerdict.OBSERVE
     sky.until(lambda: not sky.world.nodes, "it to be swept")
     assert sky.agenda.now - landed > WINDOW_SECONDS, "and not before it was watched for a while"
     sky.until(lambda: not sky.orphans.all(), "that to be seen")
@@ -69,7 +69,7 @@ def test_what_is_not_ours_is_found_and_never_swept(sky: Sky) -> None:
     assert answer(sky.world, METHODS["CreateNode"], asked).error is None
     sky.agenda.pass_(6 * WINDOW_SECONDS)
     (found,) = sky.orphans.all()
-    assert (found.orphan.kind, found.orphan.verdict) == (Kind.STRANGER, Verdict.LEAVE)
+    assert (found.orphan.kind, found.orphan.verdict) == (OrphanKind.STRANGER, OrphanVerdict.LEAVE)
     assert len(sky.world.nodes) == 1
     assert "delete" not in sky.wire.calls
 
@@ -80,8 +80,8 @@ def test_a_zombie_in_the_queue_is_found_and_swept(sky: Sky) -> None:
     node = given_up(sky, queued=True)
     control.add_fault(sky.world, {"rpc": "CreateQueuedResource", "action": "fail_provisioning"})
     sky.land()
-    sky.until(lambda: sky.orphans.all(kind=Kind.ZOMBIE), "it to be found", seconds=600)
-    (found,) = sky.orphans.all(kind=Kind.ZOMBIE)
+    sky.until(lambda: sky.orphans.all(kind=OrphanKind.ZOMBIE), "it to be found", seconds=600)
+    (found,) = sky.orphans.all(kind=OrphanKind.ZOMBIE)
     assert (found.orphan.shown.queued, found.orphan.shown.state) == (True, "FAILED")
     assert list(sky.world.queue.records) == [found.orphan.shown.path]
     sky.until(lambda: not sky.world.queue.records, "it to be swept")
@@ -99,7 +99,7 @@ def test_a_zombie_that_its_preempted_node_left_behind_is_swept_with_it(sky: Sky)
     (name,) = sky.world.nodes
     sky.until(lambda: sky.world.nodes[name].message.state == READY, "it to come up")
     control.preempt(sky.world, {"name": name})
-    sky.until(lambda: sky.orphans.all(kind=Kind.ZOMBIE), "it to be found", seconds=600)
+    sky.until(lambda: sky.orphans.all(kind=OrphanKind.ZOMBIE), "it to be found", seconds=600)
     sky.until(lambda: not sky.orphans.all(), "both to be swept")
     assert not sky.world.queue.records
     assert not sky.world.nodes

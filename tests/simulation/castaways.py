@@ -10,7 +10,7 @@ from random import Random
 from service.application.orphans import Adopter, OrphanService
 from service.domain.errors import StewardError
 from service.domain.node import Node
-from service.domain.orphan import Kind
+from service.domain.orphan import OrphanKind
 from service.emulator.bill import Transition
 from service.emulator.errors import ApiError
 from tests.simulation.clock import Agenda
@@ -44,7 +44,7 @@ class Castaways:
 
     def let_go(self) -> None:
         """Have those that nobody adopted deleted."""
-        for one in self.orphans.all(kind=Kind.OURS):
+        for one in self.orphans.all(kind=OrphanKind.OURS):
             if one.orphan.shown.labels.get("castaway"):
                 self._wanted_gone.add(one.orphan.shown.path)
                 self.orphans.delete(one.orphan.id, confirm=one.orphan.shown.path)
@@ -78,7 +78,7 @@ class Castaways:
         from then on all is to go."""
         if self.weather.fair:
             return
-        for one in self.orphans.all(kind=Kind.OURS):
+        for one in self.orphans.all(kind=OrphanKind.OURS):
             shown = one.orphan.shown
             if shown.labels.get("castaway") != "welcome":
                 continue

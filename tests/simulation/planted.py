@@ -33,7 +33,7 @@ from service.domain.looking import Looking
 from service.domain.metering import Usage
 from service.domain.names import cloud_id_for
 from service.domain.node import Asked, Node
-from service.domain.orphan import Kind, Verdict
+from service.domain.orphan import OrphanKind, OrphanVerdict
 from service.domain.ownership import labels_for
 from service.domain.placing import made_as
 from service.domain.step import Look, Step
@@ -265,8 +265,8 @@ def what_came_back_is_not_asked_about() -> Any:
 def strangers_swept() -> Any:
     """Whatever the books do not account for is garbage."""
 
-    def sweep(orphan: Any, *_: Any) -> tuple[Verdict, str]:
-        return Verdict.COLLECT, "it is not in the books"
+    def sweep(orphan: Any, *_: Any) -> tuple[OrphanVerdict, str]:
+        return OrphanVerdict.COLLECT, "it is not in the books"
 
     stack = ExitStack()
     stack.enter_context(_both(garbage_controller, collecting, "verdict", sweep))
@@ -279,11 +279,11 @@ def strangers_swept() -> Any:
 def forgotten_and_swept() -> Any:
     """What bears our label and is in no book goes by itself, as if it were known to be over."""
 
-    def sweep(orphan: Any, watch: Any, now: int) -> tuple[Verdict, str]:
-        stays = orphan.kind is Kind.STRANGER or now - orphan.since <= WINDOW_SECONDS
+    def sweep(orphan: Any, watch: Any, now: int) -> tuple[OrphanVerdict, str]:
+        stays = orphan.kind is OrphanKind.STRANGER or now - orphan.since <= WINDOW_SECONDS
         if stays or garbage._held(orphan, watch, now):
-            return Verdict.LEAVE, orphan.reason
-        return Verdict.COLLECT, orphan.reason
+            return OrphanVerdict.LEAVE, orphan.reason
+        return OrphanVerdict.COLLECT, orphan.reason
 
     stack = ExitStack()
     stack.enter_context(_both(garbage_controller, collecting, "verdict", sweep))

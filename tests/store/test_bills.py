@@ -14,7 +14,7 @@ from service.domain.clock import HOUR
 from service.domain.comparison import Seen, Verdict
 from service.domain.errors import NotFound, Rejected
 from service.domain.metering import Evidence
-from service.domain.orphan import Kind
+from service.domain.orphan import OrphanKind
 from service.domain.placement import Placement
 from service.store.observations import Observation
 from tests import factories
@@ -109,7 +109,7 @@ def test_every_verdict_is_found_in_one_bill(service, units):
         for one in (good, phantom):
             look = Observation(one.id, "7001", "READY", None, START + 60, START + 60, "inventory")
             unit.observations.add(look)
-        unit.orphans.add(orphan(kind=Kind.STRANGER, shown=shown("somebodys")))
+        unit.orphans.add(orphan(kind=OrphanKind.STRANGER, shown=shown("somebodys")))
     rows = [
         *hours_of("good")[:2],
         *hours_of("dear", cost=9.7),

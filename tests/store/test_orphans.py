@@ -9,7 +9,7 @@ import pytest
 from service.domain.errors import NotFound, StaleVersion
 from service.domain.garbage import Attempt
 from service.domain.node import NodeState, Place
-from service.domain.orphan import ADOPTED, Kind, Verdict
+from service.domain.orphan import ADOPTED, OrphanKind, OrphanVerdict
 from service.domain.placement import Placement
 from tests.factories import PROJECT, ZONE
 from tests.garbage import orphan, shown
@@ -18,7 +18,7 @@ from tests.store.given import stored
 
 FULL = {
     "digest": b"\0\xff",
-    "verdict": Verdict.COLLECT,
+    "verdict": OrphanVerdict.COLLECT,
     "reason": "it is over",
     "wanted": "delete",
     "asked_by": "ada",
@@ -86,7 +86,7 @@ def test_what_is_gone_or_adopted_is_not_shown_but_known(units):
 def test_only_what_is_certain_goes_by_itself(units):
     old = orphan(shown=shown("old"), since=NOON - 2)
     new = orphan(shown=shown("new"), since=NOON - 1)
-    stranger = orphan(shown=shown("theirs"), certain=False, kind=Kind.STRANGER)
+    stranger = orphan(shown=shown("theirs"), certain=False, kind=OrphanKind.STRANGER)
     kept(units, new, stranger, old)
     with units.reading() as unit:
         assert unit.orphans.certain(PROJECT) == [old, new]
@@ -173,7 +173,7 @@ def test_those_that_cost_the_same_are_counted_without_being_read_one_by_one(unit
         units,
         *(orphan(shown=shown(f"run-{number}", labels={"n": str(number)})) for number in range(3)),
         orphan(shown=shown("elsewhere", place=Place(PROJECT, "us-east5-a", "elsewhere"))),
-        orphan(shown=shown("theirs"), kind=Kind.STRANGER),
+        orphan(shown=shown("theirs"), kind=OrphanKind.STRANGER),
         orphan(shown=shown("spot", provisioning_model="spot")),
         orphan(shown=shown("gone"), gone_at=NOON),
         orphan(shown=shown("adopted"), wanted=ADOPTED),
@@ -183,9 +183,9 @@ def test_those_that_cost_the_same_are_counted_without_being_read_one_by_one(unit
         found = unit.orphans.alike([PROJECT])
     keys = {(one.kind, one.shown.place.zone, one.shown.provisioning_model) for one in found}
     assert keys == {
-        (Kind.OURS, ZONE, "on_demand"),
-        (Kind.OURS, "us-east5-a", "on_demand"),
-        (Kind.STRANGER, ZONE, "on_demand"),
-        (Kind.OURS, ZONE, "spot"),
+        (OrphanKind.OURS, ZONE, "on_demand"),
+        (OrphanKind.OURS, "us-east5-a", "on_demand"),
+        (OrphanKind.STRANGER, ZONE, "on_demand"),
+        (OrphanKind.OURS, ZONE, "spot"),
     }
     assert sorted(one.number for one in found) == [1, 1, 1, 3]

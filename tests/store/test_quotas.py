@@ -10,7 +10,7 @@ from service.domain.errors import NotFound
 from service.domain.node import NodeState, Place
 from service.domain.orphan import ADOPTED
 from service.domain.placement import Outcome, Placement
-from service.domain.quota import Amount, Limit, Size, Standing, Tier
+from service.domain.quota import Amount, Limit, LimitStanding, Size, Tier
 from tests.garbage import orphan, shown
 from tests.hands import NOON
 from tests.store.given import stored
@@ -185,10 +185,13 @@ def test_a_queued_resource_and_its_node_are_not_counted_twice(units):
 @pytest.mark.parametrize(
     ("changes", "standing"),
     [
-        ({"started_at": NOON + 1, "ready_at": NOON + 90}, Standing.CONTRADICTED),
-        ({"started_at": NOON, "ready_at": NOON + 90}, Standing.FRESH),
-        ({"started_at": NOON + 1}, Standing.FRESH),
-        ({"started_at": NOON + 1, "ready_at": NOON + 90, "zone": "us-east5-a"}, Standing.FRESH),
+        ({"started_at": NOON + 1, "ready_at": NOON + 90}, LimitStanding.CONTRADICTED),
+        ({"started_at": NOON, "ready_at": NOON + 90}, LimitStanding.FRESH),
+        ({"started_at": NOON + 1}, LimitStanding.FRESH),
+        (
+            {"started_at": NOON + 1, "ready_at": NOON + 90, "zone": "us-east5-a"},
+            LimitStanding.FRESH,
+        ),
     ],
 )
 @pytest.mark.parametrize("ended_at", [None, NOON + 99])
@@ -202,7 +205,7 @@ def test_what_came_up_later_contradicts_a_limit_that_is_too_small_for_it(
 def test_what_came_up_by_and_by_contradicts_it_together(units):
     for number in range(3):
         sent(units, state=NodeState.READY, started_at=NOON + number, ready_at=NOON + 90)
-        expected = Standing.CONTRADICTED if number == 2 else Standing.FRESH
+        expected = LimitStanding.CONTRADICTED if number == 2 else LimitStanding.FRESH
         assert tally(units).standing is expected
 
 

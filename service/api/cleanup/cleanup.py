@@ -9,14 +9,14 @@ from fastapi import Path, Query
 from pydantic import Field
 
 from service.api.cleanup.views import (
+    CleanupPlanView,
+    CleanupProjectView,
     CleanupView,
     CoverageReport,
     CoverageView,
     EndedView,
     HistoryPage,
-    IdleView,
-    PlanView,
-    ProjectView,
+    NodeIdleView,
 )
 from service.api.deps import CleanupDep
 from service.api.problems import may_answer
@@ -30,7 +30,7 @@ router = Router(prefix="/v1", tags=["cleanup"])
 CALLER = "caller"
 
 
-class PlanRequest(Body):
+class CleanupPlanRequest(Body):
     """Which project to plan for."""
 
     project: Name = Field(
@@ -70,7 +70,7 @@ class ResumeRequest(Body):
 class PausedView(View):
     """The projects as they stand now."""
 
-    projects: tuple[ProjectView, ...]
+    projects: tuple[CleanupProjectView, ...]
 
 
 @router.get("/cleanup", operation_id="get_cleanup", responses=may_answer(503))
@@ -80,18 +80,18 @@ def get_cleanup(service: CleanupDep) -> CleanupView:
 
 
 @router.post("/cleanup:plan", operation_id="plan_cleanup", responses=may_answer(404, 422))
-def plan_cleanup(service: CleanupDep, body: PlanRequest) -> PlanView:
+def plan_cleanup(service: CleanupDep, body: CleanupPlanRequest) -> CleanupPlanView:
     """Make a plan: what would be stopped or deleted now, why, and what that saves. No node is
     changed. Nodes whose policy only observes or notifies are not in the plan."""
-    return PlanView.of(service.plan(body.project, CALLER))
+    return CleanupPlanView.of(service.plan(body.project, CALLER))
 
 
 @router.post("/cleanup:apply", operation_id="apply_cleanup", responses=may_answer(409, 422))
-def apply_cleanup(service: CleanupDep, body: ApplyRequest) -> PlanView:
+def apply_cleanup(service: CleanupDep, body: ApplyRequest) -> CleanupPlanView:
     """Apply a plan, all of it. The plan is refused as stale, and nothing is done, if anything has
     changed since it was made. Rails, grace and mode do not hold it back: a person asks for it.
     """
-    return PlanView.of(service.apply(body.plan_id, CALLER))
+    return CleanupPlanView.of(service.apply(body.plan_id, CALLER))
 
 
 @router.post("/cleanup:pause", operation_id="pause_cleanup", responses=may_answer(404, 409, 422))
@@ -112,7 +112,7 @@ def resume_cleanup(service: CleanupDep, body: ResumeRequest) -> PausedView:
 
 def _paused(service: CleanupService, rows: Sequence[Cleanup]) -> PausedView:
     names = service.names_of_waiting(rows)
-    return PausedView(projects=tuple(ProjectView.of(row, names) for row in rows))
+    return PausedView(projects=tuple(CleanupProjectView.of(row, names) for row in rows))
 
 
 @router.get("/cleanup/coverage", operation_id="get_cleanup_coverage", responses=may_answer(503))
@@ -129,7 +129,7 @@ def list_history(service: CleanupDep, query: Annotated[PageQuery, Query()]) -> H
 
 
 @router.get("/nodes/{node_id}/idle", operation_id="get_node_idle", responses=may_answer(404, 422))
-def get_idle(node_id: Annotated[str, Path()], service: CleanupDep) -> IdleView:
+def get_idle(node_id: Annotated[str, Path()], service: CleanupDep) -> NodeIdleView:
     """Get the idle state of a node, every signal of every worker, what holds its end back, and when
     it is due. After the end of the node, the evidence is shown too."""
-    return IdleView.of(service.node(node_id), service.now())
+    return NodeIdleView.of(service.node(node_id), service.now())

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
-from service.api.schemas import Page, Time, Usd, View
+from service.api.schemas import Page, Percent, Time, Usd, View
 from service.application.cleanup.cleanup import IdleNode, Standing
 from service.application.cleanup.coverage import (
     FamilyCoverage,
@@ -77,7 +77,7 @@ class WaitingView(View):
         )
 
 
-class ProjectView(View):
+class CleanupProjectView(View):
     """How the cleanup of one project stands."""
 
     project: str = Field(examples=["lab"])
@@ -98,7 +98,7 @@ class ProjectView(View):
     @classmethod
     def of(
         cls, row: Cleanup, names: Mapping[str, str], next_tick_at: int | None = None
-    ) -> ProjectView:
+    ) -> CleanupProjectView:
         """The view of the row of a project; `names` has those of the nodes that wait, by id."""
         named = [(one, names.get(one.node_id, one.node_id)) for one in row.waiting]
         waiting = tuple(name for _, name in named)  # a rail that holds, holds them all
@@ -126,7 +126,7 @@ class CleanupView(View):
     start_seconds: int = Field(
         description="Seconds after a start in which the daemon ends no idle node."
     )
-    projects: tuple[ProjectView, ...]
+    projects: tuple[CleanupProjectView, ...]
 
     @classmethod
     def of(cls, standings: tuple[Standing, ...], mode: Any) -> CleanupView:
@@ -138,12 +138,12 @@ class CleanupView(View):
             telemetry_seconds=mode.times.telemetry,
             start_seconds=mode.times.start,
             projects=tuple(
-                ProjectView.of(one.cleanup, one.names, one.next_tick_at) for one in standings
+                CleanupProjectView.of(one.cleanup, one.names, one.next_tick_at) for one in standings
             ),
         )
 
 
-class EntryView(View):
+class PlannedEndView(View):
     """A node that is stopped or deleted when the plan is applied."""
 
     node_id: str
@@ -159,7 +159,7 @@ class EntryView(View):
     )
 
     @classmethod
-    def of(cls, entry: Entry) -> EntryView:
+    def of(cls, entry: Entry) -> PlannedEndView:
         """The view of an entry."""
         return cls(
             node_id=entry.node_id,
@@ -171,7 +171,7 @@ class EntryView(View):
         )
 
 
-class PlanView(View):
+class CleanupPlanView(View):
     """What would be stopped or deleted: `apply` does exactly this, or refuses it as stale."""
 
     plan_id: str = Field(examples=["5f2b7c0d9e8a4b1c5f2b7c0d9e8a4b1c"])
@@ -181,10 +181,10 @@ class PlanView(View):
     held_by: tuple[Rail, ...] = Field(
         description="Rails that hold the daemon; they do not hold `apply`."
     )
-    entries: tuple[EntryView, ...]
+    entries: tuple[PlannedEndView, ...]
 
     @classmethod
-    def of(cls, plan: Plan) -> PlanView:
+    def of(cls, plan: Plan) -> CleanupPlanView:
         """The view of a plan, the dearest node first."""
         ordered = sorted(plan.entries, key=lambda one: (-(one.hourly or 0), one.node_id))
         return cls(
@@ -193,7 +193,7 @@ class PlanView(View):
             as_of=rfc3339(plan.as_of),
             saves_hourly=usd(plan.saves_hourly),
             held_by=plan.held_by,
-            entries=tuple(map(EntryView.of, ordered)),
+            entries=tuple(map(PlannedEndView.of, ordered)),
         )
 
 
@@ -344,7 +344,7 @@ class SignalView(View):
     )
     at: Time | None = Field(description="The end of the newest reading; null if there is none.")
     age_seconds: int | None = Field(examples=[90])
-    coverage_percent: int = Field(
+    coverage_percent: Percent = Field(
         description="The share of the policy's idle time in which the signal is known to be at"
         " rest. The newest seconds do not count.",
         examples=[98],
@@ -403,7 +403,7 @@ class VerdictView(View):
     level: Level
     reason: str = Field(examples=[_EXAMPLE])
     since: Time | None = Field(description="When the devices came to rest.")
-    coverage_percent: int = Field(examples=[98])
+    coverage_percent: Percent = Field(examples=[98])
     blockers: tuple[Blocker, ...]
     waste: str = Field(description="crash_loop or no_progress, else empty.", examples=[""])
     lacking: tuple[str, ...] = Field(description="What is missing for a proof.")
@@ -422,7 +422,7 @@ class VerdictView(View):
         )
 
 
-class IdleView(View):
+class NodeIdleView(View):
     """The idle state of a node, with the evidence."""
 
     node_id: str
@@ -460,7 +460,7 @@ class IdleView(View):
     ended: tuple[EndedView, ...] = Field(description="How it was ended for idleness.")
 
     @classmethod
-    def of(cls, found: IdleNode, now: int) -> IdleView:
+    def of(cls, found: IdleNode, now: int) -> NodeIdleView:
         """The view of what is known of a node."""
         watched, subject = found.watched, found.subject
         rule = None if subject is None else subject.applied.rule

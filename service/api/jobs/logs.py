@@ -49,7 +49,7 @@ class LogQuery(Body):
     "/{job_id}/logs",
     operation_id="get_job_logs",
     response_class=Response,
-    responses=_OUTPUT | may_answer(404, 422, 429, 503),
+    responses=_OUTPUT | may_answer(404, 422, 429, 502, 503),
 )
 async def get_job_logs(
     job_id: str, logs: JobLogsDep, query: Annotated[LogQuery, Query()]

@@ -143,7 +143,7 @@ class PhaseView(View):
         )
 
 
-class WorkerView(View):
+class JobWorkerView(View):
     """What a worker reported last. It is the worker's word, not proof."""
 
     worker: int
@@ -161,7 +161,7 @@ class WorkerView(View):
     reported_at: Time
 
     @classmethod
-    def of(cls, number: str, report: Report) -> WorkerView:
+    def of(cls, number: str, report: Report) -> JobWorkerView:
         """The view of a report."""
         return cls(
             worker=int(number),
@@ -201,7 +201,7 @@ class AttemptView(View):
         " that ran, where steps were reported or a checkpoint_dir was given but no checkpoint was"
         " reported. Null: not known, the program reported nothing."
     )
-    workers: tuple[WorkerView, ...]
+    workers: tuple[JobWorkerView, ...]
 
     @classmethod
     def of(cls, found: AttemptCost) -> AttemptView:
@@ -224,7 +224,7 @@ class AttemptView(View):
             phases=tuple(PhaseView.of(one) for one in found.amounts),
             work_lost_seconds=found.lost_seconds,
             workers=tuple(
-                WorkerView.of(number, report)
+                JobWorkerView.of(number, report)
                 for number, report in reports
                 if report.attempt in {"", attempt.id}
             ),
