@@ -60,6 +60,8 @@ class Config:
 
     speed: float = 1.0
     strict_runtimes: bool = False
+    strict_queued_scheduling: bool = False
+    """Fail each queued resource whose nodes name a model of their own in `schedulingConfig`."""
     durations: Durations = field(default_factory=Durations)
     odds: Odds = field(default_factory=Odds)
     capacity: Mapping[str, int] = field(default_factory=dict)
@@ -137,6 +139,7 @@ MERGERS: Mapping[str, Callable[[Any, object], Any]] = {
 READERS: Mapping[str, Callable[[object, str], Any]] = {
     "speed": lambda raw, key: number(raw, key, 0.001, 1_000_000),
     "strict_runtimes": flag,
+    "strict_queued_scheduling": flag,
     "capacity": lambda raw, key: limits_of(mapping(raw, key), key, by_region=False),
     "quotas": lambda raw, key: limits_of(mapping(raw, key), key, by_region=True),
     "stockout_code": lambda raw, key: _one_of((8, 13), raw, key),
