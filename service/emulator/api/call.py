@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from google.protobuf.message import DecodeError, Message
 
 from service.emulator.api.facts import facts_of
-from service.emulator.api.masks import chosen_of, masked
+from service.emulator.api.masks import Chosen, chosen_of, masked, resolved
 from service.emulator.errors import ApiError, Code
 from service.emulator.mishaps.faults import Effects
 from service.emulator.wire import NodeMessage
@@ -31,7 +31,7 @@ class Call:
     request: NodeMessage
     now: float
     effects: Effects
-    mask: str = ""
+    chosen: Chosen = field(default_factory=dict)
     """The fields of the response that its caller wants; empty for all."""
 
 
@@ -82,17 +82,19 @@ class Answer:
 def answer(world: World, method: Method, request: Message, mask: str = "") -> Answer:
     """Let a request take effect and say what its caller is to be told. Never raises.
 
-    `mask` names the fields of the response that the caller wants; empty for all.
+    `mask` names the fields of the response that the caller wants; empty for all. Nothing happens
+    where it names a field that is none.
     """
     effects = NO_EFFECTS
     try:
         with _no_surprises(method.name):
+            chosen = resolved(method.response.DESCRIPTOR, chosen_of(mask), mask)
             now = world.settle()
             if not world.faults.quiet:
                 effects = world.faults.take(method.name, facts_of(world, request), now)
             if effects.refusal is not None:
                 raise effects.refusal
-            response = _response(method, Call(world, request, now, effects, mask))
+            response = _response(method, Call(world, request, now, effects, chosen))
             if effects.operation_lost:
                 world.operations.forget(response.name)
             if effects.loss is not None:
@@ -108,20 +110,19 @@ def _response(method: Method, call: Call) -> NodeMessage:
     if method.verb != "GET":
         world.touch()
     if not method.steady or call.effects != NO_EFFECTS:
-        return _masked(_distorted(method.answer(call), call.effects), call.mask)
+        return _masked(_distorted(method.answer(call), call.effects), call.chosen)
     # Versions share the names of methods, not those of messages.
-    kind = f"{method.request.DESCRIPTOR.full_name}?{call.mask}"
+    kind = f"{method.request.DESCRIPTOR.full_name}?{call.chosen}"
     key = (kind, call.request.SerializeToString())
     if key not in world.kept:
-        response = _masked(method.answer(call), call.mask)
+        response = _masked(method.answer(call), call.chosen)
         if len(world.kept) >= MOST_KEPT:
             world.touch()
         world.kept[key] = response
     return world.kept[key]
 
 
-def _masked(response: NodeMessage, mask: str) -> NodeMessage:
-    chosen = chosen_of(mask)
+def _masked(response: NodeMessage, chosen: Chosen) -> NodeMessage:
     return masked(response, chosen) if chosen else response
 
 
