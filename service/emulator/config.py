@@ -10,6 +10,7 @@ from service.emulator.checks import flag, known_only, mapping, number, refusal, 
 from service.emulator.limits.keys import limits_of, queues_of
 from service.emulator.limits.reservation import Reserved, reservations_of
 from service.emulator.mishaps.odds import Odds, patched_odds
+from service.emulator.permissions import Callers, callers_of
 from service.emulator.pulls import ImageSettings, images_of
 from service.emulator.registry import Registry, patched_registry
 from service.emulator.storage import BucketSettings, buckets_of
@@ -80,6 +81,8 @@ class Config:
     telemetry: Telemetry = field(default_factory=Telemetry)
     prices: Prices = field(default_factory=Prices)
     registry: Registry = field(default_factory=Registry)
+    permissions: Callers = field(default_factory=dict)
+    """What callers may do, by their token, `*` for the others; each may do all otherwise."""
     played_workers: str = "none"
     """Which READY nodes have workers that are played: `none`, `overflow` or `all`."""
     meter_speed: float = 1.0
@@ -148,6 +151,7 @@ READERS: Mapping[str, Callable[[object, str], Any]] = {
     "no_flex_start": queues_of,
     "reservations": reservations_of,
     "images": images_of,
+    "permissions": callers_of,
     "buckets": buckets_of,
     "real_workers": lambda raw, key: whole(raw, key, highest=MAX_REAL_WORKERS),
     "played_workers": lambda raw, key: _name_of(PLAYED, raw, key),

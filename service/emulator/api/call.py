@@ -10,10 +10,11 @@ from typing import Protocol
 
 from google.protobuf.message import DecodeError, Message
 
-from service.emulator.api.facts import facts_of
+from service.emulator.api.facts import facts_of, resource_of
 from service.emulator.api.masks import Chosen, chosen_of, masked, resolved
 from service.emulator.errors import ApiError, Code
 from service.emulator.mishaps.faults import Effects
+from service.emulator.permissions import denial
 from service.emulator.wire import NodeMessage
 from service.emulator.world import World
 
@@ -79,17 +80,22 @@ class Answer:
     delay_seconds: float = 0.0
 
 
-def answer(world: World, method: Method, request: Message, mask: str = "") -> Answer:
+def answer(
+    world: World, method: Method, request: Message, mask: str = "", token: str = ""
+) -> Answer:
     """Let a request take effect and say what its caller is to be told. Never raises.
 
     `mask` names the fields of the response that the caller wants; empty for all. Nothing happens
-    where it names a field that is none.
+    where it names a field that is none, or where the caller with this `token` lacks a permission.
     """
     effects = NO_EFFECTS
     try:
         with _no_surprises(method.name):
             chosen = resolved(method.response.DESCRIPTOR, chosen_of(mask), mask)
             now = world.settle()
+            denied = _denial(world, method.name, request, token)
+            if denied is not None:
+                raise denied
             if not world.faults.quiet:
                 effects = world.faults.take(method.name, facts_of(world, request), now)
             if effects.refusal is not None:
@@ -126,7 +132,14 @@ def _masked(response: NodeMessage, chosen: Chosen) -> NodeMessage:
     return masked(response, chosen) if chosen else response
 
 
-def answer_bytes(world: World, method: Method, raw: bytes, mask: str = "") -> Answer:
+def _denial(world: World, rpc: str, request: NodeMessage, token: str) -> ApiError | None:
+    callers = world.config.permissions
+    return denial(callers, token, rpc, resource_of(request)) if callers else None
+
+
+def answer_bytes(
+    world: World, method: Method, raw: bytes, mask: str = "", token: str = ""
+) -> Answer:
     """Answer a request as it came over the wire. Never raises."""
     try:
         request = method.request.FromString(raw)
@@ -134,7 +147,7 @@ def answer_bytes(world: World, method: Method, raw: bytes, mask: str = "") -> An
         return Answer(error=ApiError(Code.INVALID_ARGUMENT, f"Unreadable request: {error}"))
     # What its own classes lack, a client cannot say; only REST has more, and checks it.
     request.DiscardUnknownFields()
-    return answer(world, method, request, mask)
+    return answer(world, method, request, mask, token)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from service.emulator.api.call import answer
 from service.emulator.api.masks import HEADER, Chosen, chosen_of, resolved
 from service.emulator.api.methods import SERVICES
 from service.emulator.errors import ApiError, Code
+from service.emulator.permissions import token_of
 from service.emulator.schema import extended_class
 from service.emulator.surfaces.binding import (
     Binding,
@@ -57,7 +58,8 @@ async def _answer(world: World, bindings: list[Binding], request: Request) -> Re
     binding, name = find(bindings, _verb(request), request.scope["path"])
     chosen = _chosen(binding, request, query)
     message = message_of(binding, name, query, parse_body(body) if binding.method.body else {})
-    told = answer(world, binding.method, message)
+    token = token_of(request.headers.get("authorization", ""))
+    told = answer(world, binding.method, message, token=token)
     if told.delay_seconds:
         await asyncio.sleep(told.delay_seconds)
     if told.error is not None:

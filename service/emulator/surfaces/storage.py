@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 from service.emulator.api.masks import Chosen
 from service.emulator.errors import ApiError, Code
+from service.emulator.permissions import may, token_of
 from service.emulator.storage import (
     MAX_OBJECT_NAME,
     NAME,
@@ -83,11 +84,17 @@ class Ask:
     def told(self, shown: dict[str, Any]) -> Response:
         return json_response(select(shown, self.chosen(shown["kind"])))
 
+    def may(self, permission: str) -> bool:
+        """Whether the caller has a permission, by its token and by the settings of the bucket."""
+        token = token_of(self.request.headers.get("authorization", ""))
+        granted = may(self.world.config.permissions, token, permission)
+        return granted and permission in self.settings.permissions
+
     def require(self, permission: str) -> None:
-        """Raise Refusal unless the caller has a permission, which each caller has alike."""
+        """Raise Refusal unless the bucket is there and the caller has a permission."""
         if self.settings.missing:
             raise Refusal(404, "notFound", "The specified bucket does not exist.")
-        if permission not in self.settings.permissions:
+        if not self.may(permission):
             raise Refusal(
                 403,
                 "forbidden",
@@ -178,7 +185,7 @@ def _permissions(ask: Ask) -> Response:
         raise Refusal(404, "notFound", "The specified bucket does not exist.")
     asked = ask.request.query_params.getlist("permissions")
     told: dict[str, Any] = {"kind": "storage#testIamPermissionsResponse"}
-    held = [each for each in asked if each in ask.settings.permissions]
+    held = [each for each in asked if ask.may(each)]
     return ask.told({**told, "permissions": held} if held else told)
 
 
