@@ -44,7 +44,7 @@ def test_a_legacy_node_lives_its_life(client):
     assert finish(client.start_node(request={"name": NAME})).state is State.READY
     assert [each.name for each in client.list_nodes(parent=PARENT)] == [NAME]
     # Google answers Empty where its own client of v1 expects a Node.
-    with pytest.raises(TypeError, match="google.protobuf.Empty"):
+    with pytest.raises(TypeError, match=r"google\.protobuf\.Empty"):
         finish(client.delete_node(name=NAME))
     with pytest.raises(exceptions.NotFound):
         client.get_node(name=NAME)

@@ -83,7 +83,9 @@ def reimage_node(call: Call) -> NodeMessage:
 
 
 def list_tensorflow_versions(call: Call) -> NodeMessage:
-    shown, token = offers.listed(call, "tensorflowVersions", _tensorflow_versions)
+    shown, token = offers.listed(
+        call, TpuV1.TensorFlowVersion, "tensorflowVersions", _tensorflow_versions
+    )
     return TpuV1.ListTensorFlowVersionsResponse(tensorflow_versions=shown, next_page_token=token)
 
 
@@ -92,7 +94,9 @@ def get_tensorflow_version(call: Call) -> NodeMessage:
 
 
 def list_accelerator_types(call: Call) -> NodeMessage:
-    shown, token = offers.listed(call, "acceleratorTypes", _accelerator_types)
+    shown, token = offers.listed(
+        call, TpuV1.AcceleratorType, "acceleratorTypes", _accelerator_types
+    )
     return TpuV1.ListAcceleratorTypesResponse(accelerator_types=shown, next_page_token=token)
 
 
