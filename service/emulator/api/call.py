@@ -143,8 +143,9 @@ def answer_bytes(
     """Answer a request as it came over the wire. Never raises."""
     try:
         request = method.request.FromString(raw)
-    except DecodeError as error:
-        return Answer(error=ApiError(Code.INVALID_ARGUMENT, f"Unreadable request: {error}"))
+    except DecodeError:
+        text = f"The request is not a {method.request.DESCRIPTOR.full_name}."
+        return Answer(error=ApiError(Code.INVALID_ARGUMENT, text))
     # What its own classes lack, a client cannot say; only REST has more, and checks it.
     request.DiscardUnknownFields()
     return answer(world, method, request, mask, token)
