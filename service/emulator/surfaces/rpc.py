@@ -16,6 +16,7 @@ from service.emulator.api.methods import SERVICES
 from service.emulator.errors import ApiError
 from service.emulator.permissions import token_of
 from service.emulator.surfaces.body import MAX_BYTES
+from service.emulator.surfaces.health import health_handler
 from service.emulator.world import World
 
 OPTIONS = [
@@ -38,6 +39,7 @@ OpenStream = Callable[[World, Message], Stream]
 def build_server(world: World) -> grpc.aio.Server:
     """Make a server without a port; to be called inside the running loop."""
     server = grpc.aio.server(options=OPTIONS)
+    server.add_generic_rpc_handlers([health_handler()])
     server.add_generic_rpc_handlers(
         [
             grpc.method_handlers_generic_handler(

@@ -41,6 +41,7 @@ def build_app(
     return Starlette(
         routes=[
             Route("/", _status_page(world, grpc_address)),
+            Route("/healthz", _look(_health)),
             Route("/$discovery/rest", _look(_discovery)),
             Route("/discovery/v1/apis/tpu/{version}/rest", _look(_discovery)),
             *_control_routes(world),
@@ -125,6 +126,11 @@ def _act(world: World, act: Act) -> Callable[[Request], Any]:
 
 def _param(request: Request, name: str) -> str:
     return str(request.query_params.get(name, ""))
+
+
+def _health(_: Request) -> dict[str, Any]:
+    """Say that the emulator answers, whatever faults are in force."""
+    return {"status": "ok"}
 
 
 def _discovery(request: Request) -> dict[str, Any]:
