@@ -10,6 +10,7 @@ from service.emulator.checks import flag, known_only, mapping, number, refusal, 
 from service.emulator.limits.keys import limits_of, queues_of
 from service.emulator.limits.reservation import Reserved, reservations_of
 from service.emulator.mishaps.odds import Odds, patched_odds
+from service.emulator.permissions import Callers, callers_of
 from service.emulator.pulls import ImageSettings, images_of
 from service.emulator.registry import Registry, patched_registry
 from service.emulator.storage import BucketSettings, buckets_of
@@ -60,6 +61,8 @@ class Config:
 
     speed: float = 1.0
     strict_runtimes: bool = False
+    strict_queued_scheduling: bool = False
+    """Fail each queued resource whose nodes name a model of their own in `schedulingConfig`."""
     durations: Durations = field(default_factory=Durations)
     odds: Odds = field(default_factory=Odds)
     capacity: Mapping[str, int] = field(default_factory=dict)
@@ -78,6 +81,8 @@ class Config:
     telemetry: Telemetry = field(default_factory=Telemetry)
     prices: Prices = field(default_factory=Prices)
     registry: Registry = field(default_factory=Registry)
+    permissions: Callers = field(default_factory=dict)
+    """What callers may do, by their token, `*` for the others; each may do all otherwise."""
     played_workers: str = "none"
     """Which READY nodes have workers that are played: `none`, `overflow` or `all`."""
     meter_speed: float = 1.0
@@ -137,6 +142,7 @@ MERGERS: Mapping[str, Callable[[Any, object], Any]] = {
 READERS: Mapping[str, Callable[[object, str], Any]] = {
     "speed": lambda raw, key: number(raw, key, 0.001, 1_000_000),
     "strict_runtimes": flag,
+    "strict_queued_scheduling": flag,
     "capacity": lambda raw, key: limits_of(mapping(raw, key), key, by_region=False),
     "quotas": lambda raw, key: limits_of(mapping(raw, key), key, by_region=True),
     "stockout_code": lambda raw, key: _one_of((8, 13), raw, key),
@@ -145,6 +151,7 @@ READERS: Mapping[str, Callable[[object, str], Any]] = {
     "no_flex_start": queues_of,
     "reservations": reservations_of,
     "images": images_of,
+    "permissions": callers_of,
     "buckets": buckets_of,
     "real_workers": lambda raw, key: whole(raw, key, highest=MAX_REAL_WORKERS),
     "played_workers": lambda raw, key: _name_of(PLAYED, raw, key),

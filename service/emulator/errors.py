@@ -130,6 +130,21 @@ def location_denied(zone: str) -> ApiError:
     return ApiError(Code.PERMISSION_DENIED, text, [info])
 
 
+def permission_denied(permission: str, resource: str) -> ApiError:
+    """Refuse a caller that lacks a permission, as services behind Google's front end do."""
+    service = f"{permission.partition('.')[0]}.googleapis.com"
+    text = (
+        f"Permission '{permission}' denied on resource '//{service}/{resource}'"
+        " (or it may not exist)."
+    )
+    info = error_details_pb2.ErrorInfo(
+        reason="IAM_PERMISSION_DENIED",
+        domain="iam.googleapis.com",
+        metadata={"permission": permission, "resource": told(resource)},
+    )
+    return ApiError(Code.PERMISSION_DENIED, text, [info])
+
+
 def zone_unsupported(zone: str) -> ApiError:
     return bad_request(f'The requested zone "{zone}" is not supported.')
 

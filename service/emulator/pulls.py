@@ -49,7 +49,8 @@ def _settings(name: str, raw: object) -> ImageSettings:
 
 
 def _optional(given: Mapping[str, object], key: str) -> float | None:
-    return number(given[key], key, 0, MAX_SECONDS) if key in given else None
+    value = given.get(key)
+    return None if value is None else number(value, key, 0, MAX_SECONDS)
 
 
 def _text(given: Mapping[str, object], key: str) -> str | None:

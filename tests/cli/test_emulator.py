@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import urllib.request
+from pathlib import Path
 
 import pytest
 
@@ -87,3 +91,26 @@ def test_a_digest_that_is_none_is_refused(tmp_path):
     code, err = ended("--run-startup-scripts-of", "abc", folder=tmp_path)
     assert code == 2
     assert err.splitlines()[0] == "--run-startup-scripts-of: abc is not a SHA-256 digest"
+
+
+def test_the_package_run_as_a_program_is_the_same_command(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, "-m", "service.emulator"]
+    ports = ["--grpc-port", str(free_port()), "--rest-port", str(free_port())]
+    with subprocess.Popen(
+        [*command, *ports, "--speed", "7"],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert "The Cloud TPU emulator listens" in said(process)
+        with urllib.request.urlopen(f"http://127.0.0.1:{ports[-1]}/_emulator/config") as answer:
+            assert json.load(answer)["speed"] == 7
+        process.terminate()
+    refused = subprocess.run(
+        [*command, "--speed", "0"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert refused.returncode == 2
+    assert "tpu-steward emulator" in refused.stderr

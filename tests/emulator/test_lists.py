@@ -9,6 +9,7 @@ import pytest
 from service.emulator.errors import ApiError, Code
 from service.emulator.surfaces import control
 from tests.emulator.factories import EVERYWHERE, PARENT, Cloud, name_of
+from tests.emulator.queued import spec, submit
 
 OTHER_ZONE = "projects/lab/locations/us-central1-a"
 
@@ -62,6 +63,42 @@ def test_a_made_up_page_token_is_refused(fleet, token):
     with pytest.raises(ApiError) as caught:
         fleet.ask("ListNodes", parent=PARENT, page_token=token)
     assert caught.value.code is Code.INVALID_ARGUMENT
+
+
+LISTS = {
+    "ListNodes": {"parent": PARENT},
+    "ListQueuedResources": {"parent": PARENT},
+    "ListAcceleratorTypes": {"parent": PARENT},
+    "ListRuntimeVersions": {"parent": PARENT},
+    "v1.ListTensorFlowVersions": {"parent": PARENT},
+    "v2alpha1.ListReservations": {"parent": PARENT},
+    "ListOperations": {"name": PARENT},
+    "ListLocations": {"name": "projects/lab"},
+}
+
+
+@pytest.mark.parametrize("rpc", LISTS)
+def test_a_token_of_one_list_is_good_for_no_other(cloud, rpc):
+    tokens = {}
+    for number in range(2):
+        cloud.create(f"n{number}")
+        submit(cloud, f"q{number}", spec(f"m{number}"))
+    for other, fields in LISTS.items():
+        tokens[other] = cloud.ask(other, page_size=1, **fields).next_page_token
+    for other, token in tokens.items():
+        if other != rpc and token:
+            with pytest.raises(ApiError, match="page token is invalid") as caught:
+                cloud.ask(rpc, page_token=token, **LISTS[rpc])
+            assert caught.value.code is Code.INVALID_ARGUMENT
+    assert {other for other, token in tokens.items() if not token} == {"v2alpha1.ListReservations"}
+
+
+@pytest.mark.parametrize("change", [{"filter": "version:v2"}, {"order_by": "version"}])
+def test_a_token_holds_for_one_filter_and_one_order(cloud, change):
+    listed = {"parent": PARENT, "page_size": 1}
+    token = cloud.ask("ListRuntimeVersions", **listed).next_page_token
+    with pytest.raises(ApiError, match="page token is invalid"):
+        cloud.ask("ListRuntimeVersions", **listed, **change, page_token=token)
 
 
 def test_a_token_holds_for_the_list_it_came_from(fleet):
@@ -147,6 +184,44 @@ def test_an_order_is_kept_across_pages(cloud):
     )
     assert names == sorted(names, reverse=True)
     assert len(names) == 86
+
+
+@pytest.mark.parametrize(
+    ("rpc", "fields", "text"),
+    [
+        ("ListRuntimeVersions", {"filter": "nope=1"}, 'list filter: unknown field "nope"'),
+        ("ListRuntimeVersions", {"order_by": "nope"}, 'order_by: unknown field "nope"'),
+        ("ListRuntimeVersions", {"order_by": "version.x desc"}, 'unknown field "version.x"'),
+        ("ListAcceleratorTypes", {"filter": "type=v4-8 AND a.b:c"}, 'unknown field "a.b"'),
+        ("v1.ListTensorFlowVersions", {"order_by": "runtime"}, 'unknown field "runtime"'),
+        ("ListOperations", {"filter": "state=DONE"}, 'unknown field "state"'),
+        ("ListLocations", {"filter": "zone:us"}, 'unknown field "zone"'),
+    ],
+)
+def test_an_unknown_field_is_refused_by_its_name(cloud, rpc, fields, text):
+    where = "parent" if rpc.endswith(("Versions", "Types")) else "name"
+    owner = "projects/lab" if rpc == "ListLocations" else PARENT
+    with pytest.raises(ApiError, match=text) as caught:
+        cloud.ask(rpc, **{where: owner}, **fields)
+    assert caught.value.code is Code.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize(
+    ("rpc", "fields", "count"),
+    [
+        ("ListAcceleratorTypes", {"filter": "acceleratorConfigs.topology:1x1"}, 0),
+        ("ListAcceleratorTypes", {"filter": "type=v4-8", "order_by": "type desc"}, 1),
+    ],
+)
+def test_a_known_field_may_be_spelled_as_in_json(cloud, rpc, fields, count):
+    assert len(cloud.ask(rpc, parent=PARENT, **fields).accelerator_types) == count
+
+
+def test_a_filter_may_look_into_labels(cloud):
+    wanted = 'labels.cloud.googleapis.com/region="us-east5"'
+    with pytest.raises(ApiError, match="Invalid list filter"):
+        cloud.ask("ListLocations", name="projects/lab", filter=wanted)
+    assert not cloud.ask("ListLocations", name="projects/lab", filter="labels.x=y").locations
 
 
 @pytest.mark.parametrize("fields", [{"filter": "what is this"}, {"order_by": "version sideways"}])

@@ -16,11 +16,11 @@ from service.cloud.google.tpus import GoogleTpus
 from service.cloud.pace import Pace
 from service.domain.node import Place
 from service.emulator.api import call
-from service.emulator.api.masks import chosen_of, masked
+from service.emulator.api.masks import Chosen, chosen_of, resolved
 from service.emulator.errors import ApiError
 from service.emulator.surfaces.channel import LocalChannel
 from service.emulator.wire import Tpu
-from tests.emulator.factories import EVERYWHERE, METHODS, Cloud, name_of
+from tests.emulator.factories import EVERYWHERE, METHODS, PARENT, Cloud, name_of, node
 
 TEN_KB = {"steward-supervisor": "x" * 10_000}
 
@@ -67,6 +67,30 @@ def test_a_path_includes_what_is_below(mask):
     assert chosen == ({"nodes": {"name": {}}} if mask == "nodes.name" else {"nodes": {}})
 
 
+def list_mask(mask: str) -> Chosen:
+    return resolved(Tpu.ListNodesResponse.DESCRIPTOR, chosen_of(mask), mask)
+
+
+@pytest.mark.parametrize(
+    ("mask", "chosen"),
+    [
+        ("nodes(name,state)", {"nodes": {"name": {}, "state": {}}}),
+        ("nodes.network_config.network", {"nodes": {"networkConfig": {"network": {}}}}),
+        ("nodes.networkConfig,nodes.network_config.network", {"nodes": {"networkConfig": {}}}),
+        ("*,nodes.name", {"nodes": {}, "nextPageToken": {}, "unreachable": {}}),
+        ("*/name,unreachable", {"nodes": {"name": {}}, "unreachable": {}}),
+    ],
+)
+def test_a_mask_is_resolved_to_the_names_of_json(mask, chosen):
+    assert list_mask(mask) == chosen
+
+
+def test_an_unknown_field_over_grpc_changes_nothing(cloud):
+    with pytest.raises(ApiError, match="Request contains an invalid argument"):
+        raw(cloud, "CreateNode", "nmae", parent=PARENT, node_id="a", node=node())
+    assert cloud.state("a") == "GONE"
+
+
 @pytest.mark.parametrize(
     "mask",
     [
@@ -80,12 +104,16 @@ def test_a_path_includes_what_is_below(mask):
     ],
 )
 def test_a_path_that_leads_nowhere_is_refused(mask):
-    with pytest.raises(ApiError, match="Cannot find matching fields for path"):
-        masked(Tpu.ListNodesResponse(), chosen_of(mask))
+    with pytest.raises(ApiError, match="Request contains an invalid argument") as caught:
+        list_mask(mask)
+    details: Any = caught.value.details[0]
+    (violation,) = details.field_violations
+    assert violation.field == mask
+    assert "Cannot find matching fields for path" in violation.description
 
 
 def test_more_paths_than_any_message_has_are_refused():
-    with pytest.raises(ApiError, match="Cannot find"):
+    with pytest.raises(ApiError, match="Request contains an invalid argument"):
         chosen_of(",".join(["name"] * 501))
 
 

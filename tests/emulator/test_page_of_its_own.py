@@ -61,13 +61,20 @@ def test_it_names_every_control_route(cloud):
         assert path.partition("/{")[0] in PAGE, path
 
 
-def test_its_fault_is_one(cloud):
-    order, _ = examples("json")
-    assert control.add_fault(cloud.world, json.loads(order))["action"] == "stockout"
+def test_its_faults_are_some(cloud):
+    stockout, detailed = map(json.loads, examples("json")[:2])
+    assert control.add_fault(cloud.world, stockout)["action"] == "stockout"
+    assert control.add_fault(cloud.world, detailed)["details"] == detailed["details"]
+
+
+def test_its_permissions_are_some(cloud):
+    permissions = json.loads(examples("json")[2])
+    found = control.change_config(cloud.world, permissions)["permissions"]
+    assert set(found) == {"ci-token", "*"}
 
 
 def test_its_configuration_is_one(cloud):
-    _, patch = examples("json")
+    *_, patch = examples("json")
     found = control.change_config(cloud.world, json.loads(patch.replace("sha256:…", DIGEST)))
     assert found["images"]["us-docker.pkg.dev/p/r/i"]["times"] == 2
     assert found["buckets"]["ckpt"]["location"] == "US-EAST5"

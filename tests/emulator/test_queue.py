@@ -458,6 +458,45 @@ def test_speed_leaves_the_callers_own_times_alone():
     assert state(cloud) == "FAILED"
 
 
+@pytest.mark.parametrize(
+    ("flags", "model"),
+    [
+        ({"preemptible": True}, "preemptible"),
+        ({"spot": True}, "spot"),
+        ({"preemptible": True, "spot": True}, "spot"),
+    ],
+)
+def test_a_node_may_name_its_model_where_the_queued_resource_names_no_tier(flags, model):
+    # The request of Google's sample CreateSpotQueuedResource.java, and the like with spot.
+    cloud = configured(capacity={f"us-central2-b/v4/{model}": 4})
+    active(cloud, "q", spec(scheduling_config=flags))
+    node = cloud.get("n")
+    shown = node.scheduling_config
+    assert {flag: True for flag in ("preemptible", "spot") if getattr(shown, flag)} == flags
+    assert cloud.world.nodes[node.name].provisioning_model == model
+    submit(cloud, "r", spec("m", scheduling_config=flags))
+    cloud.wait(100)
+    assert state(cloud, "r") == "WAITING_FOR_RESOURCES"
+    preempt(cloud)
+    cloud.wait(100)
+    assert state(cloud) == "SUSPENDED"
+    assert state(cloud, "r") == "ACTIVE"
+
+
+def test_each_node_is_bought_as_it_says(cloud):
+    active(cloud, "q", spec("n", scheduling_config={"spot": True}), spec("m"))
+    assert cloud.world.nodes[name_of("n")].provisioning_model == "spot"
+    assert cloud.world.nodes[name_of("m")].provisioning_model == "on_demand"
+
+
+def test_strict_queued_scheduling_fails_a_node_that_names_its_model():
+    cloud = configured(strict_queued_scheduling=True)
+    operation = submit(cloud, "q", spec(scheduling_config={"preemptible": True}))
+    cloud.wait(3)
+    assert state(cloud) == "FAILED"
+    assert "scheduling_config of a node must not be set" in cloud.operation(operation).error.message
+
+
 def test_two_tiers_at_once_break_it_inside_the_operation(cloud):
     operation = submit(cloud, "q", spec(scheduling_config={"preemptible": True}), spot={})
     assert state(cloud) == "CREATING"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import grpc
 import pytest
@@ -12,7 +13,7 @@ from google.cloud import tpu_v2
 from google.cloud.tpu_v2.services.tpu.transports.grpc_asyncio import TpuGrpcAsyncIOTransport
 from google.protobuf import empty_pb2
 
-from tests.emulator.clients import finish, grpc_client, packaged, rest_client
+from tests.emulator.clients import fetched, finish, grpc_client, packaged, rest_client
 from tests.emulator.factories import PARENT, name_of
 from tests.emulator.queued import queued_name
 
@@ -120,8 +121,12 @@ async def _finished(operation):
     return await operation.result(timeout=10)
 
 
-def test_the_client_made_from_the_discovery_document_sends_a_bare_object(web):
-    with packaged(web.url, "tpu", "v2") as service:
+SERVED = partial(fetched, path="/$discovery/rest?version={apiVersion}")
+
+
+@pytest.mark.parametrize("build", [packaged, SERVED], ids=["packaged", "served"])
+def test_the_client_made_from_the_discovery_document_sends_a_bare_object(web, build):
+    with build(web.url, "tpu", "v2") as service:
         queued = service.projects().locations().queuedResources()
         queued.create(parent=PARENT, queuedResourceId="q", body=BODY).execute()
         web.ask("POST", "/_emulator/settle")

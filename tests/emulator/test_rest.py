@@ -8,6 +8,8 @@ import pytest
 
 from tests.emulator.factories import PARENT, name_of
 
+PAYLOAD = "Invalid JSON payload received."
+ROOT = "Unknown name \"\" at 'node': Root element must be a message."
 NODES = f"/v2/{PARENT}/nodes"
 BODY = {"acceleratorType": "v4-8", "runtimeVersion": "tpu-ubuntu2204-base"}
 
@@ -117,19 +119,18 @@ def test_a_custom_verb_takes_an_empty_body(web, body):
         ),
         (f"{NODES}?nodeId=a&colour=red", BODY, 'Unknown name "colour": Cannot find field.'),
         (f"{NODES}/a:stop", {"colour": "red"}, 'Unknown name "colour": Cannot find field.'),
-        (f"{NODES}?nodeId=a", b"{", "Invalid JSON payload received."),
-        (f"{NODES}?nodeId=a", b"\xff\xfe", "Invalid JSON payload received."),
-        (f"{NODES}?nodeId=a", b"[" * 100_000, "Invalid JSON payload received."),
-        (f"{NODES}?nodeId=a", [BODY], "Root element must be a message"),
-        (f"{NODES}?nodeId=a", "text", "Root element must be a message"),
-        (f"{NODES}?nodeId=a", {"labels": {"a": 5}}, "Invalid JSON payload received."),
-        (f"{NODES}?nodeId=a", {"networkConfig": 5}, "Invalid JSON payload received."),
-        (f"{NODES}?nodeId=a", {"tags": "x"}, "Invalid JSON payload received."),
-        (f"{NODES}?nodeId=a", {"schedulingConfig": {"spot": "yes"}}, "Invalid JSON payload"),
-        (f"{NODES}?nodeId=a", {"acceleratorConfig": {"type": "V99"}}, "Invalid JSON payload"),
-        (f"{NODES}?nodeId=a", {"id": 2**70}, "Invalid JSON payload"),
-        (f"{NODES}?nodeId=a", {"description": "\ud800"}, "Invalid JSON payload"),
-        (f"{NODES}?nodeId=a", {"\ud800": 1}, "Invalid JSON payload"),
+        (
+            f"{NODES}?nodeId=a",
+            [BODY],
+            "Unknown name \"\" at 'node': Root element must be a message.",
+        ),
+        (
+            f"{NODES}?nodeId=a",
+            "text",
+            "Unknown name \"\" at 'node': Root element must be a message.",
+        ),
+        (f"{NODES}?nodeId=a", {"\ud800": 1}, f"{PAYLOAD} Encountered non UTF-8"),
+        (f"{NODES}?nodeId=a", {"description": "\ud800"}, f"{PAYLOAD} Encountered non UTF-8"),
     ],
 )
 def test_what_cannot_be_read_is_a_bad_request_in_googles_envelope(web, path, body, text):
@@ -138,6 +139,98 @@ def test_what_cannot_be_read_is_a_bad_request_in_googles_envelope(web, path, bod
     assert answer["error"]["code"] == 400
     assert answer["error"]["status"] == "INVALID_ARGUMENT"
     assert text in answer["error"]["message"]
+
+
+TIMESTAMP = "type.googleapis.com/google.protobuf.Timestamp"
+PORTS = {"networkEndpoints": [{}, {"port": "x"}]}
+NODE = "type.googleapis.com/google.cloud.tpu.v2.Node"
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "text"),
+    [
+        ({"labels": 5}, "labels", f"({NODE}.LabelsEntry), 5"),
+        ({"labels": {"a": 5}}, "labels[0].value", "(TYPE_STRING), 5"),
+        ({"networkConfig": 5}, "network_config", f"({NODE[:-5]}.NetworkConfig), 5"),
+        ({"tags": "x"}, "tags", '(TYPE_STRING), "x"'),
+        ({"tags": ["x", 1]}, "tags[1]", "(TYPE_STRING), 1"),
+        ({"schedulingConfig": {"spot": "yes"}}, "scheduling_config.spot", '(TYPE_BOOL), "yes"'),
+        ({"id": 2**70}, "id", f"(TYPE_INT64), {2**70}"),
+        ({"id": "two"}, "id", '(TYPE_INT64), "two"'),
+        ({"health": "FINE"}, "health", f'({NODE}.Health), "FINE"'),
+        (
+            {"createTime": "x"},
+            "create_time",
+            '(type.googleapis.com/google.protobuf.Timestamp), "x"',
+        ),
+        (
+            {"networkEndpoints": [{}, {"port": "x"}]},
+            "network_endpoints[1].port",
+            '(TYPE_INT32), "x"',
+        ),
+        ({"description": {}}, "description", "(TYPE_STRING), Starting an object on a scalar field"),
+    ],
+)
+def test_a_value_that_fits_no_field_is_named_as_google_does(web, body, field, text):
+    status, answer = web.ask("POST", f"{NODES}?nodeId=a", {**BODY, **body})
+    error = answer["error"]
+    said = f"Invalid value at 'node.{field}' {text}"
+    assert (status, error["status"], error["message"]) == (400, "INVALID_ARGUMENT", said)
+    (details,) = error["details"]
+    assert details["fieldViolations"] == [{"field": f"node.{field}", "description": said}]
+
+
+def test_a_list_where_there_is_one_value_is_refused(web):
+    _, answer = web.ask("POST", f"{NODES}?nodeId=a", {"description": ["x"]})
+    said = (
+        "Unknown name \"description\" at 'node': Proto field is not repeating, cannot start list."
+    )
+    assert answer["error"]["message"] == f"{PAYLOAD} {said}"
+
+
+def test_two_tiers_of_a_queued_resource_are_refused_by_their_names(web):
+    path = f"/v2/{PARENT}/queuedResources?queuedResourceId=q"
+    _, answer = web.ask("POST", path, {"spot": {}, "guaranteed": {}})
+    assert answer["error"]["message"] == (
+        "Invalid value at 'queued_resource' (oneof), oneof field 'tier' is already set."
+        " Cannot set 'guaranteed'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (b"{", "Unexpected end of string. Expected an object key or }.\n{\n ^"),
+        (b"{nope", "Expected an object key or }.\n{nope\n ^"),
+        (b'{"a" 1}', 'Expected : between key:value pair.\n{"a" 1}\n     ^'),
+        (b'{"a": 1 2}', 'Expected , or } after key:value pair.\n{"a": 1 2}\n        ^'),
+        (b'{"a": b}', 'Unexpected token.\n{"a": b}\n      ^'),
+        (b'{"a": "b', 'Closing quote expected in string.\n{"a": "b\n      ^'),
+        (b"{} {}", "Parsing terminated before end of input.\n{} {}\n   ^"),
+        (b'{"a": NaN}', "Unexpected token."),
+        (b"\xff\xfe", "Encountered non UTF-8 code points."),
+        (b"[" * 100_000, "Message too deep. Max recursion depth reached."),
+    ],
+)
+def test_broken_json_is_refused_in_the_words_of_googles_parser(web, raw, said):
+    status, answer = web.ask("POST", f"{NODES}?nodeId=a", raw)
+    assert (status, answer["error"]["message"]) == (400, f"{PAYLOAD} {said}")
+
+
+@pytest.mark.parametrize(
+    ("query", "field", "text"),
+    [
+        ("pageSize=two", "page_size", '(TYPE_INT32), "two"'),
+        ("page_size=1.5", "page_size", '(TYPE_INT32), "1.5"'),
+        ("pageSize=99999999999", "page_size", '(TYPE_INT32), "99999999999"'),
+    ],
+)
+def test_a_parameter_of_another_type_is_named_as_google_does(web, query, field, text):
+    status, answer = web.ask("GET", f"{NODES}?{query}")
+    said = f"Invalid value at '{field}' {text}"
+    assert (status, answer["error"]["message"]) == (400, said)
+    violations = answer["error"]["details"][0]["fieldViolations"]
+    assert violations == [{"field": field, "description": said}]
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,10 @@ from urllib.parse import urlencode
 
 import pytest
 
+from service.emulator.api.masks import chosen_of
 from service.emulator.errors import ApiError
 from service.emulator.surfaces.body import MAX_BYTES
-from service.emulator.surfaces.partial import select, selection
+from service.emulator.surfaces.partial import select
 from tests.emulator.factories import PARENT, name_of
 
 NODES = f"/v2/{PARENT}/nodes"
@@ -150,6 +151,83 @@ def test_the_front_ends_own_parameters_are_not_the_requests(web):
     assert web.ask("GET", f"{NODES}/a?{query}")[0] == 200
 
 
+SPELLINGS = [
+    "nodes.name,nodes.state,nextPageToken",
+    "nodes/name,nodes/state,nextPageToken",
+    "nodes(name,state),nextPageToken",
+    "nodes(name),nodes.state,next_page_token",
+]
+
+
+@pytest.mark.parametrize("mask", SPELLINGS)
+@pytest.mark.parametrize("where", ["fields", "$fields", "header"])
+def test_every_spelling_of_a_selection_chooses_the_same(web, mask, where):
+    create(web)
+    create(web, "b")
+    page = f"{NODES}?pageSize=1"
+    _, whole = web.ask("GET", page)
+    if where == "header":
+        status, _, raw = send(web, "GET", page, **{"X-Goog-FieldMask": mask})
+    else:
+        status, _, raw = send(web, "GET", f"{page}&{where}={mask}")
+    assert (status, json.loads(raw)) == (
+        200,
+        {
+            "nodes": [{"name": name_of("a"), "state": "READY"}],
+            "nextPageToken": whole["nextPageToken"],
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "mask", "stray"),
+    [
+        (NODES, "nodes.nmae,nextPageToken", "nodes.nmae"),
+        (NODES, "name", "name"),
+        (NODES, "nodes(name,metadata/key)", "nodes.metadata.key"),
+        (NODES, "nodes//name", "nodes//name"),
+        (f"{NODES}/a", "name.x", "name.x"),
+        (f"/v1/{PARENT}/nodes", "nodes.metadata", "nodes.metadata"),
+        (f"/v2alpha1/{PARENT}/queuedResources", "queuedResources.nope", "queuedResources.nope"),
+        (f"/v2/{PARENT}/operations", "operations.nodes", "operations.nodes"),
+        ("/v2/projects/lab/locations", "zones", "zones"),
+        ("/v3/projects/lab/metricDescriptors", "metricDescriptors.x", "metricDescriptors.x"),
+        ("/v2/projects/lab/logs", "logs", "logs"),
+        ("/v1/services", "services(nope)", "services.nope"),
+    ],
+)
+@pytest.mark.parametrize("where", ["fields", "$fields", "header"])
+def test_an_unknown_field_is_refused_and_named_in_the_details(web, path, mask, stray, where):
+    if where == "header":
+        status, _, raw = send(web, "GET", path, **{"X-Goog-FieldMask": mask})
+    else:
+        status, _, raw = send(web, "GET", f"{path}?{where}={mask}")
+    text = f"Error expanding 'fields' parameter. Cannot find matching fields for path '{stray}'."
+    assert (status, json.loads(raw)["error"]) == (
+        400,
+        {
+            "code": 400,
+            "message": "Request contains an invalid argument.",
+            "status": "INVALID_ARGUMENT",
+            "details": [
+                {
+                    "@type": "type.googleapis.com/google.rpc.BadRequest",
+                    "fieldViolations": [{"field": mask, "description": text}],
+                }
+            ],
+        },
+    )
+
+
+def test_what_an_operation_has_packed_may_be_chosen_from(web):
+    _, operation = create(web)
+    path = f"/v2/{operation['name']}"
+    assert web.ask("GET", f"{path}?fields=done,metadata.verb,response(name)") == (
+        200,
+        {"done": True, "metadata": {"verb": "create"}, "response": {"name": name_of("a")}},
+    )
+
+
 @pytest.mark.parametrize("parameter", ["fields", "$fields"])
 def test_only_what_is_asked_for_is_answered(web, parameter):
     create(web, labels={"a": "b"})
@@ -164,11 +242,26 @@ def test_only_what_is_asked_for_is_answered(web, parameter):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "(", ")", "a(", "a)", "a(b", "a,,b", ",", "a/", "a b", "a((b))", "a," * 600 + "a"]
+    "text",
+    [
+        "(",
+        ")",
+        "a(",
+        "a)",
+        "a(b",
+        "a,,b",
+        ",",
+        "a/",
+        "a.",
+        "a b",
+        "a((b))",
+        "a()",
+        "a," * 600 + "a",
+    ],
 )
 def test_a_selection_that_cannot_be_read_is_refused(text):
-    with pytest.raises(ApiError, match="Invalid field selection"):
-        selection(text)
+    with pytest.raises(ApiError, match="Request contains an invalid argument"):
+        chosen_of(text)
 
 
 @pytest.mark.parametrize(
@@ -180,12 +273,14 @@ def test_a_selection_that_cannot_be_read_is_refused(text):
         ("a/c/d", {"a": {"c": [{"d": 2}]}}),
         ("a(c(e),b)", {"a": {"b": 1, "c": [{"e": 3}]}}),
         ("*/b,f", {"a": {"b": 1}, "f": 4}),
+        ("a.c.d", {"a": {"c": [{"d": 2}]}}),
+        ("a,a/b", {"a": {"b": 1, "c": [{"d": 2, "e": 3}]}}),
         ("x", {}),
     ],
 )
 def test_a_selection_cuts_what_is_not_in_it(text, kept):
     whole = {"a": {"b": 1, "c": [{"d": 2, "e": 3}]}, "f": 4}
-    assert select(whole, selection(text)) == kept
+    assert select(whole, chosen_of(text)) == kept
 
 
 def test_a_selection_that_cannot_be_read_changes_nothing(web):

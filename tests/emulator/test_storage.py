@@ -86,6 +86,38 @@ def test_a_list_is_cut_by_prefix_delimiter_and_page(web):
     assert web.ask("GET", f"{OBJECTS}?pageToken=%FF")[0] == 400
 
 
+def test_a_response_is_cut_to_the_fields_asked_for(web):
+    put(web, "a")
+    whole = web.ask("GET", OBJECTS)[1]["items"][0]
+    for fields in ("items(name,etag),nextPageToken", "items/name", "items.name"):
+        assert web.ask("GET", f"{OBJECTS}?fields={fields}") == (200, {"items": [{"name": "a"}]})
+    assert web.ask("GET", f"{OBJECTS}?fields=items/*") == (200, {"items": [whole]})
+    assert web.ask("GET", f"{OBJECTS}/a?fields=size") == (200, {"size": "2"})
+    assert web.ask("GET", "/storage/v1/b/ckpt?fields=name") == (200, {"name": "ckpt"})
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "stray"),
+    [
+        (OBJECTS, "items(nmae)", "nmae"),
+        (OBJECTS, "name", "name"),
+        (f"{OBJECTS}/a", "items", "items"),
+        ("/storage/v1/b/ckpt", "name,((", "name,(("),
+    ],
+)
+def test_an_unknown_field_is_refused_in_the_words_of_cloud_storage(web, path, fields, stray):
+    put(web, "a")
+    status, told = web.ask("GET", f"{path}?fields={fields}")
+    text = f"Invalid field selection {stray}"
+    error = {"message": text, "domain": "global", "reason": "invalidParameter"}
+    assert (status, told) == (400, {"error": {"code": 400, "message": text, "errors": [error]}})
+
+
+def test_an_upload_with_an_unknown_field_writes_nothing(web):
+    assert web.ask("POST", f"{UPLOAD}b&fields=nmae", b"{}")[0] == 400
+    assert web.ask("GET", f"{OBJECTS}/b")[0] == 404
+
+
 def test_a_writer_may_expect_a_generation(web):
     first = put(web, "a")
     assert web.ask("POST", f"{UPLOAD}a&ifGenerationMatch=0", b"")[0] == 412

@@ -79,22 +79,14 @@ def test_the_operation_speaks_v1(cloud):
     assert moment(metadata.end_time) == cloud.now
 
 
-def test_a_deletion_answers_with_the_node_that_was(cloud):
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_a_deletion_answers_with_nothing(cloud, version):
     legacy(cloud, labels={"team": "nlp"})
-    gone = cloud.ask("v1.DeleteNode", name=NAME)
-    cloud.wait(8)
-    node = result(cloud, gone)
-    assert (node.name, dict(node.labels)) == (NAME, {"team": "nlp"})
-    assert node.state == State.DELETING
-    with pytest.raises(ApiError, match="was not found"):
-        get(cloud)
-
-
-def test_a_deletion_in_v2_of_the_same_node_answers_with_nothing(cloud):
-    legacy(cloud)
-    gone = cloud.ask("DeleteNode", name=NAME)
+    gone = cloud.ask(f"{version}.DeleteNode", name=NAME)
     cloud.wait(8)
     assert cloud.operation(gone).response.Is(Empty.DESCRIPTOR)
+    with pytest.raises(ApiError, match="was not found"):
+        get(cloud)
 
 
 def test_a_reimaged_node_runs_another_version(cloud):

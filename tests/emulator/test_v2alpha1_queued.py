@@ -61,6 +61,17 @@ def ask_over_rest(web, **resource):
     return web.ask("POST", path, {"tpu": {"nodeSpec": specs}, **resource})
 
 
+def test_googles_sample_of_a_preemptible_queued_resource_is_granted(cloud):
+    node = {
+        "name": "n",
+        **BODY,
+        "scheduling_config": {"preemptible": True},
+        "queued_resource": queued_name(),
+    }
+    active(cloud, spec(node=node), name="q")
+    assert cloud.get("n").scheduling_config.preemptible
+
+
 def test_the_nodes_of_a_multislice_are_counted_by_another_name(cloud):
     params = {"node_count": 2, "node_id_prefix": "s", "workload_type": "AVAILABILITY_OPTIMIZED"}
     active(cloud, {"parent": PARENT, "multi_node_params": params, "node": BODY})

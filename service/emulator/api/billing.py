@@ -59,7 +59,7 @@ def list_skus(call: Call) -> NodeMessage:
         raise ApiError(Code.INVALID_ARGUMENT, f"Invalid currency code: {currency}.")
     start, end = _span(request, call.now)
     found = skus.listed(service, call.world.config.prices)
-    of = f"{request.parent}\n{currency}\n{request.start_time}\n{request.end_time}"
+    of = f"skus of {request.parent}\n{currency}\n{request.start_time}\n{request.end_time}"
     shown, token = _page(call, found, lambda sku: sku.id, of)
     messages = [_sku(sku, (*in_force(sku.steps, start, end),), currency) for sku in shown]
     return Billing.ListSkusResponse(skus=messages, next_page_token=token)

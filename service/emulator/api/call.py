@@ -5,15 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from google.protobuf.message import DecodeError, Message
 
-from service.emulator.api.facts import facts_of
-from service.emulator.api.masks import chosen_of, masked
+from service.emulator.api.facts import facts_of, resource_of
+from service.emulator.api.masks import Chosen, chosen_of, masked, resolved
 from service.emulator.errors import ApiError, Code
 from service.emulator.mishaps.faults import Effects
+from service.emulator.permissions import denial
 from service.emulator.wire import NodeMessage
 from service.emulator.world import World
 
@@ -31,7 +32,7 @@ class Call:
     request: NodeMessage
     now: float
     effects: Effects
-    mask: str = ""
+    chosen: Chosen = field(default_factory=dict)
     """The fields of the response that its caller wants; empty for all."""
 
 
@@ -79,20 +80,27 @@ class Answer:
     delay_seconds: float = 0.0
 
 
-def answer(world: World, method: Method, request: Message, mask: str = "") -> Answer:
+def answer(
+    world: World, method: Method, request: Message, mask: str = "", token: str = ""
+) -> Answer:
     """Let a request take effect and say what its caller is to be told. Never raises.
 
-    `mask` names the fields of the response that the caller wants; empty for all.
+    `mask` names the fields of the response that the caller wants; empty for all. Nothing happens
+    where it names a field that is none, or where the caller with this `token` lacks a permission.
     """
     effects = NO_EFFECTS
     try:
         with _no_surprises(method.name):
+            chosen = resolved(method.response.DESCRIPTOR, chosen_of(mask), mask)
             now = world.settle()
+            denied = _denial(world, method.name, request, token)
+            if denied is not None:
+                raise denied
             if not world.faults.quiet:
                 effects = world.faults.take(method.name, facts_of(world, request), now)
             if effects.refusal is not None:
                 raise effects.refusal
-            response = _response(method, Call(world, request, now, effects, mask))
+            response = _response(method, Call(world, request, now, effects, chosen))
             if effects.operation_lost:
                 world.operations.forget(response.name)
             if effects.loss is not None:
@@ -108,32 +116,39 @@ def _response(method: Method, call: Call) -> NodeMessage:
     if method.verb != "GET":
         world.touch()
     if not method.steady or call.effects != NO_EFFECTS:
-        return _masked(_distorted(method.answer(call), call.effects), call.mask)
+        return _masked(_distorted(method.answer(call), call.effects), call.chosen)
     # Versions share the names of methods, not those of messages.
-    kind = f"{method.request.DESCRIPTOR.full_name}?{call.mask}"
+    kind = f"{method.request.DESCRIPTOR.full_name}?{call.chosen}"
     key = (kind, call.request.SerializeToString())
     if key not in world.kept:
-        response = _masked(method.answer(call), call.mask)
+        response = _masked(method.answer(call), call.chosen)
         if len(world.kept) >= MOST_KEPT:
             world.touch()
         world.kept[key] = response
     return world.kept[key]
 
 
-def _masked(response: NodeMessage, mask: str) -> NodeMessage:
-    chosen = chosen_of(mask)
+def _masked(response: NodeMessage, chosen: Chosen) -> NodeMessage:
     return masked(response, chosen) if chosen else response
 
 
-def answer_bytes(world: World, method: Method, raw: bytes, mask: str = "") -> Answer:
+def _denial(world: World, rpc: str, request: NodeMessage, token: str) -> ApiError | None:
+    callers = world.config.permissions
+    return denial(callers, token, rpc, resource_of(request)) if callers else None
+
+
+def answer_bytes(
+    world: World, method: Method, raw: bytes, mask: str = "", token: str = ""
+) -> Answer:
     """Answer a request as it came over the wire. Never raises."""
     try:
         request = method.request.FromString(raw)
-    except DecodeError as error:
-        return Answer(error=ApiError(Code.INVALID_ARGUMENT, f"Unreadable request: {error}"))
+    except DecodeError:
+        text = f"The request is not a {method.request.DESCRIPTOR.full_name}."
+        return Answer(error=ApiError(Code.INVALID_ARGUMENT, text))
     # What its own classes lack, a client cannot say; only REST has more, and checks it.
     request.DiscardUnknownFields()
-    return answer(world, method, request, mask)
+    return answer(world, method, request, mask, token)
 
 
 @contextmanager

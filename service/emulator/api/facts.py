@@ -19,7 +19,7 @@ def facts_of(world: World, request: NodeMessage) -> Mapping[str, str]:
     node = getattr(request, "node", None)
     queued = getattr(request, "queued_resource", None)
     name = getattr(request, "name", "") or getattr(node, "name", "")
-    where = (name or getattr(request, "parent", "") or _log_owner(request)).split("/", 8)
+    where = resource_of(request).split("/", 8)
     path = dict(zip(where[::2], where[1::2], strict=False))
     node_id = getattr(request, "node_id", "") or path.get("nodes", "")
     parent = f"projects/{path.get('projects', '')}/locations/{path.get('locations', '')}"
@@ -39,6 +39,12 @@ def facts_of(world: World, request: NodeMessage) -> Mapping[str, str]:
         queued_id = record.queued_resource.rpartition("/")[2]
         return facts | node_facts(record.message) | {"queued_resource_id": queued_id}
     return facts if node is None else facts | node_facts(node)
+
+
+def resource_of(request: NodeMessage) -> str:
+    """Name what a request is about: a resource, or the parent of what it lists or creates."""
+    name = getattr(request, "name", "") or getattr(getattr(request, "node", None), "name", "")
+    return str(name or getattr(request, "parent", "") or _log_owner(request))
 
 
 def _log_owner(request: NodeMessage) -> str:

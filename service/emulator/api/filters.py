@@ -8,6 +8,7 @@ from typing import Any
 
 from google.protobuf import json_format
 
+from service.emulator.api.masks import OPEN
 from service.emulator.errors import ApiError, Code
 from service.emulator.wire import NodeMessage
 
@@ -17,15 +18,20 @@ MAX_LENGTH = 2000
 Test = Callable[[dict[str, Any]], bool]
 
 
-def apply(items: list[NodeMessage], expression: str, order_by: str) -> list[NodeMessage]:
-    """Keep what the filter lets through, in the order asked for; raises ApiError."""
+def apply(kind: Any, items: list[NodeMessage], expression: str, order_by: str) -> list[NodeMessage]:
+    """Keep what the filter lets through, in the order asked for; raises ApiError.
+
+    `kind` is the class of the items, whose fields may be named.
+    """
     for what, text in (("list filter", expression), ("order_by", order_by)):
         if len(text) > MAX_LENGTH:
             raise ApiError(Code.INVALID_ARGUMENT, f"Invalid {what}: it is too long.")
-    tests = [_test(term) for term in AND.split(expression)] if expression else []
+    tests = [_test(kind, term) for term in AND.split(expression)] if expression else []
     field, _, direction = order_by.strip().partition(" ")
     if direction.strip() not in {"", "asc", "desc"}:
         raise ApiError(Code.INVALID_ARGUMENT, f'Invalid order_by: "{order_by}"')
+    if field:
+        _require_known(kind, field, "order_by")
     kept = [each for each in items if all(test(_plain(each)) for test in tests)]
     if not field:
         return kept
@@ -34,11 +40,31 @@ def apply(items: list[NodeMessage], expression: str, order_by: str) -> list[Node
     )
 
 
-def _test(term: str) -> Test:
+def _require_known(kind: Any, field: str, what: str) -> None:
+    if not _is_known(kind.DESCRIPTOR, field.split(".")):
+        text = f'Invalid {what}: unknown field "{field}".'
+        raise ApiError(Code.INVALID_ARGUMENT, text)
+
+
+def _is_known(kind: Any, path: list[str]) -> bool:
+    """Whether a path leads to a field; whatever lies in a map or a packed message may be named."""
+    first, *rest = path
+    for field in kind.fields:
+        if first in {field.name, field.json_name}:
+            inner = field.message_type
+            if not rest or inner is None:
+                return not rest
+            open_ended = inner.GetOptions().map_entry or inner.full_name in OPEN
+            return open_ended or _is_known(inner, rest)
+    return False
+
+
+def _test(kind: Any, term: str) -> Test:
     match = TERM.fullmatch(term)
     if match is None:
         raise ApiError(Code.INVALID_ARGUMENT, f'Invalid list filter: "{term}"')
     field, operator, quoted = match.groups()
+    _require_known(kind, field, "list filter")
     wanted = quoted.strip('"')
     if operator == ":":
         return lambda plain: wanted in _look_up(plain, field)

@@ -41,7 +41,7 @@ def list_log_entries(call: Call) -> NodeMessage:
         raise ApiError(Code.INVALID_ARGUMENT, f"page_size must be from 0 to {MAX_SIZE}.")
     backwards = ORDERS[request.order_by.strip()]
     size = request.page_size or DEFAULT_SIZE
-    of = f"{sorted(request.resource_names)}\n{request.filter}\n{backwards}"
+    of = f"entries of {sorted(request.resource_names)}\n{request.filter}\n{backwards}"
     after = read_token(request.page_token, of) if request.page_token else ""
     placed = sorted((_place(entry, backwards), entry) for entry in call.world.logs)
     rest = ((place, entry) for place, entry in placed if place > after and wanted(entry))
@@ -74,7 +74,8 @@ def list_logs(call: Call) -> NodeMessage:
     request = call.request
     owners = _owners(request.resource_names or [request.parent])
     names = sorted({entry.log for entry in call.world.logs if _owner(entry) in owners})
-    shown, token = page(names, str, str(sorted(owners)), request.page_size, request.page_token)
+    of = f"logs of {sorted(owners)}"
+    shown, token = page(names, str, of, request.page_size, request.page_token)
     return Logging.ListLogsResponse(log_names=shown, next_page_token=token)
 
 

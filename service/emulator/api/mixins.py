@@ -12,6 +12,7 @@ from service.emulator.wire import (
     Empty,
     Location,
     NodeMessage,
+    Operation,
     copied,
     locations_pb2,
     operations_pb2,
@@ -25,8 +26,8 @@ def get_operation(call: Call) -> NodeMessage:
 def list_operations(call: Call) -> NodeMessage:
     request = call.request
     place = place_of(request.name.removesuffix("/operations"), "name")
-    found = filters.apply(call.world.operations.under(place), request.filter, "")
-    of = f"{place.parent}\n{request.filter}"
+    found = filters.apply(Operation, call.world.operations.under(place), request.filter, "")
+    of = f"operations of {place.parent}\n{request.filter}"
     shown, token = page(
         found, lambda each: str(each.name), of, request.page_size, request.page_token
     )
@@ -47,9 +48,9 @@ def list_locations(call: Call) -> NodeMessage:
     request = call.request
     project = project_of(request.name)
     found = filters.apply(
-        [_location(project, zone) for zone in catalog.zones()], request.filter, ""
+        Location, [_location(project, zone) for zone in catalog.zones()], request.filter, ""
     )
-    of = f"{request.name}\n{request.filter}"
+    of = f"locations of {request.name}\n{request.filter}"
     shown, token = page(
         found, lambda each: str(each.name), of, request.page_size, request.page_token
     )

@@ -59,7 +59,7 @@ def list_metric_descriptors(call: Call) -> NodeMessage:
     request = call.request
     project = project_of(request.name)
     found = Selection(request.filter).descriptors()
-    of = f"{request.name}\n{request.filter}"
+    of = f"metric descriptors of {request.name}\n{request.filter}"
     shown, token = page(
         found, lambda each: each.type, of, max(0, request.page_size), request.page_token
     )

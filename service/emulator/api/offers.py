@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from service.emulator import catalog
 from service.emulator.api import filters
@@ -15,14 +16,17 @@ from service.emulator.wire import NodeMessage
 Offers = Callable[[Place], list[NodeMessage]]
 
 
-def listed(call: Call, collection: str, offers: Offers) -> tuple[list[NodeMessage], str]:
-    """Give one page of what the request filters and sorts, and the token of the next."""
+def listed(call: Call, kind: Any, collection: str, offers: Offers) -> tuple[list[NodeMessage], str]:
+    """Give one page of what the request filters and sorts, and the token of the next.
+
+    `kind` is the class of what is offered.
+    """
     request = call.request
     place = known_place(request.parent)
     if place.everywhere:
         raise malformed("parent", request.parent, f"projects/*/locations/ZONE/{collection}")
-    found = filters.apply(offers(place), request.filter, request.order_by)
-    of = f"{request.parent}\n{request.filter}\n{request.order_by}"
+    found = filters.apply(kind, offers(place), request.filter, request.order_by)
+    of = f"{collection} of {request.parent}\n{request.filter}\n{request.order_by}"
     ranks = {each.name: f"{rank:06d}" for rank, each in enumerate(found)}
     shown, token = page(
         found, lambda each: ranks[each.name], of, request.page_size, request.page_token

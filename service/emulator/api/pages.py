@@ -21,7 +21,8 @@ def page(
 ) -> tuple[Sequence[T], str]:
     """Cut one page out of items sorted by key, and give the token of the next.
 
-    The token holds the last key shown, so that a list that changes meanwhile loses nothing.
+    `of` says which list it is: what is listed, of whom, and by which filter. The token holds the
+    last key shown, so that a list that changes meanwhile loses nothing.
     """
     limit = size_of(size, DEFAULT_SIZE, MAX_SIZE)
     first = bisect_right(items, read_token(token, of), key=key) if token else 0

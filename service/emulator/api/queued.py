@@ -55,7 +55,8 @@ def list_queued_resources(call: Call) -> NodeMessage:
     names = sight.under(everywhere if place.everywhere else f"{place.parent}/")
     if hidden:
         names = [name for name in names if name.split("/", 4)[3] not in hidden]
-    shown, token = page(names, str, request.parent, request.page_size, request.page_token)
+    of = f"queued resources of {request.parent}"
+    shown, token = page(names, str, of, request.page_size, request.page_token)
     return Tpu.ListQueuedResourcesResponse(
         queued_resources=[sight.look(name) for name in shown],
         next_page_token=token,

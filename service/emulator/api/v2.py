@@ -73,7 +73,8 @@ def list_nodes(call: Call) -> NodeMessage:
     names = sight.under(everywhere if place.everywhere else f"{place.parent}/nodes/")
     if hidden:
         names = [name for name in names if name.split("/", 4)[3] not in hidden]
-    shown, token = page(names, str, request.parent, request.page_size, request.page_token)
+    of = f"nodes of {request.parent}"
+    shown, token = page(names, str, of, request.page_size, request.page_token)
     return Tpu.ListNodesResponse(
         nodes=[with_forecast(call.world, name, sight.look(name), call.now) for name in shown],
         next_page_token=token,
@@ -121,7 +122,7 @@ def generate_service_identity(call: Call) -> NodeMessage:
 
 
 def list_accelerator_types(call: Call) -> NodeMessage:
-    shown, token = offers.listed(call, "acceleratorTypes", _accelerator_types)
+    shown, token = offers.listed(call, AcceleratorType, "acceleratorTypes", _accelerator_types)
     return Tpu.ListAcceleratorTypesResponse(accelerator_types=shown, next_page_token=token)
 
 
@@ -130,7 +131,7 @@ def get_accelerator_type(call: Call) -> NodeMessage:
 
 
 def list_runtime_versions(call: Call) -> NodeMessage:
-    shown, token = offers.listed(call, "runtimeVersions", _runtime_versions)
+    shown, token = offers.listed(call, RuntimeVersion, "runtimeVersions", _runtime_versions)
     return Tpu.ListRuntimeVersionsResponse(runtime_versions=shown, next_page_token=token)
 
 

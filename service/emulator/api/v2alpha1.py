@@ -85,8 +85,9 @@ def list_reservations(call: Call) -> NodeMessage:
     request = call.request
     place = known_place(request.parent)
     found = reservations.under(call.world, place, call.now)
+    of = f"reservations of {request.parent}"
     shown, token = page(
-        found, lambda each: str(each.name), request.parent, request.page_size, request.page_token
+        found, lambda each: str(each.name), of, request.page_size, request.page_token
     )
     return TpuV2Alpha1.ListReservationsResponse(reservations=shown, next_page_token=token)
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from service.emulator.errors import Code
+from service.emulator.mishaps.details import Details
 
 Facts = Mapping[str, str]
 FACTS = (
@@ -95,6 +96,7 @@ class Fault:
     match: dict[str, tuple[str, ...]]
     code: Code
     message: str
+    details: Details
     delay_seconds: float
     times: int
     probability: float
@@ -122,7 +124,12 @@ class Fault:
         return everywhere or actual in wanted
 
     def as_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "code": self.code.name, "match": _shown(self.match)}
+        return {
+            **asdict(self),
+            "code": self.code.name,
+            "details": list(self.details),
+            "match": _shown(self.match),
+        }
 
 
 def _shown(match: Mapping[str, tuple[str, ...]]) -> dict[str, str | list[str]]:

@@ -11,6 +11,7 @@ from typing import Any
 from service.emulator.catalog import region_of, zones
 from service.emulator.errors import ApiError, Code
 from service.emulator.limits.quota import out_of_quota
+from service.emulator.mishaps.details import messages_of
 from service.emulator.mishaps.fault import Action, Facts, Fault
 from service.emulator.mishaps.orders import fault_of
 
@@ -121,10 +122,11 @@ def _unreachable(faults: list[Fault]) -> tuple[str, ...]:
 
 
 def _error(fault: Fault, facts: Facts) -> ApiError:
+    details = messages_of(fault.details)
     if fault.action is Action.QUOTA:
         error = _out_of_quota(facts)
-        return ApiError(error.code, fault.message or error.message, error.details)
-    return ApiError(fault.code, fault.message or _default_text(fault))
+        return ApiError(error.code, fault.message or error.message, details or error.details)
+    return ApiError(fault.code, fault.message or _default_text(fault), details)
 
 
 def _default_text(fault: Fault) -> str:

@@ -7,6 +7,7 @@ from dataclasses import fields
 
 from service.emulator.checks import known_only, mapping, number, refusal, whole
 from service.emulator.errors import Code
+from service.emulator.mishaps.details import details_of
 from service.emulator.mishaps.fault import DEFAULT_CODES, FACTS, Action, Fault, calls_for
 
 MAX_SECONDS = 30 * 86_400
@@ -26,6 +27,7 @@ def fault_of(order: object, rpcs: tuple[str, ...], fault_id: int, now: float) ->
         match=_match(order.get("match", {})),
         code=_code(order.get("code", DEFAULT_CODES.get(action, Code.INTERNAL))),
         message=_text(order.get("message", "")),
+        details=details_of(order.get("details", [])),
         delay_seconds=_seconds(order, "delay_seconds"),
         # What has an end of its own does not wear out by itself.
         times=_times(order.get("times", 0 if "for_seconds" in order else 1)),

@@ -18,7 +18,7 @@ from service.emulator.errors import (
     zone_unsupported,
 )
 from service.emulator.names import Place, check_node_id
-from service.emulator.queued.queue import QueuedRecord, Slice, Terms, model_of
+from service.emulator.queued.queue import QueuedRecord, Slice, Terms, model_of, names_model
 from service.emulator.queued.timing import fix, seconds_of, window_of
 from service.emulator.wire import NodeMessage, copied
 
@@ -40,8 +40,8 @@ def record_of(
         raise zone_unsupported(place.zone)
     resource_id, resource = request.queued_resource_id, request.queued_resource
     _check_id("QueuedResourceId", resource_id)
-    model = _model(resource, terms, place)
-    slices = _slices(place, resource_id, resource, config)
+    model, named = _model(resource, terms, place), names_model(resource, terms)
+    slices = _slices(place, resource_id, resource, config, model if named else "")
     record = QueuedRecord(
         message=_shown(resource, place.child("queuedResources", resource_id), now),
         place=place,
@@ -52,7 +52,7 @@ def record_of(
         terms=_checked(terms, now),
     )
     _refuse_closed(record, config)
-    record.doom = _doom(record, config)
+    record.doom = _doom(record, config, may_name_models=not named)
     return record
 
 
@@ -68,8 +68,9 @@ def _model(resource: NodeMessage, terms: Terms, place: Place) -> str:
 
 
 def _slices(
-    place: Place, resource_id: str, resource: NodeMessage, config: Config
+    place: Place, resource_id: str, resource: NodeMessage, config: Config, model: str
 ) -> tuple[Slice, ...]:
+    """Make the slices of a request; without a `model` of it, each node says its own."""
     specs = resource.tpu.node_spec
     if not specs:
         raise invalid_argument('The field "Tpu.NodeSpec" must name at least one node.')
@@ -78,7 +79,7 @@ def _slices(
     slices = tuple(
         slice_
         for spec in specs
-        for slice_ in _slices_of(place, resource_id, spec, _accelerator(place, spec, config))
+        for slice_ in _slices_of(place, resource_id, spec, _accelerator(place, spec, config), model)
     )
     name, times = Counter(each.name for each in slices).most_common(1)[0]
     if times > 1:
@@ -99,14 +100,16 @@ def _accelerator(place: Place, spec: NodeMessage, config: Config) -> Accelerator
 
 
 def _slices_of(
-    place: Place, resource_id: str, spec: NodeMessage, accelerator: Accelerator
+    place: Place, resource_id: str, spec: NodeMessage, accelerator: Accelerator, model: str
 ) -> Iterator[Slice]:
     multislice = spec.HasField("multislice_params")
     asked = copied(spec.node)
-    asked.ClearField("scheduling_config")
+    if model:
+        asked.ClearField("scheduling_config")
+    model = model or nodes.provisioning_model(asked)
     for node_id in _node_ids(resource_id, spec):
         check_node_id(node_id)
-        yield Slice(place.child("nodes", node_id), asked, accelerator, multislice)
+        yield Slice(place.child("nodes", node_id), asked, accelerator, multislice, model)
 
 
 def _node_ids(resource_id: str, spec: NodeMessage) -> list[str]:
@@ -165,10 +168,13 @@ def _refuse_closed(record: QueuedRecord, config: Config) -> None:
             )
 
 
-def _doom(record: QueuedRecord, config: Config) -> ApiError | None:
+def _doom(record: QueuedRecord, config: Config, *, may_name_models: bool) -> ApiError | None:
     """Find what the real service notices late: tiers asked for twice, and no flex-start here."""
     specs = record.message.tpu.node_spec
-    if any(getattr(spec.node.scheduling_config, flag) for spec in specs for flag in TIER_FLAGS):
+    accepted = may_name_models and not config.strict_queued_scheduling
+    if not accepted and any(
+        getattr(spec.node.scheduling_config, flag) for spec in specs for flag in TIER_FLAGS
+    ):
         return bad_request(
             "The scheduling_config of a node must not be set in a queued resource;"
             " its tier is that of the queued resource."

@@ -48,7 +48,7 @@ def orphan(world: World, record: QueuedRecord) -> None:
 
 def _born(world: World, record: QueuedRecord, each: Slice, at: float, watch: Watch) -> NodeRecord:
     asked = copied(each.asked)
-    model = record.provisioning_model
+    model = each.model
     if model in {"spot", "preemptible", "reserved"}:
         setattr(asked.scheduling_config, model, True)
     message: NodeMessage = nodes.born(asked, each.name, world.new_uid(), each.accelerator, at)

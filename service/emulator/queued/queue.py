@@ -13,6 +13,7 @@ from service.emulator.errors import ApiError, not_found
 from service.emulator.hindsight import Hindsight
 from service.emulator.limits.capacity import Kind
 from service.emulator.names import Place
+from service.emulator.nodes import provisioning_model
 from service.emulator.timeline import Act, Event
 from service.emulator.wire import NodeMessage, Tpu
 
@@ -39,6 +40,8 @@ class Slice:
     asked: NodeMessage
     accelerator: Accelerator
     multislice: bool
+    model: str
+    """Its provisioning model: that of the queued resource, or its own where that names none."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,7 @@ class QueuedRecord:
         """Count the chips that are asked for, by kind."""
         wanted: Counter[Kind] = Counter()
         for each in self.slices:
-            kind = Kind(self.place.zone, each.accelerator.generation, self.provisioning_model)
+            kind = Kind(self.place.zone, each.accelerator.generation, each.model)
             wanted[kind] += each.accelerator.chips
         return wanted
 
@@ -138,10 +141,20 @@ class QueuedRecord:
 
 
 def model_of(resource: NodeMessage) -> str:
-    """Name the provisioning model that a request asks for; without a tier it is on demand."""
+    """Name the provisioning model that a request asks for; its first node speaks for all."""
     if resource.HasField("spot"):
         return "spot"
-    return "reserved" if resource.reservation_name else "on_demand"
+    if resource.reservation_name:
+        return "reserved"
+    if resource.HasField("guaranteed") or not resource.tpu.node_spec:
+        return "on_demand"
+    return provisioning_model(resource.tpu.node_spec[0].node)
+
+
+def names_model(resource: NodeMessage, terms: Terms) -> bool:
+    """Whether the queued resource itself says how its nodes are bought."""
+    tier = resource.WhichOneof("tier") is not None
+    return tier or bool(resource.reservation_name or terms.provisioning_model)
 
 
 class Queue:

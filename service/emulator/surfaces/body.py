@@ -16,6 +16,16 @@ MAX_BYTES = 10 * 1024 * 1024
 MAX_PARAMETERS = 1000
 FORM = "application/x-www-form-urlencoded"
 GZIP = 16 + zlib.MAX_WBITS
+AROUND = 20
+"""How many characters of a broken text are shown on each side of the mistake."""
+# What Google's parser says where ours says this.
+COMPLAINTS = {
+    "Expecting property name enclosed in double quotes": "Expected an object key or }.",
+    "Expecting ':' delimiter": "Expected : between key:value pair.",
+    "Expecting ',' delimiter": "Expected , or } after key:value pair.",
+    "Extra data": "Parsing terminated before end of input.",
+    "Unterminated string starting at": "Closing quote expected in string.",
+}
 
 
 async def read_body(request: Request) -> bytes:
@@ -55,14 +65,33 @@ def parse_body(body: bytes) -> object:
     if not body.strip():
         return {}
     try:
-        parsed = json.loads(body, parse_constant=_refuse_constant)
+        parsed = json.loads(body.decode("utf-8-sig"), parse_constant=_refuse_constant)
         if b"\\u" in body:
             # Half a surrogate pair is good JSON, but no text.
             json.dumps(parsed, ensure_ascii=False).encode()
-    except (ValueError, RecursionError) as error:
-        text = f"Invalid JSON payload received. {error}"
-        raise ApiError(Code.INVALID_ARGUMENT, text) from None
+    except json.JSONDecodeError as error:
+        raise _unreadable(_complaint(error)) from None
+    except UnicodeError:
+        raise _unreadable("Encountered non UTF-8 code points.") from None
+    except RecursionError:
+        raise _unreadable("Message too deep. Max recursion depth reached.") from None
+    except ValueError:
+        raise _unreadable("Unexpected token.") from None
     return parsed
+
+
+def _complaint(error: json.JSONDecodeError) -> str:
+    """Say what is wrong as Google's parser does, with the text around it and a mark below."""
+    said = COMPLAINTS.get(error.msg, "Unexpected token.")
+    if not error.doc[error.pos :].strip():
+        said = f"Unexpected end of string. {said.replace('Unexpected token.', 'Expected a value.')}"
+    first = max(0, error.pos - AROUND)
+    around = error.doc[first : error.pos + AROUND].replace("\n", " ")
+    return f"{said}\n{around}\n{' ' * (error.pos - first)}^"
+
+
+def _unreadable(why: str) -> ApiError:
+    return ApiError(Code.INVALID_ARGUMENT, f"Invalid JSON payload received. {why}")
 
 
 def _unpacked(raw: bytes) -> bytes:
@@ -85,4 +114,4 @@ def _too_large() -> ApiError:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON.")
+    raise ValueError(name)

@@ -16,6 +16,7 @@ from service.emulator.api.call import Answer, answer_bytes
 from service.emulator.api.masks import HEADER
 from service.emulator.api.methods import SERVICES
 from service.emulator.errors import ApiError, Code
+from service.emulator.permissions import token_of
 from service.emulator.world import World
 
 Sleep = Callable[[float], None]
@@ -53,8 +54,9 @@ class LocalChannel(grpc.Channel):
         method = METHODS.get(path)
         if method is None:
             return Answer(error=ApiError(Code.UNIMPLEMENTED, "Method not found!"))
-        mask = str(dict(metadata).get(HEADER, ""))
-        told = answer_bytes(self._world, method, raw, mask)
+        sent = {key.lower(): str(value) for key, value in metadata}
+        token = token_of(sent.get("authorization", ""))
+        told = answer_bytes(self._world, method, raw, sent.get(HEADER, ""), token)
         if timeout is not None and told.delay_seconds >= timeout:
             # What was asked has taken effect all the same: that is what makes deadlines hard.
             self._sleep(timeout)

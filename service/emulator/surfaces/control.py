@@ -7,18 +7,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from service.emulator import activity, lifecycle
-from service.emulator.checks import flag, known_only, mapping, number, refusal, whole
+from service.emulator.checks import flag, number, refusal, whole
 from service.emulator.clock import parse
 from service.emulator.config import patched
 from service.emulator.errors import not_found
 from service.emulator.nodes import NodeRecord
+from service.emulator.surfaces.bodies import MAX_NOTICE_SECONDS, read_order
 from service.emulator.surfaces.shape import to_json
 from service.emulator.wire import Node
 from service.emulator.workers.machine import Worker, numbered, worker_of
 from service.emulator.world import World
 
 MAX_DIGITS = 18
-MAX_NOTICE_SECONDS = 3600.0
 
 
 def state(world: World) -> dict[str, Any]:
@@ -89,10 +89,10 @@ def preempt(world: World, body: object) -> dict[str, Any]:
     node is PREEMPTED after that long. Programs on workers that are not told die of it before.
     """
     now = world.settle()
-    order = _order(body, "force", "notice_seconds", "workers")
+    order = read_order("POST nodes/preempt", body)
     record = world.find(_name(order))
-    forced = flag(order.get("force", False), "force")
-    seconds = number(order.get("notice_seconds", 0), "notice_seconds", 0, MAX_NOTICE_SECONDS)
+    forced = flag(order["force"], "force")
+    seconds = number(order["notice_seconds"], "notice_seconds", 0, MAX_NOTICE_SECONDS)
     if seconds:
         told = _numbers("workers", order, record.accelerator.hosts)
         lifecycle.announce_preemption(world, record, now, seconds, told, forced=forced)
@@ -103,7 +103,7 @@ def preempt(world: World, body: object) -> dict[str, Any]:
 
 def maintain(world: World, body: object) -> dict[str, Any]:
     now = world.settle()
-    record = world.find(_name(_order(body)))
+    record = world.find(_name(read_order("POST nodes/maintenance", body)))
     lifecycle.maintain(world, record, now)
     return _shown(record)
 
@@ -111,18 +111,18 @@ def maintain(world: World, body: object) -> dict[str, Any]:
 def break_host(world: World, body: object) -> dict[str, Any]:
     """Fail a node's host; with `{"recovers": false}` the node is UNKNOWN from then on."""
     now = world.settle()
-    order = _order(body, "recovers")
+    order = read_order("POST nodes/host-error", body)
     record = world.find(_name(order))
-    lifecycle.break_host(world, record, now, recovers=flag(order.get("recovers", True), "recovers"))
+    lifecycle.break_host(world, record, now, recovers=flag(order["recovers"], "recovers"))
     return _shown(record)
 
 
 def set_health(world: World, body: object) -> dict[str, Any]:
     """Show a node in another health, with a reason, until something changes it."""
     world.settle()
-    order = _order(body, "health", "description")
+    order = read_order("POST nodes/health", body)
     record = world.find(_name(order))
-    health, description = order.get("health"), order.get("description", "")
+    health, description = order["health"], order["description"]
     if health not in Node.Health.keys() or not isinstance(description, str):  # noqa: SIM118
         raise refusal(f"health must be one of {', '.join(Node.Health.keys())}")
     world.touch()
@@ -134,7 +134,7 @@ def set_health(world: World, body: object) -> dict[str, Any]:
 def set_activity(world: World, body: object) -> dict[str, Any]:
     """Say how busy a node, a worker or a chip is from now on; what is not named stays as it was."""
     now = world.settle()
-    order = _order(body, "worker", "chip", *activity.HIGHEST)
+    order = read_order("POST nodes/activity", body)
     record = world.find(_name(order))
     changes = {
         key: activity.check(key, value) for key, value in order.items() if key in activity.HIGHEST
@@ -146,14 +146,17 @@ def set_activity(world: World, body: object) -> dict[str, Any]:
 
 def worker(world: World, body: object) -> Worker:
     """Pick a worker whose machine is up; without a number, the first."""
-    found = any_worker(world, body)
+    found = _worker(world, read_order("POST nodes/metadata-server", body))
     return worker_of(found.record, found.number)
 
 
-def any_worker(world: World, body: object) -> Worker:
+def any_worker(world: World, query: object) -> Worker:
     """Pick a worker, whether its machine is up or not."""
+    return _worker(world, read_order("GET nodes/serial", query))
+
+
+def _worker(world: World, order: Mapping[str, object]) -> Worker:
     world.settle()
-    order = _order(body, "worker")
     record = world.find(_name(order))
     return numbered(record, _index("worker", order) or 0)
 
@@ -180,14 +183,8 @@ def _shown(record: NodeRecord) -> dict[str, Any]:
     }
 
 
-def _order(body: object, *optional: str) -> Mapping[str, object]:
-    order = mapping(body, "the body")
-    known_only(order, ("name", *optional), "key")
-    return order
-
-
 def _name(order: Mapping[str, object]) -> str:
-    name = order.get("name")
+    name = order["name"]
     if not isinstance(name, str) or not name:
         raise refusal("name must be projects/…/locations/…/nodes/…")
     return name
@@ -200,7 +197,7 @@ def _index(key: str, order: Mapping[str, object]) -> int | None:
 
 def _numbers(key: str, order: Mapping[str, object], below: int) -> list[int]:
     """Read numbers of workers; all of them where none are named."""
-    raw = order.get(key, list(range(below)))
+    raw = list(range(below)) if order[key] is None else order[key]
     if not isinstance(raw, list) or not all(type(one) is int and 0 <= one < below for one in raw):
         raise refusal(f"{key} must be a list of numbers from 0 to {below - 1}")
     return raw

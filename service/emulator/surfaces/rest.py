@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import Awaitable, Callable
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from service.emulator.api.call import answer
-from service.emulator.api.masks import HEADER, chosen_of
+from service.emulator.api.masks import HEADER, Chosen, chosen_of, resolved
 from service.emulator.api.methods import SERVICES
 from service.emulator.errors import ApiError, Code
+from service.emulator.permissions import token_of
+from service.emulator.schema import extended_class
 from service.emulator.surfaces.binding import (
     Binding,
     Query,
@@ -23,7 +24,7 @@ from service.emulator.surfaces.binding import (
     verbs_of,
 )
 from service.emulator.surfaces.body import is_form, parse_body, parse_form, read_body
-from service.emulator.surfaces.partial import Selection, select, selection
+from service.emulator.surfaces.partial import select
 from service.emulator.surfaces.shape import Shown, error_json, to_json
 from service.emulator.world import World
 
@@ -55,10 +56,10 @@ async def _answer(world: World, bindings: list[Binding], request: Request) -> Re
     raw = await read_body(request)
     query, body = _parts(request, raw)
     binding, name = find(bindings, _verb(request), request.scope["path"])
-    wanted = _last(query, "fields") or _last(query, "$fields")
-    chosen = selection(wanted) if wanted else _chosen_by(request.headers.get(HEADER, ""))
+    chosen = _chosen(binding, request, query)
     message = message_of(binding, name, query, parse_body(body) if binding.method.body else {})
-    told = answer(world, binding.method, message)
+    token = token_of(request.headers.get("authorization", ""))
+    told = answer(world, binding.method, message, token=token)
     if told.delay_seconds:
         await asyncio.sleep(told.delay_seconds)
     if told.error is not None:
@@ -68,16 +69,12 @@ async def _answer(world: World, bindings: list[Binding], request: Request) -> Re
     return json_response(select(shown, chosen))
 
 
-def _chosen_by(mask: str) -> Selection:
-    """Read a field mask, in snake_case or camelCase, as a selection of JSON."""
-    return _in_camels(chosen_of(mask))
-
-
-def _in_camels(chosen: Selection) -> Selection:
-    return {
-        re.sub("_([a-z0-9])", lambda found: found[1].upper(), name): _in_camels(inner)
-        for name, inner in chosen.items()
-    }
+def _chosen(binding: Binding, request: Request, query: Query) -> Chosen:
+    """Read what of the response is wanted, a parameter before the header; raises ApiError."""
+    wanted = _last(query, "fields") or _last(query, "$fields") or request.headers.get(HEADER, "")
+    response = binding.method.response.DESCRIPTOR
+    shown = extended_class(response.full_name)
+    return resolved(shown.DESCRIPTOR if shown else response, chosen_of(wanted), wanted)
 
 
 def error_response(error: ApiError) -> Response:

@@ -14,7 +14,9 @@ from service.emulator.api.call import Method, Stream, answer_bytes
 from service.emulator.api.masks import HEADER
 from service.emulator.api.methods import SERVICES
 from service.emulator.errors import ApiError
+from service.emulator.permissions import token_of
 from service.emulator.surfaces.body import MAX_BYTES
+from service.emulator.surfaces.health import health_handler
 from service.emulator.world import World
 
 OPTIONS = [
@@ -37,6 +39,7 @@ OpenStream = Callable[[World, Message], Stream]
 def build_server(world: World) -> grpc.aio.Server:
     """Make a server without a port; to be called inside the running loop."""
     server = grpc.aio.server(options=OPTIONS)
+    server.add_generic_rpc_handlers([health_handler()])
     server.add_generic_rpc_handlers(
         [
             grpc.method_handlers_generic_handler(
@@ -96,7 +99,8 @@ def _streaming(world: World, method: Method, stream: OpenStream) -> Streaming:
 
 
 async def _told(world: World, method: Method, raw: bytes, context: Context) -> Message:
-    told = answer_bytes(world, method, raw, _mask(context))
+    token = token_of(_sent(context, "authorization"))
+    told = answer_bytes(world, method, raw, _sent(context, HEADER), token)
     if told.delay_seconds:
         await asyncio.sleep(told.delay_seconds)
     if told.error is not None:
@@ -105,9 +109,9 @@ async def _told(world: World, method: Method, raw: bytes, context: Context) -> M
     return told.response
 
 
-def _mask(context: Context) -> str:
-    """Give the field mask of the call; empty where its caller sent none."""
-    values = [value for key, value in context.invocation_metadata() or () if key == HEADER]
+def _sent(context: Context, header: str) -> str:
+    """Give the last value of a header of the call; empty where its caller sent none."""
+    values = [value for key, value in context.invocation_metadata() or () if key == header]
     return str(values[-1]) if values else ""
 
 

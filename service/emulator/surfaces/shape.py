@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,9 +11,9 @@ from google.rpc import error_details_pb2
 
 from service.emulator.errors import ApiError, Code, told
 from service.emulator.schema import REST_POOL, extended
+from service.emulator.surfaces.misfits import PAYLOAD, Misfit, find_misfit, unknown
 
 Shown = dict[str, Any]
-UNKNOWN_FIELD = re.compile(r'has no field named "([^"]*)" at "([^"]*)"')
 
 
 def to_json(message: Message, *, enum_numbers: bool) -> Shown:
@@ -44,18 +43,17 @@ def error_json(error: ApiError) -> Shown:
 def read_into(message: Message, body: object, at: str = "") -> None:
     """Fill a message from JSON with camelCase or snake_case keys; raises ApiError."""
     if not isinstance(body, dict):
-        raise _refusal(f"Root element must be a message, not {type(body).__name__}.", at)
+        raise _refusal(unknown("", at, "Root element must be a message."))
+    said = _in_lists(body, message.DESCRIPTOR)
     try:
-        json_format.ParseDict(_in_lists(body, message.DESCRIPTOR), message)
-    except json_format.ParseError as error:
-        raise _explained(str(error), at) from None
-    except (AttributeError, RecursionError, TypeError, ValueError):
-        raise _refusal("Invalid value.", at) from None
+        json_format.ParseDict(said, message)
+    except (json_format.ParseError, AttributeError, RecursionError, TypeError, ValueError):
+        found = find_misfit(message.DESCRIPTOR, said, at)
+        raise _refusal(found or Misfit(at, PAYLOAD)) from None
 
 
 def unknown_name(name: str, where: str = "") -> ApiError:
-    place = f" at '{where}'" if where else ""
-    return _refusal(f'Unknown name "{name}"{place}: Cannot find field.', where)
+    return _refusal(unknown(name, where))
 
 
 def _in_lists(body: object, kind: Any) -> Any:
@@ -80,23 +78,10 @@ def _listed(value: object, field: Any) -> object:
     return _in_lists(items, field.message_type)
 
 
-def _explained(problem: str, at: str) -> ApiError:
-    """Turn the parser's complaint into the text of Google's front end."""
-    stranger = UNKNOWN_FIELD.search(problem)
-    if stranger is None:
-        return _refusal(problem.partition("\n")[0].rstrip(".") + ".", at)
-    path = [each for each in (at, *stranger[2].split(".")[1:]) if each]
-    return unknown_name(stranger[1], _snake(".".join(path)))
-
-
-def _snake(path: str) -> str:
-    return re.sub(r"[A-Z]", lambda found: f"_{found[0].lower()}", path)
-
-
-def _refusal(text: str, field: str) -> ApiError:
-    description = told(f"Invalid JSON payload received. {text}")
+def _refusal(found: Misfit) -> ApiError:
+    description = told(found.text)
     violation = error_details_pb2.BadRequest.FieldViolation(
-        field=told(field), description=description
+        field=told(found.path), description=description
     )
     return ApiError(
         Code.INVALID_ARGUMENT,

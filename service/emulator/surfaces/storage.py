@@ -15,7 +15,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from service.emulator.api.masks import Chosen
 from service.emulator.errors import ApiError, Code
+from service.emulator.permissions import may, token_of
 from service.emulator.storage import (
     MAX_OBJECT_NAME,
     NAME,
@@ -26,7 +28,9 @@ from service.emulator.storage import (
     location_type,
 )
 from service.emulator.surfaces.body import parse_body, read_body
+from service.emulator.surfaces.partial import select
 from service.emulator.surfaces.rest import CLIENT_GONE, json_response
+from service.emulator.surfaces.storage_fields import UnknownField, chosen_fields
 from service.emulator.world import World
 
 PATH = re.compile(
@@ -69,11 +73,28 @@ class Ask:
     def param(self, key: str) -> str:
         return str(self.request.query_params.get(key, ""))
 
+    def chosen(self, kind: str) -> Chosen:
+        """Read which fields of a response the caller wants; raises Refusal for an unknown one."""
+        try:
+            return chosen_fields(kind, self.param("fields"))
+        except UnknownField as unknown:
+            text = f"Invalid field selection {str(unknown)[:200]}"
+            raise Refusal(400, "invalidParameter", text) from None
+
+    def told(self, shown: dict[str, Any]) -> Response:
+        return json_response(select(shown, self.chosen(shown["kind"])))
+
+    def may(self, permission: str) -> bool:
+        """Whether the caller has a permission, by its token and by the settings of the bucket."""
+        token = token_of(self.request.headers.get("authorization", ""))
+        granted = may(self.world.config.permissions, token, permission)
+        return granted and permission in self.settings.permissions
+
     def require(self, permission: str) -> None:
-        """Raise Refusal unless the caller has a permission, which each caller has alike."""
+        """Raise Refusal unless the bucket is there and the caller has a permission."""
         if self.settings.missing:
             raise Refusal(404, "notFound", "The specified bucket does not exist.")
-        if permission not in self.settings.permissions:
+        if not self.may(permission):
             raise Refusal(
                 403,
                 "forbidden",
@@ -142,7 +163,7 @@ def _answer(world: World, request: Request, body: bytes, region: str) -> Respons
 def _bucket(ask: Ask) -> Response:
     ask.require("storage.buckets.get")
     location = ask.settings.location or ask.region.upper()
-    return json_response(
+    return ask.told(
         {
             "kind": "storage#bucket",
             "id": ask.bucket,
@@ -164,8 +185,8 @@ def _permissions(ask: Ask) -> Response:
         raise Refusal(404, "notFound", "The specified bucket does not exist.")
     asked = ask.request.query_params.getlist("permissions")
     told: dict[str, Any] = {"kind": "storage#testIamPermissionsResponse"}
-    held = [each for each in asked if each in ask.settings.permissions]
-    return json_response({**told, "permissions": held} if held else told)
+    held = [each for each in asked if ask.may(each)]
+    return ask.told({**told, "permissions": held} if held else told)
 
 
 def _list(ask: Ask) -> Response:
@@ -183,12 +204,12 @@ def _list(ask: Ask) -> Response:
     if page.next_token:
         token = base64.urlsafe_b64encode(page.next_token.encode())
         told["nextPageToken"] = token.decode()
-    return json_response(told)
+    return ask.told(told)
 
 
 def _object(ask: Ask) -> Response:
     found = _existing(ask)
-    return _media(found) if ask.param("alt") == "media" else json_response(_shown(ask, found))
+    return _media(found) if ask.param("alt") == "media" else ask.told(_shown(ask, found))
 
 
 def _delete(ask: Ask) -> Response:
@@ -200,6 +221,7 @@ def _delete(ask: Ask) -> Response:
 
 def _upload(ask: Ask, body: bytes) -> Response:
     ask.require("storage.objects.create")
+    ask.chosen("storage#object")
     name, content, content_type = _upload_parts(ask, body)
     if not 0 < len(name.encode()) <= MAX_OBJECT_NAME:
         raise Refusal(400, "required", "Required parameter: name")
@@ -221,7 +243,7 @@ def _upload(ask: Ask, body: bytes) -> Response:
         raise Refusal(412, "conditionNotMet", text) from None
     except Full:
         raise Refusal(429, "rateLimitExceeded", "The emulator's storage is full.") from None
-    return json_response(_shown(ask, made))
+    return ask.told(_shown(ask, made))
 
 
 def _upload_parts(ask: Ask, body: bytes) -> tuple[str, bytes, str]:

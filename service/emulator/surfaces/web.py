@@ -16,6 +16,7 @@ from starlette.routing import Route
 
 from service.emulator.errors import ApiError, Code
 from service.emulator.surfaces import control, discovery
+from service.emulator.surfaces.bodies import read_order
 from service.emulator.surfaces.guard import Guard, Hosts
 from service.emulator.surfaces.page import status_page
 from service.emulator.surfaces.rest import build_endpoint, error_response, json_response, parse_body
@@ -41,6 +42,7 @@ def build_app(
     return Starlette(
         routes=[
             Route("/", _status_page(world, grpc_address)),
+            Route("/healthz", _look(_health)),
             Route("/$discovery/rest", _look(_discovery)),
             Route("/discovery/v1/apis/tpu/{version}/rest", _look(_discovery)),
             *_control_routes(world),
@@ -64,11 +66,11 @@ def _control_routes(world: World) -> list[Route]:
         ("GET", "state", lambda _: control.state(world)),
         ("GET", "config", lambda _: control.read_config(world)),
         ("GET", "faults", lambda _: control.list_faults(world)),
-        ("DELETE", "faults", lambda ask: control.drop_faults(world, _param(ask, "id"))),
+        ("DELETE", "faults", lambda ask: control.drop_faults(world, *_query("DELETE faults", ask))),
         ("GET", "runs", lambda _: control.runs(world)),
         ("POST", "settle", lambda _: control.settle(world)),
         ("POST", "reset", lambda _: control.reset(world)),
-        ("GET", "bill", lambda ask: control.bill(world, _param(ask, "start"), _param(ask, "end"))),
+        ("GET", "bill", lambda ask: control.bill(world, *_query("GET bill", ask))),
     ]
     acts: list[tuple[str, str, Act]] = [
         ("PATCH", "config", control.change_config),
@@ -125,6 +127,16 @@ def _act(world: World, act: Act) -> Callable[[Request], Any]:
 
 def _param(request: Request, name: str) -> str:
     return str(request.query_params.get(name, ""))
+
+
+def _health(_: Request) -> dict[str, Any]:
+    """Say that the emulator answers, whatever faults are in force."""
+    return {"status": "ok"}
+
+
+def _query(route: str, request: Request) -> list[str]:
+    """Read the parameters of a route in their order; raises ApiError for one that is unknown."""
+    return [str(value) for value in read_order(route, request.query_params).values()]
 
 
 def _discovery(request: Request) -> dict[str, Any]:

@@ -82,8 +82,8 @@ def _plain(message: NodeMessage) -> dict[str, Any]:
     """Turn an entry into JSON, which not every message can be."""
     try:
         plain: dict[str, Any] = MessageToDict(message)
-    except (DecodeError, SerializeToJsonError, TypeError, ValueError, RecursionError) as error:
-        raise _bad(f"The log entry cannot be read: {error}") from None
+    except (DecodeError, SerializeToJsonError, TypeError, ValueError, RecursionError):
+        raise _bad("The log entry cannot be written as JSON.") from None
     return plain
 
 

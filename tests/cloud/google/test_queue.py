@@ -68,6 +68,15 @@ def test_a_queued_node_is_asked_for_seen_granted_and_deleted(cloud, tpus):
             gone(PLACE)
 
 
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_spot_node_is_granted_however_the_cloud_takes_a_model_of_a_node(cloud, tpus, strict):
+    cloud.set(strict_queued_scheduling=strict)
+    tpus.create(order(provisioning_model=ProvisioningModel.SPOT))
+    cloud.settle()
+    assert tpus.queued(PLACE).state == QueueState.ACTIVE
+    assert tpus.get(PLACE).provisioning_model is ProvisioningModel.SPOT
+
+
 def test_the_same_order_sent_twice_is_one(tpus):
     first = tpus.create(order())
     assert tpus.create(order()).name == first.name

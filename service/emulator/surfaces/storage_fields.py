@@ -1,0 +1,52 @@
+"""The parameter `fields` of Cloud Storage: what of the JSON of a response its caller wants."""
+
+from __future__ import annotations
+
+from service.emulator.api.masks import Chosen, chosen_of
+from service.emulator.errors import ApiError
+
+# The names in Google's discovery document of storage v1, those that the emulator never shows too.
+OBJECT_NAMES = """
+    acl bucket cacheControl componentCount contentDisposition contentEncoding contentLanguage
+    contentType contexts crc32c customTime customerEncryption etag eventBasedHold generation
+    hardDeleteTime id kind kmsKeyName md5Hash mediaLink metadata metageneration name owner
+    restoreToken retention retentionExpirationTime selfLink size softDeleteTime storageClass
+    temporaryHold timeCreated timeDeleted timeFinalized timeStorageClassUpdated updated
+"""
+BUCKET_NAMES = """
+    acl autoclass billing cors customPlacementConfig defaultEventBasedHold defaultObjectAcl
+    encryption etag generation hardDeleteTime hierarchicalNamespace iamConfiguration id ipFilter
+    kind labels lifecycle location locationType logging metageneration name objectRetention owner
+    projectNumber retentionPolicy rpo satisfiesPZI satisfiesPZS selfLink softDeletePolicy
+    softDeleteTime storageClass timeCreated updated versioning website
+"""
+OBJECT = frozenset(OBJECT_NAMES.split())
+BUCKET = frozenset(BUCKET_NAMES.split())
+KNOWN = {
+    "storage#bucket": BUCKET,
+    "storage#object": OBJECT,
+    "storage#objects": frozenset({"items", "kind", "nextPageToken", "prefixes"}),
+    "storage#testIamPermissionsResponse": frozenset({"kind", "permissions"}),
+}
+
+
+class UnknownField(Exception):
+    """A name in `fields` that no field has; the text is the name."""
+
+
+def chosen_fields(kind: str, fields: str) -> Chosen:
+    """Read what `fields` chooses of a response of a kind; raises UnknownField."""
+    try:
+        chosen = chosen_of(fields)
+    except ApiError:
+        raise UnknownField(fields) from None
+    _check(KNOWN[kind], chosen)
+    return chosen
+
+
+def _check(known: frozenset[str], chosen: Chosen) -> None:
+    for name, inner in chosen.items():
+        if name not in known and name != "*":
+            raise UnknownField(name)
+        if name == "items":
+            _check(OBJECT, inner)

@@ -1,0 +1,68 @@
+"""What a plain installation of the emulator can do, without the packages of development."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from service.emulator.api.methods import VERSIONS
+
+HOUSE = Path(__file__).resolve().parents[2]
+# An index that does not answer is given up soon.
+IMPATIENT = {**os.environ, "PIP_RETRIES": "0", "PIP_DEFAULT_TIMEOUT": "5"}
+# Stands for an installation that lacks google-api-python-client.
+PROGRAM = """
+import sys
+
+sys.modules["googleapiclient"] = None
+from service.emulator.surfaces import discovery
+
+for version in sys.argv[1:]:
+    made = discovery.document(version, "http://127.0.0.1:1/")
+    print(made["version"], "Node" in made["schemas"])
+print(discovery.__file__)
+"""
+
+
+def test_the_wheel_serves_the_discovery_documents_by_itself(tmp_path):
+    copy = tmp_path / "house"
+    copy.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE", ".gitignore"):
+        shutil.copy(HOUSE / name, copy)
+    for name in ("service", "migrations"):
+        shutil.copytree(HOUSE / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir"]
+    built = subprocess.run(
+        [*command, str(tmp_path), str(copy)],
+        env=IMPATIENT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    if "No matching distribution found for hatchling" in built.stderr:
+        pytest.skip("the build backend hatchling cannot be had: no package index is reachable")
+    assert built.returncode == 0, built.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    installed = tmp_path / "installed"
+    zipfile.ZipFile(wheel).extractall(installed)
+    assert (installed / "service/emulator/surfaces/status.html").is_file()
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *VERSIONS],
+        env={**os.environ, "PYTHONPATH": str(installed)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    *said, file = ran.stdout.splitlines()
+    assert said == [f"{version} True" for version in VERSIONS]
+    assert Path(file).is_relative_to(installed)
