@@ -96,7 +96,10 @@ def one(theirs=(), ours=(), rules=OLD, sights=None):
             Verdict.MATCHED,
             Difference.NONE,
         ),
-        ({"generation": "", "model": ""}, {}, Verdict.MATCHED, Difference.NONE),
+        ({"generation": "", "model": ""}, {}, Verdict.AMOUNT_DIFFERS, Difference.UNKNOWN_SKU),
+        ({"generation": "v6e"}, {}, Verdict.AMOUNT_DIFFERS, Difference.SKU),
+        ({"model": "spot"}, {}, Verdict.AMOUNT_DIFFERS, Difference.SKU),
+        ({"cost": 0, "no_rate": "EUR"}, {}, Verdict.AMOUNT_DIFFERS, Difference.NO_RATE),
         ({}, {"model": "reserved"}, Verdict.MATCHED, Difference.NONE),
     ],
 )
