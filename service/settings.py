@@ -37,6 +37,10 @@ class Settings(BaseSettings):
     """The name of this installation, in the labels of everything that it makes."""
     billing_account: Annotated[str, Field(pattern=r"^([0-9A-Z]{6}-[0-9A-Z]{6}-[0-9A-Z]{6})?$")] = ""
     """The Cloud Billing account that pays, `012345-6789AB-CDEF01`: what bills are exported for."""
+    billing_account_name: Annotated[str, Field(pattern=r"^([^\s\x00-\x1f\x7f](.{0,198}\S)?)?$")] = (
+        ""
+    )
+    """Its display name, which stands in exports; without one they name none."""
     bill_megabytes: Annotated[int, Field(ge=1, le=1_000_000)] = 2_000
     """What a billing export that is held against the ledger may have at most."""
     idle_mode: Literal["observe", "notify", "stop", "delete"] = "observe"

@@ -115,7 +115,9 @@ def services(base: Foundation, timekeeper: Timekeeper | None = None) -> Services
     """What callers may ask."""
     shared = base.units, base.prices, base.clock
     projects, least = base.settings.projects, idle_mode(base.settings).times.least
-    account = Account.of(base.settings.billing_account, base.settings.install)
+    account = Account.of(
+        base.settings.billing_account, base.settings.install, base.settings.billing_account_name
+    )
     costs = CostService(*shared, base.settings.idle_warmup_seconds)
     forecasts = ForecastService(*shared, costs)
     limits = budgets(base, costs, forecasts)

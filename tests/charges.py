@@ -9,6 +9,7 @@ from typing import Any
 
 from service.domain.attribution import Attribution
 from service.domain.charge import Charge, Kind, Resource, tags_of
+from service.domain.clock import DAY
 from service.domain.focus import Account, Version, header, lines
 from service.domain.pricing import Price, reserved
 from service.domain.purchase import Purchase
@@ -78,7 +79,7 @@ def of_machine(**changes: Any) -> Charge:
 
 def of_used(**changes: Any) -> Charge:
     """An hour of that node in a reservation, at 0.84 dollars."""
-    of = resource(model="reserved", reservation=MARCH.path)
+    of = resource(model="reserved", reservation=MARCH.path, commitment=MARCH.path)
     return _at(RESERVED, 8)._replace(resource=of)._replace(**changes)
 
 
@@ -91,6 +92,7 @@ def of_unused(**changes: Any) -> Charge:
         accelerator_type="v5e",
         model="reserved",
         reservation=MARCH.path,
+        commitment=MARCH.path,
     )
     return of_used()._replace(resource=of)._replace(**changes)
 
@@ -107,9 +109,14 @@ def _at(price: Price, units: int) -> Charge:
     )
 
 
-def focus(*charges: Charge, version: Version = Version.V1_4) -> str:
-    """The file of these charges."""
-    return "".join([header(version), *lines(ACCOUNT, charges)])
+def focus(
+    *charges: Charge,
+    version: Version = Version.V1_4,
+    now: int = NOON + 90 * DAY,
+    account: Account = ACCOUNT,
+) -> str:
+    """The file of these charges, long after their month was closed."""
+    return "".join([header(version), *lines(account, charges, now)])
 
 
 def read(text: str) -> list[dict[str, str]]:

@@ -35,6 +35,7 @@ def untouched(monkeypatch: pytest.MonkeyPatch) -> None:
         ("idle_mode", "observe"),
         ("emulator", ""),
         ("admin_token", None),
+        ("billing_account_name", ""),
     ],
 )
 def test_what_nobody_set_is_as_promised(name: str, value: object) -> None:
@@ -51,3 +52,13 @@ def test_how_often_it_looks_can_be_set_but_not_to_never(
     monkeypatch.setenv(f"STEWARD_{name}", "0")
     with pytest.raises(ValueError, match="greater than or equal to 1"):
         Settings(**NO_FILE)
+
+
+@pytest.mark.usefixtures("untouched")
+def test_the_billing_account_has_a_name_of_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEWARD_BILLING_ACCOUNT_NAME", "Lab of Ödön, GPUs & TPUs")
+    assert Settings(**NO_FILE).billing_account_name == "Lab of Ödön, GPUs & TPUs"
+    for wrong in (" ", "two\nlines", "x" * 201):
+        monkeypatch.setenv("STEWARD_BILLING_ACCOUNT_NAME", wrong)
+        with pytest.raises(ValueError, match="billing_account_name"):
+            Settings(**NO_FILE)

@@ -89,8 +89,10 @@ async def reconcile_bill(
 ) -> ReconciliationView:
     """Hold a billing export against the ledger, three ways: ledger, inventory and bill.
 
-    The very same file a second time, with the same tolerance, changes nothing and is told by
-    `known`, so it can be sent again whenever the answer was lost.
+    A later file of the same invoice month joins those that were sent before: rows that both have
+    count once, late rows and corrections add up, and the answer is of the whole month. The very
+    same file a second time, with the same tolerance, changes nothing and is told by `known`, so it
+    can be sent again whenever the answer was lost.
     """
     with reconciliations.receiving(), TemporaryFile() as file:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -12,6 +13,7 @@ from service.domain.bill import Tally
 from service.domain.billfile import Shape
 from service.domain.clock import rfc3339
 from service.domain.comparison import Difference, Seen, Verdict
+from service.domain.invoice import Invoice, Part
 from service.domain.money import usd
 
 
@@ -28,6 +30,19 @@ class TallyView(View):
     less: Usd = Field(description="What the bill says less; never more than zero.")
     variance_percent: Annotated[str, shown(pattern=whole(r"-?[0-9]+\.[0-9]{4}"))] | None = Field(
         description="Of what matched; null where nothing did.", examples=["0.0213"]
+    )
+    credits_by_kind: dict[str, Usd] = Field(
+        description="`credits` by Google's `credits.type`; `CREDIT_TYPE_UNSPECIFIED` where the bill"
+        " names none.",
+        examples=[{"COMMITTED_USAGE_DISCOUNT": "-1.600000000"}],
+    )
+    explained: bool = Field(
+        description="Whether in each hour the ledger agrees with `billed`, or with `net`: then"
+        " credits account for the whole difference between `net` and `charged`."
+    )
+    explanation: str = Field(
+        description="The same in words.",
+        examples=["credits explain the whole of -$1.60: COMMITTED_USAGE_DISCOUNT -$1.60"],
     )
 
     @classmethod
@@ -51,14 +66,75 @@ class ProjectTallyView(TallyView):
 
 
 class ApartView(View):
-    """Rows of one cost type that are no usage: in none of the sums."""
+    """Rows that are compared with nothing, by cost type, or because they have no conversion rate:
+    in none of the sums. `cost` is with credits, and 0 for what has no rate."""
 
     rows: int
     cost: Usd
+    reason: str
+    local: dict[str, str] = Field(
+        description="The same in the currency of the rows, by currency.",
+        examples=[{"EUR": "8.830000000"}],
+    )
+
+
+class PartView(View):
+    """Rows of an invoice that one thing became of. The local amounts are in its currency; those in
+    dollars are without the rows that have no conversion rate."""
+
+    name: str = Field(
+        description="A verdict, or the kind of what was set apart: `tax`, `adjustment`,"
+        " `rounding_error`, `commitment`, `no_conversion_rate`, `other_project`, `not_tpu`.",
+        examples=["matched"],
+    )
+    reason: str = Field(description="Why it was set apart; empty for a verdict.")
+    rows: int
+    cost: Usd
+    credits: Usd
+    local_cost: str = Field(examples=["8.806080000"])
+    local_credits: str
+    local_total: str
+
+    @classmethod
+    def of(cls, part: Part) -> PartView:
+        """The view of a part."""
+        return cls(
+            name=part.name,
+            reason=part.reason,
+            rows=part.rows,
+            cost=usd(part.cost),
+            credits=usd(part.credits),
+            local_cost=part.local_cost,
+            local_credits=part.local_credits,
+            local_total=part.local_total,
+        )
+
+
+class InvoiceView(View):
+    """One invoice. `total` is of all rows that were sent of it, ours or not, and is the sum of the
+    parts to the nano-dollar."""
+
+    month: str | None = Field(
+        description="`invoice.month`; null where the rows name none.", examples=["2026-11"]
+    )
+    billing_account: str = Field(examples=["012345-6789AB-CDEF01"])
+    currency: str = Field(examples=["EUR"])
+    total: PartView
+    parts: tuple[PartView, ...]
+
+
+class JoinedView(View):
+    """An earlier file whose rows of the same months are part of this."""
+
+    id: str
+    name: str
+    rows: int = Field(description="Its rows of these months.")
+    again: int = Field(description="Those that the later file has too: they count once.")
 
 
 class RowsView(View):
-    """The rows of the file. A duplicate equals another one in every column, and counts once."""
+    """The rows of the file. A duplicate is one row of the export that the file has twice: it has
+    the resource, the batch (`export_time`) and all else of another row, and counts once."""
 
     read: int
     duplicates: int
@@ -94,7 +170,19 @@ class ReconciliationView(View):
     verdicts: dict[Verdict, TallyView]
     skus: tuple[SkuView, ...]
     projects: tuple[ProjectTallyView, ...]
-    currency: str = Field(examples=["USD"])
+    currency: str = Field(
+        description="Of the ledger. What is billed in another currency is divided by the"
+        " `currency_conversion_rate` of its own row, and rounded half to even to the nano-dollar.",
+        examples=["USD"],
+    )
+    invoices: tuple[InvoiceView, ...]
+    joined: tuple[JoinedView, ...] = Field(
+        description="Earlier files of the same months. Their rows are part of all figures but"
+        " `rows`, which are of this file alone."
+    )
+    joined_into: str | None = Field(
+        description="The id of a later file of the same months, which has these rows too."
+    )
 
     @classmethod
     def of(cls, outcome: Outcome) -> ReconciliationView:
@@ -118,7 +206,9 @@ class ReconciliationView(View):
                 not_tpu=counts.not_tpu,
             ),
             apart={
-                kind: ApartView(rows=one.rows, cost=usd(one.cost))
+                kind: ApartView(
+                    rows=one.rows, cost=usd(one.cost), reason=one.reason, local=dict(one.local)
+                )
                 for kind, one in bill.apart.items()
             },
             machines=MachinesView(
@@ -135,6 +225,12 @@ class ReconciliationView(View):
                 for project, one in found.projects.items()
             ),
             currency="USD",
+            invoices=tuple(map(_invoice, bill.invoices)),
+            joined=tuple(
+                JoinedView(id=one.id, name=one.name, rows=one.rows, again=one.again)
+                for one in bill.joined
+            ),
+            joined_into=bill.joined_into or None,
         )
 
 
@@ -180,6 +276,9 @@ class ComparisonView(View):
     difference: Difference
     seen: Seen = Field(description="Whether our inventory ever saw it, and as what.")
     reason: str
+    net: Usd = Field(description="What is billed, with its credits.")
+    credits_by_kind: dict[str, Usd] = Field(description="`credits` by Google's `credits.type`.")
+    explained: bool = Field(description="Whether the ledger agrees with `billed` or with `net`.")
 
     @classmethod
     def of(cls, kept: Kept) -> ComparisonView:
@@ -209,6 +308,9 @@ class ComparisonView(View):
             difference=line.difference,
             seen=line.seen,
             reason=line.reason,
+            net=usd(line.net),
+            credits_by_kind=_kinds(line.credit_kinds),
+            explained=line.is_explained,
         )
 
 
@@ -229,7 +331,24 @@ def _tally(tally: Tally) -> dict[str, Any]:
         "more": usd(tally.more),
         "less": usd(tally.less),
         "variance_percent": tally.percent,
+        "credits_by_kind": _kinds(tally.credit_kinds),
+        "explained": tally.explained == tally.lines,
+        "explanation": tally.explanation,
     }
+
+
+def _kinds(kinds: Mapping[str, int]) -> dict[str, str]:
+    return {kind: usd(nanos) for kind, nanos in kinds.items()}
+
+
+def _invoice(invoice: Invoice) -> InvoiceView:
+    return InvoiceView(
+        month=invoice.month or None,
+        billing_account=invoice.account,
+        currency=invoice.currency,
+        total=PartView.of(invoice.total),
+        parts=tuple(map(PartView.of, invoice.parts)),
+    )
 
 
 def _usd(nanos: int | None) -> str | None:

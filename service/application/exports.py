@@ -55,7 +55,7 @@ class ExportService:
         with self._place(), self._units.reading() as unit:
             price_of = lru_cache(CHUNK)(self._prices.book(unit).with_id)
             charges = unit.charges.billed(window.start, window.end, price_of)
-            written = lines(self._account, charges)
+            written = lines(self._account, charges, self._clock())
             yield header(version)
             while piece := "".join(islice(written, CHUNK)):
                 yield piece

@@ -6,15 +6,26 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, pairwise
 from threading import BoundedSemaphore
 from typing import BinaryIO
 
-from service.domain.bill import Bill, Counter, Counts, Headline, headline, in_chunks
-from service.domain.billfile import Read, read_bill
+from service.domain.bill import (
+    Bill,
+    Compared,
+    Counter,
+    Headline,
+    Joined,
+    headline,
+    in_chunks,
+    neighbours,
+    set_apart,
+)
+from service.domain.billfile import Read, Shape, read_bill
 from service.domain.clock import HOUR, Clock
 from service.domain.comparison import Billed, Charged, Rules, Sight, Verdict
 from service.domain.errors import RateLimited, Rejected
+from service.domain.invoice import invoices
 from service.domain.money import NANOS
 from service.domain.names import new_id
 from service.domain.reconcile import reconcile
@@ -109,11 +120,13 @@ class ReconciliationService:
         try:
             counter = Counter()
             self._stage(bill.id, counter.passing(reads))
-            self._compare(self._measured(bill, counter.counts))
+            bill = self._joined(self._measured(bill, counter))
+            self._compare(bill)
         except BaseException:
             with self._units() as unit:
                 unit.bills.drop(bill.id)
             raise
+        self._leave(bill)
         return self.outcome(bill.id)
 
     def outcome(self, bill_id: str) -> Outcome:
@@ -144,24 +157,86 @@ class ReconciliationService:
             with self._units() as unit:
                 unit.bills.stage(bill_id, batch)
 
-    def _measured(self, bill: Bill, counts: Counts) -> Bill:
+    def _measured(self, bill: Bill, counter: Counter) -> Bill:
         """The bill, now that all of its rows are known."""
+        counts = counter.counts
         if not counts.rows:
             raise Rejected("the file has a header and no rows; nothing was kept", field="body")
         with self._units.reading() as unit:
-            different, apart = unit.bills.staged(bill.id), unit.bills.apart(bill.id)
-            hours = counts.start or 0, counts.end or 0
-            entries, nanos = unit.witnesses.machines(self._projects, *hours)
+            different = unit.bills.staged(bill.id)
+        return replace(
+            bill,
+            counts=counts,
+            duplicates=counts.kept - different,
+            periods=counter.periods,
+        )
+
+    def _joined(self, bill: Bill) -> Bill:
+        """The bill with the rows that earlier files have of its months. Google's export goes on
+        adding rows to a past month for days, so a month is all files that were sent of it.
+
+        The months beside them join too where they have usage in the same hours: such an hour is on
+        two invoices, and is compared with both.
+        """
+        bill = self._with_rows(bill, bill.periods)
+        with self._units.reading() as unit:
+            reach = unit.bills.reach(bill.id)
+            beside = neighbours(bill.periods) if reach else ()
+            near = tuple(
+                period
+                for period in beside
+                for one in unit.bills.with_rows_of([period], _of_the_same_kind(bill.shape))
+                if unit.bills.meets(one.id, period, *(reach or (0, 0)))
+            )
+        bill = self._with_rows(bill, near) if near else bill
+        with self._units.reading() as unit:
+            start, end = unit.bills.reach(bill.id) or (None, None)
+            entries, nanos = unit.witnesses.machines(self._projects, start or 0, end or 0)
+            apart = unit.bills.apart(bill.id)
+        newest = bill.counts.newest
         counts = replace(
-            counts,
-            newest=counts.end if counts.newest is None else counts.newest,
+            bill.counts,
+            start=start,
+            end=end,
+            newest=end if newest is None else newest,
             machine_entries=entries,
             machine_nanos=nanos,
         )
-        return replace(bill, counts=counts, duplicates=counts.kept - different, apart=apart)
+        return replace(bill, counts=counts, apart=set_apart(apart))
+
+    def _with_rows(self, bill: Bill, months: Sequence[str]) -> Bill:
+        """The bill with all rows of these months that were sent before."""
+        with self._units.reading() as unit:
+            earlier = unit.bills.with_rows_of(months, _of_the_same_kind(bill.shape))
+        joined, newest = {one.id: one for one in bill.joined}, bill.counts.newest
+        for one in earlier:
+            found = joined.get(one.id, Joined(one.id, one.name, 0, 0))
+            rows, again = found.rows, found.again
+            for digests in self._slices(one, months):
+                with self._units() as unit:
+                    more, both = unit.bills.join(bill.id, one.id, months, digests)
+                rows, again = rows + more, again + both
+            joined[one.id] = replace(found, rows=rows, again=again)
+            newest = max(filter(None, (newest, one.counts.newest)), default=None)
+        return replace(
+            bill,
+            counts=replace(bill.counts, newest=newest),
+            joined=tuple(joined.values()),
+            periods=tuple(sorted({*bill.periods, *months})),
+        )
+
+    def _slices(self, bill: Bill, months: Sequence[str]) -> Iterator[tuple[bytes, bytes]]:
+        """Ranges of digests with about as many rows as are written at once."""
+        with self._units.reading() as unit:
+            rows = unit.bills.rows_of(bill.id, months)
+        number = min(256, rows // BATCH + 1)
+        bounds = [index * 256 // number for index in range(1, number)]
+        edges = [b"", *(bytes([bound]) for bound in bounds), b"\xff" * 17]
+        return pairwise(edges)
 
     def _compare(self, bill: Bill) -> None:
         """Compare some hours at a time, each in a unit of its own, and finish."""
+        compared = Compared()
         counts = bill.counts
         start, end = counts.start or 0, counts.end or 0
         rules = Rules(counts.newest or end, bill.tolerance)
@@ -180,14 +255,35 @@ class ReconciliationService:
                 billed = _billed(unit, unit.bills.summed(bill.id, first, last))
                 sights = _sights(unit, billed, charged, (first, last), strangers)
                 lines = reconcile(billed, charged, rules, sights, bought)
-                unit.bills.compare(bill.id, first, last, lines)
+                unit.bills.compare(bill.id, compared.passing(lines))
         with self._units() as unit:
-            groups = tuple(unit.bills.groups(bill.id))
-            unit.bills.save(replace(bill, groups=groups, finished_at=self._clock()))
+            apart, totals = unit.bills.apart(bill.id), unit.bills.totals(bill.id)
+            found = invoices(compared.invoices, apart, totals)
+            done = replace(bill, groups=compared.groups, invoices=found)
+            unit.bills.save(replace(done, finished_at=self._clock()))
+
+    def _leave(self, bill: Bill) -> None:
+        """Let the earlier imports keep no rows that this one has; their comparisons stay."""
+        for joined in bill.joined:
+            with self._units.reading() as unit:
+                earlier = unit.bills.get(joined.id)
+            for digests in self._slices(earlier, bill.periods):
+                with self._units() as unit:
+                    unit.bills.leave(earlier.id, bill.periods, digests)
+            left = tuple(one for one in earlier.periods if one not in bill.periods)
+            with self._units() as unit:
+                unit.bills.save(replace(earlier, periods=left, joined_into=bill.id))
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:
     return iter(lambda: file.read(_READ_BYTES), b"")
+
+
+def _of_the_same_kind(shape: Shape) -> Sequence[Shape]:
+    """The shapes in which the same rows may come again: those of FOCUS have no rows in common with
+    the detailed export."""
+    focus = (Shape.FOCUS_CSV, Shape.FOCUS_JSON_LINES)
+    return focus if shape in focus else (Shape.CSV, Shape.JSON_LINES)
 
 
 def _outcome(bill: Bill) -> Outcome:
@@ -213,6 +309,9 @@ def _billed(unit: Unit, staged: Sequence[Staged]) -> list[Billed]:
             at_list=one.at_list,
             chip_seconds=one.chip_seconds,
             zone=one.zone,
+            credit_kinds=one.credit_kinds,
+            shares=one.shares,
+            no_rate=one.no_rate,
         )
         for one in staged
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -45,7 +45,9 @@ def reconcile(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Hold Google's bill against the ledger. The same file twice changes nothing."""
+    """Hold Google's bill against the ledger. A later file of a month joins those sent before.
+
+    The same file twice changes nothing."""
     asked = {"name": file.name[:200], "tolerance": tolerance}
     with connected() as client, file.open("rb") as content:
         answer = client.send("/v1/reconciliations", content, asked)
@@ -64,6 +66,7 @@ def _show(found: Mapping[str, Any]) -> None:
         f"{counted(rows['read'], 'row')}{known}: {rows['duplicates']:,} written twice,"
         f" {rows['other_projects']:,} of other projects, {rows['not_tpu']:,} of other things",
         f"from {moment(found['start'])} to {moment(found['end'])} UTC",
+        *_joined(found),
         "",
     )
     variances = _variances(found)
@@ -82,7 +85,10 @@ def _show(found: Mapping[str, Any]) -> None:
         ),
     )
     for kind, one in found["apart"].items():
-        echo(f"apart from that, {kind}: {counted(one['rows'], 'row')}, {money(one['cost'])}")
+        told = f"apart from that, {kind}: {counted(one['rows'], 'row')}, {_amount(one)}"
+        echo(told, *([f"  {one['reason']}"] if one.get("reason") else []))
+    _show_credits(total)
+    _show_invoices(found.get("invoices", []))
     machines = found["machines"]
     if machines["entries"]:
         left = money(machines["charged"])
@@ -92,10 +98,73 @@ def _show(found: Mapping[str, Any]) -> None:
     more, less = parts(total["variance"], [total["more"], total["less"]])
     echo(
         "",
-        f"the bill differs from the ledger by {money(total['variance'])}{share}:"
-        f" {more} more, {less} less",
+        f"the bill differs from the ledger by {money(total['variance'])}{share}:",
+        f"{more} more, {less} less",
         f"id {found['id']}",
     )
+
+
+def _amount(apart: Mapping[str, Any]) -> str:
+    """Dollars, or the currency of rows that have no conversion rate."""
+    local = apart.get("local", {})
+    if apart["cost"].strip("0.") or not local:
+        return money(apart["cost"])
+    return ", ".join(_local(amount, currency) for currency, amount in local.items())
+
+
+def _local(amount: str, currency: str) -> str:
+    """An amount of any currency: `EUR 8.83`."""
+    if currency == "USD":
+        return money(amount)
+    return f"{currency} {money(amount).replace('$', '')}"
+
+
+def _show_credits(total: Mapping[str, Any]) -> None:
+    """What Google takes off, by kind, and whether it accounts for what differs."""
+    kinds = total.get("credits_by_kind", {})
+    if not kinds:
+        return
+    echo("")
+    table(["CREDITS", ">AMOUNT"], ([kind, money(amount)] for kind, amount in kinds.items()))
+    explained, lines = total["explained"], total["explanation"].partition(":")[0]
+    echo(
+        f"billed {money(total['billed'])}, to be paid {money(total['net'])},"
+        f" charged {money(total['charged'])}",
+        lines if explained else f"not explained: {lines}",
+    )
+
+
+def _show_invoices(invoices: Sequence[Mapping[str, Any]]) -> None:
+    """Each invoice with its parts, in its own currency; they add up to its total."""
+    if not invoices:
+        return
+    echo("")
+    table(
+        ["INVOICE", "WHAT CAME OF IT", ">ROWS", ">AMOUNT"],
+        (
+            [
+                month if part is one["total"] else "",
+                _WORDS.get(part["name"], part["name"].replace("_", " ")),
+                f"{part['rows']:,}",
+                _local(part["local_total"], one["currency"]),
+            ]
+            for one in invoices
+            for month in [one["month"] or "not said"]
+            for part in (one["total"], *one["parts"])
+        ),
+    )
+
+
+def _joined(found: Mapping[str, Any]) -> list[str]:
+    """The other files of the same months."""
+    lines = [
+        f"with {counted(one['rows'], 'row')} of {one['name'] or one['id']}, sent before;"
+        f" {one['again']:,} are in both and count once"
+        for one in found.get("joined", [])
+    ]
+    if found.get("joined_into"):
+        lines.append(f"a later file has joined it: {found['joined_into']} is of all")
+    return lines
 
 
 def _variances(found: Mapping[str, Any]) -> Mapping[str, str]:
@@ -114,24 +183,31 @@ def _show_lines(client: Client, found: Mapping[str, Any]) -> None:
     answer = client.get(f"/v1/reconciliations/{found['id']}/lines", asked)
     lines = answer.value["lines"]
     names = names_of(client, {one["node_id"] for one in lines if _is_unnamed(one)})
+    reasons = {_why(line): None for line in lines}
+    numbers = {reason: str(number) for number, reason in enumerate(reasons, start=1)}
     echo("")
     table(
-        ["HOUR (UTC)", "WHAT", "RESOURCE", "PROJECT", ">BILLED", ">CHARGED", "WHY"],
+        ["HOUR (UTC)", "RESOURCE", "PROJECT", ">BILLED", ">CHARGED", ">WHY"],
         (
             [
                 moment(line["hour"]),
-                _WORDS.get(line["verdict"], line["verdict"]),
                 _resource(line, names),
                 line["project"],
                 money(line["billed"]),
                 money(line["charged"]),
-                line["reason"],
+                numbers[_why(line)],
             ]
             for line in lines
         ),
     )
+    echo("")
+    table([">WHY", ""], ([number, reason] for reason, number in numbers.items()))
     if number > SHOWN:
         echo(f"and {number - SHOWN:,} more; the page Reconcile of the dashboard has the largest")
+
+
+def _why(line: Mapping[str, Any]) -> str:
+    return f"{_WORDS.get(line['verdict'], line['verdict'])}: {line['reason']}"
 
 
 def _is_unnamed(line: Mapping[str, Any]) -> bool:

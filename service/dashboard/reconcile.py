@@ -9,8 +9,11 @@ from service.application.reconciliations import Outcome
 from service.application.services import Services
 from service.dashboard.figures import Moment, count, duration, moment, money
 from service.dashboard.story import sentence
-from service.domain.bill import Tally
+from service.domain.bill import Apart, Tally
+from service.domain.billrow import CURRENCY
 from service.domain.comparison import DISAGREEING, Line, Seen, Verdict
+from service.domain.invoice import Invoice
+from service.domain.money import parse_usd
 
 SHOWN = 100
 """Comparisons on the page, those that make the most of the variance first."""
@@ -83,6 +86,26 @@ class LineRow:
 
 
 @dataclass(frozen=True, slots=True)
+class PartRow:
+    """Rows of an invoice that one thing became of, in the currency of the invoice."""
+
+    name: str
+    reason: str
+    rows: str
+    amount: str
+
+
+@dataclass(frozen=True, slots=True)
+class InvoiceRow:
+    """An invoice; its parts add up to its amount."""
+
+    name: str
+    amount: str
+    rows: str
+    parts: tuple[PartRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """The bill that is looked at."""
 
@@ -105,6 +128,10 @@ class Found:
     shown: str
     lines: tuple[LineRow, ...]
     left_out: int
+    credits: str
+    joined: tuple[str, ...]
+    joined_into: str
+    invoices: tuple[InvoiceRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +174,7 @@ def _found(
         start=None if counts.start is None else moment(counts.start),
         end=None if counts.end is None else moment(counts.end),
         rows=_rows(outcome),
-        apart="; ".join(
-            f"{kind.replace('_', ' ')} {money(one.cost)}" for kind, one in bill.apart.items()
-        ),
+        apart="; ".join(_apart(kind, one) for kind, one in bill.apart.items()),
         machines=money(counts.machine_nanos) if counts.machine_entries else "",
         variance=_signed(total.variance),
         percent="" if total.percent is None else f"{total.percent} % of what matched",
@@ -169,6 +194,49 @@ def _found(
         shown=shown,
         lines=tuple(lines),
         left_out=max(0, number - len(lines)),
+        credits=sentence(total.explanation) if total.credits else "",
+        joined=tuple(
+            f"{count(one.rows, 'row')} of {one.name or 'a file without a name'}, of which"
+            f" {one.again:,} are in both and count once"
+            for one in bill.joined
+        ),
+        joined_into=bill.joined_into,
+        invoices=tuple(map(_invoice, bill.invoices)),
+    )
+
+
+def _apart(kind: str, one: Apart) -> str:
+    """What was set apart, in dollars, or in the currency of rows that have no conversion rate."""
+    amount = money(one.cost)
+    if one.local and not one.cost:
+        amount = ", ".join(_local(text, currency) for currency, text in one.local.items())
+    reason = f" ({one.reason})" if one.reason else ""
+    return f"{kind.replace('_', ' ')} {amount}{reason}"
+
+
+def _local(text: str, currency: str) -> str:
+    """An amount in any currency: `EUR 8.83`."""
+    amount = money(parse_usd(text))
+    return amount if currency == CURRENCY else f"{currency} {amount.replace('$', '')}"
+
+
+def _invoice(one: Invoice) -> InvoiceRow:
+    who = f", {one.account}" if one.account else ""
+    return InvoiceRow(
+        name=f"{one.month or 'no month named'}{who}, {one.currency}",
+        amount=_local(one.total.local_total, one.currency),
+        rows=f"{one.total.rows:,}",
+        parts=tuple(
+            PartRow(
+                VERDICTS[Verdict(part.name)]
+                if part.name in set(Verdict)
+                else part.name.replace("_", " "),
+                sentence(part.reason) if part.reason else "",
+                f"{part.rows:,}",
+                _local(part.local_total, one.currency),
+            )
+            for part in one.parts
+        ),
     )
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from service.domain.billfile import Read, Shape
 from service.domain.billrow import REGULAR, BillRow, Skip, refused
-from service.domain.clock import HOUR, floor_to
-from service.domain.comparison import Verdict
-from service.domain.money import MAX_NANOS, half_even
+from service.domain.clock import HOUR, floor_to, rfc3339
+from service.domain.comparison import Line, Share, Verdict
+from service.domain.invoice import Invoice, Key, Sum, reason_of
+from service.domain.money import MAX_NANOS, dollars, half_even, usd
 
 K = TypeVar("K")
 
@@ -38,16 +39,21 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """Rows that are no usage, of one cost type: how many, and nano-dollars."""
+    """Rows that are compared with nothing, of one kind: how many, nano-dollars with their credits,
+    why, and the same in each currency that they are billed in, as decimals."""
 
     rows: int
     cost: int
+    reason: str = ""
+    local: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
     """Comparisons that share a verdict, a project and a SKU. Amounts in nano-dollars; `more` is
-    what the bill says more than the ledger, `less` what it says less, which is negative."""
+    what the bill says more than the ledger, `less` what it says less, which is negative.
+    `credit_kinds` are the credits by Google's `credits.type`, `explained` the comparisons in which
+    the ledger agrees with the cost before or after credits."""
 
     verdict: Verdict
     project: str
@@ -60,13 +66,26 @@ class Group:
     charged: int
     more: int
     less: int
+    credit_kinds: Mapping[str, int] = field(default_factory=dict)
+    explained: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """An earlier import whose rows are part of a later one: how many, and how many of those the
+    later file had too."""
+
+    id: str
+    name: str
+    rows: int
+    again: int
 
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """One import. `digest` is of the file, `tolerance` nano-dollars per node and hour; `duplicates`
-    are rows that were there before in full, `groups` its comparisons added up. Instants in whole
-    UTC seconds."""
+    """One import, with the rows of earlier ones of the same months. `digest` is of the file,
+    `tolerance` nano-dollars per node and hour; `duplicates` are rows that the file has twice and
+    that count once, `groups` its comparisons added up. Instants in whole UTC seconds."""
 
     id: str
     name: str
@@ -79,6 +98,13 @@ class Bill:
     apart: Mapping[str, Apart] = field(default_factory=dict)
     groups: tuple[Group, ...] = ()
     finished_at: int | None = None
+    periods: tuple[str, ...] = ()
+    """The invoice months that it has rows of, whose rows a later file joins; see `period_of`."""
+
+    invoices: tuple[Invoice, ...] = ()
+    joined: tuple[Joined, ...] = ()
+    joined_into: str = ""
+    """The later import that has its rows, with more of the same month; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +118,8 @@ class Tally:
     more: int = 0
     less: int = 0
     matched: int = 0
+    credit_kinds: Mapping[str, int] = field(default_factory=dict)
+    explained: int = 0
 
     @property
     def net(self) -> int:
@@ -102,6 +130,21 @@ class Tally:
     def variance(self) -> int:
         """The bill less the ledger."""
         return self.more + self.less
+
+    @property
+    def explanation(self) -> str:
+        """Whether credits account for what the ledger says otherwise than what is to be paid."""
+        if not self.lines:
+            return ""
+        gap = self.net - self.charged
+        named = ", ".join(f"{kind} {dollars(nanos)}" for kind, nanos in self.credit_kinds.items())
+        if self.explained == self.lines:
+            if not self.credits:
+                return "the ledger agrees with the cost; there are no credits"
+            return f"credits explain the whole of {dollars(gap)}: {named}"
+        open_lines = self.lines - self.explained
+        told = f"{open_lines:,} of {self.lines:,} hours differ, and credits do not explain it"
+        return f"{told}: {named}" if named else told
 
     @property
     def percent(self) -> str | None:
@@ -133,6 +176,7 @@ class Counter:
         self._end: int | None = None
         self._newest: int | None = None
         self._nanos = self._seconds = 0
+        self._periods: set[str] = set()
 
     @property
     def counts(self) -> Counts:
@@ -148,35 +192,141 @@ class Counter:
             newest=self._newest,
         )
 
+    @property
+    def periods(self) -> tuple[str, ...]:
+        """The invoice months of what has passed so far."""
+        return tuple(sorted(self._periods))
+
     def passing(self, reads: Iterable[Read]) -> Iterator[Read]:
-        """The rows that count."""
+        """The same rows."""
         for read in reads:
             self._note(read)
-            if isinstance(read.row, BillRow):
-                self._weigh(read.row)
-                yield read
+            self._weigh(read)
+            self._periods.add(period_of(read))
+            yield read
 
-    def _weigh(self, row: BillRow) -> None:
+    def _weigh(self, read: Read) -> None:
         """Raise Rejected once the rows come to more than a sum of them can hold."""
-        self._nanos += max(abs(row.cost) + abs(row.credits), abs(row.at_list or 0))
-        self._seconds += abs(row.chip_seconds or 0)
+        row, amounts = read.row, read.amounts
+        at_list, seconds = 0, 0
+        if isinstance(row, BillRow):
+            at_list, seconds = row.at_list or 0, row.chip_seconds or 0
+        self._nanos += max(abs(amounts.cost) + abs(amounts.credit), abs(at_list))
+        self._seconds += abs(seconds)
         if max(self._nanos, self._seconds) > MAX_NANOS:
-            raise refused(row.number, "with those before it, it comes to more than can be kept")
+            raise refused(read.number, "with those before it, it comes to more than can be kept")
 
     def _note(self, read: Read) -> None:
         row, span = read.row, read.span
-        counts = isinstance(row, BillRow)
-        self._number[None if counts else row] += 1
+        self._number[row if isinstance(row, Skip) else None] += 1
         exported = span.exported_at
         if exported is not None and (self._newest is None or exported > self._newest):
             self._newest = exported
-        hour = floor_to(span.start, HOUR)
-        if span.end > hour + HOUR or (isinstance(row, BillRow) and row.kind != REGULAR):
-            return  # a tax or a fee speaks of a whole month, and says nothing of its hours
+        hour = hour_of(read)
+        if hour is None:
+            return
         if self._start is None or hour < self._start:
             self._start = hour
         if self._end is None or hour + HOUR > self._end:
             self._end = hour + HOUR
+
+
+def hour_of(read: Read) -> int | None:
+    """The first second of the hour in which the row says that something was used, by whomever; None
+    for a tax or a fee, which speaks of a whole month and says nothing of its hours."""
+    hour = floor_to(read.span.start, HOUR)
+    if read.span.end > hour + HOUR:
+        return None
+    return None if isinstance(read.row, BillRow) and read.row.kind != REGULAR else hour
+
+
+def period_of(read: Read) -> str:
+    """The invoice month of a row, `2026-11`; where it names none, `~2026-11` is the UTC month of
+    its usage."""
+    return read.amounts.invoice or f"~{rfc3339(read.span.start)[:7]}"
+
+
+def neighbours(periods: Iterable[str]) -> tuple[str, ...]:
+    """The months before and after each of these, without these: what was used at the end of a month
+    may be on the invoice of the next, and its hours are to be compared with both."""
+    own = set(periods)
+    return tuple(sorted({_moved(one, by) for one in own for by in (-1, 1)} - own))
+
+
+def _moved(period: str, months: int) -> str:
+    mark, year, month = period[:-7], int(period[-7:-3]), int(period[-2:])
+    year, index = divmod(year * 12 + month - 1 + months, 12)
+    return f"{mark}{year:04d}-{index + 1:02d}"
+
+
+class Compared:
+    """Adds comparisons up while they pass, by what they have in common and by invoice; changed in
+    place, as there may be millions of them."""
+
+    def __init__(self) -> None:
+        self._of: dict[tuple[Verdict, str, str, str, str], Group] = {}
+        self.invoices: dict[tuple[Key, str], Sum] = {}
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """What has passed so far, by verdict, project and SKU."""
+        return tuple(self._of[key] for key in sorted(self._of))
+
+    def passing(self, lines: Iterable[Line]) -> Iterator[Line]:
+        """The same comparisons."""
+        for line in lines:
+            key = line.verdict, line.project, line.sku_id, line.generation, line.model
+            before = self._of.get(key, Group(*key, 0, 0, 0, 0, 0, 0))
+            self._of[key] = _with(before, line)
+            for share in line.shares:
+                self._share(line.verdict, share)
+            yield line
+
+    def _share(self, verdict: Verdict, one: Share) -> None:
+        key = Key(one.account, one.invoice, one.currency), verdict.value
+        amounts = one.rows, one.cost, one.credits, one.local_cost, one.local_credits
+        self.invoices[key] = self.invoices.get(key, Sum()) + Sum(*amounts)
+
+
+def _with(group: Group, line: Line) -> Group:
+    return replace(
+        group,
+        lines=group.lines + 1,
+        billed=group.billed + line.billed,
+        credits=group.credits + line.credits,
+        charged=group.charged + line.charged,
+        more=group.more + max(0, line.variance),
+        less=group.less + min(0, line.variance),
+        credit_kinds=_merged((group.credit_kinds, line.credit_kinds)),
+        explained=group.explained + line.is_explained,
+    )
+
+
+def _merged(several: Iterable[Mapping[str, int]]) -> Mapping[str, int]:
+    """Sums by the same names, in the order of the names."""
+    found: dict[str, int] = {}
+    for one in several:
+        for kind, nanos in one.items():
+            found[kind] = found.get(kind, 0) + nanos
+    return dict(sorted(found.items()))
+
+
+def set_apart(sums: Mapping[tuple[Key, str], Sum]) -> Mapping[str, Apart]:
+    """What is of ours and compared with nothing, by what it is, all invoices together."""
+    of: dict[str, dict[str, Sum]] = defaultdict(dict)
+    for (key, what), some in sums.items():
+        if what not in set(Skip):
+            of[what][key.currency] = of[what].get(key.currency, Sum()) + some
+    return {what: _apart(what, of[what]) for what in sorted(of)}
+
+
+def _apart(what: str, by_currency: Mapping[str, Sum]) -> Apart:
+    whole = sum(by_currency.values(), Sum())
+    local = {
+        currency: usd(some.local_cost + some.local_credits)
+        for currency, some in sorted(by_currency.items())
+    }
+    return Apart(whole.rows, whole.cost + whole.credits, reason_of(what), local)
 
 
 def in_chunks(hours: Iterable[tuple[int, int]], limit: int) -> Iterator[tuple[int, int]]:
@@ -221,4 +371,6 @@ def _tally(groups: Iterable[Group]) -> Tally:
         more=sum(one.more for one in some),
         less=sum(one.less for one in some),
         matched=sum(one.billed for one in some if one.verdict is Verdict.MATCHED),
+        credit_kinds=_merged(one.credit_kinds for one in some),
+        explained=sum(one.explained for one in some),
     )

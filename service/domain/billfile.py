@@ -8,23 +8,28 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Context, DecimalException
 from enum import StrEnum
 from functools import lru_cache
 from itertools import chain
 
 from service.domain.billrow import (
     REGULAR,
+    Amounts,
     BillRow,
     Cells,
     Skip,
     Span,
+    read_amounts,
     read_row,
     read_span,
     refused,
     text,
 )
-from service.domain.billsku import CLOUD_TPU, COMPUTE
+from service.domain.billsku import CLOUD_TPU, COMPUTE, BillSku
+from service.domain.clock import HOUR, floor_to
 from service.domain.errors import Rejected
+from service.domain.money import decimal_of
 from service.domain.pricing import RESERVED
 
 LONGEST_LINE = 1024 * 1024
@@ -67,6 +72,9 @@ _FOCUS = {
     "usage_pricing_unit": "PricingUnit",
     "labels": "Tags",
     "export_time": "x_ExportTime",
+    "billing_account_id": "BillingAccountId",
+    "invoice_month": "BillingPeriodStart",
+    "currency_conversion_rate": "x_CurrencyConversionRate",
 }
 _FOCUS_REQUIRED = (
     "BilledCost",
@@ -80,10 +88,10 @@ _FOCUS_REQUIRED = (
     "SkuId",
     "SubAccountId",
 )
+_EXACTLY = Context(prec=2_000)
 _DECODER = json.JSONDecoder(parse_float=str)
 """Numbers as they are written: no float ever comes of them."""
 
-_SORTED = json.JSONEncoder(sort_keys=True)
 _FOCUS_MARK = "ChargePeriodStart"
 _SERVICES = {"Cloud TPU": CLOUD_TPU, "Compute Engine": COMPUTE}
 
@@ -97,15 +105,68 @@ class Shape(StrEnum):
     FOCUS_JSON_LINES = "focus_json_lines"
 
 
+_SAME = (
+    "billing_account_id",
+    "invoice_month",
+    "cost_type",
+    "service_id",
+    "sku_id",
+    "sku_description",
+    "usage_start_time",
+    "usage_end_time",
+    "project_id",
+    "location_location",
+    "location_region",
+    "location_zone",
+    "resource_global_name",
+    "resource_name",
+    "currency",
+    "usage_unit",
+    "adjustment_info_id",
+    "transaction_type",
+    "consumption_model_id",
+    "subscription_instance_id",
+    "export_time",
+)
+_SAME_NUMBERS = (
+    "cost",
+    "currency_conversion_rate",
+    "net_cost",
+    "usage_amount",
+    "usage_amount_in_pricing_units",
+    "cost_at_list",
+    "price_effective_price",
+    "price_tier_start_amount",
+)
+_SAME_LISTS = ("labels", "system_labels", "tags", "credits")
+"""What tells rows apart: Google's export has no key (`pricing.md` 5)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One row: its window, and what it is to us. `digest` is of the row in full, whatever the order
-    of its columns: two rows with the same one are the same row, written twice. A row that differs
-    in anything, were it only `export_time`, is another one and adds up, as corrections do."""
+    """One row: its window, what it is to us, what it comes to, and which row of the export it is.
 
+    Google's export has no key, and it is append-only: each batch (`export_time`) adds a row for
+    each resource, SKU, window of usage, labels and invoice month. `digest` is of those, of the
+    amounts, and of what else tells rows apart (`_SAME`), however the file spells them. A row that
+    differs in any of this, were it only `export_time`, is another row, and adds up, as corrections
+    do. So the same row in two files is known again, also where one is CSV and one JSON lines.
+
+    `is_provable` says whether two rows of one file with the same digest are one row that was
+    written twice: both name a resource and the batch, and a batch has one such row. Where a row
+    does not name both, such as a tax, two equal rows are two charges, and both count.
+
+    Rows that are none of ours count for their invoice alone. `digest` is then that of the batch,
+    the hour, and the invoice: they are kept as one sum of all that share it. Where two files have
+    such a sum, the one of more rows is the whole of it.
+    """
+
+    number: int
     span: Span
     row: BillRow | Skip
+    amounts: Amounts
     digest: bytes
+    is_provable: bool
 
 
 def read_bill(chunks: Iterable[bytes], projects: Collection[str]) -> tuple[Shape, Iterator[Read]]:
@@ -190,7 +251,6 @@ def _check_columns(names: Collection[str], *, is_focus: bool) -> None:
 def _read_csv(
     reader: Iterator[list[str]], names: Sequence[str], projects: Collection[str], *, is_focus: bool
 ) -> Iterator[Read]:
-    order = sorted(range(len(names)), key=names.__getitem__)
     number = 1
     try:
         for values in reader:
@@ -200,12 +260,7 @@ def _read_csv(
             if len(values) != len(names):
                 raise refused(number, f"it has {len(values)} fields, the header has {len(names)}")
             cells: Cells = dict(zip(names, values, strict=True))
-            yield _read(
-                _canonical(cells) if is_focus else cells,
-                number,
-                projects,
-                lambda found=values: "\x1f".join([found[index] for index in order]),
-            )
+            yield _read(_canonical(cells) if is_focus else cells, number, projects)
     except csv.Error as error:
         raise refused(number + 1, f"it cannot be read: {error}") from None
 
@@ -223,7 +278,7 @@ def _read_json(
         if unseen:
             unseen -= {name for name in _REQUIRED if cells.get(name) is not None}
             unseen -= {_RESOURCE[0]} if any(text(cells, name) for name in _RESOURCE) else set()
-        read = _read(cells, number, projects, lambda found=document: _SORTED.encode(found))
+        read = _read(cells, number, projects)
         used += isinstance(read.row, BillRow) and _has_resource(read.row)
         yield read
     _check_present(sorted(unseen - (set() if used else {_RESOURCE[0]})))
@@ -282,16 +337,82 @@ def _canonical(focus: Mapping[str, object]) -> Cells:
         cells["service_id"] = _SERVICES.get(name, name)
     category = text(focus, "ChargeCategory").lower()
     cells["cost_type"] = "regular" if category == "usage" else category
+    if text(focus, "x_ProvisioningModel"):
+        cells["sold"] = _sold(text(focus, "SkuPriceDetails"), text(focus, "x_ProvisioningModel"))
     if text(focus, "ContractedCost"):
         cells["cost"] = focus["ContractedCost"]
         cells["net_cost"] = focus.get("BilledCost")
     return cells
 
 
-def _read(cells: Cells, number: int, projects: Collection[str], whole: Callable[..., str]) -> Read:
+@lru_cache(4_096)
+def _sold(details: str, model: str) -> BillSku | None:
+    """What a row of our own export says that was sold: its descriptions are not those of SKUs."""
+    try:
+        found = json.loads(details)
+    except (ValueError, RecursionError):
+        return None
+    generation = found.get("x_Generation") if isinstance(found, dict) else None
+    return BillSku(generation, model) if isinstance(generation, str) else None
+
+
+def _read(cells: Cells, number: int, projects: Collection[str]) -> Read:
     span = read_span(cells, number)
-    row = read_row(cells, number, span, projects)
+    amounts = read_amounts(cells, number)
+    row = read_row(cells, number, span, projects, amounts)
     if isinstance(row, Skip):
-        return Read(span, row, b"")
-    text_of_all = whole().encode("utf-8", "surrogatepass")
-    return Read(span, row, hashlib.blake2b(text_of_all, digest_size=16).digest())
+        return Read(number, span, row, amounts, _digest_of_sum(span, row, amounts), False)  # noqa: FBT003
+    named = any(text(cells, name) for name in _RESOURCE)
+    provable = named and span.exported_at is not None
+    return Read(number, span, row, amounts, _digest(cells), provable)
+
+
+def _digest(cells: Cells) -> bytes:
+    """Sixteen bytes that tell a row of the export from all others."""
+    get = cells.get
+    said = [str(get(name) or "").strip() for name in _SAME]
+    said += [_number(str(get(name) or "").strip()) for name in _SAME_NUMBERS]
+    said += [_list(value) if (value := get(name)) else "" for name in _SAME_LISTS]
+    whole = "\x1f".join(said).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(whole, digest_size=16).digest()
+
+
+def _digest_of_sum(span: Span, row: Skip, amounts: Amounts) -> bytes:
+    invoice = amounts.account, amounts.invoice, amounts.currency, str(amounts.is_converted)
+    return _digest_of((row.value, *invoice, str(span.exported_at), str(floor_to(span.start, HOUR))))
+
+
+@lru_cache(8_192)
+def _digest_of(said: tuple[str, ...]) -> bytes:
+    return hashlib.blake2b("\x1f".join(said).encode(), digest_size=16).digest()
+
+
+@lru_cache(8_192)
+def _number(said: str) -> str:
+    """A number in one spelling: `9.60`, `9.6` and `96E-1` are the same. Other text as it is."""
+    try:
+        return str(decimal_of(said).normalize(_EXACTLY)) if said else ""
+    except (ValueError, DecimalException):
+        return said
+
+
+def _list(value: object) -> str:
+    """A list in one spelling, in JSON or as its text, whatever the order of its members."""
+    return _spelled(value) if isinstance(value, str) else _members(value)
+
+
+@lru_cache(8_192)
+def _spelled(said: str) -> str:
+    try:
+        return _members(_DECODER.decode(said)) if said.strip() else ""
+    except (ValueError, RecursionError):
+        return said
+
+
+def _members(value: object) -> str:
+    if isinstance(value, list):
+        return "\x1e".join(sorted([_members(one) for one in value]))
+    if isinstance(value, dict):
+        pairs = sorted([(key, _number(str(one))) for key, one in value.items()])
+        return "\x1d".join([f"{key}\x1c{one}" for key, one in pairs])
+    return "" if value is None else str(value)

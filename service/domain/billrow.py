@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_EVEN, Context, Decimal, DecimalException
 from enum import StrEnum
 from functools import lru_cache
 
-from service.domain.billsku import COMMITMENT, tpu_sku
+from service.domain.billsku import COMMITMENT, BillSku, tpu_sku
 from service.domain.clock import END_OF_TIME, HOUR, floor_to
 from service.domain.errors import Rejected
-from service.domain.money import MAX_NANOS, NANOS, decimal_of
+from service.domain.money import MAX_NANOS, NANOS, decimal_of, half_even
 
 CURRENCY = "USD"
+"""The currency of the ledger."""
+
+UNSPECIFIED = "CREDIT_TYPE_UNSPECIFIED"
+"""Google's word for a credit of no known kind; ours for one that is told as a sum alone."""
+
 REGULAR = "regular"
 """The `cost_type` of what was used; tax, adjustment and rounding_error are shown apart."""
 
 STEWARD_ID = "steward-id"
 _EXACT = Context(prec=80, rounding=ROUND_HALF_EVEN)
+_ONE = Decimal(1)
+_NOTHING: Mapping[str, int] = {}
 _LARGEST_EXPONENT = 20
+_SMALLEST_EXPONENT = -60
+_CURRENCY = re.compile(r"[A-Z]{3}")
+_MONTH = re.compile(r"(\d{4})-?(0[1-9]|1[0-2])(?:-.*)?")
+_KIND = re.compile(r"[A-Z0-9_ -]{1,60}")
 LONGEST_TEXT = 2_000
 """Characters of a name or a description that is kept."""
 
@@ -34,6 +46,35 @@ class Skip(StrEnum):
 
     OTHER_PROJECT = "other_project"
     NOT_TPU = "not_tpu"
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """What a row of the file comes to, whether it is ours or not.
+
+    `cost` and `credits`, which has a sum for each of Google's `credits.type`, are nano-dollars;
+    `local_cost` and `local_credits` are billionths of the currency that the row is billed in. Each
+    amount of another currency is divided by the `currency_conversion_rate` of its own row (local
+    units for a dollar) and rounded once, half to even, to the nano-dollar. A row without a usable
+    rate is not converted: its dollars are 0, and it is set apart.
+
+    `invoice` is the month of the invoice, `2026-11`, and `account` who is billed; both are empty
+    where the row does not say.
+    """
+
+    account: str
+    invoice: str
+    currency: str
+    cost: int
+    credits: Mapping[str, int]
+    local_cost: int
+    local_credits: int
+    is_converted: bool = True
+
+    @property
+    def credit(self) -> int:
+        """Nano-dollars of all credits together."""
+        return sum(self.credits.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +130,93 @@ def read_span(cells: Cells, number: int) -> Span:
     return Span(start, end, exported)
 
 
-def read_row(cells: Cells, number: int, span: Span, projects: Collection[str]) -> BillRow | Skip:
+def read_amounts(cells: Cells, number: int) -> Amounts:
+    """What the row comes to. Raises Rejected, naming the row, for an amount that cannot be read:
+    without it no invoice adds up."""
+    currency = str(cells.get("currency") or "").strip().upper()
+    if currency != CURRENCY and not _CURRENCY.fullmatch(currency):
+        raise refused(number, f"its currency is {currency[:20]!r}, and not three letters as in EUR")
+    rate = _ONE if currency == CURRENCY else _rate(cells)
+    local_cost, local_credits, kinds = _money(cells, "cost", number), 0, _NOTHING
+    if found := _credits(cells, number):
+        local_credits = sum(nanos(amount) for _, amount in found)
+        kinds = _by_kind(found, rate, number)
+        if max(abs(local_credits), abs(local_cost + local_credits)) > MAX_NANOS:
+            raise refused(number, "its credits cannot be read: they are more than can be kept")
+    return Amounts(
+        account=_kept(cells, "billing_account_id", number),
+        invoice=_invoice(cells, number),
+        currency=currency,
+        cost=local_cost if rate is _ONE else _converted(text(cells, "cost"), rate, number),
+        credits=kinds,
+        local_cost=local_cost,
+        local_credits=local_credits,
+        is_converted=rate is not None,
+    )
+
+
+def _by_kind(
+    found: Sequence[tuple[str, str]], rate: Decimal | None, number: int
+) -> Mapping[str, int]:
+    """Nano-dollars of each kind of credit; of none without a rate."""
+    if rate is None:
+        return _NOTHING
+    kinds: dict[str, int] = {}
+    for kind, amount in found:
+        kinds[kind] = kinds.get(kind, 0) + _converted(amount, rate, number)
+    return dict(sorted(kinds.items()))
+
+
+def _rate(cells: Cells) -> Decimal | None:
+    """Local units for a dollar; None where the row names none that can be divided by."""
+    try:
+        rate = decimal_of(text(cells, "currency_conversion_rate"))
+    except ValueError:
+        return None
+    usable = rate.is_finite() and rate > 0 and abs(rate.adjusted()) <= _LARGEST_EXPONENT
+    return rate if usable else None
+
+
+def converted(said: str, rate: Decimal) -> int:
+    """Nano-dollars of a decimal in another currency, divided by its rate in whole numbers and
+    rounded once, half to even. Raises ValueError for what is no amount."""
+    nanos(said)  # what is no amount in the one currency is none in the other
+    amount = decimal_of(said)
+    if not amount or amount.adjusted() < _SMALLEST_EXPONENT:
+        return 0
+    (top, bottom), (units, dollars) = amount.as_integer_ratio(), rate.as_integer_ratio()
+    whole = half_even(top * dollars * NANOS, bottom * units)
+    if abs(whole) > MAX_NANOS:
+        raise ValueError(f"{said[:40]!r} is more than can be kept")
+    return whole
+
+
+def _converted(said: str, rate: Decimal | None, number: int) -> int:
+    """Nano-dollars; 0 for what has no rate."""
+    try:
+        return 0 if rate is None else converted(said, rate)
+    except ValueError as error:
+        raise refused(number, f"cost: {error}") from None
+
+
+def _invoice(cells: Cells, number: int) -> str:
+    """`2026-11` of `invoice.month` (`202611`), or of the beginning of FOCUS's billing period."""
+    said = text(cells, "invoice_month")
+    month = _month(said) if said else ""
+    if month is None:
+        raise refused(number, f"invoice_month {said[:40]!r} is no month such as 202611")
+    return month
+
+
+@lru_cache(1_024)
+def _month(said: str) -> str | None:
+    found = _MONTH.fullmatch(said)
+    return f"{found[1]}-{found[2]}" if found else None
+
+
+def read_row(
+    cells: Cells, number: int, span: Span, projects: Collection[str], amounts: Amounts
+) -> BillRow | Skip:
     """The row, or why it is none of ours. Raises Rejected, naming the row, for what cannot be."""
     project = text(cells, "project_id").rpartition("/")[2]
     if project and project not in projects:
@@ -97,6 +224,8 @@ def read_row(cells: Cells, number: int, span: Span, projects: Collection[str]) -
     kind = _kept(cells, "cost_type", number).lower() or REGULAR
     description = text(cells, "sku_description")
     sku = tpu_sku(text(cells, "service_id"), description)
+    if sku is not None and not sku.generation and isinstance(told := cells.get("sold"), BillSku):
+        sku = told
     if kind == REGULAR:
         if sku is None:
             return Skip.NOT_TPU
@@ -105,8 +234,6 @@ def read_row(cells: Cells, number: int, span: Span, projects: Collection[str]) -
         elif not project:
             return Skip.OTHER_PROJECT
         _check_within_an_hour(span, number)
-    _check_currency(cells, number)
-    cost = _money(cells, "cost", number)
     return BillRow(
         number=number,
         kind=kind,
@@ -120,9 +247,9 @@ def read_row(cells: Cells, number: int, span: Span, projects: Collection[str]) -
         model=sku.model if sku else "",
         start=span.start,
         end=span.end,
-        cost=cost,
-        credits=_credits(cells, cost, number),
-        at_list=_money(cells, "cost_at_list", number) if text(cells, "cost_at_list") else None,
+        cost=amounts.cost,
+        credits=amounts.credit,
+        at_list=_at_list(cells, amounts, number),
         chip_seconds=_chip_seconds(cells, sku.chips if sku else 1, number),
         zone=_kept(cells, "location_zone", number),
     )
@@ -171,6 +298,7 @@ def instant(said: str) -> int:
     return seconds
 
 
+@lru_cache(8_192)
 def nanos(said: str) -> int:
     """Nano-dollars of a decimal as exports write it, such as `1.3500000000000001` or `1.2E-05`.
 
@@ -211,12 +339,15 @@ def _money(cells: Cells, name: str, number: int) -> int:
         raise refused(number, f"{name}: {error}") from None
 
 
-def _check_currency(cells: Cells, number: int) -> None:
-    said = text(cells, "currency")
-    if said.upper() != CURRENCY:
-        raise refused(
-            number, f"its currency is {said[:20]!r}, and the ledger is kept in {CURRENCY}"
-        )
+def _at_list(cells: Cells, amounts: Amounts, number: int) -> int | None:
+    """The cost at list in nano-dollars; None where the row does not say, or has no rate."""
+    if not text(cells, "cost_at_list"):
+        return None
+    at_list = _money(cells, "cost_at_list", number)
+    if amounts.currency == CURRENCY:
+        return at_list
+    rate = _rate(cells)
+    return None if rate is None else _converted(text(cells, "cost_at_list"), rate, number)
 
 
 def _check_within_an_hour(span: Span, number: int) -> None:
@@ -228,26 +359,42 @@ def _check_within_an_hour(span: Span, number: int) -> None:
         )
 
 
-def _credits(cells: Cells, cost: int, number: int) -> int:
-    """The sum of what is taken off: nested, as JSON text, or as one number."""
+def _credits(cells: Cells, number: int) -> list[tuple[str, str]]:
+    """What is taken off, by kind, as it is written: nested, as JSON text, or as one number."""
     found = _parsed(cells.get("credits"))
+    if isinstance(found, list) and not found:
+        return []
     try:
         if isinstance(found, list):
-            return _within(sum(nanos(str(one["amount"])) for one in found))
-        for name in ("credits", "credits_amount", "credits_total"):
-            if said := text(cells, name):
-                return nanos(said)
-        if said := text(cells, "net_cost"):
-            return _within(nanos(said) - cost)
-    except (ValueError, KeyError, TypeError) as error:
+            told = [(_credit_kind(one.get("type")), str(one["amount"])) for one in found]
+        else:
+            told = [(UNSPECIFIED, amount) for amount in _one_credit(cells)]
+        for _, amount in told:
+            nanos(amount)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise refused(number, f"its credits cannot be read: {error}") from None
-    return 0
+    return told
 
 
-def _within(amount: int) -> int:
-    if abs(amount) > MAX_NANOS:
-        raise ValueError("they are more than can be kept")
-    return amount
+def _one_credit(cells: Cells) -> list[str]:
+    for name in ("credits", "credits_amount", "credits_total"):
+        if said := text(cells, name):
+            return [said]
+    if said := text(cells, "net_cost"):
+        cost = text(cells, "cost")
+        nanos(said)
+        return [str(_EXACT.subtract(decimal_of(said), decimal_of(cost)))]
+    return []
+
+
+def _credit_kind(said: object) -> str:
+    """Google's `credits.type`, whichever it is."""
+    kind = "" if said is None else str(said).strip().upper()
+    if not kind:
+        return UNSPECIFIED
+    if not _KIND.fullmatch(kind):
+        raise ValueError(f"{kind[:40]!r} is no kind of credit")
+    return kind
 
 
 def _parsed(value: object) -> object:

@@ -33,8 +33,9 @@ class Resource:
 
     `path` is Google's full name of it. That of a machine is not known: it says of which node it is
     the machine. `model` is the provisioning model, and `reservation` is the one that it was taken
-    from, where it is known. A machine has its type in place of generation and accelerator type, and
-    a reservation has its generation in place of both.
+    from, where it is known. `commitment` is the same where it is one by the calendar that is
+    written down, to which its price is due. A machine has its type in place of generation and
+    accelerator type, and a reservation has its generation in place of both.
     """
 
     path: str
@@ -46,6 +47,7 @@ class Resource:
     accelerator_type: str
     model: str
     reservation: str = ""
+    commitment: str = ""
 
     def __hash__(self) -> int:
         """By its name, which hardly two share: it is asked for with every row of an export."""
@@ -82,6 +84,8 @@ class Charge(NamedTuple):
     period: int | None = None
     list_price: int | None = None
     list_amount: int | None = None
+    is_uncertain: bool = False
+    """Whether it may not have been in use for a part of the time."""
 
 
 def tags_of(whose: Attribution) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from service.domain.clock import HOUR
@@ -50,6 +51,15 @@ class Difference(StrEnum):
     UNKNOWN = "not known"
     """The bill does not say how long it was used."""
 
+    UNKNOWN_SKU = "unknown SKU"
+    """The amounts agree, and nobody knows what the SKU sells."""
+
+    SKU = "SKU"
+    """The amounts agree, and the SKU sells another TPU, or sells it in another way."""
+
+    NO_RATE = "no conversion rate"
+    """The bill is in another currency, and its row has no rate."""
+
 
 class Seen(StrEnum):
     """What our inventory ever saw of a resource."""
@@ -64,6 +74,21 @@ class Seen(StrEnum):
     """The cloud showed it to us, and it was no node of ours."""
 
     NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What of a comparison is on one invoice: that of an account, a month (`2026-11`, empty where
+    the rows do not say) and a currency. Nano-dollars, and billionths of that currency."""
+
+    account: str
+    invoice: str
+    currency: str
+    rows: int
+    cost: int
+    credits: int
+    local_cost: int
+    local_credits: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +112,14 @@ class Billed:
     at_list: int | None
     chip_seconds: int | None
     zone: str = ""
+    credit_kinds: Mapping[str, int] = field(default_factory=dict)
+    """The credits by Google's `credits.type`."""
+
+    shares: Sequence[Share] = ()
+    """The same rows by invoice, without those that are set apart."""
+
+    no_rate: str = ""
+    """The currency of rows without a conversion rate: they are set apart, and cost nothing here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +191,17 @@ class Line:
     seen: Seen
     reason: str
     reservation: str = ""
+    credit_kinds: Mapping[str, int] = field(default_factory=dict)
+    is_explained: bool = False
+    """Whether the ledger agrees with the cost, or with what is left of it after the credits."""
+
+    shares: Sequence[Share] = ()
+    """What of it is on which invoice; not kept with it."""
+
+    @property
+    def net(self) -> int:
+        """What is to be paid: the cost with its credits."""
+        return self.billed + self.credits
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +217,24 @@ class Pair:
     def cost(self) -> int:
         """What the bill says."""
         return sum(one.cost for one in self.billed)
+
+    @property
+    def credit_kinds(self) -> Mapping[str, int]:
+        """The credits of the bill by Google's `credits.type`, in the order of the kinds."""
+        found: Counter[str] = Counter()
+        for one in self.billed:
+            found.update(one.credit_kinds)
+        return dict(sorted(found.items()))
+
+    @property
+    def credits(self) -> int:
+        """The credits of the bill; negative."""
+        return sum(one.credits for one in self.billed)
+
+    @property
+    def no_rate(self) -> str:
+        """The currency of rows of the bill that have no conversion rate; empty without any."""
+        return next((one.no_rate for one in self.billed if one.no_rate), "")
 
     @property
     def amount(self) -> int:

@@ -18,7 +18,7 @@ from service.domain.charge import Charge, Kind, Resource
 from service.domain.clock import DAY, rfc3339
 from service.domain.money import half_even, usd
 from service.domain.node import ProvisioningModel
-from service.domain.period import period_of
+from service.domain.period import GRACE, period_of
 from service.domain.pricing import Price
 from service.domain.regions import region_name
 
@@ -44,23 +44,26 @@ class Version(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who is billed."""
+    """Who is billed. `name` is the display name of the account, empty where nobody told it: FOCUS
+    then has null, and ACCOUNT_NAMING is not claimed. The name of a project, which is a sub-account,
+    is its id, by which the TPU API names it: FOCUS allows no null there."""
 
     id: str
     type: str
+    name: str = ""
 
     @classmethod
-    def of(cls, billing_account: str, install: str) -> Account:
+    def of(cls, billing_account: str, install: str, name: str = "") -> Account:
         """The Cloud Billing account that is set, or else this installation by its name: FOCUS
         allows no row that says neither."""
         if billing_account:
-            return cls(billing_account, "Cloud Billing Account")
-        return cls(f"tpu-steward/{install}", "TPU Steward Installation")
+            return cls(billing_account, "Cloud Billing Account", name)
+        return cls(f"tpu-steward/{install}", "TPU Steward Installation", name)
 
 
 _ACCOUNT = ("BillingAccountId", "BillingAccountName", "BillingAccountType")
 _TIMES = ("BillingPeriodStart", "BillingPeriodEnd", "ChargePeriodStart", "ChargePeriodEnd")
-_KIND = ("ChargeClass", "ChargeDescription", "x_Revision", "x_ListPriceKnown")
+_KIND = ("ChargeClass", "ChargeDescription", "x_Revision", "x_ListPriceKnown", "x_Estimated")
 _MONEY = (
     "BillingCurrency",
     "BilledCost",
@@ -75,6 +78,7 @@ _MONEY = (
     "PricingCurrencyListUnitPrice",
     "PricingQuantity",
     "ConsumedQuantity",
+    "CommitmentDiscountQuantity",
 )
 _OF_SKU = ("SkuId", "SkuMeter", "SkuPriceId", "SkuPriceDetails")
 _OF_RESOURCE = (
@@ -90,6 +94,12 @@ _OF_RESOURCE = (
     "PricingCategory",
     "CapacityReservationId",
     "CapacityReservationStatus",
+    "CommitmentDiscountId",
+    "CommitmentDiscountName",
+    "CommitmentDiscountCategory",
+    "CommitmentDiscountType",
+    "CommitmentDiscountStatus",
+    "CommitmentDiscountUnit",
     "x_AcceleratorType",
     "x_MachineType",
     "x_ProvisioningModel",
@@ -108,14 +118,6 @@ _ALWAYS = {
     "ChargeFrequency": "Usage-Based",
     "PricingUnit": "Chip-Hours",
     "ConsumedUnit": "Chip-Seconds",
-    "CommitmentDiscountId": "",
-    "CommitmentDiscountName": "",
-    "CommitmentDiscountCategory": "",
-    "CommitmentDiscountType": "",
-    "CommitmentDiscountStatus": "",
-    "CommitmentDiscountQuantity": "",
-    "CommitmentDiscountUnit": "",
-    "x_Estimated": "false",
 }
 _OF_MACHINES = {
     "ServiceName": "Compute Engine",
@@ -125,6 +127,13 @@ _OF_MACHINES = {
     "ConsumedUnit": "Seconds",
 }
 """What is said otherwise of the machines that users drive a TPU Node with."""
+
+_OF_UNUSED = {"ConsumedUnit": ""}
+"""What is said otherwise of what nobody used: it has a price, and nothing of it was consumed."""
+
+_COMMITMENT = ("Usage", "Calendar Mode Reservation")
+"""The category and the type of what a reservation by the calendar is: it is paid at a lower price
+from its first second to its last, used or not, as FOCUS defines a commitment discount."""
 
 
 def columns(version: Version) -> Row:
@@ -139,16 +148,20 @@ def header(version: Version) -> str:
     return f"{_cells(*columns(version))}\r\n"
 
 
-def lines(account: Account, charges: Iterable[Charge]) -> Iterator[str]:
+def lines(account: Account, charges: Iterable[Charge], now: int) -> Iterator[str]:
     """Charges as lines of RFC 4180, cells in the order of `columns`; the editions differ in the
     header alone.
+
+    `x_Estimated` is false where nothing can change any more: the month of the charge is closed at
+    `now` (`period.py`), and it is known when the node was in use.
 
     The charges come by start and node. Those of a node that start together are put in the order of
     what the lines say, which is the same wherever the ledger is.
     """
-    payer = _cells(account.id, "", account.type)
+    payer = _cells(account.id, account.name, account.type)
+    open_from = period_of(now - GRACE).start
     for _, together in groupby(charges, _start_and_resource):
-        found = [_line(charge, payer) for charge in together]
+        found = [_line(charge, payer, open_from) for charge in together]
         yield from found if len(found) == 1 else sorted(found)
 
 
@@ -156,8 +169,9 @@ def _start_and_resource(charge: Charge) -> tuple[int, str]:
     return charge.start, charge.resource.name
 
 
-def _line(charge: Charge, payer: str) -> str:
-    """The cells of a charge; what many charges share is spelled once, quotes and all."""
+def _line(charge: Charge, payer: str, open_from: int) -> str:
+    """The cells of a charge; what many charges share is spelled once, quotes and all. Months from
+    `open_from` on are not closed."""
     resource, price = charge.resource, charge.price
     billed = charge.start if charge.period is None else charge.period
     return ",".join(
@@ -171,6 +185,7 @@ def _line(charge: Charge, payer: str) -> str:
             _description(resource, adjusted=charge.number > 0),
             str(charge.number),
             "false" if charge.list_price is None or charge.list_amount is None else "true",
+            "true" if charge.is_uncertain or billed >= open_from else "false",
             *_money(charge),
             _unknown_sku(resource, charge.price_id)
             if price is None
@@ -191,7 +206,8 @@ def _cells(*texts: str) -> str:
 
 def _rest(kind: Kind) -> str:
     """The end of a line: what it says of every charge of a kind."""
-    said = _ALWAYS | (_OF_MACHINES if kind is Kind.MACHINE else {})
+    otherwise = {Kind.MACHINE: _OF_MACHINES, Kind.RESERVATION: _OF_UNUSED}
+    said = _ALWAYS | otherwise.get(kind, {})
     return _cells(PROVIDER, PROVIDER, *said.values()) + "\r\n"
 
 
@@ -235,7 +251,8 @@ def _money(charge: Charge) -> Row:
         paid,
         list_price,
         _decimal(quantity, QUANTITY_PLACES),
-        f"{charge.quantity}.0",
+        "" if charge.resource.kind is Kind.RESERVATION else f"{charge.quantity}.0",
+        _decimal(quantity, QUANTITY_PLACES) if charge.resource.commitment else "",
     )
 
 
@@ -280,13 +297,24 @@ def _resource(of: Resource) -> str:
         of.region,
         region_name(of.region),
         of.zone,
-        _category(of.model),
+        _category(of),
         of.reservation,
         _status(of),
+        *_commitment(of),
         of.accelerator_type if is_node else "",
         of.accelerator_type if of.kind is Kind.MACHINE else "",
         of.model,
     )
+
+
+def _commitment(of: Resource) -> Row:
+    """Id, name, category, type, status and unit of the reservation by the calendar that the price
+    is due to; all empty where there is none."""
+    if not of.commitment:
+        return ("",) * 6
+    name = of.commitment.rpartition("/")[2]
+    status = "Unused" if of.kind is Kind.RESERVATION else "Used"
+    return of.commitment, name, *_COMMITMENT, status, _ALWAYS["PricingUnit"]
 
 
 def _status(of: Resource) -> str:
@@ -305,12 +333,13 @@ def _description(of: Resource, *, adjusted: bool) -> str:
     return _shared_cell(f"Adjustment of {about}" if adjusted else about)
 
 
-def _category(model: str) -> str:
-    """How its price comes about: listed, floating, or for a term that was agreed on."""
-    match ProvisioningModel(model):
+def _category(of: Resource) -> str:
+    """How its price comes about: listed, floating, or by a commitment that the row names. What runs
+    in a reservation that nobody wrote down has a price of some agreement that we do not know."""
+    match ProvisioningModel(of.model):
         case ProvisioningModel.ON_DEMAND | ProvisioningModel.FLEX_START:
             return "Standard"
         case ProvisioningModel.SPOT | ProvisioningModel.PREEMPTIBLE:
             return "Dynamic"
         case ProvisioningModel.RESERVED:
-            return "Committed"
+            return "Committed" if of.commitment else "Other"

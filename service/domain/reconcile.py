@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from service.domain.billrow import UNSPECIFIED
 from service.domain.calendarbill import Hour, together
 from service.domain.clock import HOUR, rfc3339
 from service.domain.comparison import (
@@ -23,7 +24,7 @@ from service.domain.comparison import (
     Sight,
     Verdict,
 )
-from service.domain.money import half_even, usd
+from service.domain.money import dollars, half_even, usd
 from service.domain.pricing import RESERVED
 from service.domain.reservation import Reservation
 
@@ -38,6 +39,13 @@ _WORDS = {
     Difference.LIST_PRICE: "the same cost, but another list price than in our price book",
     Difference.UNKNOWN: "another amount; the bill does not say for how many seconds",
 }
+_WHATEVER_IT_COMES_TO = frozenset(
+    {Difference.LIST_PRICE, Difference.UNKNOWN_SKU, Difference.SKU, Difference.NO_RATE}
+)
+"""Differences that no tolerance covers: they are none of the amount."""
+
+_OF_SKU = frozenset({Difference.UNKNOWN_SKU, Difference.SKU, Difference.NO_RATE})
+"""Those with which it is not known that the bill means what we charge."""
 
 
 def reconcile(
@@ -110,9 +118,12 @@ def _compared(pair: Pair, rules: Rules, sights: Mapping[str, Sight]) -> Line:
     theirs, ours, cost, amount = pair.billed, pair.charged, pair.cost, pair.amount
     used = _total([one.chip_seconds for one in theirs])
     counted = sum(one.chip_seconds for one in ours)
-    difference = _difference(pair, cost - amount, used, counted)
+    difference = Difference.NO_RATE
+    if not pair.no_rate:
+        difference = _difference(pair, cost - amount, used, counted)
     sight = _sight(pair, sights.get(first.node_id or _resource(theirs)))
     verdict = _verdict(pair, difference, cost - amount, rules)
+    of_credits = _of_credits(pair, difference)
     return Line(
         verdict=verdict,
         project=first.project,
@@ -124,7 +135,7 @@ def _compared(pair: Pair, rules: Rules, sights: Mapping[str, Sight]) -> Line:
         model=ours[0].model if ours else first.model,
         hour=first.hour,
         billed=cost,
-        credits=sum(one.credits for one in theirs),
+        credits=pair.credits,
         billed_at_list=_total([one.at_list for one in theirs]),
         billed_chip_seconds=used,
         charged=amount,
@@ -134,8 +145,11 @@ def _compared(pair: Pair, rules: Rules, sights: Mapping[str, Sight]) -> Line:
         by_seconds=_by_seconds(cost, amount, used if theirs else 0, counted),
         difference=difference,
         seen=sight.seen,
-        reason=_reason(pair, verdict, difference, sight),
+        reason="; ".join(filter(None, (_reason(pair, verdict, difference, sight), of_credits))),
         reservation=", ".join(dict.fromkeys(one.name for one in pair.bought)),
+        credit_kinds=pair.credit_kinds,
+        is_explained=_is_explained(pair, difference),
+        shares=[share for one in theirs for share in one.shares],
     )
 
 
@@ -169,7 +183,28 @@ def _difference(pair: Pair, variance: int, used: int | None, counted: int) -> Di
         if used is None:
             return Difference.UNKNOWN
         return _split(pair, used, counted)
+    if (of_sku := _sku_difference(pair)) is not Difference.NONE:
+        return of_sku
     return Difference.NONE if _lists_agree(pair) else Difference.LIST_PRICE
+
+
+def _sku_difference(pair: Pair) -> Difference:
+    """Whether the SKU sells what we charge for. That of a reserved node is the SKU of on-demand."""
+    if not pair.billed or not pair.charged:
+        return Difference.NONE
+    if any(_is_unknown(row) for row in pair.billed):
+        return Difference.UNKNOWN_SKU
+    ours = {_sold(one) for one in pair.charged}
+    return Difference.NONE if {_sold(row) for row in pair.billed} <= ours else Difference.SKU
+
+
+def _is_unknown(row: Billed) -> bool:
+    return not row.generation and not row.model
+
+
+def _sold(one: Billed | Charged) -> tuple[str, str]:
+    generation, model = _kind(one)
+    return generation, "on_demand" if model == RESERVED else model
 
 
 def _split(pair: Pair, used: int, counted: int) -> Difference:
@@ -207,7 +242,7 @@ def _verdict(pair: Pair, difference: Difference, variance: int, rules: Rules) ->
         return Verdict.MATCHED
     if pair.hour + HOUR > rules.newest - PENDING_SECONDS:
         return Verdict.PENDING
-    if difference is not Difference.LIST_PRICE and abs(variance) <= rules.tolerance:
+    if difference not in _WHATEVER_IT_COMES_TO and abs(variance) <= rules.tolerance:
         return Verdict.TOLERATED
     return Verdict.AMOUNT_DIFFERS if pair.billed else Verdict.NODE_WITHOUT_BILL
 
@@ -221,7 +256,7 @@ def _is_nothing(pair: Pair) -> bool:
     """Whether a bill says neither an amount nor a use: what is free may well have been used. Where
     a row does not say for how long, its list price does."""
     used = (one.at_list if one.chip_seconds is None else one.chip_seconds for one in pair.billed)
-    return pair.is_exact(pair.cost) and not any(used)
+    return pair.is_exact(pair.cost) and not any(used) and not pair.no_rate
 
 
 def _reason(pair: Pair, verdict: Verdict, difference: Difference, sight: Sight) -> str:
@@ -244,6 +279,8 @@ def _reason(pair: Pair, verdict: Verdict, difference: Difference, sight: Sight) 
 
 
 def _leak(row: Billed, sight: Sight) -> str:
+    if row.no_rate:
+        return f"made outside of this service; {_without_rate(row.no_rate)}"
     if row.model == RESERVED:
         return "bought outside of this service; no reservation that it may be is written down"
     if sight.seen is Seen.ORPHAN:
@@ -251,18 +288,65 @@ def _leak(row: Billed, sight: Sight) -> str:
     return f"made outside of this service; {sight.words or 'our inventory never saw it'}"
 
 
+def _without_rate(currency: str) -> str:
+    return f"billed in {currency} without a conversion rate, so set apart and not compared"
+
+
+def _is_explained(pair: Pair, difference: Difference) -> bool:
+    """Whether the ledger agrees with the cost, or with what is left of it after the credits."""
+    if difference in _OF_SKU:
+        return False
+    before, after = pair.cost - pair.amount, pair.cost + pair.credits - pair.amount
+    return pair.is_exact(before) or (pair.credits != 0 and pair.is_exact(after))
+
+
+def _of_credits(pair: Pair, difference: Difference) -> str:
+    """What the credits account for; empty where the bill has none."""
+    if not pair.credits:
+        return ""
+    kinds = pair.credit_kinds or {UNSPECIFIED: pair.credits}
+    named = ", ".join(f"{kind} {dollars(amount)}" for kind, amount in kinds.items() if amount)
+    net = pair.cost + pair.credits
+    if not _is_explained(pair, difference):
+        left = dollars(net - pair.amount)
+        return f"credits do not explain it: {named} leave {dollars(net)} to pay, {left} off"
+    if pair.is_exact(pair.cost - pair.amount):
+        return f"the ledger has the cost before credits; {named} leave {dollars(net)} to pay"
+    return f"credits explain it: after {named} the bill is what the ledger charges"
+
+
 def _disagreement(pair: Pair, difference: Difference) -> str:
-    theirs, ours = pair.billed, pair.charged
-    if not theirs:
+    if pair.no_rate:
+        return _without_rate(pair.no_rate)
+    if not pair.billed:
         return "it is not on the bill yet"
-    if not ours:
+    if not pair.charged:
         whose = "reservation" if pair.bought else "node"
         return f"the {whose} is ours, and the ledger has nothing in this hour"
-    models = sorted({one.model for one in theirs} - {""})
-    if models and {_kind(one) for one in theirs} != {_kind(one) for one in ours}:
-        charged = ", ".join(sorted({one.model for one in ours}))
-        return f"billed as {', '.join(models)}, charged as {charged}"
+    if of_sku := _of_sku(pair, difference):
+        return of_sku
     return _WORDS[difference] + (_contracted(pair) if difference is Difference.PRICE else "")
+
+
+def _of_sku(pair: Pair, difference: Difference) -> str:
+    """What the SKU of the bill has to do with it; empty where it sells what we charge for."""
+    unknown = next((row for row in pair.billed if _is_unknown(row)), None)
+    if unknown is not None:
+        same = "the same amount" if difference is Difference.UNKNOWN_SKU else _WORDS[difference]
+        return f"unknown SKU {unknown.sku_id} ({unknown.description[:80]!r}); {same}"
+    if difference is Difference.SKU:
+        return f"the same amount, {_billed_as(pair)}"
+    models = sorted({row.model for row in pair.billed} - {""})
+    if models and {_kind(one) for one in pair.billed} != {_kind(one) for one in pair.charged}:
+        charged = ", ".join(sorted({one.model for one in pair.charged}))
+        return f"billed as {', '.join(models)}, charged as {charged}"
+    return ""
+
+
+def _billed_as(pair: Pair) -> str:
+    theirs, ours = ({_kind(one) for one in side} for side in (pair.billed, pair.charged))
+    said = [", ".join(sorted(f"{one[0]} {one[1]}" for one in side)) for side in (theirs, ours)]
+    return f"billed as {said[0]}, charged as {said[1]}"
 
 
 def _contracted(pair: Pair) -> str:

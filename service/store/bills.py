@@ -2,45 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from sqlalchemy import Connection, case, delete, func, insert, literal_column, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    RowMapping,
+    case,
+    delete,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    true,
+    update,
+)
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
-from service.domain.bill import Apart, Bill, Counts, Group
+from service.domain.bill import Apart, Bill, Counts, Group, Joined, hour_of, period_of
 from service.domain.billfile import Read, Shape
-from service.domain.billrow import REGULAR, BillRow
-from service.domain.comparison import Difference, Line, Seen, Verdict
+from service.domain.billrow import REGULAR, Amounts, Skip
+from service.domain.clock import HOUR
+from service.domain.comparison import Difference, Line, Seen, Share, Verdict
 from service.domain.errors import NotFound
+from service.domain.invoice import NO_RATE, Invoice, Key, Sum
+from service.domain.money import NANOS
+from service.domain.pricing import RESERVED
 from service.store.rows import dumps, loads
 from service.store.tables import bill_lines, bill_rows, bills
 
-_KEYS = [
-    bill_rows.c[name]
-    for name in (
-        "project",
-        "resource",
-        "node_id",
-        "sku_id",
-        "description",
-        "generation",
-        "model",
-        "hour",
-    )
-]
-_PLACE = case(
-    (bill_rows.c.model == literal_column("'reserved'"), bill_rows.c.zone),
-    else_=literal_column("''"),
+_KEYS = (
+    "project",
+    "resource",
+    "node_id",
+    "sku_id",
+    "description",
+    "generation",
+    "model",
+    "hour",
 )
-"""Where something reserved is: its rows may name nothing else that tells it apart. All else has a
-resource, and a correction of it that does not say where is no other row."""
+_OF_INVOICE = ("account", "period", "currency")
+_OTHERS = (Skip.OTHER_PROJECT.value, Skip.NOT_TPU.value)
+_SUMMED = ("rows", "cost", "credits", "local_cost", "local_credits")
+"""What is added up of rows that are none of ours."""
 
-_NAMES = [field.name for field in fields(Line)]
+_NEVER = -1
+"""The hour of rows that speak of a whole month."""
+
+_NAMES = [field.name for field in fields(Line) if field.name != "shares"]
 _LINE = [bill_lines.c[name] for name in _NAMES]
-_OF_BILL = ("id", "name", "digest", "tolerance", "created_at", "duplicates", "finished_at")
+_OF_BILL = (
+    "id",
+    "name",
+    "digest",
+    "tolerance",
+    "created_at",
+    "duplicates",
+    "finished_at",
+    "joined_into",
+)
+_DOCUMENTS: Mapping[str, Any] = {
+    "counts": Counts,
+    "apart": dict[str, Apart],
+    "groups": tuple[Group, ...],
+    "periods": tuple[str, ...],
+    "invoices": tuple[Invoice, ...],
+    "joined": tuple[Joined, ...],
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +102,9 @@ class Staged:
     at_list: int | None
     chip_seconds: int | None
     zone: str = ""
+    credit_kinds: Mapping[str, int] = field(default_factory=dict)
+    shares: Sequence[Share] = ()
+    no_rate: str = ""
 
 
 class Bills:
@@ -131,37 +166,164 @@ class Bills:
         return [_bill(row) for row in self._connection.execute(statement).mappings()]
 
     def stage(self, bill_id: str, reads: Iterable[Read]) -> None:
-        """Take rows in; one that is there already, in full, is the same row and is not added."""
-        values = [_staged(bill_id, read) for read in reads]
-        if values:
-            sqlite = self._connection.dialect.name == "sqlite"
-            statement = sqlite_insert(bill_rows) if sqlite else postgresql_insert(bill_rows)
-            self._connection.execute(statement.on_conflict_do_nothing(), values)
+        """Take rows in. A row that is there already is the same row where that is provable, and is
+        not added; else it is one more of its kind (`Read`)."""
+        columns = bill_rows.c
+        ours: dict[bool, list[dict[str, object]]] = {True: [], False: []}
+        others: dict[bytes, dict[str, Any]] = {}
+        for read in reads:
+            if not isinstance(read.row, Skip):
+                ours[read.is_provable].append(_staged(bill_id, read))
+            elif (before := others.get(read.digest)) is None:
+                others[read.digest] = _staged(bill_id, read)
+            else:
+                _add(before, read.amounts)
+        once = self._upsert().on_conflict_do_nothing()
+        again = self._more({"copies": columns.copies + 1})
+        summed = self._more(
+            {name: columns[name] + self._upsert().excluded[name] for name in _SUMMED}
+        )
+        for statement, values in (
+            (once, ours[True]),
+            (again, ours[False]),
+            (summed, list(others.values())),
+        ):
+            if values:
+                self._connection.execute(statement, values)
+
+    def _more(self, values: Mapping[str, Any]) -> Any:
+        key = [bill_rows.c.bill_id, bill_rows.c.digest]
+        return self._upsert().on_conflict_do_update(index_elements=key, set_=values)
+
+    def _upsert(self) -> Any:
+        sqlite = self._connection.dialect.name == "sqlite"
+        return sqlite_insert(bill_rows) if sqlite else postgresql_insert(bill_rows)
 
     def staged(self, bill_id: str) -> int:
-        """How many different rows there are."""
-        statement = select(func.count()).where(bill_rows.c.bill_id == bill_id)
+        """How many different rows of ours there are."""
+        columns = bill_rows.c
+        statement = select(func.coalesce(func.sum(columns.copies), 0)).where(
+            columns.bill_id == bill_id, columns.kind.not_in(_OTHERS)
+        )
         return int(self._connection.execute(statement).scalar_one())
 
-    def apart(self, bill_id: str) -> Mapping[str, Apart]:
-        """What is no usage, by its cost type."""
+    def with_rows_of(self, periods: Collection[str], shapes: Collection[Shape]) -> Sequence[Bill]:
+        """The finished imports that have the rows of one of these months, the oldest first."""
         statement = (
-            select(bill_rows.c.kind, func.count(), func.sum(bill_rows.c.cost + bill_rows.c.credits))
-            .where(bill_rows.c.bill_id == bill_id, bill_rows.c.kind != REGULAR)
-            .group_by(bill_rows.c.kind)
-            .order_by(bill_rows.c.kind)
+            select(bills)
+            .where(bills.c.finished_at.is_not(None), bills.c.shape.in_(shapes))
+            .where(bills.c.periods != "[]")
+            .order_by(bills.c.created_at, bills.c.id)
         )
-        return {
-            kind: Apart(rows, int(cost)) for kind, rows, cost in self._connection.execute(statement)
-        }
+        found = [_bill(row) for row in self._connection.execute(statement).mappings()]
+        return [bill for bill in found if not set(periods).isdisjoint(bill.periods)]
+
+    def rows_of(self, bill_id: str, periods: Collection[str]) -> int:
+        """How many rows an import has of these months."""
+        statement = select(func.count()).where(*_of_months(bill_id, periods))
+        return int(self._connection.execute(statement).scalar_one())
+
+    def meets(self, bill_id: str, period: str, start: int, end: int) -> bool:
+        """Whether an import has usage of that invoice month in the hours [start, end)."""
+        hour = bill_rows.c.hour
+        these = (*_of_months(bill_id, [period]), hour >= start, hour < end)
+        return (
+            self._connection.execute(select(literal(1)).where(*these).limit(1)).one_or_none()
+            is not None
+        )
+
+    def join(
+        self, bill_id: str, earlier: str, periods: Collection[str], digests: tuple[bytes, bytes]
+    ) -> tuple[int, int]:
+        """Add the rows of these months of an earlier import, with a digest in (first, last]; a row
+        that is in both is one row, as often as in the one of both that has more of it. Answers how
+        many the earlier import has, and how many of them are in both."""
+        columns = bill_rows.c
+        these = (*_of_months(earlier, periods), *_between(digests))
+        both = bill_rows.alias()
+        known = (both.c.digest == columns.digest) & (both.c.bill_id == bill_id)
+        number = columns.copies * columns.rows
+        statement = select(
+            func.coalesce(func.sum(number), 0),
+            func.coalesce(func.sum(case((both.c.digest.is_not(None), number), else_=0)), 0),
+        ).select_from(bill_rows.outerjoin(both, known))
+        rows, again = self._connection.execute(statement.where(*these)).one()
+        others = [column for column in bill_rows.columns if column is not columns.bill_id]
+        copied = select(literal(bill_id), *others).where(*these)
+        inserted = self._upsert().from_select(
+            [columns.bill_id, *others], copied, include_defaults=False
+        )
+        new = inserted.excluded
+        more = new.copies * new.rows > columns.copies * columns.rows
+        most = {name: case((more, new[name]), else_=columns[name]) for name in ("copies", *_SUMMED)}
+        key = [columns.bill_id, columns.digest]
+        self._connection.execute(inserted.on_conflict_do_update(index_elements=key, set_=most))
+        return int(rows), int(again)
+
+    def leave(self, earlier: str, periods: Collection[str], digests: tuple[bytes, bytes]) -> None:
+        """Keep the rows of these months no longer: a later import has them."""
+        these = (*_of_months(earlier, periods), *_between(digests))
+        self._connection.execute(delete(bill_rows).where(*these))
+
+    def reach(self, bill_id: str) -> tuple[int, int] | None:
+        """The hours [start, end) in which something was used; None where nothing was."""
+        columns = bill_rows.c
+        statement = select(func.min(columns.hour), func.max(columns.hour)).where(
+            columns.bill_id == bill_id, columns.hour != _NEVER
+        )
+        first, last = self._connection.execute(statement).one()
+        return None if first is None else (first, last + HOUR)
+
+    def apart(self, bill_id: str) -> Mapping[tuple[Key, str], Sum]:
+        """What is compared with nothing, by invoice and by what it is."""
+        columns = bill_rows.c
+        what = case((columns.converted == 0, NO_RATE), else_=columns.kind)
+        found = self._sums(bill_id, what, or_(columns.kind != REGULAR, columns.converted == 0))
+        return {(key, what): some for key, what, some in found}
+
+    def totals(self, bill_id: str) -> Mapping[Key, Sum]:
+        """All rows of each invoice."""
+        return {key: some for key, _, some in self._sums(bill_id, literal(""), true())}
+
+    def _sums(
+        self, bill_id: str, what: Any, condition: ColumnElement[bool]
+    ) -> Iterator[tuple[Key, str, Sum]]:
+        """The sums by invoice. What is in another currency is added up in two halves: all of an
+        invoice in a small currency may be more than 64 bits hold."""
+        columns, copies = bill_rows.c, bill_rows.c.copies
+        by = [*(columns[name] for name in _OF_INVOICE), what]
+        halves = [
+            func.sum(half * copies)
+            for column in (columns.local_cost, columns.local_credits)
+            for half in (column // literal(NANOS), column % literal(NANOS))
+        ]
+        statement = (
+            select(
+                *by,
+                func.sum(columns.rows * copies),
+                func.sum(columns.cost * copies),
+                func.sum(columns.credits * copies),
+                *halves,
+            )
+            .where(columns.bill_id == bill_id, condition)
+            .group_by(*by)
+        )
+        found: dict[tuple[Key, str], Sum] = {}
+        for account, period, currency, kind, *numbers in self._connection.execute(statement):
+            rows, cost, credit, costs, cost_rest, off, off_rest = map(int, numbers)
+            key = Key(account, _month(period), currency), kind
+            some = Sum(rows, cost, credit, costs * NANOS + cost_rest, off * NANOS + off_rest)
+            found[key] = found.get(key, Sum()) + some
+        return ((*key, some) for key, some in found.items())
 
     def hours(self, bill_id: str) -> Sequence[tuple[int, int]]:
-        """The hours that it has rows of, each with their number."""
+        """The hours that it has usage of, each with the number of its rows."""
+        columns = bill_rows.c
         statement = (
-            select(bill_rows.c.hour, func.count())
-            .where(bill_rows.c.bill_id == bill_id)
-            .group_by(bill_rows.c.hour)
-            .order_by(bill_rows.c.hour)
+            select(columns.hour, func.count())
+            .where(columns.bill_id == bill_id, columns.kind == REGULAR)
+            .group_by(columns.hour)
+            .order_by(columns.hour)
         )
         return [(row[0], row[1]) for row in self._connection.execute(statement)]
 
@@ -169,61 +331,32 @@ class Bills:
         """The usage of the hours in [start, end), corrections added up with what they correct."""
         columns = bill_rows.c
         statement = (
-            select(
-                *_KEYS,
-                func.count(),
-                func.sum(columns.cost),
-                func.sum(columns.credits),
-                _known(columns.at_list),
-                _known(columns.chip_seconds),
-                _PLACE,
-            )
+            select(bill_rows)
             .where(columns.bill_id == bill_id, columns.kind == REGULAR)
             .where(columns.hour >= start, columns.hour < end)
-            .group_by(*_KEYS, _PLACE)
         )
-        return [
-            Staged(*row[:9], int(row[9]), int(row[10]), _int(row[11]), _int(row[12]), row[13])
-            for row in self._connection.execute(statement)
-        ]
+        together: dict[tuple[object, ...], list[RowMapping]] = {}
+        for row in self._connection.execute(statement).mappings():
+            # Where something reserved is: its rows may name nothing else that tells it apart. All
+            # else has a resource, and a correction that does not say where is no other row.
+            place = row["zone"] if row["model"] == RESERVED else ""
+            key = (*(row[name] for name in _KEYS), place)
+            together.setdefault(key, []).append(row)
+        return [_summed(key, rows) for key, rows in together.items()]
 
-    def compare(self, bill_id: str, start: int, end: int, lines: Iterable[Line]) -> None:
-        """Keep the comparisons of these hours, and their rows no longer."""
+    def compare(self, bill_id: str, lines: Iterable[Line]) -> None:
+        """Keep these comparisons."""
         values = [
-            {name: getattr(line, name) for name in _NAMES} | {"bill_id": bill_id} for line in lines
+            {name: getattr(line, name) for name in _NAMES}
+            | {
+                "bill_id": bill_id,
+                "credit_kinds": dumps(line.credit_kinds),
+                "is_explained": int(line.is_explained),
+            }
+            for line in lines
         ]
         if values:
             self._connection.execute(insert(bill_lines), values)
-        columns = bill_rows.c
-        self._connection.execute(
-            delete(bill_rows)
-            .where(columns.bill_id == bill_id)
-            .where(columns.hour >= start, columns.hour < end)
-        )
-
-    def groups(self, bill_id: str) -> Sequence[Group]:
-        """The comparisons of a bill, added up by verdict, project and SKU."""
-        columns = bill_lines.c
-        by = [columns[name] for name in ("verdict", "project", "sku_id", "generation", "model")]
-        variance = columns.variance
-        statement = (
-            select(
-                *by,
-                func.count(),
-                func.sum(columns.billed),
-                func.sum(columns.credits),
-                func.sum(columns.charged),
-                func.sum(case((variance > 0, variance), else_=0)),
-                func.sum(case((variance < 0, variance), else_=0)),
-            )
-            .where(columns.bill_id == bill_id)
-            .group_by(*by)
-            .order_by(*by)
-        )
-        return [
-            Group(Verdict(row[0]), *row[1:5], *map(int, row[5:]))
-            for row in self._connection.execute(statement)
-        ]
 
     def lines(
         self, bill_id: str, verdicts: Sequence[Verdict], after: int, limit: int
@@ -250,21 +383,100 @@ class Bills:
         return [_kept(row) for row in self._connection.execute(statement).mappings()]
 
 
-def _known(column: Any) -> Any:
+def _of_months(bill_id: str, periods: Collection[str]) -> tuple[ColumnElement[bool], ...]:
+    return bill_rows.c.bill_id == bill_id, bill_rows.c.period.in_(list(periods))
+
+
+def _between(digests: tuple[bytes, bytes]) -> tuple[ColumnElement[bool], ...]:
+    first, last = digests
+    return bill_rows.c.digest > first, bill_rows.c.digest <= last
+
+
+def _month(period: str) -> str:
+    """The month of the invoice; empty where the rows name none."""
+    return "" if period.startswith("~") else period
+
+
+def _summed(key: tuple[Any, ...], rows: Sequence[RowMapping]) -> Staged:
+    """Rows of one resource, SKU and hour."""
+    kinds: dict[str, int] = {}
+    for row in rows:
+        if row["credit_kinds"] != "{}":
+            for kind, nanos in loads(row["credit_kinds"], dict[str, int]).items():
+                kinds[kind] = kinds.get(kind, 0) + nanos * row["copies"]
+    project, resource, label, sku_id, description, generation, model, hour, place = key
+    return Staged(
+        project,
+        resource,
+        label,
+        sku_id,
+        description,
+        generation,
+        model,
+        hour,
+        rows=sum(row["copies"] for row in rows),
+        cost=sum(row["cost"] * row["copies"] for row in rows),
+        credits=sum(row["credits"] * row["copies"] for row in rows),
+        at_list=_known(rows, "at_list"),
+        chip_seconds=_known(rows, "chip_seconds"),
+        zone=place,
+        credit_kinds=kinds,
+        shares=[_share(row) for row in rows if row["converted"]],
+        no_rate=next((row["currency"] for row in rows if not row["converted"]), ""),
+    )
+
+
+def _share(row: RowMapping) -> Share:
+    copies = row["copies"]
+    return Share(
+        row["account"],
+        _month(row["period"]),
+        row["currency"],
+        copies,
+        row["cost"] * copies,
+        row["credits"] * copies,
+        row["local_cost"] * copies,
+        row["local_credits"] * copies,
+    )
+
+
+def _known(rows: Sequence[RowMapping], name: str) -> int | None:
     """The sum, where every row says something."""
-    return case((func.count(column) == func.count(), func.sum(column)))
+    if any(row[name] is None for row in rows):
+        return None
+    return sum(int(row[name]) * int(row["copies"]) for row in rows)
 
 
-def _int(value: Any) -> int | None:
-    return None if value is None else int(value)
+def _add(values: dict[str, Any], amounts: Amounts) -> None:
+    """One more row in a sum of rows that are none of ours."""
+    values["rows"] += 1
+    values["cost"] += amounts.cost
+    values["credits"] += amounts.credit
+    values["local_cost"] += amounts.local_cost
+    values["local_credits"] += amounts.local_credits
 
 
 def _staged(bill_id: str, read: Read) -> dict[str, object]:
-    row = read.row
-    assert isinstance(row, BillRow)
-    return {
+    row, amounts, hour = read.row, read.amounts, hour_of(read)
+    said: dict[str, object] = {
         "bill_id": bill_id,
         "digest": read.digest,
+        "hour": _NEVER if hour is None else hour,
+        "cost": amounts.cost,
+        "credits": amounts.credit,
+        "copies": 1,
+        "rows": 1,
+        "period": period_of(read),
+        "account": amounts.account,
+        "currency": amounts.currency,
+        "converted": int(amounts.is_converted),
+        "credit_kinds": dumps(amounts.credits) if amounts.credits else "{}",
+        "local_cost": amounts.local_cost,
+        "local_credits": amounts.local_credits,
+    }
+    if isinstance(row, Skip):
+        return said | _OF_NOBODY | {"kind": row.value}
+    return said | {
         "kind": row.kind,
         "project": row.project,
         "resource": row.resource,
@@ -273,31 +485,28 @@ def _staged(bill_id: str, read: Read) -> dict[str, object]:
         "description": row.description,
         "generation": row.generation,
         "model": row.model,
-        "hour": row.hour,
-        "cost": row.cost,
-        "credits": row.credits,
         "at_list": row.at_list,
         "chip_seconds": row.chip_seconds,
         "zone": row.zone,
     }
 
 
+_OF_NOBODY: dict[str, object] = dict.fromkeys(
+    ("project", "resource", "node_id", "sku_id", "description", "generation", "model", "zone"), ""
+) | {"at_list": None, "chip_seconds": None}
+"""What is kept of a row that is none of ours: it counts for its invoice."""
+
+
 def _row(bill: Bill) -> dict[str, object]:
-    return {name: getattr(bill, name) for name in _OF_BILL} | {
-        "shape": bill.shape.value,
-        "counts": dumps(bill.counts),
-        "apart": dumps(bill.apart),
-        "groups": dumps(bill.groups),
-    }
+    plain = {name: getattr(bill, name) for name in _OF_BILL} | {"shape": bill.shape.value}
+    return plain | {name: dumps(getattr(bill, name)) for name in _DOCUMENTS}
 
 
 def _bill(row: Mapping[Any, Any]) -> Bill:
     return Bill(
         **{name: row[name] for name in _OF_BILL},
         shape=Shape(row["shape"]),
-        counts=loads(row["counts"], Counts),
-        apart=loads(row["apart"], dict[str, Apart]),
-        groups=loads(row["groups"], tuple[Group, ...]),
+        **{name: loads(row[name], kind) for name, kind in _DOCUMENTS.items()},
     )
 
 
@@ -306,4 +515,6 @@ def _kept(row: Mapping[Any, Any]) -> Kept:
     values["verdict"] = Verdict(row["verdict"])
     values["difference"] = Difference(row["difference"])
     values["seen"] = Seen(row["seen"])
+    values["credit_kinds"] = loads(row["credit_kinds"], dict[str, int])
+    values["is_explained"] = bool(row["is_explained"])
     return Kept(row["id"], Line(**values))

@@ -62,6 +62,9 @@ _RESOURCES = (
         usage.c.model,
         usage.c.slice,
         usage.c.start_at,
+        usage.c.start_hi,
+        usage.c.end_lo,
+        usage.c.end_at,
         usage.c.vm,
         usage.c.vm_model,
         nodes.c.name,
@@ -126,12 +129,15 @@ class _Subjects:
         self._attributions = attributions
         self.resources: dict[Subject, Resource] = {}
         self.tags: dict[tuple[str, int], str] = {}
+        self.uncertain: dict[str, tuple[tuple[int, int], ...]] = {}
+        """By usage, the seconds [start, end) that are charged and may not have been used."""
 
     def learn(self, chunk: Sequence[Any]) -> None:
         """Have the resource and the tags of every row at hand."""
         if len(self.resources) + len(self.tags) > _KEPT:
             self.resources.clear()
             self.tags.clear()
+            self.uncertain.clear()
         new = {row[:3] for row in chunk} - self.resources.keys()
         if new:
             self._learn_resources(new)
@@ -147,6 +153,7 @@ class _Subjects:
         ids = sorted({row.node_id for row in rows.values()})
         for attempt in self._connection.execute(_PLACEMENTS, {"ids": ids}):
             attempts.setdefault(attempt.node_id, []).append(attempt)
+        self.uncertain.update({id_: spans for id_, row in rows.items() if (spans := _unsure(row))})
         for subject in subjects:
             usage_id, line, reservation_id = subject
             row = rows[usage_id]
@@ -160,6 +167,13 @@ class _Subjects:
     def _by_id(self, statement: Select[Any], ids: Collection[str]) -> dict[str, Any]:
         found = self._connection.execute(statement, {"ids": sorted(ids)})
         return {row.id: row for row in found}
+
+
+def _unsure(row: Any) -> tuple[tuple[int, int], ...]:
+    """The seconds at either end of a usage in which nobody knows whether it was."""
+    at_start = row.start_at, row.start_hi
+    at_end = (row.end_lo, row.end_at) if None not in (row.end_lo, row.end_at) else (0, 0)
+    return tuple(span for span in (at_start, at_end) if span[0] < span[1])
 
 
 def _cloud_id(interval: Any, attempts: Sequence[Any]) -> str:
@@ -183,6 +197,7 @@ def _node(row: Any, cloud_id: str, purchase: Purchase | None) -> Resource:
         accelerator_type=row.accelerator_type,
         model=row.model,
         reservation=spec.reservation if purchase is None else purchase.path,
+        commitment="" if purchase is None else purchase.path,
     )
 
 
@@ -198,6 +213,7 @@ def _machine(row: Any, node: Resource) -> Resource:
         accelerator_type=row.vm,
         model=row.vm_model,
         reservation="",
+        commitment="",
     )
 
 
@@ -213,12 +229,13 @@ def _unused(row: Any, purchase: Purchase) -> Resource:
         accelerator_type=row.accelerator_type,
         model=row.model,
         reservation=purchase.path,
+        commitment=purchase.path,
     )
 
 
 def _read(row: Any, subjects: _Subjects, price_of: PriceOf) -> Charge:
     usage_id, line, taken, node_id, since, start, end, key, quantity, price_id, *money = row
-    return Charge(
+    charge = Charge(
         subjects.resources[usage_id, line, taken],
         subjects.tags[node_id, since],
         start,
@@ -229,3 +246,7 @@ def _read(row: Any, subjects: _Subjects, price_of: PriceOf) -> Charge:
         price_of(price_id),
         *money,
     )
+    unsure = subjects.uncertain.get(usage_id, ())
+    if any(low < end and start < high for low, high in unsure):
+        return charge._replace(is_uncertain=True)
+    return charge

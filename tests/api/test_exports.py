@@ -14,6 +14,7 @@ from service.application.exports import AT_ONCE, ExportService
 from service.domain.charge import Kind
 from service.domain.clock import DAY, HOUR
 from service.domain.focus import Account, Version, columns
+from service.domain.metering import Evidence
 from service.domain.money import NANOS
 from service.domain.node import NodeState
 from service.domain.pricing import Sku
@@ -101,13 +102,17 @@ def test_machines_are_counted_by_the_hour_and_what_was_reserved_by_who_used_it(f
     for row in rows:
         by_unit[row["ServiceName"], row["ConsumedUnit"]] += Decimal(row["BilledCost"])
         by_status[row["CapacityReservationStatus"]] += Decimal(row["PricingQuantity"])
-    assert set(by_unit) == {("Cloud TPU", "Chip-Seconds"), ("Compute Engine", "Seconds")}
+    assert set(by_unit) == {
+        ("Cloud TPU", "Chip-Seconds"),
+        ("Cloud TPU", ""),
+        ("Compute Engine", "Seconds"),
+    }
     hours = Decimal(5 * HOUR - 60) / HOUR
     charged = hours * books.MACHINE_HOUR / NANOS
     assert abs(by_unit["Compute Engine", "Seconds"] - charged) < Decimal("1e-8")
     assert by_status["Used"] + by_status["Unused"] == 24 * 8
     assert any(
-        row["ConsumedQuantity"].startswith("-") and row["CapacityReservationStatus"] == "Unused"
+        row["PricingQuantity"].startswith("-") and row["CapacityReservationStatus"] == "Unused"
         for row in rows
     )
 
@@ -181,7 +186,34 @@ def test_what_still_runs_is_in_no_file_before_it_is_posted(client, units, clock)
     clock.pass_(HOUR + 60)
     posted_of(units, usage, book(units), clock())
     (row,) = read(client.get(FOCUS).text)
-    assert (row["ChargePeriodEnd"], row["x_Estimated"]) == ("2026-11-05T13:00:00Z", "false")
+    assert (row["ChargePeriodEnd"], row["x_Estimated"]) == ("2026-11-05T13:00:00Z", "true")
+
+
+def test_the_rows_of_a_closed_month_are_final_but_for_hours_that_nobody_is_sure_of(
+    client, units, clock
+):
+    for name, unsure in (("sure", 0), ("unsure", 60)):
+        usage = ran(
+            units,
+            stored(units, name=name, cloud_id=name),
+            end=NOON + 2 * HOUR,
+            end_lo=NOON + 2 * HOUR - unsure,
+            end_evidence=Evidence.OBSERVED,
+        )
+        posted_of(units, usage, book(units), NOON + 3 * HOUR)
+    november = f"{FOCUS}?window=2026-11-01,2026-12-01"
+    assert {row["x_Estimated"] for row in read(client.get(november).text)} == {"true"}
+    clock.pass_(40 * 24 * HOUR)
+    rows = read(client.get(november).text)
+    told = {
+        (row["ResourceName"], row["ChargePeriodStart"][11:13]): row["x_Estimated"] for row in rows
+    }
+    assert told == {
+        ("sure", "12"): "false",
+        ("sure", "13"): "false",
+        ("unsure", "12"): "false",
+        ("unsure", "13"): "true",
+    }
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,46 @@ def test_the_answer_is_the_headline_and_can_be_asked_for_again(client, post, uni
     assert client.get(PATH).json() == {"reconciliations": [found], "next_page_token": ""}
 
 
+def test_credits_invoices_and_joined_files_are_told(client, post, units):
+    ran(units)
+    kinds = [
+        {"type": "COMMITTED_USAGE_DISCOUNT", "amount": -1.6},
+        {"type": "PROMOTION", "amount": -0.5},
+    ]
+    first = post(json_lines(hours_of(hours=2, credits=kinds)), name="first")
+    late = hours_of(hours=1, start=START + 2 * HOUR)
+    euro = hours_of("tax", hours=1, cost_type="tax", currency="EUR", cost=1.9)
+    found = post(json_lines([*hours_of(hours=1, credits=kinds), *late, *euro]), name="late")
+    assert found["joined"] == [{"id": first["id"], "name": "first", "rows": 2, "again": 1}]
+    assert client.get(f"{PATH}/{first['id']}").json()["joined_into"] == found["id"]
+    matched = found["verdicts"]["matched"]
+    assert (matched["lines"], matched["billed"], matched["net"]) == (
+        3,
+        "28.800000000",
+        "24.600000000",
+    )
+    assert matched["credits_by_kind"] == {
+        "COMMITTED_USAGE_DISCOUNT": "-3.200000000",
+        "PROMOTION": "-1.000000000",
+    }
+    assert matched["explained"]
+    assert matched["explanation"].startswith("credits explain the whole of -$4.20")
+    assert found["apart"]["no_conversion_rate"] == {
+        "rows": 1,
+        "cost": "0.000000000",
+        "reason": "in another currency, without a currency_conversion_rate above zero",
+        "local": {"EUR": "1.900000000"},
+    }
+    told = [(one["month"], one["currency"], one["total"]) for one in found["invoices"]]
+    assert [(month, currency, total["local_total"]) for month, currency, total in told] == [
+        ("2026-11", "EUR", "1.900000000"),
+        ("2026-11", "USD", "24.600000000"),
+    ]
+    (line, *_) = client.get(f"{PATH}/{found['id']}/lines").json()["lines"]
+    assert (line["net"], line["explained"]) == ("7.500000000", True)
+    assert "the ledger has the cost before credits" in line["reason"]
+
+
 def test_the_lines_can_be_had_by_verdict_and_page_by_page(client, post, units):
     node = ran(units)
     found = post(json_lines([*hours_of(), *hours_of("leak", hours=1)]))
@@ -109,7 +149,7 @@ def test_lists_are_paged_the_newest_first(client, post, clock):
     [
         (b"", "the file is empty", set()),
         (b"cost,currency\n1,USD\n", "columns are missing", {"missing"}),
-        (json_lines([row(currency="XXX")]), "row 1: its currency is 'XXX'", {"row"}),
+        (json_lines([row(currency="US")]), "row 1: its currency is 'US'", {"row"}),
         (
             json_lines([row(), row(usage_end_time="2026-10-01 00:00:00 UTC")]),
             "row 2: its usage ends",

@@ -54,11 +54,11 @@ def test_a_change_that_a_budget_refuses_leaves_nothing(units, clock):
     with pytest.raises(BudgetExceeded):
         purse.nodes.update(node.id, change)
     assert purse.node(node) == node
-    assert purse.room(budget).held == before
+    assert purse.room(budget).held.total == before
     purse.nodes.update(node.id, NodeChange(terms=TermsChange(OWN, lasting(2 * HOUR))))
-    assert purse.room(budget).held == before + HOURLY
+    assert purse.room(budget).held.total == before + HOURLY
     purse.nodes.update(node.id, NodeChange(terms=TermsChange(OWN, lasting(HOUR))))
-    assert purse.room(budget).held == before
+    assert purse.room(budget).held.total == before
 
 
 def test_of_two_who_saw_the_same_version_one_writes(nodes):

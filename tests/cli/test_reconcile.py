@@ -38,7 +38,8 @@ LEAK = {
     "reason": "made outside of this service; our inventory never saw it",
 }
 SUMMARY = (
-    "the bill differs from the ledger by $9.60, 50.0000 % of what matched: $9.60 more, $0.00 less"
+    "the bill differs from the ledger by $9.60, 50.0000 % of what matched:",
+    "$9.60 more, $0.00 less",
 )
 FOUND = {
     "id": ID,
@@ -72,6 +73,7 @@ def test_the_headline_and_every_disagreement_are_shown(api, file):
     told = steward("costs", "reconcile", str(file))
     assert told.exit_code == 0, told.output
     head, lines = told.stdout.split("HOUR (UTC)")
+    *table, why = lines.split("WHY\n")
     assert head.splitlines() == [
         "1,234 rows: 2 written twice, 30 of other projects, 1,000 of other things",
         "from 2026-11-01 00:00:00 to 2026-11-01 03:00:00 UTC",
@@ -81,24 +83,83 @@ def test_the_headline_and_every_disagreement_are_shown(api, file):
         "on the bill, no node      1   $9.60    $0.00     $9.60",
         "apart from that, tax: 1 row, $1.23",
         "",
-        SUMMARY,
+        *SUMMARY,
         f"id {ID}",
         "",
     ]
-    (line,) = lines.splitlines()[1:]
+    (line,) = table[1].splitlines()[:1]
     assert re.split(r"  +", line) == [
         "2026-11-01 00:00:00",
-        "on the bill, no node",
         "some bodys",
         "lab",
         "$9.60",
         "$0.00",
-        LEAK["reason"],
+        "1",
     ]
+    assert why.split(maxsplit=1) == ["1", f"on the bill, no node: {LEAK['reason']}\n"]
     sent, asked = api.calls
     assert sent.body == json.loads(file.read_text())
     assert sent.query == {"name": ["november.jsonl"]}
     assert asked.query["verdict"] == ["bill_without_node", "node_without_bill", "amount_differs"]
+
+
+def part(name, rows, total, **more):
+    return {"name": name, "rows": rows, "local_total": total, "reason": "", **more}
+
+
+EURO = {
+    "month": "2026-11",
+    "billing_account": "012345-6789AB-CDEF01",
+    "currency": "EUR",
+    "total": part("total", 40, "339.100000000"),
+    "parts": [
+        part("matched", 34, "311.100000000"),
+        part("no_conversion_rate", 2, "18.000000000"),
+        part("not_tpu", 4, "10.000000000"),
+    ],
+}
+KINDS = {"COMMITTED_USAGE_DISCOUNT_DOLLAR_BASE": "-1.600000000", "PROMOTION": "-0.500000000"}
+JOINED = {"id": OTHER, "name": "november.csv", "rows": 420, "again": 10}
+
+
+def test_credits_invoices_and_joined_files_are_told_at_80_columns(api, file, monkeypatch):
+    apart = {
+        "no_conversion_rate": {
+            "rows": 2,
+            "cost": "0.000000000",
+            "reason": "in another currency, without a currency_conversion_rate above zero",
+            "local": {"EUR": "18.000000000"},
+        }
+    }
+    told = {
+        "credits_by_kind": KINDS,
+        "explained": False,
+        "explanation": "1 of 3 hours differ, and credits do not explain it: PROMOTION -$0.50",
+        "net": "26.700000000",
+    }
+    found = FOUND | {
+        "apart": apart,
+        "invoices": [EURO],
+        "joined": [JOINED],
+        "joined_into": OTHER,
+        "total": FOUND["total"] | told,
+    }
+    long = LEAK | {"reason": "unknown SKU FFFF-0000-1111 ('TpuV9z of tomorrow'); the same amount"}
+    api.when("POST", PATH, found, status=201)
+    api.when("GET", f"{PATH}/{ID}/lines", {"lines": [long, LEAK], "next_page_token": ""})
+    monkeypatch.setattr("service.cli.render.PIPE_WIDTH", 80)
+    lines = steward("costs", "reconcile", str(file)).stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    said_all = "\n".join(" ".join(line.split()) for line in lines)
+    for said in (
+        "with 420 rows of november.csv, sent before; 10 are in both and count once",
+        f"a later file has joined it: {OTHER} is of all",
+        "apart from that, no_conversion_rate: 2 rows, EUR 18.00",
+        "COMMITTED_USAGE_DISCOUNT_DOLLAR_BASE -$1.60",
+        "not explained: 1 of 3 hours differ, and credits do not explain it",
+        "2026-11 total 40 EUR 339.10\nmatched 34 EUR 311.10\nno conversion rate 2 EUR 18.00",
+    ):
+        assert said in said_all
 
 
 def test_the_variances_add_up_to_that_of_the_bill(api, file):
@@ -116,8 +177,9 @@ def test_the_variances_add_up_to_that_of_the_bill(api, file):
     told = steward("costs", "reconcile", str(file)).stdout.splitlines()
     shown = [line.split()[-1] for line in told[4:10]]
     assert shown == ["$0.00", "$0.01", "$9.60", "-$3.00", "$0.00", "$0.0080"]
-    (summary,) = (line for line in told if line.startswith("the bill differs"))
-    assert summary.endswith("by $6.61: $9.61 more, -$3.00 less")
+    (at,) = (number for number, line in enumerate(told) if line.startswith("the bill differs"))
+    assert told[at].endswith("by $6.61:")
+    assert told[at + 1] == "$9.61 more, -$3.00 less"
 
 
 def test_a_reservation_is_named_and_what_was_left_out_of_the_ledger_is_told(api, file):
@@ -134,7 +196,8 @@ def test_a_reservation_is_named_and_what_was_left_out_of_the_ledger_is_told(api,
     assert (
         "left out: $1.89 of users' own VMs beside TPU Nodes, which are not billed as TPUs" in told
     )
-    assert told[-1].split()[6:9] == ["the", "bill", "march"]
+    assert told[-4].split()[2] == "march"
+    assert told[-1].strip() == "1  a node, not on the bill: charged by us and not on the bill"
 
 
 def test_a_node_that_is_not_on_the_bill_is_told_by_its_name(api, file):
@@ -145,7 +208,7 @@ def test_a_node_that_is_not_on_the_bill_is_told_by_its_name(api, file):
     api.when("GET", "/v1/nodes", page(node()))
     api.when("GET", "/v1/reservations", {"reservations": [], "next_page_token": ""})
     told = steward("costs", "reconcile", str(file)).stdout.splitlines()
-    assert [re.split(r"  +", line)[2] for line in told[-2:]] == ["trainer", OTHER]
+    assert [re.split(r"  +", line)[1] for line in told[-5:-3]] == ["trainer", OTHER]
 
 
 def test_a_file_that_was_sent_before_is_told(api, file):

@@ -74,8 +74,36 @@ def test_the_page_tells_the_variance_in_both_directions(lab: Lab, browser: TestC
     assert "The bill says more +$47.15" in said
     assert "The bill says less \N{MINUS SIGN}$19.20" in said
     assert "Matched $19.20" in said
-    assert "Apart from all of this: tax $7.77." in said
+    assert "Apart from all of this: tax $7.77 (a tax is no use of a node)." in said
     assert "On the bill, no node of ours 2 $44.25 $0.00 +$44.25" in said
+
+
+def test_the_page_tells_credits_invoices_and_the_file_that_joined(
+    lab: Lab, browser: TestClient
+) -> None:
+    first = sent(lab)
+    now = lab.clock.now
+    start = now - AGO - now % HOUR
+    euro = {"currency": "EUR", "export_time": time_of(now), "resource": {"name": "e"}}
+    late = [
+        row(
+            usage_start_time=time_of(start),
+            usage_end_time=time_of(start + HOUR),
+            credits=[{"type": "PROMOTION", "amount": -1}],
+            **euro,
+            **rate,
+        )
+        for rate in ({"currency_conversion_rate": 0.9}, {"currency_conversion_rate": None})
+    ]
+    lab.services.reconciliations.reconcile(io.BytesIO(json_lines(late)), name="late.csv")
+    said = text_of(browser.get("/reconcile"))
+    assert "With 6 rows of november.csv, of which 0 are in both and count once." in said
+    assert "hours differ, and credits do not explain it: PROMOTION" in said
+    assert "Invoice 2026-11, 012345-6789AB-CDEF01, EUR 2 rows, EUR 17.20" in said
+    assert "no conversion rate In another currency, without" in said
+    assert "tax A tax is no use of a node. 1 $7.77" in said
+    old = browser.get(f"/reconcile?bill={first}")
+    assert "A later file of the same month has joined this one" in text_of(old)
 
 
 def test_the_largest_disagreement_stands_first_with_who_saw_it(
@@ -127,7 +155,7 @@ def test_earlier_bills_can_be_chosen_and_one_that_is_none_is_not_found(
 ) -> None:
     first = sent(lab, "october.csv")
     lab.clock.pass_(HOUR)
-    empty = json_lines([row(**{"project.id": "theirs"})])
+    empty = json_lines([row(**{"project.id": "theirs", "invoice.month": "202612"})])
     lab.services.reconciliations.reconcile(io.BytesIO(empty), name="november.csv")
     page = browser.get("/reconcile")
     assert f'href="/reconcile?bill={first}"' in page.text

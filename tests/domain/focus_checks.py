@@ -64,15 +64,15 @@ OTHERS = {
     "CapacityReservationId": "text?",
     "CapacityReservationStatus": "reservation?",
     "ChargeFrequency": "frequency",
-    "CommitmentDiscountCategory": "text?",
+    "CommitmentDiscountCategory": "commitment?",
     "CommitmentDiscountId": "text?",
     "CommitmentDiscountName": "text?",
     "CommitmentDiscountQuantity": "decimal?",
-    "CommitmentDiscountStatus": "text?",
+    "CommitmentDiscountStatus": "reservation?",
     "CommitmentDiscountType": "text?",
     "CommitmentDiscountUnit": "text?",
-    "ConsumedQuantity": "decimal",
-    "ConsumedUnit": "text",
+    "ConsumedQuantity": "decimal?",
+    "ConsumedUnit": "text?",
     "ContractedUnitPrice": "price",
     "InvoiceId": "text?",
     "ListUnitPrice": "price",
@@ -109,6 +109,7 @@ ALLOWED = {
     "frequency": {"One-Time", "Recurring", "Usage-Based"},
     "pricing": {"Standard", "Dynamic", "Committed", "Other"},
     "reservation": {"Used", "Unused"},
+    "commitment": {"Spend", "Usage"},
     "currency": CURRENCIES,
 }
 
@@ -223,8 +224,32 @@ def _reservation_has_its_status(row: Cells) -> bool:
     return bool(row["CapacityReservationId"]) == bool(row["CapacityReservationStatus"])
 
 
+def _commitment_is_whole(row: Cells) -> bool:
+    """FOCUS: a commitment discount has all that goes with it, and without one there is nothing."""
+    told = {bool(row[f"CommitmentDiscount{name}"]) for name in COMMITMENT}
+    return told == {bool(row["CommitmentDiscountId"])}
+
+
+def _committed_names_its_commitment(row: Cells) -> bool:
+    """FOCUS: Committed is what is subject to a commitment discount, and nothing else."""
+    return (row["PricingCategory"] == "Committed") == bool(row["CommitmentDiscountId"])
+
+
+def _used_is_consumed(row: Cells) -> bool:
+    """FOCUS: usage was consumed, but for the unused part of a commitment discount."""
+    return bool(row["ConsumedQuantity"]) == (row["CommitmentDiscountStatus"] != "Unused")
+
+
+def _covers_its_quantity(row: Cells) -> bool:
+    """What of a commitment in the unit of the price is used, or not used."""
+    same = row["CommitmentDiscountUnit"] in ("", row["PricingUnit"])
+    return same and row["CommitmentDiscountQuantity"] in ("", row["PricingQuantity"])
+
+
 def _same_sign(row: Cells) -> bool:
     """A charge of less than nothing takes back as many chip-seconds, and the other way round."""
+    if not row["ConsumedQuantity"]:
+        return True
     quantity, consumed = Decimal(row["PricingQuantity"]), Decimal(row["ConsumedQuantity"])
     return abs(quantity - consumed / 3_600) <= Decimal("5e-13")
 
@@ -235,6 +260,8 @@ def _is_a_month(row: Cells) -> bool:
     following = start.replace(year=start.year + start.month // 12, month=start.month % 12 + 1)
     return start == start.replace(day=1, hour=0, minute=0, second=0) and end == following
 
+
+COMMITMENT = ("Name", "Category", "Type", "Status", "Quantity", "Unit")
 
 RULES: tuple[tuple[str, str, Rule], ...] = (
     ("not price times quantity", "ListCost", _is_product("ListCost", "ListUnitPrice")),
@@ -249,6 +276,10 @@ RULES: tuple[tuple[str, str, Rule], ...] = (
     ("not a month", "BillingPeriodStart", _is_a_month),
     ("outside of its billing period", "ChargePeriodStart", _in_period),
     ("reservation and status apart", "CapacityReservationStatus", _reservation_has_its_status),
+    ("commitment in parts", "CommitmentDiscountId", _commitment_is_whole),
+    ("committed to nothing", "PricingCategory", _committed_names_its_commitment),
+    ("not consumed", "ConsumedQuantity", _used_is_consumed),
+    ("not what is committed", "CommitmentDiscountQuantity", _covers_its_quantity),
     ("quantity and unit apart", "PricingUnit", _goes_with_its_unit("Pricing")),
     ("quantity and unit apart", "ConsumedUnit", _goes_with_its_unit("Consumed")),
     ("not what was consumed", "PricingQuantity", _same_sign),

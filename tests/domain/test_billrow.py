@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from service.domain.billfile import Shape, read_bill
-from service.domain.billrow import BillRow, Skip, instant, nanos
+from service.domain.billrow import BillRow, Skip, converted, instant, nanos
 from service.domain.billsku import CLOUD_TPU, COMMITMENT, COMPUTE, BillSku, tpu_sku
 from service.domain.errors import Rejected
 from tests.bills import csv_of, detailed_csv, flat, focus_csv, json_lines, row
@@ -55,6 +56,67 @@ def test_an_amount_is_read_exactly_and_rounded_half_to_even_beyond_the_ninth_pla
 def test_what_is_no_amount_is_refused(said):
     with pytest.raises(ValueError, match=r"no number|no finite|more than can be kept"):
         nanos(said)
+
+
+@pytest.mark.parametrize(
+    ("said", "rate", "amount"),
+    [
+        ("9.6", "1", 9_600_000_000),
+        ("8.80608", "0.9173", 9_600_000_000),
+        ("1", "0.9", 1_111_111_111),
+        ("-1", "0.9", -1_111_111_111),
+        ("0.000000001", "2", 0),
+        ("0.000000003", "2", 2),
+        ("0.000000005", "2", 2),
+        ("-0.000000003", "2", -2),
+        ("1500000", "16384.5", 91_549_940_493),
+        ("1e-70", "0.9", 0),
+    ],
+)
+def test_an_amount_is_divided_by_its_rate_exactly_and_rounded_once_half_to_even(said, rate, amount):
+    assert converted(said, Decimal(rate)) == amount
+
+
+def read_of(content):
+    (read,) = read_bill([content], ["lab"])[1]
+    return read
+
+
+def test_a_row_in_another_currency_is_converted_by_its_own_rate_amount_by_amount():
+    euro = row(
+        cost="8.80608",
+        cost_at_list="8.80608",
+        currency="EUR",
+        currency_conversion_rate="0.9173",
+        credits=[
+            {"type": "promotion", "amount": "-0.9173"},
+            {"type": "COMMITTED_USAGE_DISCOUNT", "amount": "-1.8346"},
+            {"amount": "-0.9173"},
+        ],
+    )
+    found = read_of(json_lines([euro]))
+    assert (found.row.cost, found.row.at_list, found.row.credits) == (9.6e9, 9.6e9, -4e9)
+    assert found.amounts.credits == {
+        "COMMITTED_USAGE_DISCOUNT": -2_000_000_000,
+        "CREDIT_TYPE_UNSPECIFIED": -1_000_000_000,
+        "PROMOTION": -1_000_000_000,
+    }
+    assert (found.amounts.local_cost, found.amounts.local_credits) == (8.80608e9, -3.6692e9)
+    assert (found.amounts.currency, found.amounts.invoice) == ("EUR", "2026-11")
+
+
+@pytest.mark.parametrize("rate", [None, "", "0", "-0.9", "NaN", "a lot", "1e99"])
+def test_a_row_without_a_rate_is_not_converted_and_not_refused(rate):
+    found = read_of(json_lines([row(currency="EUR", currency_conversion_rate=rate)]))
+    assert not found.amounts.is_converted
+    assert (found.row.cost, found.row.at_list, found.amounts.local_cost) == (0, None, 9.6e9)
+
+
+@pytest.mark.parametrize(
+    ("said", "month"), [("202611", "2026-11"), ("2026-11", "2026-11"), ("", "")]
+)
+def test_the_month_of_the_invoice_is_read_as_exports_write_it(said, month):
+    assert read_of(json_lines([row(**{"invoice.month": said})])).amounts.invoice == month
 
 
 @pytest.mark.parametrize(
@@ -167,7 +229,10 @@ def test_a_commitment_is_no_usage():
         ({"usage_end_time": "2026-10-31 23:00:00 UTC"}, "ends at 2026-10-31 23:00:00 UTC, before"),
         ({"usage_end_time": "2026-11-01 02:00:00 UTC"}, "more than one UTC hour"),
         ({"usage_start_time": "yesterday"}, "usage_start_time 'yesterday' is no instant"),
-        ({"currency": "XXX"}, "currency is 'XXX'"),
+        ({"currency": "Dollars"}, "currency is 'DOLLARS'"),
+        ({"invoice.month": "2026-13"}, "invoice_month '2026-13' is no month"),
+        ({"project.id": "theirs", "cost": "a lot"}, "cost: 'a lot' is no number"),
+        ({"credits": [{"amount": 1, "type": "a\0b"}]}, "is no kind of credit"),
         ({"cost": "a lot"}, "cost: 'a lot' is no number"),
         ({"cost_at_list": "1e400"}, "cost_at_list"),
         ({"credits": [{"name": "no amount"}]}, "credits cannot be read"),
@@ -276,6 +341,48 @@ def test_what_is_no_bill_is_refused_in_one_line(content, told):
 def test_where_the_bytes_are_cut_makes_no_difference():
     content = json_lines([row(**{"sku.description": "TpuV5e running in São Paulo"}), row()])
     assert rows_of(content, pieces=7) == rows_of(content)
+
+
+def test_a_row_is_the_same_row_however_its_file_spells_it():
+    one = row(
+        cost=9.60,
+        labels=[{"key": "b", "value": "2"}, {"key": "a", "value": "1"}],
+        credits=[{"type": "PROMOTION", "amount": -1.50}],
+    )
+    other = row(
+        cost="9.6",
+        labels=[{"value": "1", "key": "a"}, {"key": "b", "value": "2"}],
+        credits=[{"amount": "-1.5", "type": "PROMOTION"}],
+    )
+    known = {read_of(content).digest for content in (json_lines([one]), detailed_csv([other]))}
+    assert known == {read_of(json_lines([other])).digest}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cost": 9.61},
+        {"export_time": "2026-11-05 13:00:00 UTC"},
+        {"usage_end_time": "2026-11-01 00:30:00 UTC"},
+        {"resource.global_name": "another"},
+        {"sku.id": "another"},
+        {"labels": [{"key": "a", "value": "b"}]},
+        {"credits": [{"type": "PROMOTION", "amount": 0}]},
+        {"invoice.month": "202610"},
+        {"currency_conversion_rate": 0.9},
+        {"cost_type": "adjustment"},
+    ],
+)
+def test_a_row_that_differs_in_what_tells_rows_apart_is_another_one(changes):
+    assert read_of(json_lines([row(**changes)])).digest != read_of(json_lines([row()])).digest
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_provable"),
+    [({}, True), ({"export_time": None}, False), ({"resource": {}, "cost_type": "tax"}, False)],
+)
+def test_equal_rows_are_one_where_both_name_a_resource_and_their_batch(changes, is_provable):
+    assert read_of(json_lines([row(**changes)])).is_provable is is_provable
 
 
 def test_a_row_is_the_same_row_whatever_the_order_of_its_columns():

@@ -124,6 +124,29 @@ def test_without_a_billing_account_the_installation_is_who_pays():
     assert (nobody.id, nobody.type) == ("tpu-steward/berlin", "TPU Steward Installation")
 
 
+def test_an_account_has_the_name_that_was_set_and_else_none():
+    named = Account.of("012345-6789AB-CDEF01", "berlin", 'Lab "Ö"')
+    (row,) = read(focus(charge(), account=named))
+    assert (row["BillingAccountId"], row["BillingAccountName"]) == (named.id, 'Lab "Ö"')
+    assert only(charge())["BillingAccountName"] == ""
+
+
+@pytest.mark.parametrize(
+    ("changes", "now", "estimated"),
+    [
+        ({}, NOON, "true"),
+        ({}, DECEMBER + 72 * 3_600 - 1, "true"),
+        ({}, DECEMBER + 72 * 3_600, "false"),
+        ({"is_uncertain": True}, DECEMBER + 72 * 3_600, "true"),
+        ({"start": OCTOBER, "end": OCTOBER + 9, "period": NOVEMBER}, DECEMBER - 1, "true"),
+        ({"start": OCTOBER, "end": OCTOBER + 9}, DECEMBER - 1, "false"),
+    ],
+)
+def test_a_row_is_estimated_until_its_month_is_closed_and_its_use_is_known(changes, now, estimated):
+    (row,) = read(focus(charge(**changes), now=now))
+    assert row["x_Estimated"] == estimated
+
+
 def test_an_adjustment_takes_back_quantity_and_amount():
     row = only(
         charge(number=1, quantity=-8, amount=-2_666_667, list_amount=-2_666_667, end=NOON + 1)
@@ -169,7 +192,7 @@ def test_where_a_nano_dollar_is_more_than_a_billionth_the_product_is_written_in_
         (ProvisioningModel.FLEX_START, "Standard"),
         (ProvisioningModel.SPOT, "Dynamic"),
         (ProvisioningModel.PREEMPTIBLE, "Dynamic"),
-        (ProvisioningModel.RESERVED, "Committed"),
+        (ProvisioningModel.RESERVED, "Other"),
     ],
 )
 def test_how_the_price_comes_about_follows_from_the_provisioning_model(model, category):
@@ -305,8 +328,12 @@ def test_a_file_read_back_holds_every_nano_dollar_and_every_chip_second(charges)
     assert sum(Decimal(row["BilledCost"]) for row in rows) * NANOS == sum(
         one.amount for one in charges
     )
-    consumed = sum(Decimal(row["ConsumedQuantity"]) for row in rows)
-    assert consumed == sum(one.quantity for one in charges)
+    used = [one for one in charges if one.resource.kind is not Kind.RESERVATION]
+    consumed = sum(Decimal(row["ConsumedQuantity"]) for row in rows if row["ConsumedQuantity"])
+    assert consumed == sum(one.quantity for one in used)
+    places = Decimal(10) ** -12
+    priced = [Decimal(row["PricingQuantity"]) for row in rows]
+    assert abs(sum(priced) * 3_600 - sum(one.quantity for one in charges)) <= 3_600 * places * 8
     assert Counter(row["Tags"] for row in rows) == Counter(one.tags for one in charges)
 
 

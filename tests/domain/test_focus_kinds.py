@@ -11,7 +11,17 @@ from service.domain.exportsku import sku_of
 from service.domain.focus import Version
 from service.domain.pricing import discounted, reserved
 from tests import factories
-from tests.charges import MARCH, charge, focus, of_machine, of_unused, of_used, only, read
+from tests.charges import (
+    MARCH,
+    charge,
+    focus,
+    of_machine,
+    of_unused,
+    of_used,
+    only,
+    read,
+    resource,
+)
 from tests.domain.focus_checks import complaints
 
 
@@ -65,6 +75,35 @@ def test_what_of_a_reservation_nobody_used_is_a_row_of_the_reservation():
     assert (row["BilledCost"], row["ListCost"]) == ("6.720000000", "6.720000000")
     assert (row["PricingCategory"], row["x_AcceleratorType"]) == ("Committed", "")
     assert (row["ServiceName"], row["PricingUnit"]) == ("Cloud TPU", "Chip-Hours")
+
+
+@pytest.mark.parametrize(("made", "status"), [(of_used, "Used"), (of_unused, "Unused")])
+def test_a_reservation_by_the_calendar_is_a_commitment_with_all_that_goes_with_one(made, status):
+    row = only(made())
+    told = {name: cell for name, cell in row.items() if name.startswith("CommitmentDiscount")}
+    assert told == {
+        "CommitmentDiscountId": MARCH.path,
+        "CommitmentDiscountName": "march",
+        "CommitmentDiscountCategory": "Usage",
+        "CommitmentDiscountType": "Calendar Mode Reservation",
+        "CommitmentDiscountStatus": status,
+        "CommitmentDiscountQuantity": "8.000000000000",
+        "CommitmentDiscountUnit": "Chip-Hours",
+    }
+    assert row["PricingCategory"] == "Committed"
+
+
+def test_what_was_not_used_was_not_consumed():
+    row = only(of_unused())
+    assert (row["ConsumedQuantity"], row["ConsumedUnit"]) == ("", "")
+    assert row["PricingQuantity"] == "8.000000000000"
+
+
+def test_a_reservation_that_nobody_wrote_down_is_no_commitment_that_could_be_named():
+    elsewhere = resource(model="reserved", reservation="projects/lab/reservations/r")
+    row = only(charge(resource=elsewhere))
+    assert row["CapacityReservationId"] == "projects/lab/reservations/r"
+    assert (row["PricingCategory"], row["CommitmentDiscountId"]) == ("Other", "")
 
 
 def test_the_price_in_a_reservation_is_that_of_the_list_whoever_used_it():

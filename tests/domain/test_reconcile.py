@@ -96,7 +96,10 @@ def one(theirs=(), ours=(), rules=OLD, sights=None):
             Verdict.MATCHED,
             Difference.NONE,
         ),
-        ({"generation": "", "model": ""}, {}, Verdict.MATCHED, Difference.NONE),
+        ({"generation": "", "model": ""}, {}, Verdict.AMOUNT_DIFFERS, Difference.UNKNOWN_SKU),
+        ({"generation": "v6e"}, {}, Verdict.AMOUNT_DIFFERS, Difference.SKU),
+        ({"model": "spot"}, {}, Verdict.AMOUNT_DIFFERS, Difference.SKU),
+        ({"cost": 0, "no_rate": "EUR"}, {}, Verdict.AMOUNT_DIFFERS, Difference.NO_RATE),
         ({}, {"model": "reserved"}, Verdict.MATCHED, Difference.NONE),
     ],
 )
@@ -316,3 +319,63 @@ def test_hours_are_taken_in_bounded_chunks_that_lose_none(hours, limit):
         assert end - start <= 24 * HOUR
     taken = [hour for start, end in chunks for hour, _ in counts if start <= hour < end]
     assert taken == [hour for hour, _ in counts]
+
+
+CUD = "COMMITTED_USAGE_DISCOUNT"
+
+
+@pytest.mark.parametrize(
+    ("cost", "off", "explained", "reason"),
+    [
+        (
+            9_600_000_000,
+            1_600_000_000,
+            True,
+            f"the ledger has the cost before credits; {CUD} -$1.60 leave $8.00 to pay",
+        ),
+        (
+            12_000_000_000,
+            2_400_000_000,
+            True,
+            (
+                "the same seconds at another price; "
+                f"credits explain it: after {CUD} -$2.40 the bill is what the ledger charges"
+            ),
+        ),
+        (
+            12_000_000_000,
+            1_000_000_000,
+            False,
+            (
+                "the same seconds at another price; "
+                f"credits do not explain it: {CUD} -$1.00 leave $11.00 to pay, $1.40 off"
+            ),
+        ),
+        (12_000_000_000, 0, False, "the same seconds at another price"),
+    ],
+)
+def test_credits_are_told_by_kind_with_what_they_explain(cost, off, explained, reason):
+    kinds = {CUD: -off} if off else {}
+    line = one([billed(cost=cost, credits=-off, credit_kinds=kinds)], [charged()])
+    assert (line.is_explained, line.reason) == (explained, reason)
+    assert (line.net, line.credit_kinds) == (cost - off, kinds)
+
+
+def test_no_credit_explains_what_is_billed_as_something_else():
+    kinds = {"credits": -1, "credit_kinds": {CUD: -1}}
+    unknown = one([billed(generation="", model="", **kinds)], [charged()])
+    assert not unknown.is_explained
+    assert unknown.reason.startswith("unknown SKU SKU-1 ('TpuV5e running in Las Vegas'); the same")
+
+
+def test_what_has_no_rate_is_compared_with_nothing_and_is_said_to_be_so():
+    line = one([billed(cost=0, at_list=None, no_rate="EUR")], [charged()])
+    assert (line.verdict, line.difference) == (Verdict.AMOUNT_DIFFERS, Difference.NO_RATE)
+    assert line.reason == "billed in EUR without a conversion rate, so set apart and not compared"
+    leak = one([billed(cost=0, at_list=None, chip_seconds=None, node_id="", no_rate="EUR")])
+    assert leak.verdict is Verdict.BILL_WITHOUT_NODE
+
+
+def test_an_hour_billed_as_another_tpu_at_our_amount_says_as_which():
+    line = one([billed(generation="v6e")], [charged()])
+    assert line.reason == "the same amount, billed as v6e on_demand, charged as v5e on_demand"

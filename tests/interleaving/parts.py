@@ -394,8 +394,8 @@ class Budgets(Part):
             is_over = shown.standing is not None and shown.standing.spent > budget.amount
             if is_over and not is_told:
                 raise Violation(f"nobody was told of {budget.name}, which is exceeded")
-            if shown.standing is not None and shown.standing.held:
-                raise Violation(f"{budget.name} holds {shown.standing.held} for what is gone")
+            if shown.standing is not None and shown.standing.held.known:
+                raise Violation(f"{budget.name} holds {shown.standing.held.known} for what is gone")
 
     def _drawn(self, number: int) -> Budget:
         luck, scopes = self.luck, [Scope(), Scope(team="nlp"), Scope(owner="ada")]

@@ -146,8 +146,8 @@ class Treasury:
                 f"{budget.name} is told to have spent {standing.spent}, not {spent}"
             )
         bounds = self.judge.allowance.held(books, span)
-        if not bounds.hold(standing.held):
-            raise self.truth.wrong(f"{budget.name} holds {standing.held}, not {bounds}")
+        if not bounds.hold(standing.held.total):
+            raise self.truth.wrong(f"{budget.name} holds {standing.held.total}, not {bounds}")
         self._check_room(budget)
 
     def at_rest(self, service: BudgetService) -> None:
@@ -156,7 +156,7 @@ class Treasury:
             shown = service.get(budget.id).shown
             if shown.standing is not None:
                 self.check_standing(budget, shown.standing)
-                held = shown.standing.held, self._check_room(budget)
+                held = shown.standing.held.total, self._check_room(budget)
                 if any(held):
                     raise self.truth.wrong(f"{budget.name} holds {held} for what is gone")
                 self._check_told(budget, shown.standing)
@@ -205,7 +205,7 @@ class Treasury:
         if span is None or not rooms:
             return 0
         bounds = self.judge.allowance.taken(books, span)
-        spent, held = rooms[0].spent, rooms[0].held
+        spent, held = rooms[0].spent, rooms[0].held.total
         if not books.dirty and not bounds.hold(None if held is None else spent + held):
             raise self.truth.wrong(f"{budget.name}: {spent} spent, {held} set aside, not {bounds}")
         return held

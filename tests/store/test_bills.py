@@ -220,8 +220,8 @@ def test_the_same_file_again_is_told_and_changes_nothing(service, units, clock):
 
 def test_of_a_file_that_is_refused_nothing_is_kept(service, units):
     ran(units)
-    wrong = [*hours_of(), *hours_of(currency="XXX")]
-    with pytest.raises(Rejected, match=r"row 4: its currency is 'XXX'"):
+    wrong = [*hours_of(), *hours_of(currency="Dollars")]
+    with pytest.raises(Rejected, match=r"row 4: its currency is 'DOLLARS'"):
         reconciled(service, json_lines(wrong))
     assert service.all(10) == []
     with units.reading() as unit:

@@ -20,6 +20,10 @@ bills = Table(
     Column("apart", Text, nullable=False),
     Column("groups", Text, nullable=False),
     Column("finished_at", BigInteger),
+    Column("periods", Text, nullable=False, server_default=text("'[]'")),
+    Column("invoices", Text, nullable=False, server_default=text("'[]'")),
+    Column("joined", Text, nullable=False, server_default=text("'[]'")),
+    Column("joined_into", Text, nullable=False, server_default=text("''")),
     Index(
         "uq_bills_same_file",
         "digest",
@@ -49,6 +53,15 @@ bill_rows = Table(
     Column("at_list", BigInteger),
     Column("chip_seconds", BigInteger),
     Column("zone", Text, nullable=False, server_default=text("''")),
+    Column("copies", BigInteger, nullable=False, server_default=text("1")),
+    Column("rows", BigInteger, nullable=False, server_default=text("1")),
+    Column("period", Text, nullable=False, server_default=text("''")),
+    Column("account", Text, nullable=False, server_default=text("''")),
+    Column("currency", Text, nullable=False, server_default=text("'USD'")),
+    Column("converted", BigInteger, nullable=False, server_default=text("1")),
+    Column("credit_kinds", Text, nullable=False, server_default=text("'{}'")),
+    Column("local_cost", BigInteger, nullable=False, server_default=text("0")),
+    Column("local_credits", BigInteger, nullable=False, server_default=text("0")),
     Index(None, "bill_id", "hour"),
 )
 
@@ -79,5 +92,7 @@ bill_lines = Table(
     Column("seen", Text, nullable=False),
     Column("reason", Text, nullable=False),
     Column("reservation", Text, nullable=False, server_default=text("''")),
+    Column("credit_kinds", Text, nullable=False, server_default=text("'{}'")),
+    Column("is_explained", BigInteger, nullable=False, server_default=text("0")),
     Index(None, "bill_id", "verdict", "id"),
 )

@@ -212,16 +212,16 @@ def test_a_keep_beyond_the_time_to_live_is_refused_where_a_budget_has_no_room(un
     notice = 900
     assert purse.held(budget) - before == HOURLY + HOURLY * notice // HOUR
     keeps.unkeep(node.id)
-    assert purse.room(budget).held == before
+    assert purse.room(budget).held.total == before
 
 
 def test_a_keep_within_the_time_to_live_sets_nothing_more_aside(units, clock):
     purse = Purse(units, clock)
     budget = purse.budget(amount=2 * HOURLY)
     node = purse.up(purse.ask(ttl_seconds=lasting(2 * HOUR)))
-    before = purse.room(budget).held
+    before = purse.room(budget).held.total
     KeepService(units, purse.prices, clock).keep(node.id, KeepOrder("a demo", for_seconds=60))
-    assert purse.room(budget).held == before
+    assert purse.room(budget).held.total == before
 
 
 def test_a_kept_node_that_is_started_again_has_as_much_set_aside_as_before(units, clock):
@@ -233,4 +233,4 @@ def test_a_kept_node_that_is_started_again_has_as_much_set_aside_as_before(units
     purse.down(node, NodeState.STOPPED)
     keeps.keep(node.id, KeepOrder("a demo", for_seconds=lasting(3 * HOUR)))
     purse.nodes.start(node.id)
-    assert purse.room(budget).held == 3 * HOURLY
+    assert purse.room(budget).held.total == 3 * HOURLY
