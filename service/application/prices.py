@@ -86,7 +86,8 @@ class PriceService:
     def add(self, price: Price, key: Key | None = None) -> Entered:
         """Enter a price by hand. Raises Rejected where it would rewrite the past, and for a region
         that neither Google has nor the price book knows: no node would ever be charged by it.
-        Raises Conflict where another manual price of the same thing begins at the same instant.
+        Raises Conflict where another manual price of the same thing begins at the same instant to
+        come.
 
         It may be dated back only where no price was known, and not into a month that is closed:
         that fills a gap and changes nothing that was ever charged. An `effective_from` of 0 is now.
@@ -117,7 +118,8 @@ class PriceService:
         entered = replace(price, id=manual_id(new_id()), recorded_at=now)
         if price.effective_from < now:
             _check_fills_a_gap(book, entered, now)
-        _check_is_the_only_one(unit.prices.all(), entered)
+        elif price.effective_from > now:  # of two from now on, the later is in force
+            _check_is_the_only_one(unit.prices.all(), entered)
         unit.prices.add(entered)
         unit.usage.reconsider({price.generation: entered.effective_from})
         return entered.id
