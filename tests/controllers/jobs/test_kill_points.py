@@ -34,6 +34,7 @@ PAUSE = 3
 """Crossings between two deaths in one life."""
 NOT_OF_JOBS = {
     "reimage": "is for legacy TPU Nodes, which run no jobs",
+    "queue_model": "is about queued resources that no record accounts for",
 }
 """Calls of the cloud that no life of a job can make, and why."""
 
