@@ -57,6 +57,11 @@ class ReconcileQuery(Body):
         description="Dollars that an hour of a node may differ by and be no more than `tolerated`.",
         examples=["0.01"],
     )
+    alone: bool = Field(
+        default=False,
+        description="Compare this file without the earlier files of its months, and keep it out of"
+        " later ones: for a trial, or a file that holds only part of a bill.",
+    )
 
     @field_validator("tolerance")
     @classmethod
@@ -90,7 +95,8 @@ async def reconcile_bill(
     """Hold a billing export against the ledger, three ways: ledger, inventory and bill.
 
     A later file of the same invoice month joins those that were sent before: rows that both have
-    count once, late rows and corrections add up, and the answer is of the whole month. The very
+    count once, late rows and corrections add up, and the answer is of the whole month. With
+    `alone`, the answer is of this file, and no other file joins it. The very
     same file a second time, with the same tolerance, changes nothing and is told by `known`, so it
     can be sent again whenever the answer was lost.
     """
@@ -106,6 +112,7 @@ async def reconcile_bill(
             file,
             name=query.name,
             tolerance=parse_usd(query.tolerance),
+            alone=query.alone,
         )
         outcome = await to_thread.run_sync(work)
     response.headers["Location"] = f"{PATH}/{outcome.bill.id}"

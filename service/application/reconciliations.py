@@ -63,11 +63,13 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """A file to be imported: what it is called, what it is, and what is of no interest."""
+    """A file to be imported: what it is called, what it is, and what is of no interest. `alone`
+    says that no other file joins it."""
 
     name: str
     digest: str
     tolerance: int
+    alone: bool = False
 
 
 class ReconciliationService:
@@ -94,9 +96,15 @@ class ReconciliationService:
             self._places.release()
 
     def reconcile(
-        self, file: BinaryIO, *, name: str = "", tolerance: int = DEFAULT_TOLERANCE
+        self,
+        file: BinaryIO,
+        *,
+        name: str = "",
+        tolerance: int = DEFAULT_TOLERANCE,
+        alone: bool = False,
     ) -> Outcome:
-        """Hold a billing export against the ledger. The very same file changes nothing.
+        """Hold a billing export against the ledger. The very same file changes nothing. With
+        `alone`, earlier files of its months do not join it, and later ones leave it alone.
 
         Raises Rejected for a file that cannot be one; nothing of it is kept then.
         """
@@ -104,14 +112,14 @@ class ReconciliationService:
         for chunk in _pieces(file):
             digest.update(chunk)
         file.seek(0)
-        return self._reconcile(file, Wish(name, digest.hexdigest(), tolerance))
+        return self._reconcile(file, Wish(name, digest.hexdigest(), tolerance, alone))
 
     def _reconcile(self, file: BinaryIO, wish: Wish) -> Outcome:
         with self._units() as unit:
             before = unit.bills.same(wish.digest, wish.tolerance)
             for abandoned in unit.bills.abandoned(self._clock() - _ABANDONED_SECONDS):
                 unit.bills.drop(abandoned)
-        if before is not None:
+        if before is not None and not (wish.alone and before.joined):
             return replace(self.outcome(before.id), known=True)
         shape, reads = read_bill(_pieces(file), self._projects)
         bill = Bill(new_id(), wish.name, wish.digest, shape, wish.tolerance, self._clock())
@@ -120,13 +128,16 @@ class ReconciliationService:
         try:
             counter = Counter()
             self._stage(bill.id, counter.passing(reads))
-            bill = self._joined(self._measured(bill, counter))
+            bill = self._measured(bill, counter)
+            bill = self._located(bill if wish.alone else self._joined(bill))
             self._compare(bill)
         except BaseException:
             with self._units() as unit:
                 unit.bills.drop(bill.id)
             raise
         self._leave(bill)
+        if wish.alone:
+            self._forget_rows(bill)
         return self.outcome(bill.id)
 
     def outcome(self, bill_id: str) -> Outcome:
@@ -188,7 +199,10 @@ class ReconciliationService:
                 for one in unit.bills.with_rows_of([period], _of_the_same_kind(bill.shape))
                 if unit.bills.meets(one.id, period, *(reach or (0, 0)))
             )
-        bill = self._with_rows(bill, near) if near else bill
+        return self._with_rows(bill, near) if near else bill
+
+    def _located(self, bill: Bill) -> Bill:
+        """The bill with the hours that its rows lie in, and with what is set apart."""
         with self._units.reading() as unit:
             start, end = unit.bills.reach(bill.id) or (None, None)
             entries, nanos = unit.witnesses.machines(self._projects, start or 0, end or 0)
@@ -261,6 +275,14 @@ class ReconciliationService:
             found = invoices(compared.invoices, apart, totals)
             done = replace(bill, groups=compared.groups, invoices=found)
             unit.bills.save(replace(done, finished_at=self._clock()))
+
+    def _forget_rows(self, bill: Bill) -> None:
+        """Keep no rows that a later file could be joined with; the comparisons stay."""
+        for digests in self._slices(bill, bill.periods):
+            with self._units() as unit:
+                unit.bills.leave(bill.id, bill.periods, digests)
+        with self._units() as unit:
+            unit.bills.save(replace(unit.bills.get(bill.id), periods=()))
 
     def _leave(self, bill: Bill) -> None:
         """Let the earlier imports keep no rows that this one has; their comparisons stay."""

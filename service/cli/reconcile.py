@@ -43,12 +43,16 @@ def reconcile(
         str | None,
         typer.Option(metavar="USD", help="What an hour of a node may differ by; 0.01."),
     ] = None,
+    alone: Annotated[
+        bool,
+        typer.Option("--alone", help="Without the earlier files of its months, and not in later."),
+    ] = False,
     json: options.Json = False,
 ) -> None:
     """Hold Google's bill against the ledger. A later file of a month joins those sent before.
 
     The same file twice changes nothing."""
-    asked = {"name": file.name[:200], "tolerance": tolerance}
+    asked = {"name": file.name[:200], "tolerance": tolerance, "alone": "true" if alone else None}
     with connected() as client, file.open("rb") as content:
         answer = client.send("/v1/reconciliations", content, asked)
         if json:

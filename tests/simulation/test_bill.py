@@ -77,7 +77,7 @@ class Fleet:
 
     def told(self, content, **more):
         """The outcome, and its comparisons."""
-        outcome = self.books.reconcile(io.BytesIO(content), **more)
+        outcome = self.books.reconcile(io.BytesIO(content), alone=True, **more)
         lines = [kept.line for kept in self.books.lines(outcome.bill.id, (), 0, 10_000)]
         return outcome, lines
 

@@ -328,3 +328,16 @@ def test_rows_that_are_lost_on_the_way_stop_the_import(service, monkeypatch):
     with pytest.raises(AssertionError, match="its parts are"):
         service.reconcile(io.BytesIO(json_lines(first_file())))
     assert service.all(9) == []
+
+
+def test_a_file_that_is_sent_alone_joins_no_other_and_is_joined_by_none(service):
+    trial = service.reconcile(io.BytesIO(json_lines(first_file())), name="trial", alone=True)
+    kept = service.reconcile(io.BytesIO(json_lines(later_file())), name="later")
+    assert (trial.bill.joined, kept.bill.joined) == ((), ())
+    again = service.reconcile(io.BytesIO(json_lines(first_file()[:50])), name="part", alone=True)
+    assert again.bill.joined == ()
+    joined = service.reconcile(io.BytesIO(json_lines(first_file()[:60])), name="first")
+    assert [one.id for one in joined.bill.joined] == [kept.bill.id]
+    assert service.outcome(trial.bill.id).bill.joined_into == ""
+    lines = service.lines(trial.bill.id, (), 0, 10_000)
+    assert len(lines) > 0, "its comparisons stay"
