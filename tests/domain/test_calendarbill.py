@@ -99,8 +99,8 @@ def test_a_node_that_is_billed_by_its_own_name_stays_by_itself(resource):
     assert [line.charged for line in lines] == [HALF, HALF]
 
 
-def test_our_own_export_calls_what_nobody_used_by_the_reservation_and_no_generation():
-    ours = {"generation": "", "model": "", "description": "v5e, reserved and not used"}
+def test_our_own_export_calls_what_nobody_used_by_the_reservation():
+    ours = {"generation": "v5e", "model": "reserved", "description": "v5e, reserved and not used"}
     lines = compared([replace(BY_NODE, **ours), billed(resource=PATH, **ours)])
     assert told(lines) == {("n1", Verdict.MATCHED), ("march", Verdict.MATCHED)}
 
