@@ -26,7 +26,7 @@ def database(tmp_path):
 
 def ended(*arguments: str, folder, **environment: str) -> tuple[int, str, str]:
     with program(*arguments, folder=folder, **environment) as process:
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
     assert "Traceback" not in err
     return process.returncode, out, err
 
