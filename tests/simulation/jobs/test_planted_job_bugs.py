@@ -26,16 +26,16 @@ FOUND_BY = {
     "exit_code_0_is_a_success": 91,
     "first_exit_code_for_all": 33,
     "older_report_overwrites": 61,
-    "previous_boot_counts": 1,
-    "started_before_all_have_pulled": 46,
-    "acknowledged_before_the_commit": 1,
+    "previous_boot_counts": 33,
+    "started_before_all_have_pulled": 33,
+    "acknowledged_before_the_commit": 27,
     "task_written_once": 166,
     "old_container_not_removed": 166,
     "infrastructure_by_default": 0,
     "segments_overlap_by_a_second": 0,
     "cancelled_without_a_word": 2,
     "node_of_an_ended_job_stays": 0,
-    "two_jobs_on_one_node": 33,
+    "two_jobs_on_one_node": 18,
 }
 
 
