@@ -126,7 +126,9 @@ class GarbageController:
         with self._units.reading() as unit:
             live = unit.orphans.live(project)
             before = {one.shown.path: one for one in unit.orphans.known(project)}
-        candidates, are_known = self._models.told(list(look.candidates(live, before)), before)
+        candidates, are_known = self._models.with_models(
+            list(look.candidates(live, before)), before
+        )
         with self._units.reading() as unit:
             attempts = unit.orphans.attempts(project, names(candidates))
         found = changes(look, candidates, attempts, before, manners.install, manners.period)

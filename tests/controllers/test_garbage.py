@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from service.application.orphans import Adopter, OrphanService
 from service.controllers.garbage import GarbageController
 from service.controllers.inventory import InventoryController
-from service.controllers.queue_models import QUESTIONS
+from service.controllers.queue_models import QUESTIONS, QUIET_SECONDS
 from service.controllers.tools import Manners
 from service.domain.clock import HOUR, rfc3339
 from service.domain.errors import CloudUnavailable, LeaseLost, RateLimited
@@ -725,18 +725,32 @@ def test_a_queued_resource_that_waits_shows_what_it_will_cost(yard: Yard) -> Non
     assert seen.to_come is None
 
 
-def test_a_model_that_cannot_be_asked_for_is_asked_for_again_an_hour_later(yard: Yard) -> None:
-    ticket = queue_of(yard)
-    yard.cloud.models[ticket.path] = "flex_start"
+def test_a_question_that_fails_holds_up_no_look_and_is_asked_again_later(yard: Yard) -> None:
+    for name in ("a", "b", "c"):
+        yard.cloud.models[queue_of(yard, name).path] = "flex_start"
     yard.cloud.fail("queue_model", CloudUnavailable("away"))
     yard.look()
-    (seen,) = yard.orphans.all()
-    assert (seen.orphan.shown.provisioning_model, seen.to_come) == ("", None)
+    assert yard.cloud.count("queue_model") == 1, "the others would hang as well"
+    assert {one.to_come for one in yard.orphans.all()} == {None}
     yard.look()
     assert yard.cloud.count("queue_model") == 1
-    yard.look(HOUR)
-    queue_of(yard, created_at=seen.orphan.shown.created_at, labels={"run": "17"})
+    yard.look(QUIET_SECONDS)
+    assert yard.cloud.count("queue_model") == 4, "though the lists show the very same"
+    models = {one.orphan.shown.place.cloud_id: one.orphan for one in yard.orphans.all()}
+    assert {one.shown.provisioning_model for one in models.values()} == {"flex_start"}
+
+
+def test_a_model_that_the_cloud_does_not_know_is_asked_for_again_an_hour_later(
+    yard: Yard,
+) -> None:
+    ticket = queue_of(yard)
+    yard.cloud.models[ticket.path] = ""
     yard.look()
+    yard.look()
+    assert yard.cloud.count("queue_model") == 1
+    yard.cloud.models[ticket.path] = "flex_start"
+    queue_of(yard, created_at=ticket.created_at, labels={"run": "17"})
+    yard.look(HOUR)
     (seen,) = yard.orphans.all()
     assert seen.orphan.shown.provisioning_model == "flex_start"
 
