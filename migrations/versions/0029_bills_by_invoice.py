@@ -26,7 +26,10 @@ _NUMBERS = (
     ("bill_rows", "local_cost", "0"),
     ("bill_rows", "local_credits", "0"),
     ("bill_lines", "is_explained", "0"),
+    ("bills", "is_alone", "0"),
 )
+_SAME_FILE = "uq_bills_same_file"
+_FINISHED = sa.text("finished_at IS NOT NULL")
 
 
 def upgrade() -> None:
@@ -40,11 +43,29 @@ def upgrade() -> None:
             op.add_column(
                 table, sa.Column(name, kind, nullable=False, server_default=sa.text(default))
             )
+    _index("digest", "tolerance", "is_alone")
     op.execute(sa.text("UPDATE bills SET digest = digest || ' of ' || id"))
     op.execute(sa.text("UPDATE bill_lines SET is_explained = 1 WHERE verdict = 'matched'"))
 
 
+def _index(*columns: str) -> None:
+    op.drop_index(_SAME_FILE, "bills")
+    op.create_index(
+        _SAME_FILE,
+        "bills",
+        list(columns),
+        unique=True,
+        sqlite_where=_FINISHED,
+        postgresql_where=_FINISHED,
+    )
+
+
 def downgrade() -> None:
+    op.execute(
+        sa.text("DELETE FROM bill_lines WHERE bill_id IN (SELECT id FROM bills WHERE is_alone = 1)")
+    )
+    op.execute(sa.text("DELETE FROM bill_rows"))
+    op.execute(sa.text("DELETE FROM bills WHERE is_alone = 1"))
+    _index("digest", "tolerance")
     for table, name, _ in (*_NUMBERS, *_TEXTS):
         op.drop_column(table, name)
-    op.execute(sa.text("DELETE FROM bill_rows"))

@@ -157,6 +157,7 @@ class ReconciliationView(View):
     id: str = Field(examples=["019a9f3e-7a40-7cc1-9e41-0b5f3d6c2a11"])
     name: str = Field(examples=["november.csv"])
     known: bool = Field(description="Whether the very same file had been sent before.")
+    alone: bool = Field(description="Whether no other file joins it, as was asked.")
     shape: Shape
     created_at: Time
     start: Time | None = Field(description="The first hour that the bill speaks of.")
@@ -193,6 +194,7 @@ class ReconciliationView(View):
             id=bill.id,
             name=bill.name,
             known=outcome.known,
+            alone=bill.is_alone,
             shape=bill.shape,
             created_at=rfc3339(bill.created_at),
             start=_time(counts.start),

@@ -116,13 +116,16 @@ class ReconciliationService:
 
     def _reconcile(self, file: BinaryIO, wish: Wish) -> Outcome:
         with self._units() as unit:
-            before = unit.bills.same(wish.digest, wish.tolerance)
+            before = unit.bills.same(wish.digest, wish.tolerance, is_alone=wish.alone)
             for abandoned in unit.bills.abandoned(self._clock() - _ABANDONED_SECONDS):
                 unit.bills.drop(abandoned)
-        if before is not None and not (wish.alone and before.joined):
+        if before is not None:
             return replace(self.outcome(before.id), known=True)
         shape, reads = read_bill(_pieces(file), self._projects)
-        bill = Bill(new_id(), wish.name, wish.digest, shape, wish.tolerance, self._clock())
+        bill = Bill(
+            *(new_id(), wish.name, wish.digest, shape, wish.tolerance, self._clock()),
+            is_alone=wish.alone,
+        )
         with self._units() as unit:
             unit.bills.add(bill)
         try:
@@ -277,12 +280,10 @@ class ReconciliationService:
             unit.bills.save(replace(done, finished_at=self._clock()))
 
     def _forget_rows(self, bill: Bill) -> None:
-        """Keep no rows that a later file could be joined with; the comparisons stay."""
+        """Keep no rows of a bill that no other file joins; the comparisons stay."""
         for digests in self._slices(bill, bill.periods):
             with self._units() as unit:
                 unit.bills.leave(bill.id, bill.periods, digests)
-        with self._units() as unit:
-            unit.bills.save(replace(unit.bills.get(bill.id), periods=()))
 
     def _leave(self, bill: Bill) -> None:
         """Let the earlier imports keep no rows that this one has; their comparisons stay."""
@@ -292,8 +293,9 @@ class ReconciliationService:
             for digests in self._slices(earlier, bill.periods):
                 with self._units() as unit:
                     unit.bills.leave(earlier.id, bill.periods, digests)
-            left = tuple(one for one in earlier.periods if one not in bill.periods)
-            with self._units() as unit:
+            with self._units() as unit:  # another import may leave it at this moment
+                earlier = unit.bills.get(joined.id, locked=True)
+                left = tuple(one for one in earlier.periods if one not in bill.periods)
                 unit.bills.save(replace(earlier, periods=left, joined_into=bill.id))
 
 

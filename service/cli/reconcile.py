@@ -166,6 +166,8 @@ def _joined(found: Mapping[str, Any]) -> list[str]:
         f" {one['again']:,} are in both and count once"
         for one in found.get("joined", [])
     ]
+    if found.get("alone"):
+        lines.append("alone, as you asked: no other file of its months is in it, nor it in them")
     if found.get("joined_into"):
         lines.append(f"a later file has joined it: {found['joined_into']} is of all")
     return lines

@@ -106,6 +106,9 @@ class Bill:
     joined_into: str = ""
     """The later import that has its rows, with more of the same month; empty if there is none."""
 
+    is_alone: bool = False
+    """Whether no other file joins it, and it joins none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tally:

@@ -134,19 +134,21 @@ class Bills:
         )
         return self._connection.execute(statement).scalars().all()
 
-    def same(self, digest: str, tolerance: int) -> Bill | None:
-        """The finished import of the very same file."""
+    def same(self, digest: str, tolerance: int, *, is_alone: bool) -> Bill | None:
+        """The finished import of the very same file, in the same way."""
         statement = select(bills).where(
             bills.c.digest == digest,
             bills.c.tolerance == tolerance,
+            bills.c.is_alone == int(is_alone),
             bills.c.finished_at.is_not(None),
         )
         row = self._connection.execute(statement).mappings().one_or_none()
         return None if row is None else _bill(row)
 
-    def get(self, bill_id: str) -> Bill:
-        """A finished import. Raises NotFound."""
+    def get(self, bill_id: str, *, locked: bool = False) -> Bill:
+        """A finished import, on PostgreSQL `locked` until the commit. Raises NotFound."""
         statement = select(bills).where(bills.c.id == bill_id, bills.c.finished_at.is_not(None))
+        statement = statement.with_for_update() if locked else statement
         row = self._connection.execute(statement).mappings().one_or_none()
         if row is None:
             raise NotFound(
@@ -212,6 +214,7 @@ class Bills:
         statement = (
             select(bills)
             .where(bills.c.finished_at.is_not(None), bills.c.shape.in_(shapes))
+            .where(bills.c.is_alone == 0)
             .where(bills.c.periods != "[]")
             .order_by(bills.c.created_at, bills.c.id)
         )
@@ -498,7 +501,10 @@ _OF_NOBODY: dict[str, object] = dict.fromkeys(
 
 
 def _row(bill: Bill) -> dict[str, object]:
-    plain = {name: getattr(bill, name) for name in _OF_BILL} | {"shape": bill.shape.value}
+    plain = {name: getattr(bill, name) for name in _OF_BILL} | {
+        "shape": bill.shape.value,
+        "is_alone": int(bill.is_alone),
+    }
     return plain | {name: dumps(getattr(bill, name)) for name in _DOCUMENTS}
 
 
@@ -506,6 +512,7 @@ def _bill(row: Mapping[Any, Any]) -> Bill:
     return Bill(
         **{name: row[name] for name in _OF_BILL},
         shape=Shape(row["shape"]),
+        is_alone=bool(row["is_alone"]),
         **{name: loads(row[name], kind) for name, kind in _DOCUMENTS.items()},
     )
 

@@ -341,3 +341,24 @@ def test_a_file_that_is_sent_alone_joins_no_other_and_is_joined_by_none(service)
     assert service.outcome(trial.bill.id).bill.joined_into == ""
     lines = service.lines(trial.bill.id, (), 0, 10_000)
     assert len(lines) > 0, "its comparisons stay"
+
+
+def test_the_same_file_may_be_sent_alone_and_for_good_in_either_order(service):
+    def send(rows, **how):
+        return service.reconcile(io.BytesIO(json_lines(rows)), **how)
+
+    trial = send(first_file(), alone=True)
+    meant = send(first_file())
+    late = send(later_file())
+    assert not meant.known, "a trial is not what was meant"
+    assert [one.id for one in late.bill.joined] == [meant.bill.id]
+    again = send(later_file(), alone=True)
+    assert (again.known, again.bill.joined) == (False, ())
+    for rows, how, known in (
+        (first_file(), {"alone": True}, trial),
+        (first_file(), {}, meant),
+        (later_file(), {}, late),
+        (later_file(), {"alone": True}, again),
+    ):
+        told = send(rows, **how)
+        assert (told.known, told.bill.id) == (True, known.bill.id)

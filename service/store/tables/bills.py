@@ -24,10 +24,12 @@ bills = Table(
     Column("invoices", Text, nullable=False, server_default=text("'[]'")),
     Column("joined", Text, nullable=False, server_default=text("'[]'")),
     Column("joined_into", Text, nullable=False, server_default=text("''")),
+    Column("is_alone", BigInteger, nullable=False, server_default=text("0")),
     Index(
         "uq_bills_same_file",
         "digest",
         "tolerance",
+        "is_alone",
         unique=True,
         sqlite_where=text("finished_at IS NOT NULL"),
         postgresql_where=text("finished_at IS NOT NULL"),
