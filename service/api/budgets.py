@@ -206,7 +206,7 @@ class BudgetRequest(_Changes):
 
 
 class BudgetChange(_Changes):
-    """What is to be otherwise. What is left out stays. Null is the default, of what has one."""
+    """The fields to change. A field that is left out stays. Null restores its default."""
 
     # Their defaults are never read: what is left out is not in `model_fields_set`.
     name: Annotated[Name, Field(min_length=1)] = Field(

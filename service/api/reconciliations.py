@@ -94,11 +94,12 @@ async def reconcile_bill(
 ) -> ReconciliationView:
     """Hold a billing export against the ledger, three ways: ledger, inventory and bill.
 
-    A later file of the same invoice month joins those that were sent before: rows that both have
-    count once, late rows and corrections add up, and the answer is of the whole month. With
-    `alone`, the answer is of this file, and no other file joins it. The very
-    same file a second time, with the same tolerance, changes nothing and is told by `known`, so it
-    can be sent again whenever the answer was lost.
+    A later file of the same invoice month joins the files that were sent before. Rows that both
+    files have count once, late rows and corrections add up, and the answer is about the whole
+    month. With `alone`, the answer is about this file, and no other file joins it.
+
+    The same file with the same tolerance changes nothing (`known` is true), so it can be sent again
+    if the answer was lost.
     """
     with reconciliations.receiving(), TemporaryFile() as file:
         try:

@@ -34,9 +34,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """An orphan, when it was last seen, and its nano-dollars an hour: None where it is not billed,
-    or at a price that nobody knows, which `billed` tells apart. `to_come` is what a queued resource
-    that waits will cost an hour once it is granted; None for all else."""
+    """An orphan, when it was last seen, and its cost in nano-dollars an hour. `hourly` is None where
+    the orphan is not billed, or its price is not known; `billed` tells these two apart. `to_come`
+    is the future hourly cost of a queued resource that waits; None for all else."""
 
     orphan: Orphan
     last_seen: int
