@@ -34,9 +34,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """An orphan, when it was last seen, and its cost in nano-dollars an hour. `hourly` is None where
-    the orphan is not billed, or its price is not known; `billed` tells these two apart. `to_come`
-    is the future hourly cost of a queued resource that waits; None for all else."""
+    """An orphan, when it was last seen, and its cost in nano-dollars an hour.
+
+    `hourly` is None where the orphan is not billed, or its price is not known; `billed` tells these
+    two apart. `to_come` is the future hourly cost of a queued resource that waits; None for all
+    else.
+    """
 
     orphan: Orphan
     last_seen: int
