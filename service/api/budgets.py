@@ -128,7 +128,7 @@ class _Changes(Body):
         description="`refuse` grants no node that might jump it; `delete` also has nodes deleted"
         " once more was spent, after `grace_seconds` and once each message of it was tried. Set a"
         " webhook or emails as well: without them, nodes go without a message, and `warnings` says"
-        " so. The default, also for null: `notify`.",
+        " so. Null, the default: `notify`.",
         examples=["refuse"],
     )
     burn_rate: Annotated[Count, shown(minimum=2, maximum=100)] | None = Field(

@@ -13,7 +13,9 @@ from tests.cli.given import program
 from tests.cli.test_dev import until
 
 PATIENCE = 10
-"""Seconds after which the test gives up. systemd and compose end who takes longer by force."""
+"""Seconds that a stop may take. systemd and compose end who takes longer by force."""
+START_PATIENCE = 60
+"""Seconds that a process may take to start, on a machine with much else to do."""
 
 
 class Silent:
@@ -53,10 +55,13 @@ def test_a_daemon_whose_calls_hang_gives_its_leases_back_and_ends(tmp_path: Path
         "STEWARD_PROJECTS": "lab,other",
     }
     with program("migrate", folder=tmp_path, **settings) as migrating:
-        migrating.communicate(timeout=PATIENCE)
+        migrating.communicate(timeout=START_PATIENCE)
     with program("daemon", folder=tmp_path, **settings) as process:
-        until(lambda: len(_leases(database)) == 2 and all(held for _, held in _leases(database)))
-        until(lambda: len(silent.callers) >= 2)  # the first looked whether it is there
+        until(
+            lambda: len(_leases(database)) == 2 and all(held for _, held in _leases(database)),
+            START_PATIENCE,
+        )
+        until(lambda: len(silent.callers) >= 2, START_PATIENCE)  # the first looked if it is there
         process.send_signal(signal.SIGTERM)
         _, log = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, log

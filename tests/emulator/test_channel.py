@@ -12,6 +12,7 @@ from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcTransport
 from service.emulator.surfaces import control
 from service.emulator.surfaces.channel import LocalChannel
 from tests.emulator.factories import PARENT, Cloud, name_of
+from tests.simulation.run import steady_deadlines
 
 WANTED = tpu_v2.Node(accelerator_type="v4-8", runtime_version="tpu-ubuntu2204-base")
 
@@ -87,7 +88,7 @@ def test_a_delay_moves_the_clock_and_not_the_thread(hand):
 
 def test_a_call_that_outlives_its_deadline_takes_effect_all_the_same(hand):
     hand.fault(rpc="CreateNode", action="delay", delay_seconds=60)
-    with pytest.raises(exceptions.DeadlineExceeded):
+    with steady_deadlines(), pytest.raises(exceptions.DeadlineExceeded):
         hand.create()
     assert hand.slept == [10]
     assert hand.client.get_node(name=name_of("a")).id
