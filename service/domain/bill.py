@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from service.domain.billfile import Read, Shape
-from service.domain.billrow import REGULAR, BillRow, Skip, refused
+from service.domain.billrow import REGULAR, BillRow, Skip, Span, refused
 from service.domain.clock import HOUR, floor_to, rfc3339
 from service.domain.comparison import Line, Share, Verdict
 from service.domain.invoice import Invoice, Key, Sum, reason_of
@@ -178,6 +178,7 @@ class Counter:
         self._start: int | None = None
         self._end: int | None = None
         self._newest: int | None = None
+        self._noted: Span | None = None  # of the row before: it says nothing new
         self._nanos = self._seconds = 0
         self._periods: set[str] = set()
 
@@ -214,14 +215,19 @@ class Counter:
         at_list, seconds = 0, 0
         if isinstance(row, BillRow):
             at_list, seconds = row.at_list or 0, row.chip_seconds or 0
-        self._nanos += max(abs(amounts.cost) + abs(amounts.credit), abs(at_list))
+        credit = amounts.credit if amounts.credits else 0
+        self._nanos += max(abs(amounts.cost) + abs(credit), abs(at_list))
         self._seconds += abs(seconds)
         if max(self._nanos, self._seconds) > MAX_NANOS:
             raise refused(read.number, "with those before it, it comes to more than can be kept")
 
     def _note(self, read: Read) -> None:
         row, span = read.row, read.span
-        self._number[row if isinstance(row, Skip) else None] += 1
+        is_ours = isinstance(row, BillRow)
+        self._number[None if is_ours else row] += 1
+        if span is self._noted and not is_ours:
+            return
+        self._noted = None if is_ours else span
         exported = span.exported_at
         if exported is not None and (self._newest is None or exported > self._newest):
             self._newest = exported
@@ -267,42 +273,66 @@ class Compared:
     place, as there may be millions of them."""
 
     def __init__(self) -> None:
-        self._of: dict[tuple[Verdict, str, str, str, str], Group] = {}
-        self.invoices: dict[tuple[Key, str], Sum] = {}
+        self._sums: dict[tuple[Verdict, str, str, str, str], list[int]] = {}
+        self._kinds: dict[tuple[Verdict, str, str, str, str], dict[str, int]] = {}
+        self._shares: dict[tuple[str, str, str, Verdict], list[int]] = {}
 
     @property
     def groups(self) -> tuple[Group, ...]:
         """What has passed so far, by verdict, project and SKU."""
-        return tuple(self._of[key] for key in sorted(self._of))
+        return tuple(
+            _group(key, sums, self._kinds[key]) for key, sums in sorted(self._sums.items())
+        )
+
+    @property
+    def invoices(self) -> dict[tuple[Key, str], Sum]:
+        """What has passed so far, by invoice and verdict."""
+        return {
+            (Key(*invoice), verdict.value): Sum(*sums)
+            for (*invoice, verdict), sums in self._shares.items()
+        }
 
     def passing(self, lines: Iterable[Line]) -> Iterator[Line]:
         """The same comparisons."""
         for line in lines:
             key = line.verdict, line.project, line.sku_id, line.generation, line.model
-            before = self._of.get(key, Group(*key, 0, 0, 0, 0, 0, 0))
-            self._of[key] = _with(before, line)
+            if (sums := self._sums.get(key)) is None:
+                sums = self._sums[key] = [0] * 7
+                self._kinds[key] = {}
+            _add_line(sums, line)
+            for kind, nanos in line.credit_kinds.items():
+                self._kinds[key][kind] = self._kinds[key].get(kind, 0) + nanos
             for share in line.shares:
                 self._share(line.verdict, share)
             yield line
 
     def _share(self, verdict: Verdict, one: Share) -> None:
-        key = Key(one.account, one.invoice, one.currency), verdict.value
-        amounts = one.rows, one.cost, one.credits, one.local_cost, one.local_credits
-        self.invoices[key] = self.invoices.get(key, Sum()) + Sum(*amounts)
+        key = one.account, one.invoice, one.currency, verdict
+        if (sums := self._shares.get(key)) is None:
+            sums = self._shares[key] = [0] * 5
+        sums[0] += one.rows
+        sums[1] += one.cost
+        sums[2] += one.credits
+        sums[3] += one.local_cost
+        sums[4] += one.local_credits
 
 
-def _with(group: Group, line: Line) -> Group:
-    return replace(
-        group,
-        lines=group.lines + 1,
-        billed=group.billed + line.billed,
-        credits=group.credits + line.credits,
-        charged=group.charged + line.charged,
-        more=group.more + max(0, line.variance),
-        less=group.less + min(0, line.variance),
-        credit_kinds=_merged((group.credit_kinds, line.credit_kinds)),
-        explained=group.explained + line.is_explained,
-    )
+def _group(
+    key: tuple[Verdict, str, str, str, str], sums: Sequence[int], kinds: Mapping[str, int]
+) -> Group:
+    lines, billed, credits_, charged, more, less, explained = sums
+    amounts = lines, billed, credits_, charged, more, less
+    return Group(*key, *amounts, dict(sorted(kinds.items())), explained)
+
+
+def _add_line(sums: list[int], line: Line) -> None:
+    """Add a comparison to the sums of `Group`, in their order."""
+    sums[0] += 1
+    sums[1] += line.billed
+    sums[2] += line.credits
+    sums[3] += line.charged
+    sums[4 if line.variance > 0 else 5] += line.variance
+    sums[6] += line.is_explained
 
 
 def _merged(several: Iterable[Mapping[str, int]]) -> Mapping[str, int]:

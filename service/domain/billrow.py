@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_EVEN, Context, Decimal, DecimalException
 from enum import StrEnum
 from functools import lru_cache
+from typing import TypeVar
 
 from service.domain.billsku import COMMITMENT, BillSku, tpu_sku
 from service.domain.clock import END_OF_TIME, HOUR, floor_to
 from service.domain.errors import Rejected
 from service.domain.money import MAX_NANOS, NANOS, decimal_of, half_even
+
+T = TypeVar("T")
 
 CURRENCY = "USD"
 """The currency of the ledger."""
@@ -33,7 +36,14 @@ _LARGEST_EXPONENT = 20
 _SMALLEST_EXPONENT = -60
 _CURRENCY = re.compile(r"[A-Z]{3}")
 _MONTH = re.compile(r"(\d{4})-?(0[1-9]|1[0-2])(?:-.*)?")
+_TEXTS = json.JSONDecoder(parse_float=str, parse_int=str)
+"""Numbers as they are written. Made once: to make a decoder takes longer than to read a list."""
+
 _KIND = re.compile(r"[A-Z0-9_ -]{1,60}")
+_INSTANTS = "usage_start_time", "usage_end_time", "export_time"
+_PLAIN = "billing_account_id", "invoice_month", "currency", "currency_conversion_rate", "cost"
+_SOLD = "project_id", "cost_type", "service_id", "sku_description"
+_NO_CREDITS: tuple[object, object] = [], "[]"
 LONGEST_TEXT = 2_000
 """Characters of a name or a description that is kept."""
 
@@ -120,6 +130,20 @@ class Span:
 
 def read_span(cells: Cells, number: int) -> Span:
     """The row's window. Raises Rejected, naming the row, where it ends before it starts."""
+    return _remembered(_span, cells, _INSTANTS) or _checked_span(cells, number)
+
+
+@lru_cache(8_192, typed=True)
+def _span(*values: object) -> Span | None:
+    """The window that rows of one hour and batch share; None if it is refused."""
+    try:
+        return _checked_span(dict(zip(_INSTANTS, values, strict=True)), 0)
+    except Rejected:
+        return None
+
+
+def _checked_span(cells: Cells, number: int) -> Span:
+    """The window, read instant by instant. Raises Rejected for the first that cannot be read."""
     start = _instant(cells, "usage_start_time", number)
     end = _instant(cells, "usage_end_time", number)
     if end < start:
@@ -133,6 +157,30 @@ def read_span(cells: Cells, number: int) -> Span:
 def read_amounts(cells: Cells, number: int) -> Amounts:
     """What the row comes to. Raises Rejected, naming the row, for an amount that cannot be read:
     without it no invoice adds up."""
+    if cells.get("credits") in _NO_CREDITS and (known := _remembered(_plain, cells, _PLAIN)):
+        return known
+    return _amounts(cells, number)
+
+
+def _remembered(read: Callable[..., T | None], cells: Cells, names: Sequence[str]) -> T | None:
+    """What a cached function makes of these cells: rows of one resource, hour or batch share most
+    of theirs. None where it makes nothing of them, and the caller has to say why."""
+    try:
+        return read(*map(cells.get, names))
+    except TypeError:  # a list or an object, which no cache has as a key
+        return None
+
+
+@lru_cache(8_192, typed=True)
+def _plain(*values: object) -> Amounts | None:
+    """What rows with these cells (`_PLAIN`) and no credits come to; None if they are refused."""
+    try:
+        return _amounts(dict(zip((*_PLAIN, "credits"), (*values, "[]"), strict=True)), 0)
+    except Rejected:
+        return None
+
+
+def _amounts(cells: Cells, number: int) -> Amounts:
     currency = str(cells.get("currency") or "").strip().upper()
     if currency != CURRENCY and not _CURRENCY.fullmatch(currency):
         raise refused(number, f"its currency is {currency[:20]!r}, and not three letters as in EUR")
@@ -218,17 +266,15 @@ def read_row(
     cells: Cells, number: int, span: Span, projects: Collection[str], amounts: Amounts
 ) -> BillRow | Skip:
     """The row, or why it is none of ours. Raises Rejected, naming the row, for what cannot be."""
-    project = text(cells, "project_id").rpartition("/")[2]
+    project, is_regular, sku = _remembered(_sold, cells, _SOLD) or _sold_by(cells)
     if project and project not in projects:
         return Skip.OTHER_PROJECT
+    if is_regular and sku is None:
+        return Skip.NOT_TPU
     kind = _kept(cells, "cost_type", number).lower() or REGULAR
-    description = text(cells, "sku_description")
-    sku = tpu_sku(text(cells, "service_id"), description)
     if sku is not None and not sku.generation and isinstance(told := cells.get("sold"), BillSku):
         sku = told
-    if kind == REGULAR:
-        if sku is None:
-            return Skip.NOT_TPU
+    if kind == REGULAR and sku is not None:
         if sku.model == COMMITMENT:
             kind = COMMITMENT
         elif not project:
@@ -255,16 +301,30 @@ def read_row(
     )
 
 
+@lru_cache(4_096, typed=True)
+def _sold(*values: object) -> tuple[str, bool, BillSku | None]:
+    return _sold_by(dict(zip(_SOLD, values, strict=True)))
+
+
+def _sold_by(cells: Cells) -> tuple[str, bool, BillSku | None]:
+    """The project, whether it is regular usage, and the TPU that was sold, if it was one."""
+    project = text(cells, "project_id").rpartition("/")[2]
+    is_regular = text(cells, "cost_type").lower() in ("", REGULAR)
+    return project, is_regular, tpu_sku(text(cells, "service_id"), text(cells, "sku_description"))
+
+
 def text(cells: Cells, name: str) -> str:
     """A cell as text; empty where there is none."""
     value = cells.get(name)
+    if type(value) is str:
+        return value.strip()
     return "" if value is None else str(value).strip()
 
 
 def _kept(cells: Cells, name: str, number: int) -> str:
     """A cell that is kept as it is: no database keeps what is no text."""
     said = text(cells, name)
-    if len(said) > LONGEST_TEXT or "\0" in said or not _is_unicode(said):
+    if len(said) > LONGEST_TEXT or "\0" in said or not (said.isascii() or _is_unicode(said)):
         raise refused(
             number,
             f"{name} {said[:40]!r} is no text of {LONGEST_TEXT:,} characters at most",
@@ -274,7 +334,7 @@ def _kept(cells: Cells, name: str, number: int) -> str:
 
 def _is_unicode(said: str) -> bool:
     """Whether it holds no half of a pair, as JSON may spell one."""
-    return said.isascii() or not any("\ud800" <= one <= "\udfff" for one in said)
+    return not any("\ud800" <= one <= "\udfff" for one in said)
 
 
 def refused(number: int, why: str) -> Rejected:
@@ -308,6 +368,7 @@ def nanos(said: str) -> int:
     return _whole(said, NANOS)
 
 
+@lru_cache(8_192)
 def _whole(said: str, times: int) -> int:
     """A decimal times that many, to the nearest integer."""
     try:
@@ -361,7 +422,8 @@ def _check_within_an_hour(span: Span, number: int) -> None:
 
 def _credits(cells: Cells, number: int) -> list[tuple[str, str]]:
     """What is taken off, by kind, as it is written: nested, as JSON text, or as one number."""
-    found = _parsed(cells.get("credits"))
+    said = cells.get("credits")
+    found: object = [] if said == "[]" else _parsed(said)
     if isinstance(found, list) and not found:
         return []
     try:
@@ -401,7 +463,7 @@ def _parsed(value: object) -> object:
     """A nested value, where it came as JSON text; the value itself otherwise."""
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         try:
-            return json.loads(value, parse_float=str, parse_int=str)
+            return _TEXTS.decode(value)
         except (ValueError, RecursionError):
             return value
     return value
@@ -412,11 +474,11 @@ def _label(value: object) -> str:
     if isinstance(value, str) and STEWARD_ID not in value:
         return ""
     found = _parsed(value)
-    if isinstance(found, Mapping):
+    if isinstance(found, dict):
         return str(found.get(STEWARD_ID) or "")
     pairs = found if isinstance(found, list) else []
     for one in pairs:
-        if isinstance(one, Mapping) and one.get("key") == STEWARD_ID:
+        if isinstance(one, dict) and one.get("key") == STEWARD_ID:
             return str(one.get("value") or "")
     return ""
 

@@ -248,5 +248,7 @@ class Pair:
 
     def is_exact(self, variance: int) -> bool:
         """Whether so much is due to the rounding of each row alone."""
+        if not variance:
+            return True
         rows = sum(one.rows for one in self.billed) + sum(one.rows for one in self.charged)
         return abs(variance) <= rows
