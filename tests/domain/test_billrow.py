@@ -393,3 +393,18 @@ def test_a_row_is_the_same_row_whatever_the_order_of_its_columns():
         read_bill([csv_of([cells | {"export_time": "2026-11-06 00:00:00 UTC"}])], ["lab"])[1]
     )
     assert first == second != later.digest
+
+
+def test_an_optional_column_that_is_empty_is_the_same_as_one_that_is_absent():
+    cells = flat(row())
+    optional = {"adjustment_info.id": "", "price.effective_price": "", "tags": "[]", "x_new": "y"}
+    without, with_empty = (
+        next(read_bill([csv_of([one])], ["lab"])[1]) for one in (cells, cells | optional)
+    )
+    assert without.digest == with_empty.digest
+
+
+@pytest.mark.parametrize("cost", [True, [1], {}])
+def test_a_cost_that_is_no_number_is_refused_after_a_row_that_looks_alike(cost):
+    with pytest.raises(Rejected, match=r"^row 2: "):
+        rows_of(json_lines([row(cost=1), row(cost=cost)]))
