@@ -36,7 +36,7 @@ class ForecastQuery(Body):
 
 
 class BandView(View):
-    """What is exceeded nine times, five times and once in ten."""
+    """What is meant to be exceeded nine times, five times and once in ten."""
 
     low: Usd
     mid: Usd
@@ -81,8 +81,8 @@ class LastErrorView(View):
 
 
 class ForecastView(View):
-    """What the period will have cost: `total` is drawn together for all that nobody knows, which is
-    `without_ttl` and `new_launches`, on top of `spent` and of what is committed until a TTL."""
+    """What the period will have cost. The middle of `total` is the sum of `spent` and of those of
+    `running` and `new_launches`. Bands do not add up, as two parts seldom err alike."""
 
     period: str = Field(examples=["month"])
     tz: str = Field(examples=["UTC"])
@@ -95,9 +95,12 @@ class ForecastView(View):
     committed_without_ttl: Usd = Field(
         description="The part of it that is of nodes without a TTL, if nobody ends them."
     )
+    running: BandView = Field(
+        description="What runs now will cost, if nodes go on for as long as earlier ones of their"
+        " kind did that had got as old, and never beyond a TTL."
+    )
     without_ttl: BandView = Field(
-        description="What these will cost if they go on for as long as earlier nodes did that had"
-        " got as old; `total` counts this and not the part above. 0 in a run-rate, which contains"
+        description="The part of it that is of nodes without a TTL. 0 in a run-rate, which contains"
         " them."
     )
     new_launches: BandView = Field(description="What is launched from now on, by the end.")
@@ -128,7 +131,8 @@ class ForecastView(View):
             spent=usd(basis.spent),
             committed=usd(basis.committed),
             committed_without_ttl=usd(basis.endless),
-            without_ttl=BandView.of(found.lasting),
+            running=BandView.of(found.running),
+            without_ttl=BandView.of(found.endless),
             new_launches=BandView.of(found.launches),
             total=BandView.of(found.total),
             currency="USD",

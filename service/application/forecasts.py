@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from itertools import accumulate
@@ -20,16 +21,18 @@ from service.domain.dimension import value_of
 from service.domain.forecast import (
     DAYS,
     ENOUGH,
+    NODE_DAYS,
     Ahead,
     Basis,
     Forecast,
     History,
-    Lasting,
+    Running,
     Snapshot,
     forecast,
     middle,
     nearest,
 )
+from service.domain.habits import NodeDay
 from service.domain.idle.keep import goes_at
 from service.domain.lines import meters
 from service.domain.metering import Meter, Usage
@@ -46,6 +49,8 @@ _KEPT = 128
 _KEPT_HISTORIES = 64
 _KEPT_PARTS = 4
 _TEAM = "team"
+_KIND = ("team", "accelerator_type", "provisioning_model")
+"""By what nodes are alike, so that one tells how long another will live."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,7 @@ class _Running:
     """What runs will cost from now on."""
 
     committed: int = 0
-    lasting: list[Lasting] = field(default_factory=list)
+    nodes: dict[str, Running] = field(default_factory=dict)
     unpriced: set[str] = field(default_factory=set)
     names: set[str] = field(default_factory=set)
 
@@ -149,8 +154,8 @@ class ForecastService:
                 unpriced=len(running.unpriced),
                 history=self._history(unit, only, zone, at),
                 ahead=ahead,
-                lasting=tuple(running.lasting),
-                running=frozenset(running.names),
+                running=tuple(running.nodes.values()),
+                names=frozenset(running.names),
             )
         )
 
@@ -177,22 +182,21 @@ class ForecastService:
         found = _Running()
         planned = self._parts.of((at, end), lambda: self._planned(unit, end, at))
         now, edges = at.now, [at.now + left for left in accumulate(day.left for day in ahead)]
-        lasting: dict[str, list[int]] = {}
         for meter in planned.meters.among(only):
             node_id, until = meter.usage.node_id, max(now, meter.end)
-            if not _counts(meter.usage, planned.meters.whose, only):
+            latest = _latest(planned.meters.whose, node_id)
+            if not _counts(meter.usage, latest, only):
                 continue
             found.committed += meter.figures(now, until).cost
             found.names.add(node_id)
-            if _may_end_sooner(planned.nodes.get(node_id), meter) and until > now:
-                sums = lasting.setdefault(node_id, [0] * len(edges))
-                lasting[node_id] = [
-                    nanos + meter.figures(now, edge).cost
-                    for nanos, edge in zip(sums, edges, strict=True)
-                ]
+            node = planned.nodes.get(node_id)
+            if node is not None and until > now and not _is_bought(meter):
+                costs = tuple(meter.figures(now, edge).cost for edge in edges)
+                kind = _kind_of(value_of(name, meter.usage, latest) for name in _KIND)
+                one = Running(node_id, kind, costs, node.deletes_at is not None)
+                found.nodes[node_id] = _with(one, found.nodes.get(node_id))
             if meter.figures(now, until).unpriced_seconds:
                 found.unpriced.add(node_id)
-        found.lasting = [Lasting(node_id, tuple(costs)) for node_id, costs in lasting.items()]
         return found
 
     def _planned(self, unit: Unit, end: int, at: _At) -> _Planned:
@@ -213,23 +217,50 @@ class ForecastService:
         )
         if history.days >= ENOUGH or at.now <= today:
             return history
-        rows = self._launched(unit, Window(today, at.now), Granularity.ALL, zone, only, at.now)
+        rows = self._by_node(unit, Window(today, at.now), Granularity.ALL, zone, only, at.now)
         return replace(history, today=sum(row.cost for row in rows))
 
     def _read_history(
         self, unit: Unit, only: Only, zone: ZoneInfo, today: int, now: int
     ) -> History:
-        first = midnight(_date(today, zone) - timedelta(days=DAYS + 1), zone)
+        first = midnight(_date(today, zone) - timedelta(days=DAYS), zone)
         starts = [part.start for part in buckets(Window(first, today), Granularity.DAY, zone)]
         number = {start: place for place, start in enumerate(starts)}
-        rows = self._launched(unit, Window(first, today), Granularity.DAY, zone, only, now)
+        days = Granularity.DAY, zone, only, now
+        levels: dict[str, list[int]] = defaultdict(lambda: [0] * len(starts))
+        for sign, row in self._by_kind(unit, Window(first, today), *days):
+            levels[_kind_of(row.group)][number[row.bucket.start]] += sign * row.cost
+        of_nodes = Window(starts[-NODE_DAYS - 1], today)
         return History(
             starts=(*starts, today),
             weekdays=tuple(_date(start, zone).weekday() for start in starts),
-            costs=tuple((number[row.bucket.start], row.group[0], row.cost) for row in rows),
+            levels={kind: tuple(costs) for kind, costs in sorted(levels.items())},
+            nodes=tuple(
+                NodeDay(number[row.bucket.start], row.group[0], _kind_of(row.group[1:]), row.cost)
+                for row in self._by_node(unit, of_nodes, *days)
+            ),
         )
 
-    def _launched(
+    def _by_kind(
+        self,
+        unit: Unit,
+        window: Window,
+        step: Granularity,
+        zone: ZoneInfo,
+        only: Only,
+        now: int,
+    ) -> Iterator[tuple[int, CostRow]]:
+        """What was spent by kind, and below zero what of that was bought."""
+        asked = f"{rfc3339(window.start)},{rfc3339(window.end)}"
+        question = Question(asked, _KIND, step, zone.key, only)
+        bought = [one.id for one in unit.reservations.all()]
+        asked_for = [node for node in bought if node in only.get("node", bought)]
+        yield from ((1, row) for row in self._costs.report_in(unit, question, now).rows)
+        if asked_for:
+            question = replace(question, only={**only, "node": asked_for})
+            yield from ((-1, row) for row in self._costs.report_in(unit, question, now).rows)
+
+    def _by_node(
         self,
         unit: Unit,
         window: Window,
@@ -238,10 +269,10 @@ class ForecastService:
         only: Only,
         now: int,
     ) -> list[CostRow]:
-        """What was spent by node, without what was bought, which nobody launches."""
+        """What was spent by node and kind, without what was bought, which nobody launches."""
         asked = f"{rfc3339(window.start)},{rfc3339(window.end)}"
         bought = {one.id for one in unit.reservations.all()}
-        question = Question(asked, ("node",), step, zone.key, only)
+        question = Question(asked, ("node", *_KIND), step, zone.key, only)
         report = self._costs.report_in(unit, question, now)
         return [row for row in report.rows if row.group[0] not in bought]
 
@@ -282,17 +313,30 @@ def _spent_in(window: Window, only: Only) -> Question:
     return Question(said, step=Granularity.ALL, only=only)
 
 
-def _counts(usage: Usage, whose: Mapping[str, Sequence[Attribution]], only: Only) -> bool:
+def _latest(whose: Mapping[str, Sequence[Attribution]], node_id: str) -> Attribution:
+    return whose.get(node_id, (Attribution(node_id),))[-1]
+
+
+def _counts(usage: Usage, latest: Attribution, only: Only) -> bool:
     """Whether it counts, by whose it is now."""
-    latest = whose.get(usage.node_id, (Attribution(usage.node_id),))[-1]
     return all(value_of(name, usage, latest) in some for name, some in only.items())
 
 
-def _may_end_sooner(node: Node | None, meter: Meter) -> bool:
-    """Whether it costs less where it does not last: of what is bought, that only moves the cost
-    from the node to what nobody used."""
-    inside = any(cut.price is not None and reservation_in(cut.price.id) for cut in meter.cuts)
-    return node is not None and node.deletes_at is None and not inside
+def _kind_of(values: Iterable[str]) -> str:
+    return "/".join(values)
+
+
+def _with(one: Running, other: Running | None) -> Running:
+    """The same with what another interval of the node costs."""
+    if other is None:
+        return one
+    return replace(one, costs=tuple(map(sum, zip(one.costs, other.costs, strict=True))))
+
+
+def _is_bought(meter: Meter) -> bool:
+    """Whether it takes from what was bought: to go sooner only moves the cost from the node to what
+    nobody used."""
+    return any(cut.price is not None and reservation_in(cut.price.id) for cut in meter.cuts)
 
 
 def _planned(usage: Usage, node: Node | None, now: int, end: int) -> Usage:

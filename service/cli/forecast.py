@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Annotated, Any
 
 import typer
@@ -12,11 +11,6 @@ from service.cli import options
 from service.cli.client import connected
 from service.cli.render import as_json, echo, facts
 from service.cli.wording import counted, moment, money, parts
-
-DRAWN = (
-    "The middle of all draws is not the sum of what is in the middle of each part, so the parts do"
-    " not add up to it exactly."
-)
 
 
 def forecast(
@@ -48,20 +42,19 @@ def forecast(
 
 def show(found: Mapping[str, Any]) -> None:
     """The sum with its band, and of what it is made."""
-    total, launches = found["total"], found["new_launches"]
+    total, running, launches = found["total"], found["running"], found["new_launches"]
     echo(f"{money(total['mid'])} by {moment(found['end'])} UTC ({_band(total)})", "")
-    lasting, most = found["without_ttl"], money(found["committed_without_ttl"])
-    amounts = _amounts(found)
-    spent, until_ttl, without_ttl, new = parts(total["mid"], amounts)
+    amounts = [found["spent"], running["mid"], launches["mid"]]
+    spent, runs, new = parts(total["mid"], amounts)
+    most = money(found["committed"])
     facts(
         [
             ("  Spent", spent),
-            ("  Runs until its TTL", until_ttl),
             *(
-                [("  At this run-rate", new)]
+                [("  Runs until its TTL", runs), ("  At this run-rate", new)]
                 if found["method"] == "run_rate"
                 else [
-                    ("  Runs without one", f"{without_ttl} ({_band(lasting)}), {most} at most"),
+                    ("  Runs now", f"{runs} ({_band(running)}), {most} at most"),
                     ("  New launches", f"{new} ({_band(launches)})"),
                 ]
             ),
@@ -69,19 +62,9 @@ def show(found: Mapping[str, Any]) -> None:
         ]
     )
     echo("", found["explanation"])
-    if sum(map(Decimal, amounts)) != Decimal(total["mid"]):
-        echo(DRAWN)
     if found["unpriced_nodes"]:
         nodes = counted(found["unpriced_nodes"], "node")
         echo(f"{nodes} at a price nobody knows: in no figure.")
-
-
-def _amounts(found: Mapping[str, Any]) -> list[str]:
-    """What the forecast is made of; a run-rate is their sum, and of what is drawn the middle of the
-    sums is not the sum of the middles."""
-    sure = Decimal(found["committed"]) - Decimal(found["committed_without_ttl"])
-    drawn = found["without_ttl"]["mid"], found["new_launches"]["mid"]
-    return [found["spent"], str(sure), *drawn]
 
 
 def _band(band: Mapping[str, str]) -> str:

@@ -175,9 +175,8 @@ def test_a_forecast_is_a_sum_with_its_band_and_what_it_is_made_of(api):
     document = {
         "end": "2026-12-01T00:00:00Z",
         "spent": "1000.000000000",
-        "committed": "500.000000000",
-        "committed_without_ttl": "20.000000000",
-        "without_ttl": {"low": "1.00", "mid": "5.00", "high": "20.00"},
+        "committed": "550.000000000",
+        "running": {"low": "481.00", "mid": "500.00", "high": "520.00"},
         "new_launches": {"low": "50.00", "mid": "100.00", "high": "175.50"},
         "total": {"low": "1550.00", "mid": "1600.00", "high": "1675.50"},
         "method": "weekday_launches",
@@ -194,17 +193,12 @@ def test_a_forecast_is_a_sum_with_its_band_and_what_it_is_made_of(api):
     assert steward(*asked).stdout.splitlines() == [
         "$1,600.00 by 2026-12-01 00:00:00 UTC ($1,550.00 to $1,675.50)",
         "",
-        "  Spent               $1,000.00",
-        "  Runs until its TTL  $480.00",
-        "  Runs without one    $5.00 ($1.00 to $20.00), $20.00 at most",
-        "  New launches        $100.00 ($50.00 to $175.50)",
-        "  Last month          $1,000.00, forecast at half time as $900.00, off by -10.0 %",
+        "  Spent         $1,000.00",
+        "  Runs now      $500.00 ($481.00 to $520.00), $550.00 at most",
+        "  New launches  $100.00 ($50.00 to $175.50)",
+        "  Last month    $1,000.00, forecast at half time as $900.00, off by -10.0 %",
         "",
         "What is spent, and so on.",
-        (
-            "The middle of all draws is not the sum of what is in the middle of each part, so the"
-            " parts do not add up to it exactly."
-        ),
         "1 node at a price nobody knows: in no figure.",
     ]
     assert api.calls[0].query == {
@@ -223,8 +217,7 @@ def test_the_cents_of_the_parts_of_a_run_rate_add_up_to_it(api):
         "end": "2026-12-01T00:00:00Z",
         "spent": "1000.004000000",
         "committed": "500.008000000",
-        "committed_without_ttl": "20.004000000",
-        "without_ttl": band("0.000000000"),
+        "running": band("480.004000000"),
         "new_launches": band("120.008000000"),
         "total": band("1600.016000000"),
         "method": "run_rate",
@@ -250,8 +243,7 @@ def test_a_forecast_without_a_band_says_so(api):
         "end": "2026-12-01T00:00:00Z",
         "spent": "0.00",
         "committed": "0.00",
-        "committed_without_ttl": "0.00",
-        "without_ttl": same,
+        "running": same,
         "new_launches": same,
         "total": same,
         "method": "run_rate",

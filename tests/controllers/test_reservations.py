@@ -400,7 +400,7 @@ def test_a_forecast_holds_the_rest_of_it_whatever_runs_in_it(buyer, lab):
     lab.clock.pass_(HOUR)
     both = ahead(lab)
     assert (alone.spent, alone.committed) == (64 * CALENDAR, 64 * CALENDAR * 47)
-    assert (both.spent, both.lasting) == (2 * 64 * CALENDAR, ())
+    assert (both.spent, both.running) == (2 * 64 * CALENDAR, ())
     after = both.window.end - (NOON + 2 * DAY)
     assert both.committed == 64 * CALENDAR * 46, "the nodes have no price once it is over"
     assert both.unpriced == 2

@@ -1,0 +1,1 @@
+"""What forecasts are worth: a thousand simulated months, and what came of each."""
