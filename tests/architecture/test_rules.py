@@ -39,6 +39,7 @@ MONEY = [
     "domain/estimate.py",
     "domain/charge.py",
     "domain/commitments/allocation.py",
+    "domain/commitments/billing.py",
     "domain/commitments/commitment.py",
     "domain/commitments/coverage.py",
     "domain/commitments/standing.py",
