@@ -7,6 +7,7 @@ from all matching usage in proportion to its chips.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -70,10 +71,14 @@ class _Sweep:
 
     def __init__(self) -> None:
         self._running: dict[Rank, Span] = {}
+        self._in_order: list[Span] = []
+        """The same by rank."""
         self._chips: Counter[str] = Counter()
         """Chips that run, by project."""
         self._committed: list[Commitment] = []
-        self._open: dict[Rank, tuple[int, Shares]] = {}
+        self._open: dict[Rank, Shares] = {}
+        self._since: dict[Rank, int] = {}
+        """What covers each span now, and since when."""
         self._alone: str | None = None
         """The commitment that covers everything; empty where nothing is covered, None where
         neither holds."""
@@ -102,6 +107,7 @@ class _Sweep:
         for one in ended:
             if isinstance(one, Span):
                 del self._running[one.rank]
+                del self._in_order[bisect_left(self._in_order, one)]
                 self._chips[one.project] -= one.chips
                 changed.add(one.rank)
             else:
@@ -109,6 +115,7 @@ class _Sweep:
         for one in begun:
             if isinstance(one, Span):
                 self._running[one.rank] = one
+                insort(self._in_order, one)
                 self._chips[one.project] += one.chips
                 changed.add(one.rank)
             else:
@@ -121,18 +128,18 @@ class _Sweep:
         alone = self._covers_alone()
         everywhere = alone is None or alone != self._alone
         self._alone = alone
-        ranks: Iterable[Rank] = self._running.keys() | changed if everywhere else changed
-        shares = self._shares(alone, ranks)
-        for rank in ranks:
-            now = shares.get(rank, ())
-            since, before = self._open.get(rank, (instant, ()))
-            if now == before:
-                continue
-            if before:
-                self._found[rank].append(Stretch(since, instant, before))
-                del self._open[rank]
-            if now:
-                self._open[rank] = instant, now
+        shares = self._shares(alone, self._running if everywhere else changed)
+        before = self._open
+        others = [rank for rank, now in shares.items() if before.get(rank) != now]
+        others += [
+            rank for rank in (before.copy() if everywhere else changed) if rank not in shares
+        ]
+        for rank in others:
+            if rank in before:
+                stretch = Stretch(self._since[rank], instant, before.pop(rank))
+                self._found[rank].append(stretch)
+            if rank in shares:
+                before[rank], self._since[rank] = shares[rank], instant
 
     def _covers_alone(self) -> str | None:
         if not self._committed:
@@ -144,16 +151,16 @@ class _Sweep:
 
     def _shares(self, alone: str | None, changed: Iterable[Rank]) -> Mapping[Rank, Shares]:
         if alone is None:
-            return shares_of(self._running.values(), self._committed)
+            return shares_of(self._in_order, self._committed)
         if not alone:
             return {}
         here = (self._running[rank] for rank in changed if rank in self._running)
         return {span.rank: ((alone, span.chips),) for span in here}
 
 
-def shares_of(running: Iterable[Span], committed: Iterable[Commitment]) -> Mapping[Rank, Shares]:
-    """What covers each of the spans that run at one instant; `committed` are in their order."""
-    spans = sorted(running)
+def shares_of(spans: Sequence[Span], committed: Iterable[Commitment]) -> Mapping[Rank, Shares]:
+    """What covers the spans that run at one instant, by rank; both are in their order. Nothing is
+    said of a span that is not covered."""
     left = [span.chips for span in spans]
     found: list[Shares] = [()] * len(spans)
     for one in committed:
@@ -165,7 +172,7 @@ def shares_of(running: Iterable[Span], committed: Iterable[Commitment]) -> Mappi
             if chips:
                 left[number] -= chips
                 found[number] += ((one.id, chips),)
-    return {span.rank: shares for span, shares in zip(spans, found, strict=True)}
+    return {span.rank: shares for span, shares in zip(spans, found, strict=True) if shares}
 
 
 def proportional(chips: int, wanted: Sequence[int]) -> Sequence[int]:
