@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
 from focus_data_toolkit.model.capabilities import KNOWN_CONDITIONS
 from focus_data_toolkit.model.validator import lint_focus_1_4_structure
 
+from service.domain.attribution import Attribution
 from service.domain.clock import DAY, HOUR, rfc3339
 from service.domain.focus import Version
 from tests import books
@@ -242,6 +245,39 @@ def test_what_is_not_posted_is_neither_covered_nor_unused(units, clock, export, 
     said = by_status(read(export()))
     assert [row["ChargePeriodStart"] for row in said["Used"]] == [rfc3339(NOON)]
     assert max(row["ChargePeriodEnd"] for row in said["Fee"]) == rfc3339(NOON + HOUR)
+
+
+def test_an_end_that_was_sooner_than_believed_leaves_nothing_to_pay_twice(
+    units, clock, export, record
+):
+    """The adjustment stays as the ledger has it; what it takes back is no longer covered."""
+    record()
+    node = books.ran(units, START, START + 2 * HOUR, name="train")
+    metered(units, clock)
+    with units() as unit:
+        (usage,) = unit.usage.of(node.id)
+        unit.usage.save(replace(usage, end=START + HOUR + 2_489, dirty=True))
+    metered(units, clock)
+    text = export()
+    rows = read(text)
+    said = by_status(rows)
+    assert {row["x_Revision"] for row in said[""]} == {"0", "1"}
+    assert sums(said[""], "BilledCost") == sums(said[""], "ConsumedQuantity") == 0
+    assert sums(said["Used"], "ConsumedQuantity") == 8 * (HOUR + 2_489)
+    assert sums(rows, "BilledCost") == sums(rows, "EffectiveCost")
+    assert complaints(text, "1.4") == []
+
+
+def test_a_node_that_changes_hands_within_an_hour_is_covered_for_both(units, clock, export, record):
+    record()
+    node = books.ran(units, START, START + HOUR, name="train")
+    later = Attribution(node.id, START + 1_000, owner="eve", team="nlp")
+    with units() as unit:
+        unit.attributions.add(later, START + 1_000)
+    metered(units, clock)
+    used = by_status(read(export()))["Used"]
+    covered = {json.loads(row["Tags"])["team"]: row["ConsumedQuantity"] for row in used}
+    assert covered == {"vision": "8000.0", "nlp": "20800.0"}
 
 
 def test_a_window_of_days_to_come_has_no_fee_yet(export, record):
