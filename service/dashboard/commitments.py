@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from service.application.commitments import Report, Shown
 from service.application.services import Services
@@ -153,7 +154,7 @@ def commitments_of(services: Services, window: str) -> CommitmentsPage:
         saving=money(found.saving),
         sums=tuple(_sums(report)),
         problem=problem,
-        json=f"/v1/commitments/usage?window={window}",
+        json=f"/v1/commitments/usage?window={quote(window, safe=',:')}",
         as_of=moment(report.as_of),
     )
 

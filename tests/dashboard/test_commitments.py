@@ -134,6 +134,13 @@ def test_a_window_that_makes_no_sense_is_said_and_the_month_is_shown(
     assert "Fees $26.88" in text_of(page)
 
 
+def test_the_same_as_json_is_asked_of_the_same_window(lab: Lab, browser: TestClient) -> None:
+    record(lab)
+    window = "2026-11-05T00:00:00+01:00,2026-11-06"
+    page = browser.get("/commitments", params={"window": window})
+    assert 'href="/v1/commitments/usage?window=2026-11-05T00:00:00%2B01:00,2026-11-06"' in page.text
+
+
 def test_every_page_leads_to_the_commitments(browser: TestClient) -> None:
     assert '<a href="/commitments">Commitments</a>' in browser.get("/").text
 
