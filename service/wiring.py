@@ -20,6 +20,7 @@ from service.application.cleanup.heartbeats import HeartbeatService
 from service.application.cleanup.keeps import KeepService
 from service.application.cleanup.links import LinkService
 from service.application.cleanup.policies import PolicyService
+from service.application.commitments import CommitmentService
 from service.application.costs import CostService
 from service.application.estimates import EstimateService
 from service.application.explanations import ExplanationService
@@ -140,6 +141,7 @@ def services(base: Foundation, timekeeper: Timekeeper | None = None) -> Services
             base.units, base.clock, projects, base.settings.bill_megabytes * MEGABYTE
         ),
         reservations=ReservationService(*shared, projects),
+        commitments=CommitmentService(*shared, projects),
         orphans=OrphanService(*shared, projects),
         health=HealthService(*shared, projects),
         readiness=ReadinessService(Probe(base.settings.database_url), projects, timekeeper),

@@ -14,6 +14,7 @@ from service.application.cleanup.cleanup import CleanupService
 from service.application.cleanup.heartbeats import HeartbeatService
 from service.application.cleanup.keeps import KeepService
 from service.application.cleanup.policies import PolicyService
+from service.application.commitments import CommitmentService
 from service.application.costs import CostService
 from service.application.estimates import EstimateService
 from service.application.explanations import ExplanationService
@@ -124,6 +125,10 @@ async def _reservations(request: Request) -> ReservationService:
     return services_of(request).reservations
 
 
+async def _commitments(request: Request) -> CommitmentService:
+    return services_of(request).commitments
+
+
 async def _orphans(request: Request) -> OrphanService:
     return services_of(request).orphans
 
@@ -171,5 +176,6 @@ PoliciesDep = Annotated[PolicyService, Depends(_policies)]
 QuotasDep = Annotated[QuotaService, Depends(_quotas)]
 ReconciliationsDep = Annotated[ReconciliationService, Depends(_reconciliations)]
 ReservationsDep = Annotated[ReservationService, Depends(_reservations)]
+CommitmentsDep = Annotated[CommitmentService, Depends(_commitments)]
 OrphansDep = Annotated[OrphanService, Depends(_orphans)]
 VersionDep = Annotated[int | None, Depends(_version)]

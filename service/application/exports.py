@@ -10,12 +10,17 @@ from itertools import islice
 from threading import BoundedSemaphore
 from zoneinfo import ZoneInfo
 
-from service.domain.clock import Clock
+from service.application.commitments import read_lines
+from service.domain.charge import Charge
+from service.domain.clock import HOUR, Clock
+from service.domain.commitments.billing import CommittedBill, billed_hours
+from service.domain.commitments.coverage import priced
 from service.domain.errors import RateLimited
 from service.domain.focus import Account, Version, header, lines
+from service.domain.pricing import PriceBook
 from service.domain.window import Window, parse_window
 from service.store.pricebook import PriceShelf
-from service.store.unit import Units
+from service.store.unit import Unit, Units
 
 AT_ONCE = 4
 """Files that are written at once: each holds a connection for as long as its reader takes."""
@@ -53,9 +58,10 @@ class ExportService:
 
     def _focus(self, version: Version, window: Window) -> Iterator[str]:
         with self._place(), self._units.reading() as unit:
-            price_of = lru_cache(CHUNK)(self._prices.book(unit).with_id)
+            book, now = self._prices.book(unit), self._clock()
+            price_of = lru_cache(CHUNK)(book.with_id)
             charges = unit.charges.billed(window.start, window.end, price_of)
-            written = lines(self._account, charges, self._clock())
+            written = lines(self._account, _committed(unit, charges, window, book, now), now)
             yield header(version)
             while piece := "".join(islice(written, CHUNK)):
                 yield piece
@@ -68,3 +74,14 @@ class ExportService:
             yield
         finally:
             self._places.release()
+
+
+def _committed(
+    unit: Unit, charges: Iterator[Charge], window: Window, book: PriceBook, now: int
+) -> Iterator[Charge]:
+    """The same charges with the commitments that stand; without one, they are as they were."""
+    some, _ = priced(unit.commitments.standing(), book)
+    over = Window(window.start, max(window.start, min(window.end + HOUR, now)))
+    known = read_lines(unit, some, over, book)
+    hours = billed_hours(window, known, now)
+    return CommittedBill(known, some, book, hours).over(charges) if some else charges

@@ -12,6 +12,7 @@ from service.application.cleanup.heartbeats import HeartbeatService
 from service.application.cleanup.keeps import KeepService
 from service.application.cleanup.links import LinkService
 from service.application.cleanup.policies import PolicyService
+from service.application.commitments import CommitmentService
 from service.application.costs import CostService
 from service.application.estimates import EstimateService
 from service.application.explanations import ExplanationService
@@ -52,6 +53,7 @@ class Services:
     quotas: QuotaService
     reconciliations: ReconciliationService
     reservations: ReservationService
+    commitments: CommitmentService
     orphans: OrphanService
     health: HealthService
     readiness: ReadinessService

@@ -13,6 +13,7 @@ from service.cli import (
     budgets,
     catalog,
     cleanup,
+    commitments,
     costs,
     daemon,
     dev,
@@ -106,4 +107,5 @@ app.add_typer(runtimes.app, name="runtimes")
 app.add_typer(prices.app, name="prices")
 app.add_typer(budgets.app, name="budgets")
 app.add_typer(reservations.app, name="reservations")
+app.add_typer(commitments.app, name="commitments")
 app.add_typer(catalog.app, name="catalog")

@@ -53,7 +53,8 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The answer. The table by time is None where it is one stretch."""
+    """The answer. The table by time is None where it is one stretch. `committed` is the cost after
+    commitments in words; empty where none is in its term, or not all usage is asked for."""
 
     start: Moment
     end: Moment
@@ -63,6 +64,7 @@ class Found:
     of_list: str
     chip_hours: str
     unpriced: str
+    committed: str
     doubts: tuple[str, ...]
     groups: Table
     times: Table | None
@@ -155,6 +157,7 @@ def _found(services: Services, asked: Asked, report: CostReport) -> Found:
         of_list=share(saved, report.list_total),
         chip_hours=chip_hours(report.chip_seconds),
         unpriced=_unpriced(report),
+        committed="" if asked.only else _committed(services, report),
         doubts=tuple(_doubts(asked, report)),
         groups=by,
         times=None if asked.step == Granularity.ALL else by_time(asked, times),
@@ -172,6 +175,21 @@ def _named(services: Services, ids: Iterable[str]) -> Mapping[str, Value]:
         else Value(name, home_of_node(one))
         for one, name in names.items()
     }
+
+
+def _committed(services: Services, report: CostReport) -> str:
+    """The cost as charged and after commitments, with the reason for the difference."""
+    found = services.commitments.among(report.window)
+    if found is None or not (found.standings or found.unpriced):
+        return ""
+    if not found.standings:
+        return "Commitments are in no figure here: no rate is known for them."
+    after = report.total - found.saving
+    avoided = found.total.covered.avoided
+    return (
+        f"{money(report.total)} as charged, {money(after)} after commitments (plus"
+        f" {money(found.fee)} of fees, less {money(avoided)} for the usage that they cover)."
+    )
 
 
 def _unpriced(report: CostReport) -> str:

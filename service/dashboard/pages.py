@@ -19,6 +19,7 @@ from service.application.cleanup.links import Missing, Offer
 from service.application.services import Services
 from service.dashboard.budgets import budgets_of
 from service.dashboard.capacity import PERIODS, capacity_of
+from service.dashboard.commitments import DEFAULT, commitments_of
 from service.dashboard.costs import CostsPage, costs_of
 from service.dashboard.job import job_of
 from service.dashboard.jobs import Wanted, jobs_of
@@ -209,6 +210,16 @@ def unused_line(request: Request, reservation_id: str, number: str) -> Response:
         return {"page": line_of(services, reservation_id, int(number))}
 
     return _answer(request, "line.html", context, missing="There is no such line")
+
+
+@router.get("/commitments")
+def commitments(request: Request, window: str = DEFAULT) -> Response:
+    """Committed-use discounts: how much of each is used in a window, and what it is worth."""
+    return _answer(
+        request,
+        "commitments.html",
+        lambda services: {"page": commitments_of(services, window[:200])},
+    )
 
 
 @router.get("/costs")

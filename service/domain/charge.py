@@ -26,6 +26,32 @@ class Kind(StrEnum):
     RESERVATION = "TPU Reservation"
     """What of one, by the calendar, no node used."""
 
+    COMMITMENT = "TPU Commitment"
+    """The fee of a committed-use discount, and the part of it that covers nothing."""
+
+
+class Status(StrEnum):
+    """What a charge has to do with the commitment that it names."""
+
+    PAID = ""
+    """The charge is the fee itself."""
+
+    USED = "Used"
+    """The commitment covers the charge."""
+
+    UNUSED = "Unused"
+    """The charge is the part of the fee that covers nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedUse:
+    """A committed-use discount, as a charge names it: Google's full name, its name, its type."""
+
+    id: str
+    name: str
+    type: str
+    status: Status
+
 
 @dataclass(frozen=True, slots=True)
 class Resource:
@@ -35,7 +61,8 @@ class Resource:
     the machine. `model` is the provisioning model, and `reservation` is the one that it was taken
     from, where it is known. `commitment` is the same where it is one by the calendar that is
     written down, to which its price is due. A machine has its type in place of generation and
-    accelerator type, and a reservation has its generation in place of both.
+    accelerator type, and a reservation has its generation in place of both. `committed` is the
+    committed-use discount that the charge is due to; a fee has no zone, and is `in_region`.
     """
 
     path: str
@@ -48,6 +75,8 @@ class Resource:
     model: str
     reservation: str = ""
     commitment: str = ""
+    committed: CommittedUse | None = None
+    in_region: str = ""
 
     def __hash__(self) -> int:
         """By its name, which hardly two share: it is asked for with every row of an export."""
@@ -55,8 +84,8 @@ class Resource:
 
     @property
     def region(self) -> str:
-        """The region of its zone."""
-        return region_of(self.zone)
+        """The region that it is in, or that its zone is in."""
+        return self.in_region or region_of(self.zone)
 
 
 class Charge(NamedTuple):
@@ -86,6 +115,13 @@ class Charge(NamedTuple):
     list_amount: int | None = None
     is_uncertain: bool = False
     """Whether it may not have been in use for a part of the time."""
+
+    effective: int | None = None
+    """The amortised cost in nano-dollars; None where it is the amount."""
+
+    usage_id: str = ""
+    since: int = 0
+    """The interval of usage, and the instant from which on it is charged to whom it is."""
 
 
 def tags_of(whose: Attribution) -> str:

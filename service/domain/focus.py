@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import groupby
 
 from service.domain import exportsku
-from service.domain.charge import Charge, Kind, Resource
+from service.domain.charge import Charge, Kind, Resource, Status
 from service.domain.clock import DAY, rfc3339
 from service.domain.money import half_even, usd
 from service.domain.node import ProvisioningModel
@@ -131,6 +131,9 @@ _OF_MACHINES = {
 _OF_UNUSED = {"ConsumedUnit": ""}
 """What is said otherwise of what nobody used: it has a price, and nothing of it was consumed."""
 
+_OF_FEE = {"ChargeCategory": "Purchase", "ChargeFrequency": "Recurring", "ConsumedUnit": ""}
+"""What is said otherwise of the fee of a commitment: it is paid before anything is consumed."""
+
 _COMMITMENT = ("Usage", "Calendar Mode Reservation")
 """The category and the type of what a reservation by the calendar is: it is paid at a lower price
 from its first second to its last, used or not, as FOCUS defines a commitment discount."""
@@ -192,7 +195,7 @@ def _line(charge: Charge, payer: str, open_from: int) -> str:
             else _sku(price, resource.kind),
             _resource(resource),
             _shared_cell(charge.tags),
-            _REST[resource.kind],
+            _rest_of(resource),
         )
     )
 
@@ -204,14 +207,30 @@ def _cells(*texts: str) -> str:
     return written.getvalue()
 
 
-def _rest(kind: Kind) -> str:
+def _rest(otherwise: Mapping[str, str]) -> str:
     """The end of a line: what it says of every charge of a kind."""
-    otherwise = {Kind.MACHINE: _OF_MACHINES, Kind.RESERVATION: _OF_UNUSED}
-    said = _ALWAYS | otherwise.get(kind, {})
+    said = {**_ALWAYS, **otherwise}
     return _cells(PROVIDER, PROVIDER, *said.values()) + "\r\n"
 
 
-_REST = {kind: _rest(kind) for kind in Kind}
+_REST = {
+    kind: _rest(otherwise)
+    for kind, otherwise in {
+        Kind.TPU_VM: {},
+        Kind.TPU_NODE: {},
+        Kind.MACHINE: _OF_MACHINES,
+        Kind.RESERVATION: _OF_UNUSED,
+        Kind.COMMITMENT: _OF_UNUSED,
+    }.items()
+}
+_REST_OF_FEE = _rest(_OF_FEE)
+
+
+def _rest_of(of: Resource) -> str:
+    is_fee = of.committed is not None and of.committed.status is Status.PAID
+    return _REST_OF_FEE if is_fee else _REST[of.kind]
+
+
 _instant = lru_cache(_KEPT)(rfc3339)
 _price = lru_cache(_KEPT)(usd)
 
@@ -232,6 +251,9 @@ def _money(charge: Charge) -> Row:
     """The cells from the currency on; no number needs a quote."""
     quantity = half_even(charge.quantity * 10**QUANTITY_PLACES, 3_600)
     billed, paid = usd(charge.amount), _price(charge.unit_price)
+    effective = billed if charge.effective is None else usd(charge.effective)
+    is_consumed = charge.resource.kind not in (Kind.RESERVATION, Kind.COMMITMENT)
+    is_committed = charge.resource.commitment or charge.resource.committed
     contracted = _cost(charge.unit_price, quantity, charge.amount)
     if charge.list_price is None or charge.list_amount is None:
         list_cost, list_price = contracted, paid
@@ -241,18 +263,18 @@ def _money(charge: Charge) -> Row:
     return (
         charge.currency,
         billed,
-        billed,
+        effective,
         contracted,
         paid,
         list_cost,
         list_price,
         charge.currency,
-        billed,
+        effective,
         paid,
         list_price,
         _decimal(quantity, QUANTITY_PLACES),
-        "" if charge.resource.kind is Kind.RESERVATION else f"{charge.quantity}.0",
-        _decimal(quantity, QUANTITY_PLACES) if charge.resource.commitment else "",
+        f"{charge.quantity}.0" if is_consumed else "",
+        _decimal(quantity, QUANTITY_PLACES) if is_committed else "",
     )
 
 
@@ -293,7 +315,7 @@ def _resource(of: Resource) -> str:
         of.kind,
         of.project,
         of.project,
-        "Project",
+        "Project" if of.project else "",
         of.region,
         region_name(of.region),
         of.zone,
@@ -308,8 +330,11 @@ def _resource(of: Resource) -> str:
 
 
 def _commitment(of: Resource) -> Row:
-    """Id, name, category, type, status and unit of the reservation by the calendar that the price
-    is due to; all empty where there is none."""
+    """Id, name, category, type, status and unit of the committed-use discount or the reservation
+    by the calendar that the price is due to; all empty where there is none. A fee has no status."""
+    if of.committed is not None:
+        use = of.committed
+        return use.id, use.name, "Usage", use.type, use.status, _ALWAYS["PricingUnit"]
     if not of.commitment:
         return ("",) * 6
     name = of.commitment.rpartition("/")[2]
@@ -329,13 +354,26 @@ def _description(of: Resource, *, adjusted: bool) -> str:
     how = of.model.replace("_", " ")
     if of.kind is Kind.RESERVATION:
         how = f"{how} and not used"
+    if of.kind is Kind.COMMITMENT:
+        return _shared_cell(_of_commitment(of))
     about = f"{of.accelerator_type}, {how}, in {of.zone}"
+    if of.committed is not None:
+        about += f", covered by the commitment {of.committed.name}"
     return _shared_cell(f"Adjustment of {about}" if adjusted else about)
+
+
+def _of_commitment(of: Resource) -> str:
+    about = f"{of.generation} in {of.region}"
+    if of.committed is not None and of.committed.status is Status.UNUSED:
+        return f"Unused part of the commitment {of.name}, {about}"
+    return f"Fee of the commitment {of.name}, {about}"
 
 
 def _category(of: Resource) -> str:
     """How its price comes about: listed, floating, or by a commitment that the row names. What runs
     in a reservation that nobody wrote down has a price of some agreement that we do not know."""
+    if of.committed is not None:
+        return "Committed"
     match ProvisioningModel(of.model):
         case ProvisioningModel.ON_DEMAND | ProvisioningModel.FLEX_START:
             return "Standard"

@@ -246,6 +246,7 @@ def _read(row: Any, subjects: _Subjects, price_of: PriceOf) -> Charge:
         price_of(price_id),
         *money,
     )
+    charge = charge._replace(usage_id=usage_id, since=since)
     unsure = subjects.uncertain.get(usage_id, ())
     if any(low < end and start < high for low, high in unsure):
         return charge._replace(is_uncertain=True)

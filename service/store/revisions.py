@@ -55,6 +55,7 @@ _TABLES: Mapping[Topic, tuple[Table, ...]] = {
         tables.prices,
         tables.discounts,
         tables.reservations,
+        tables.commitments,
     ),
     Topic.NODES: (tables.nodes, tables.node_labels, tables.holds),
     Topic.UPKEEP: (

@@ -18,6 +18,7 @@ from service.store.budgets import Budgets
 from service.store.capacity import Capacity
 from service.store.charges import Charges
 from service.store.cleanups import Cleanups
+from service.store.commitments import Commitments
 from service.store.costs import Costs
 from service.store.engine import reading
 from service.store.events import Events
@@ -90,6 +91,7 @@ class Unit:
     statements = _Repository(Statements)
     prices = _Repository(Prices)
     reservations = _Repository(Reservations)
+    commitments = _Repository(Commitments)
     events = _Repository(Events)
     idempotency_keys = _Repository(IdempotencyKeys)
     jobs = _Repository(Jobs)

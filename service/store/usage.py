@@ -212,6 +212,17 @@ class Usages:
         )
         return [_read(row) for row in self._connection.execute(statement)]
 
+    def on_demand(self, start: int, end: int, generations: Iterable[str]) -> Sequence[Usage]:
+        """Intervals of nodes on demand, of these generations, that have seconds in [start, end)."""
+        statement = select(usage).where(
+            usage.c.model == literal_column("'on_demand'"),
+            usage.c.start_evidence != Evidence.PURCHASE,
+            usage.c.generation.in_(sorted(set(generations))),
+            usage.c.start_at < end,
+            or_(usage.c.end_at.is_(None), usage.c.end_at > start),
+        )
+        return [_read(row) for row in self._connection.execute(statement)]
+
     def reconsider(self, since: Mapping[str, int]) -> None:
         """Have the ledger of everything of these generations, or machine types, that ran since
         then be looked at anew: prices have become known, and posting only what differs is safe.

@@ -44,6 +44,7 @@ FEATURES = [
     "prices that follow the cloud's list, spot too",
     "negotiated discounts",
     "reservations charged for their whole period, used or not",
+    "committed-use discounts: coverage, unused money and costs after them",
     "the VM of a legacy TPU Node as a line of its cost",
     "what it costs, and which hardware fits, before the launch",
     "budgets that refuse before the money is spent",

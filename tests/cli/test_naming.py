@@ -15,6 +15,8 @@ BY_NAME = [
     ["nodes", "set", "--team", "vision"],
     *(["reservations", one] for one in ("show", "ledger")),
     ["reservations", "withdraw", "--reason", "wrong"],
+    ["commitments", "show"],
+    ["commitments", "withdraw", "--reason", "wrong"],
     *(["budgets", one] for one in ("show", "delete")),
     *(["orphans", one] for one in ("adopt", "delete")),
     ["prices", "discount", "end"],

@@ -19,6 +19,7 @@ SAID = {
     "JOB": ID,
     "-- COMMAND": "true",
     "RESERVATION": ID,
+    "COMMITMENT": ID,
     "BUDGET": "monthly",
     "ORPHAN": ODD_ID,
     "SCOPE": "default",
@@ -35,6 +36,8 @@ SAID = {
     "N": "8",
     "TEXT": "a reason",
     "ZONE": "us-west4-a",
+    "REGION": "us-west4",
+    "1y|3y": "1y",
     "TYPE": "v5litepod-8",
     "NAME[=VERSION]": "jax",
 }
@@ -54,6 +57,7 @@ MORE = {
 
 NOUNS = (
     *("nodes", "orphans", "budgets", "reservations", "prices", "discounts", "accelerators"),
+    "commitments",
     *("zones", "capacity", "quotas", "runtimes", "entries", "events", "statements", "rows"),
     *("projects", "history", "policies", "jobs"),
 )

@@ -18,6 +18,7 @@ from service.application.cleanup.heartbeats import HeartbeatService
 from service.application.cleanup.keeps import KeepService
 from service.application.cleanup.links import LinkService
 from service.application.cleanup.policies import PolicyService
+from service.application.commitments import CommitmentService
 from service.application.costs import CostService
 from service.application.estimates import EstimateService
 from service.application.explanations import ExplanationService
@@ -110,6 +111,7 @@ class Lab:
             quotas=QuotaService(units, clock, projects),
             reconciliations=ReconciliationService(units, clock, projects),
             reservations=ReservationService(*shared, projects),
+            commitments=CommitmentService(*shared, projects),
             orphans=OrphanService(*shared, projects),
             health=HealthService(*shared, projects),
             readiness=ReadinessService(Probe("postgresql:///nowhere"), projects),

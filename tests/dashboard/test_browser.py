@@ -24,6 +24,7 @@ from service.domain.idle.links import Verb
 from service.domain.orphan import OrphanKind
 from service.domain.placement import Outcome
 from tests import factories
+from tests.commitments import commitment
 from tests.dashboard.jobs import JobHouse
 from tests.dashboard.lab import Lab
 from tests.garbage import orphan, shown
@@ -134,6 +135,8 @@ def test_pages_load_without_a_complaint_and_fit(
 ) -> None:
     node = _filled(lab)
     bought = lab.bought(name="a-name-that-goes-on" * 3, start=NOON - 9 * HOUR, owner="x" * 80).id
+    committed = commitment(name="a-name-that-goes-on" * 3, start=NOON - 9 * HOUR, owner="x" * 80)
+    lab.services.commitments.record(committed)
     metered(lab.units, lab.clock)
     with _page(chromium, scheme, width) as page:
         for path in (
@@ -144,6 +147,7 @@ def test_pages_load_without_a_complaint_and_fit(
             "/reservations",
             f"/reservations/{bought}",
             f"/reservations/{bought}/ledger",
+            "/commitments",
             "/jobs",
             "/jobs?team=nobody",
             "/orphans",

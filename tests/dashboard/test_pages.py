@@ -305,6 +305,7 @@ WAYS = [
     "/costs",
     "/budgets",
     "/reservations",
+    "/commitments",
     "/statements",
     "/prices",
     "/capacity",

@@ -147,10 +147,21 @@ def _cells(row: Cells, line: int, version: str) -> Iterator[Complaint]:
         cell = row.get(name)
         if cell is None or (not cell and kind.endswith("?")):
             continue
+        if not cell and name in SUB_ACCOUNT and _is_of_no_sub_account(row):
+            continue
         if not cell:
             yield Complaint("null", name, line)
         elif not _is(kind.rstrip("?"), cell):
             yield Complaint(f"no {kind.rstrip('?')}", name, line)
+
+
+def _is_of_no_sub_account(row: Cells) -> bool:
+    """Whether a row is of the whole billing account: a commitment itself, bought for all of it."""
+    is_itself = row.get("ChargeCategory") == "Purchase" or (
+        row.get("CommitmentDiscountStatus") == "Unused" and not row.get("CapacityReservationId")
+    )
+    has_any = any(row.get(name) for name in SUB_ACCOUNT)
+    return is_itself and bool(row.get("CommitmentDiscountId")) and not has_any
 
 
 def _is(kind: str, cell: str) -> bool:
@@ -225,9 +236,12 @@ def _reservation_has_its_status(row: Cells) -> bool:
 
 
 def _commitment_is_whole(row: Cells) -> bool:
-    """FOCUS: a commitment discount has all that goes with it, and without one there is nothing."""
-    told = {bool(row[f"CommitmentDiscount{name}"]) for name in COMMITMENT}
-    return told == {bool(row["CommitmentDiscountId"])}
+    """FOCUS: a commitment discount has all that goes with it, and without one there is nothing.
+    Only usage has a status."""
+    told = {bool(row[f"CommitmentDiscount{name}"]) for name in COMMITMENT if name != "Status"}
+    used = bool(row["CommitmentDiscountId"]) and row["ChargeCategory"] == "Usage"
+    status = bool(row["CommitmentDiscountStatus"])
+    return told == {bool(row["CommitmentDiscountId"])} and status == used
 
 
 def _committed_names_its_commitment(row: Cells) -> bool:
@@ -237,7 +251,13 @@ def _committed_names_its_commitment(row: Cells) -> bool:
 
 def _used_is_consumed(row: Cells) -> bool:
     """FOCUS: usage was consumed, but for the unused part of a commitment discount."""
-    return bool(row["ConsumedQuantity"]) == (row["CommitmentDiscountStatus"] != "Unused")
+    is_used = row["CommitmentDiscountStatus"] != "Unused" and row["ChargeCategory"] == "Usage"
+    return bool(row["ConsumedQuantity"]) == is_used
+
+
+def _fee_is_spread(row: Cells) -> bool:
+    """FOCUS: what is bought for later usage has no effective cost; that usage has it."""
+    return row["ChargeCategory"] != "Purchase" or Decimal(row["EffectiveCost"]) == 0
 
 
 def _covers_its_quantity(row: Cells) -> bool:
@@ -261,6 +281,7 @@ def _is_a_month(row: Cells) -> bool:
     return start == start.replace(day=1, hour=0, minute=0, second=0) and end == following
 
 
+SUB_ACCOUNT = ("SubAccountId", "SubAccountName", "SubAccountType")
 COMMITMENT = ("Name", "Category", "Type", "Status", "Quantity", "Unit")
 
 RULES: tuple[tuple[str, str, Rule], ...] = (
@@ -279,6 +300,7 @@ RULES: tuple[tuple[str, str, Rule], ...] = (
     ("commitment in parts", "CommitmentDiscountId", _commitment_is_whole),
     ("committed to nothing", "PricingCategory", _committed_names_its_commitment),
     ("not consumed", "ConsumedQuantity", _used_is_consumed),
+    ("a fee that is not spread", "EffectiveCost", _fee_is_spread),
     ("not what is committed", "CommitmentDiscountQuantity", _covers_its_quantity),
     ("quantity and unit apart", "PricingUnit", _goes_with_its_unit("Pricing")),
     ("quantity and unit apart", "ConsumedUnit", _goes_with_its_unit("Consumed")),

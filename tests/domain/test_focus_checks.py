@@ -109,6 +109,51 @@ def test_one_bad_cell_among_good_rows_is_found(column, cell, rule):
     assert {line for _, line in found} == {2} or rule.startswith("two ")
 
 
+FEE = {
+    "ChargeCategory": "Purchase",
+    "EffectiveCost": "0.000000000",
+    "ConsumedQuantity": "",
+    "ConsumedUnit": "",
+    "PricingCategory": "Committed",
+    "CommitmentDiscountId": "projects/lab/regions/us-west4/commitments/base",
+    "CommitmentDiscountName": "base",
+    "CommitmentDiscountCategory": "Usage",
+    "CommitmentDiscountType": "Committed Use Discount, 1 year",
+    "CommitmentDiscountStatus": "",
+    "CommitmentDiscountQuantity": "8.000000000000",
+    "CommitmentDiscountUnit": "Chip-Hours",
+}
+NO_SUB_ACCOUNT = dict.fromkeys(("SubAccountId", "SubAccountName", "SubAccountType"), "")
+
+
+@pytest.mark.parametrize("changes", [{}, NO_SUB_ACCOUNT])
+def test_the_fee_of_a_commitment_breaks_no_rule(changes):
+    rows = read(focus(*GOOD))
+    rows[1] |= FEE | changes
+    assert rules(written(rows)) == set()
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"EffectiveCost": "9.600000000"}, "a fee that is not spread"),
+        ({"CommitmentDiscountStatus": "Used"}, "commitment in parts"),
+        ({"ConsumedQuantity": "28800.0", "ConsumedUnit": "Chip-Seconds"}, "not consumed"),
+        (NO_SUB_ACCOUNT | {"SubAccountName": "lab"}, "null"),
+    ],
+)
+def test_a_fee_that_breaks_a_rule_is_found(changes, rule):
+    rows = read(focus(*GOOD))
+    rows[1] |= FEE | changes
+    assert {(name, line) for name, _, line in rules(written(rows))} == {(rule, 2)}
+
+
+def test_usage_without_a_sub_account_is_found():
+    rows = read(focus(*GOOD))
+    rows[1] |= NO_SUB_ACCOUNT
+    assert {(name, line) for name, _, line in rules(written(rows))} == {("null", 2)}
+
+
 @pytest.mark.parametrize("column", ["BilledCost", "HostProviderName", "ServiceName"])
 def test_a_column_that_is_missing_is_found(column):
     rows = [{k: v for k, v in row.items() if k != column} for row in read(focus(*GOOD))]

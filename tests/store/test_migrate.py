@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError
 
 from service.domain.budgets import Scope
 from service.domain.clock import DAY
+from service.domain.commitments.commitment import Commitment, Term
 from service.domain.discount import Discount
 from service.domain.errors import StoreUnavailable
 from service.domain.event import Event
@@ -114,11 +115,20 @@ def one_row_each(units):
         unit.prices.add(factories.price())
         unit.prices.add_discount(Discount("d", "v5e", "spot", 100_000, NOON, None, "a", NOON), 0)
         unit.reservations.add(bought())
+        unit.commitments.add(committed())
 
 
 def bought(**changes):
     """Sixteen chips for a day."""
     base = Reservation("r", "autumn", "lab", "us-west4-a", "v5e", 16, NOON, NOON + DAY)
+    return replace(base, **changes)
+
+
+def committed(**changes):
+    """Sixteen chips for a year at the rate of a contract."""
+    base = Commitment(
+        "c", "base", "", "us-west4", "v5e", 16, Term.ONE_YEAR, NOON, contract=840_000_000
+    )
     return replace(base, **changes)
 
 
@@ -145,6 +155,11 @@ def rows_of(engine, table):
         ("reservations", "end_at = end_at - 1"),
         ("reservations", "withdrawn_at = 1, reason = 'twice', chips = 8"),
         ("reservations", "reason = 'because'"),
+        ("commitments", "chips = chips + 1"),
+        ("commitments", "contract_nanos = contract_nanos + 1"),
+        ("commitments", "contract_nanos = NULL, withdrawn_at = 1"),
+        ("commitments", "withdrawn_at = 1, reason = 'twice', end_at = end_at + 1"),
+        ("commitments", "reason = 'because'"),
     ],
 )
 def test_what_was_written_is_never_changed_and_never_deleted(engine, units, table, changed):
@@ -168,11 +183,25 @@ def test_a_reservation_is_withdrawn_once(engine, units, changed):
         assert unit.reservations.get("r") == bought(withdrawn_at=NOON, reason="bought twice")
 
 
+@pytest.mark.parametrize("changed", ["withdrawn_at = NULL", "withdrawn_at = 9", "reason = 'else'"])
+def test_a_commitment_is_withdrawn_once(engine, units, changed):
+    with units() as unit:
+        unit.commitments.add(committed())
+        assert unit.commitments.withdraw("c", "bought twice", NOON)
+    with pytest.raises(DBAPIError, match="withdrawn, once"), engine.begin() as connection:
+        connection.execute(text(f"UPDATE commitments SET {changed}"))
+    with units.reading() as unit:
+        assert unit.commitments.get("c") == committed(withdrawn_at=NOON, reason="bought twice")
+        assert unit.commitments.standing() == []
+
+
 @pytest.mark.parametrize(
     ("table", "changed"),
     [
         ("attributions", "rowid"),
         ("attributions", "since"),
+        ("commitments", "rowid"),
+        ("commitments", "chips"),
         ("beliefs", "free"),
         ("discounts", "rowid"),
         ("discounts", "number"),
@@ -191,7 +220,11 @@ def test_what_was_written_is_not_replaced_either(engine, units, table, changed):
     PostgreSQL knows no such word."""
     one_row_each(units)
     columns = metadata.tables[table].columns
-    numbered = table not in ("prices", "reservations")  # whose ids are no numbers of rows
+    numbered = table not in (
+        "commitments",
+        "prices",
+        "reservations",
+    )  # whose ids are no numbers of rows
     names = [one.name for one in columns if not (numbered and one.primary_key and one.name == "id")]
     names = ["rowid", *names]
     values = [f"{name} + 9" if name == changed else name for name in names]

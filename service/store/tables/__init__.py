@@ -38,7 +38,7 @@ from service.store.tables.fleet import (
 )
 from service.store.tables.jobs import job_attempts, jobs
 from service.store.tables.limits import alerts, budgets, holds, notifications, refusals
-from service.store.tables.purchases import reservations
+from service.store.tables.purchases import commitments, reservations
 from service.store.tables.revisions import revisions
 from service.store.tables.schema import metadata
 
@@ -54,6 +54,7 @@ __all__ = [
     "cleanup_links",
     "cleanup_plans",
     "cleanups",
+    "commitments",
     "daily_costs",
     "discounts",
     "events",

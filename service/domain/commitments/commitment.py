@@ -1,0 +1,188 @@
+"""A commitment: chips of a generation in a region, paid for one or three years, used or not.
+
+Google sells it as a committed-use discount, which covers on-demand usage (reference/pricing.md
+sections 2 and 4). Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from service.domain import catalog
+from service.domain.clock import END_OF_TIME, HOUR, rfc3339
+from service.domain.errors import Conflict, Rejected
+from service.domain.money import MAX_NANOS, dollars, half_even
+from service.domain.names import check_labels
+from service.domain.pricing import MAX_NANOS_PER_UNIT, Price, PriceBook, Sku
+from service.domain.regions import check_region
+
+MAX_CHIPS = 100_000
+"""More chips than the largest slice of any generation has, many times over."""
+
+MAX_WHOLE = MAX_NANOS // 10
+"""Nano-dollars, about 922 million dollars: the fees of ten of the largest can still be summed."""
+
+NAME = r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?"
+"""What the name of a commitment looks like at Google."""
+
+
+class Term(StrEnum):
+    """How long a commitment lasts."""
+
+    ONE_YEAR = "1y"
+    THREE_YEARS = "3y"
+
+    @property
+    def years(self) -> int:
+        """Calendar years."""
+        return 1 if self is Term.ONE_YEAR else 3
+
+    @property
+    def model(self) -> str:
+        """The price model that Google lists its rate by."""
+        return f"cud_{self.value}"
+
+
+class CommitmentState(StrEnum):
+    """Where a commitment stands in its term."""
+
+    PLANNED = "planned"
+    RUNNING = "running"
+    OVER = "over"
+    WITHDRAWN = "withdrawn"
+
+
+@dataclass(frozen=True, slots=True)
+class Commitment:
+    """A commitment as its buyer recorded it: the TPU API does not list commitments.
+
+    `chips` of a `generation` in a `region` are paid for in the whole UTC seconds [start, end),
+    used or not. `project` is the project that pays and is served; empty where the whole billing
+    account is. `contract` is the rate of a contract in nano-dollars per chip-hour; None where the
+    list price counts. A wrong record is withdrawn with a `reason`, and never erased.
+    """
+
+    id: str
+    name: str
+    project: str
+    region: str
+    generation: str
+    chips: int
+    term: Term
+    start: int
+    contract: int | None = None
+    owner: str = ""
+    team: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    recorded_at: int = 0
+    recorded_by: str = ""
+    withdrawn_at: int | None = None
+    reason: str = ""
+
+    @property
+    def end(self) -> int:
+        """The first second after its term."""
+        return end_of(self.start, self.term)
+
+    def state(self, now: int) -> CommitmentState:
+        """Where it stands at that instant."""
+        if self.withdrawn_at is not None:
+            return CommitmentState.WITHDRAWN
+        if now < self.start:
+            return CommitmentState.PLANNED
+        return CommitmentState.RUNNING if now < self.end else CommitmentState.OVER
+
+    def serves(self, project: str) -> bool:
+        """Whether usage of that project may be covered."""
+        return self.project in ("", project)
+
+
+def end_of(start: int, term: Term) -> int:
+    """The same UTC date and time, one or three calendar years later; 1 March for 29 February."""
+    first = datetime.fromtimestamp(start, UTC)
+    year = first.year + term.years
+    try:
+        last = first.replace(year=year)
+    except ValueError:
+        last = first.replace(year=year, month=3, day=1)
+    return int(last.timestamp())
+
+
+def listed_rate(commitment: Commitment, book: PriceBook) -> Price | None:
+    """The list price that was in force when its term began, which holds for all of it. None where
+    no such price is known. Negotiated discounts are not taken off: state the contract's rate."""
+    sku = Sku(commitment.generation, commitment.term.model, commitment.region)
+    return book.listed(sku, commitment.start)
+
+
+def rate_of(commitment: Commitment, book: PriceBook) -> int | None:
+    """Nano-dollars per chip-hour: the contract's, or else the list price. None where neither is
+    known: the commitment is unpriced then, and not free."""
+    if commitment.contract is not None:
+        return commitment.contract
+    listed = listed_rate(commitment, book)
+    return None if listed is None else listed.per_chip_hour
+
+
+def fee(commitment: Commitment, rate: int, start: int, end: int) -> int:
+    """Nano-dollars that are paid for [start, end), used or not: R(F(end)) - R(F(start)), so that
+    adjacent windows sum to the whole."""
+    return _paid_until(commitment, rate, end) - _paid_until(commitment, rate, start)
+
+
+def _paid_until(commitment: Commitment, rate: int, instant: int) -> int:
+    seconds = min(max(instant, commitment.start), commitment.end) - commitment.start
+    return half_even(commitment.chips * seconds * rate, HOUR)
+
+
+def check(wanted: Commitment, others: Iterable[Commitment], book: PriceBook) -> None:
+    """Refuse what cannot have been bought. `others` are the records that stand.
+
+    Raises Rejected with the field, or Conflict where the name is taken at that time.
+    """
+    if not re.fullmatch(NAME, wanted.name):
+        raise Rejected(f"{wanted.name[:80]!r} is not the name of a commitment", field="name")
+    check_labels(wanted.labels)
+    catalog.load().generation(wanted.generation)
+    check_region(wanted.region, (one.region for one in catalog.load().offers))
+    if not 0 < wanted.chips <= MAX_CHIPS:
+        raise Rejected(f"a commitment has 1 to {MAX_CHIPS:,} chips", field="chips")
+    if wanted.end > END_OF_TIME:
+        raise Rejected("a commitment ends before the year 2100", field="starts_at")
+    _check_rate(wanted, book)
+    for other in others:
+        _check_apart(wanted, other)
+
+
+def _check_rate(wanted: Commitment, book: PriceBook) -> None:
+    if wanted.contract is not None and not 0 < wanted.contract <= MAX_NANOS_PER_UNIT:
+        raise Rejected(
+            f"a rate is more than zero and at most {dollars(MAX_NANOS_PER_UNIT)} a chip-hour;"
+            " leave it out where it is not known",
+            field="usd_per_chip_hour",
+        )
+    rate = rate_of(wanted, book)
+    whole = 0 if rate is None else fee(wanted, rate, wanted.start, wanted.end)
+    if whole > MAX_WHOLE:
+        raise Rejected(
+            f"{wanted.chips:,} chips cost {dollars(whole)} over the term, more than"
+            f" {dollars(MAX_WHOLE)}; check the chips and the rate",
+            field="chips",
+        )
+
+
+def _check_apart(wanted: Commitment, other: Commitment) -> None:
+    """Raise Conflict where both have one name, project and region at one time."""
+    same = (other.project, other.region, other.name)
+    if same != (wanted.project, wanted.region, wanted.name):
+        return
+    if other.start < wanted.end and wanted.start < other.end:
+        raise Conflict(
+            f"{other.name!r} is recorded for {wanted.region} from {rfc3339(other.start)} to"
+            f" {rfc3339(other.end)} already; withdraw that record first if it is wrong",
+            commitment_id=other.id,
+        )

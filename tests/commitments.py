@@ -1,0 +1,70 @@
+"""Commitments with sensible fields, and usage that they cover."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from service.domain.attribution import Attribution
+from service.domain.commitments.commitment import Commitment, Term
+from service.domain.commitments.coverage import Line, Priced, cover, since_of, tpu_line
+from service.domain.commitments.standing import CommitmentUsage, usage_in
+from service.domain.metering import Meter, Usage
+from service.domain.pricing import PriceBook
+from service.domain.window import Window
+from tests import factories
+from tests.hands import NOON
+
+RATE = 840_000_000
+"""Nano-dollars per chip-hour: 0.84 dollars."""
+
+
+def commitment(**changes: Any) -> Commitment:
+    """Eight v5e chips in us-west4 for a year from noon on, at 0.84 dollars a chip-hour."""
+    base = Commitment(
+        id="c-1",
+        name="base",
+        project="",
+        region="us-west4",
+        generation="v5e",
+        chips=8,
+        term=Term.ONE_YEAR,
+        start=NOON,
+        contract=RATE,
+    )
+    return replace(base, **changes)
+
+
+def priced(*some: Commitment) -> tuple[Priced, ...]:
+    """Commitments at the rates of their contracts."""
+    return tuple(Priced(one, one.contract or RATE) for one in some)
+
+
+def covered(
+    usages: Iterable[Usage],
+    some: Iterable[Commitment],
+    start: int,
+    end: int,
+    book: PriceBook | None = None,
+) -> tuple[Line, ...]:
+    """The lines of usage that is known up to `end`, for figures from `start` on."""
+    known = factories.book() if book is None else book
+    meters = [
+        Meter(tpu_line(one), known, end, (Attribution(one.node_id, team=f"team-{one.node_id}"),))
+        for one in usages
+    ]
+    return cover(meters, priced(*some), since_of(start))
+
+
+def used(
+    usages: Iterable[Usage],
+    some: Iterable[Commitment],
+    start: int,
+    end: int,
+    book: PriceBook | None = None,
+) -> CommitmentUsage:
+    """What commitments cover in a window of usage."""
+    kept = tuple(some)
+    lines = covered(usages, kept, start, end, book)
+    return usage_in(Window(start, end), lines, priced(*kept))
