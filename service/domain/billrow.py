@@ -29,6 +29,9 @@ STEWARD_ID = "steward-id"
 _EXACT = Context(prec=80, rounding=ROUND_HALF_EVEN)
 _ONE = Decimal(1)
 _NOTHING: Mapping[str, int] = {}
+_DEFAULT_MODEL = "7754-699E-0EBF"
+"""Google's id of the consumption model of usage that no commitment covers."""
+
 _LARGEST_EXPONENT = 20
 _SMALLEST_EXPONENT = -60
 _CURRENCY = re.compile(r"[A-Z]{3}")
@@ -102,6 +105,9 @@ class BillRow:
     at_list: int | None
     chip_seconds: int | None
     zone: str = ""
+    region: str = ""
+    consumption_model: str = ""
+    """What Google sold the usage under, such as `TPU CUD - 1 Year`; empty for its default."""
 
     @property
     def hour(self) -> int:
@@ -252,7 +258,17 @@ def read_row(
         at_list=_at_list(cells, amounts, number),
         chip_seconds=_chip_seconds(cells, sku.chips if sku else 1, number),
         zone=_kept(cells, "location_zone", number),
+        region=_kept(cells, "location_region", number),
+        consumption_model=_consumption_model(cells, number),
     )
+
+
+def _consumption_model(cells: Cells, number: int) -> str:
+    """The model by its description, or else its id; empty for the default, and where none is named.
+    Only newer exports name one."""
+    model_id = _kept(cells, "consumption_model_id", number)
+    said = _kept(cells, "consumption_model_description", number) or model_id
+    return "" if model_id == _DEFAULT_MODEL or said.lower() == "default" else said
 
 
 def text(cells: Cells, name: str) -> str:

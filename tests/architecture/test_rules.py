@@ -32,6 +32,7 @@ MONEY = [
     "store/prices.py",
     "domain/metering.py",
     "domain/bill.py",
+    "domain/billedcommitment.py",
     "domain/billfile.py",
     "domain/billrow.py",
     "domain/calendarbill.py",
