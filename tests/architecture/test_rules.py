@@ -37,6 +37,7 @@ MONEY = [
     "domain/billrow.py",
     "domain/calendarbill.py",
     "domain/reconcile.py",
+    "domain/recommendation.py",
     "domain/estimate.py",
     "domain/charge.py",
     "domain/comparison.py",
