@@ -25,6 +25,7 @@ from service.application.orphans import OrphanService
 from service.application.prices import PriceService
 from service.application.quotas import QuotaService
 from service.application.readiness import ReadinessService
+from service.application.recommendations import RecommendationService
 from service.application.reconciliations import ReconciliationService
 from service.application.reservations import ReservationService
 from service.application.statements import StatementService
@@ -50,6 +51,7 @@ class Services:
     capacity: CapacityService
     cleanup: CleanupService
     quotas: QuotaService
+    recommendations: RecommendationService
     reconciliations: ReconciliationService
     reservations: ReservationService
     orphans: OrphanService

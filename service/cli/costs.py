@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from service.cli import exports, forecast, options, reconcile, statements
+from service.cli import commitments_recommended, exports, forecast, options, reconcile, statements
 from service.cli.client import connected
 from service.cli.naming import names_of
 from service.cli.render import as_json, echo, table
@@ -19,6 +19,7 @@ from service.cli.wording import NOTHING, age, chip_hours, moment, money, parts
 app = typer.Typer(help="Say what was spent.", invoke_without_command=True, rich_markup_mode=None)
 app.command("export")(exports.export)
 app.command("forecast")(forecast.forecast)
+app.command("recommended")(commitments_recommended.recommended)
 app.command("reconcile")(reconcile.reconcile)
 app.command("statement")(statements.statement)
 

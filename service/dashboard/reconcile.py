@@ -9,7 +9,7 @@ from decimal import Decimal
 from service.application.reconciliations import Outcome
 from service.application.services import Services
 from service.dashboard.amounts import chip_hours
-from service.dashboard.figures import Moment, count, duration, moment, money
+from service.dashboard.figures import Moment, count, duration, moment, money, spelled
 from service.dashboard.story import sentence
 from service.domain.bill import Apart, Tally, why_no_commitments
 from service.domain.billedcommitment import BilledCommitment
@@ -17,6 +17,7 @@ from service.domain.billrow import CURRENCY
 from service.domain.comparison import DISAGREEING, Line, Seen, Verdict
 from service.domain.invoice import Invoice
 from service.domain.money import parse_usd
+from service.domain.rounding import in_units, places_for, unit_for
 
 SHOWN = 100
 """Comparisons on the page, those that make the most of the variance first."""
@@ -261,14 +262,14 @@ def _found(
 
 def _commitment(one: BilledCommitment, names: Mapping[str, str]) -> CommitmentRow:
     nodes, term = one.nodes[:COVERED], count(one.term, "year") if one.term else "term not known"
-    left = sum(node.nodes for node in one.nodes[COVERED:])
+    left, shown = sum(node.nodes for node in one.nodes[COVERED:]), _parts_of_fee(one)
     return CommitmentRow(
         name=f"{one.generation} in {one.region}, {term}, {one.month}",
         story=_story(one),
         reasons=tuple(map(sentence, one.reasons)),
         fee=_or_unknown(one.fee),
-        used=_or_unknown(one.amortised),
-        unused=_or_unknown(one.unused),
+        used=shown[0],
+        unused=shown[1],
         utilisation=_percent(one.utilisation),
         coverage=_percent(one.coverage),
         saving=UNKNOWN if one.saving is None else _signed(one.saving),
@@ -279,12 +280,23 @@ def _commitment(one: BilledCommitment, names: Mapping[str, str]) -> CommitmentRo
                 or (f"{node.nodes:,} other nodes" if node.nodes > 1 else "no resource named"),
                 node_id=node.node_id,
                 hours=chip_hours(node.covered),
-                amortised=_or_unknown(node.amortised),
+                amortised=part,
             )
-            for node in nodes
+            for node, part in zip(nodes, shown[2:], strict=False)
         ),
         left_out=count(left, "node") if left else "",
     )
+
+
+def _parts_of_fee(one: BilledCommitment) -> list[str]:
+    """The used part, the unused one, and those of the nodes, so that what is shown adds up."""
+    amounts = [node.amortised for node in one.nodes]
+    if one.fee is None or one.unused is None or None in amounts:
+        return [UNKNOWN] * (2 + len(amounts))
+    places = places_for(one.fee)
+    known = [amount or 0 for amount in amounts]
+    *nodes, unused = in_units([*known, one.unused], unit_for(places))
+    return [spelled(units, places) for units in (sum(nodes), unused, *nodes)]
 
 
 def _story(one: BilledCommitment) -> str:

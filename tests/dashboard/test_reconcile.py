@@ -81,6 +81,8 @@ def test_the_page_tells_what_commitments_cost_and_saved(lab: Lab, browser: TestC
     assert "not known not known not known not known 50.0 % not known" in said
     assert "The bill has no fee for this commitment" in said
     assert "half 16 $30.24" in said
+    assert "$20.60 $14.72 $5.88 71.4 %" in said, "the parts add up to the fee as it is shown"
+    assert "euro 5 $14.72" in said
 
 
 def test_the_page_tells_the_variance_in_both_directions(lab: Lab, browser: TestClient) -> None:
