@@ -164,7 +164,8 @@ def _show_invoices(invoices: Sequence[Mapping[str, Any]]) -> None:
 def _show_commitments(found: Mapping[str, Any]) -> None:
     """What committed-use discounts cost, covered and saved; and why something is not known."""
     if why := found.get("commitments_reason"):
-        echo("", f"commitments are not shown: {why}")
+        echo("")
+        facts([("commitments", f"not shown: {why}")])
     for one in found.get("commitments", []):
         years = counted(one["term_years"], "year") if one["term_years"] else "term not known"
         echo("")

@@ -186,6 +186,8 @@ def reconcile_of(services: Services, bill_id: str = "", verdict: str = "") -> Re
     service = services.reconciliations
     outcomes = service.all(BILLS)
     chosen = service.outcome(bill_id) if bill_id else next(iter(outcomes), None)
+    if chosen and why_no_commitments(chosen.bill):
+        chosen = service.outcome(chosen.bill.id)  # a list does not read the rows of old bills
     known = verdict in set(Verdict)
     verdicts = (Verdict(verdict),) if known else DISAGREEING
     lines = service.largest(chosen.bill.id, verdicts, SHOWN) if chosen else ()

@@ -148,7 +148,7 @@ class BilledCommitment:
 
 
 def _percent(part: int | None, whole: int | None) -> str | None:
-    if part is None or whole is None or whole <= 0:
+    if part is None or whole is None or part < 0 or whole <= 0:
         return None
     tenths = half_even(min(part, whole) * 1_000_000, whole)
     return f"{tenths // 10_000}.{tenths % 10_000:04d}"
@@ -263,8 +263,9 @@ def _region(sold: Sold) -> str:
 
 def _cover(covered: _Covered, usage: Usage) -> None:
     """Count what of the usage is covered: the part of its cost that its credits take off, and the
-    whole of it where it was sold under another consumption model."""
-    off, whole = -usage.discount, max(usage.cost, 0)
+    whole of it where it was sold under another consumption model. What takes usage of an earlier
+    invoice back has a negative cost and a positive credit, and counts less than nothing."""
+    off, whole = (usage.discount, -usage.cost) if usage.cost < 0 else (-usage.discount, usage.cost)
     if usage.model:
         off, whole = 1, 1
     if not usage.is_priced or usage.chip_seconds is None or not whole or off < 0:

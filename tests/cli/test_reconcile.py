@@ -207,6 +207,17 @@ def test_commitments_are_told_at_80_columns_and_what_is_not_known_is_no_figure(
     ) in said
 
 
+def test_commitments_that_are_not_known_have_a_reason_at_80_columns(api, file, monkeypatch):
+    why = "a later file has joined this one, and its reconciliation has them; look at that one"
+    found = FOUND | {"commitments": [], "commitments_reason": why}
+    api.when("POST", PATH, found, status=201)
+    api.when("GET", f"{PATH}/{ID}/lines", {"lines": [], "next_page_token": ""})
+    monkeypatch.setattr("service.cli.render.PIPE_WIDTH", 80)
+    lines = steward("costs", "reconcile", str(file)).stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert f"commitments not shown: {why}" in " ".join(" ".join(lines).split())
+
+
 def test_a_bill_without_commitments_says_nothing_of_them(api, file):
     found = FOUND | {"commitments": [], "commitments_reason": ""}
     api.when("POST", PATH, found, status=201)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from fastapi.testclient import TestClient
@@ -83,6 +84,20 @@ def test_the_page_tells_what_commitments_cost_and_saved(lab: Lab, browser: TestC
     assert "half 16 $30.24" in said
     assert "$20.60 $14.72 $5.88 71.4 %" in said, "the parts add up to the fee as it is shown"
     assert "euro 5 $14.72" in said
+
+
+def test_commitments_of_a_bill_that_was_imported_before_are_read_from_its_rows(
+    lab: Lab, browser: TestClient
+) -> None:
+    bill = lab.services.reconciliations.reconcile(io.BytesIO(json_lines(first_file()))).bill
+    with lab.units() as unit:
+        unit.bills.save(replace(bill, commitments=None))
+    said = text_of(browser.get("/reconcile"))
+    assert "Commitment: v6e in us-south1, 1 year, 2026-11" in said
+    with lab.units() as unit:
+        unit.bills.leave(bill.id, bill.periods, (b"", b"\xff" * 17))
+    said = text_of(browser.get("/reconcile"))
+    assert "Commitments are not shown. An earlier version imported the bill." in said
 
 
 def test_the_page_tells_the_variance_in_both_directions(lab: Lab, browser: TestClient) -> None:

@@ -13,10 +13,11 @@ from sqlalchemy import text
 from service.application.reconciliations import Outcome, ReconciliationService
 from service.domain import billedcommitment as subject
 from service.domain.billedcommitment import BilledCommitment
+from service.domain.clock import HOUR
 from service.store.bills import Bills
 from tests import factories
 from tests.bills import Row, json_lines
-from tests.plantedbill import NANOS
+from tests.plantedbill import CUD, LATER, NANOS
 from tests.plantedcommitments import (
     NONE,
     Case,
@@ -205,6 +206,24 @@ def test_more_covered_than_committed_is_not_called_utilisation(service):
     assert (one.utilisation, one.unused, one.saving) == (None, None, None)
     assert one.coverage == "100.0000"
     assert subject.MORE_COVERED in one.reasons
+
+
+def test_usage_that_a_later_invoice_takes_back_is_taken_off_there(service):
+    once = use("V6e", "us-east5", "once", 0, 8, ALL)
+    back = use(
+        *("V6e", "us-east5", "once", 0, 8, ALL),
+        usage={"amount": -8 * HOUR, "unit": "seconds"},
+        export_time=LATER,
+        cost="-21.6",
+        cost_at_list="-21.6",
+        credits=[{"type": CUD, "amount": "21.6"}],
+        invoice={"month": "202612"},
+    )
+    outcome = sent(service, [fee("V6e", "us-east5", 1, 8, "15"), once, back])
+    first, later = outcome.bill.commitments or ()
+    assert (first.month, first.covered, first.utilisation) == ("2026-11", 8 * HOUR, "100.0000")
+    assert (later.month, later.covered, later.list_cost) == ("2026-12", -8 * HOUR, -21_600_000_000)
+    assert (later.coverage, later.utilisation) == (None, None)
 
 
 def test_a_fee_without_an_amount_of_use_shows_coverage_alone(service):
