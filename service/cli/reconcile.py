@@ -166,7 +166,8 @@ def _show_commitments(found: Mapping[str, Any]) -> None:
     if why := found.get("commitments_reason"):
         echo("")
         facts([("commitments", f"not shown: {why}")])
-    for one in found.get("commitments", []):
+    several, others = found.get("commitments", []), found["rows"]["other_projects"]
+    for one in several:
         years = counted(one["term_years"], "year") if one["term_years"] else "term not known"
         echo("")
         facts(
@@ -178,6 +179,12 @@ def _show_commitments(found: Mapping[str, Any]) -> None:
                 ("saves", _known(one["saving"], " against list price")),
                 *(("because", reason) for reason in one["reasons"]),
             ]
+        )
+    if several and others:
+        echo(
+            "",
+            f"{counted(others, 'row')} of other projects: what these used of a commitment counts",
+            "as unused here",
         )
 
 

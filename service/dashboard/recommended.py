@@ -13,7 +13,13 @@ from service.dashboard.charts import Picture, count_labels, draw
 from service.dashboard.figures import Moment, count, exact, moment, money
 from service.dashboard.story import sentence
 from service.domain.clock import DAY
-from service.domain.recommendation import CAUTION, FEWEST_DAYS, Recommendation, hours_a_day
+from service.domain.recommendation import (
+    CAUTION,
+    FEWEST_DAYS,
+    Recommendation,
+    hours_a_day,
+    too_few,
+)
 
 NOTHING = "\N{EN DASH}"
 ALWAYS, PEAK = 5, 4
@@ -97,13 +103,12 @@ class RecommendedPage:
 def recommended_of(services: Services) -> RecommendedPage:
     """The page, from as many days as there are."""
     found = services.recommendations.recommended()
-    few = f"{count(found.days, 'full day')} of use are known; a recommendation needs {FEWEST_DAYS}."
     return RecommendedPage(
         as_of=moment(found.as_of),
         start=moment(found.start),
         end=moment(found.end),
         days=count(found.days, "full day"),
-        too_few=few if found.days < FEWEST_DAYS else "",
+        too_few=sentence(too_few(found.days)) if found.days < FEWEST_DAYS else "",
         caution=CAUTION,
         places=tuple(map(_place, found.places)),
     )

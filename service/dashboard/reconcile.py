@@ -170,6 +170,8 @@ class Found:
     invoices: tuple[InvoiceRow, ...]
     commitments: tuple[CommitmentRow, ...]
     commitments_reason: str
+    others: str
+    """What is not known of commitments, as the bill has rows of other projects; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +261,16 @@ def _found(
         invoices=tuple(map(_invoice, bill.invoices)),
         commitments=commitments,
         commitments_reason=sentence(why) if (why := why_no_commitments(bill)) else "",
+        others=_others(bill.counts.other_projects) if commitments else "",
+    )
+
+
+def _others(rows: int) -> str:
+    if not rows:
+        return ""
+    return (
+        f"The bill has {count(rows, 'row')} of other projects. What these used of a commitment is"
+        " not known here, and counts as unused."
     )
 
 

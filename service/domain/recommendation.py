@@ -142,14 +142,19 @@ def recommend(course: Course, rates: Rates, asked: str = "") -> Recommendation:
     more use of the same days never a smaller one."""
     days = len(course.days)
     if days < FEWEST_DAYS:
-        told = f"{days} full days of use are known; a recommendation needs {FEWEST_DAYS}"
-        return Recommendation(rates, days, reason=told)
+        return Recommendation(rates, days, reason=too_few(days))
     if rates.on_demand is None or rates.committed is None:
         return Recommendation(rates, days, reason=_no_price(rates))
     if rates.committed >= rates.on_demand:
         told = "committed chips cost no less than what you pay on demand"
         return Recommendation(rates, days, reason=told)
     return _recommended(_Weeks(course), rates, rates.on_demand, rates.committed, asked)
+
+
+def too_few(days: int) -> str:
+    """Why so few full days give no recommendation."""
+    known = "1 full day of use is" if days == 1 else f"{days} full days of use are"
+    return f"{known} known; a recommendation needs {FEWEST_DAYS}"
 
 
 def _no_price(rates: Rates) -> str:

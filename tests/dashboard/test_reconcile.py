@@ -84,6 +84,7 @@ def test_the_page_tells_what_commitments_cost_and_saved(lab: Lab, browser: TestC
     assert "half 16 $30.24" in said
     assert "$20.60 $14.72 $5.88 71.4 %" in said, "the parts add up to the fee as it is shown"
     assert "euro 5 $14.72" in said
+    assert "The bill has 1 row of other projects. What these used of a commitment is not" in said
 
 
 def test_commitments_of_a_bill_that_was_imported_before_are_read_from_its_rows(

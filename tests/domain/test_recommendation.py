@@ -159,6 +159,11 @@ def test_too_few_days_give_no_recommendation():
     )
 
 
+def test_one_day_is_told_as_one():
+    reason = recommend(every_day((24, 8), days=1), YEAR).reason
+    assert reason == "1 full day of use is known; a recommendation needs 28"
+
+
 @pytest.mark.parametrize(
     ("rates", "reason"),
     [
