@@ -166,7 +166,9 @@ def _show_commitments(found: Mapping[str, Any]) -> None:
     if why := found.get("commitments_reason"):
         echo("")
         facts([("commitments", f"not shown: {why}")])
-    several, others = found.get("commitments", []), found["rows"]["other_projects"]
+    several = found.get("commitments", [])
+    of_invoices = [part for one in found.get("invoices", []) for part in one["parts"]]
+    others = sum(part["rows"] for part in of_invoices if part["name"] == "other_project")
     for one in several:
         years = counted(one["term_years"], "year") if one["term_years"] else "term not known"
         echo("")

@@ -11,9 +11,9 @@ from service.application.services import Services
 from service.dashboard.amounts import chip_hours
 from service.dashboard.figures import Moment, count, duration, moment, money, spelled
 from service.dashboard.story import sentence
-from service.domain.bill import Apart, Tally, why_no_commitments
+from service.domain.bill import Apart, Bill, Tally, why_no_commitments
 from service.domain.billedcommitment import BilledCommitment
-from service.domain.billrow import CURRENCY
+from service.domain.billrow import CURRENCY, Skip
 from service.domain.comparison import DISAGREEING, Line, Seen, Verdict
 from service.domain.invoice import Invoice
 from service.domain.money import parse_usd
@@ -261,11 +261,13 @@ def _found(
         invoices=tuple(map(_invoice, bill.invoices)),
         commitments=commitments,
         commitments_reason=sentence(why) if (why := why_no_commitments(bill)) else "",
-        others=_others(bill.counts.other_projects) if commitments else "",
+        others=_others(bill) if commitments else "",
     )
 
 
-def _others(rows: int) -> str:
+def _others(bill: Bill) -> str:
+    parts = [part for invoice in bill.invoices for part in invoice.parts]
+    rows = sum(part.rows for part in parts if part.name == Skip.OTHER_PROJECT)
     if not rows:
         return ""
     return (

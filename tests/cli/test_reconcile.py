@@ -184,7 +184,9 @@ def test_commitments_are_told_at_80_columns_and_what_is_not_known_is_no_figure(
         ("term_years", "fee", "utilisation_percent", "unused", "saving")
     )
     several = [COMMITMENT, no_fee | {"reasons": [NO_FEE]}]
-    api.when("POST", PATH, FOUND | {"commitments": several}, status=201)
+    euro = EURO | {"parts": [*EURO["parts"], part("other_project", 30, "1.000000000")]}
+    found = FOUND | {"commitments": several, "invoices": [euro]}
+    api.when("POST", PATH, found, status=201)
     api.when("GET", f"{PATH}/{ID}/lines", {"lines": [], "next_page_token": ""})
     monkeypatch.setattr("service.cli.render.PIPE_WIDTH", 80)
     lines = steward("costs", "reconcile", str(file)).stdout.splitlines()

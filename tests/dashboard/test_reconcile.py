@@ -16,7 +16,7 @@ from tests.bills import json_lines, row, time_of
 from tests.dashboard.lab import Lab
 from tests.dashboard.reading import HOSTILE, text_of
 from tests.garbage import orphan, shown
-from tests.plantedcommitments import first_file
+from tests.plantedcommitments import first_file, later_file
 from tests.purchases import metered
 
 AGO = 96 * HOUR
@@ -70,7 +70,8 @@ def test_a_node_that_is_not_on_the_bill_is_told_by_its_name(lab: Lab, browser: T
 
 
 def test_the_page_tells_what_commitments_cost_and_saved(lab: Lab, browser: TestClient) -> None:
-    lab.services.reconciliations.reconcile(io.BytesIO(json_lines(first_file())))
+    for file in (later_file(), first_file()):
+        lab.services.reconciliations.reconcile(io.BytesIO(json_lines(file)))
     said = text_of(browser.get("/reconcile"))
     assert "Commitment: v6e in us-south1, 1 year, 2026-11" in said
     assert "$60.48 $30.24 $30.24 50.0 % 100.0 % \N{MINUS SIGN}$17.28" in said
