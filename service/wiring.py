@@ -35,6 +35,7 @@ from service.application.orphans import OrphanService
 from service.application.prices import PriceService
 from service.application.quotas import QuotaService
 from service.application.readiness import ReadinessService
+from service.application.recommendations import RecommendationService
 from service.application.reconciliations import MEGABYTE, ReconciliationService
 from service.application.reservations import ReservationService
 from service.application.services import Services
@@ -140,6 +141,7 @@ def services(base: Foundation, timekeeper: Timekeeper | None = None) -> Services
         reconciliations=ReconciliationService(
             base.units, base.clock, projects, base.settings.bill_megabytes * MEGABYTE
         ),
+        recommendations=RecommendationService(*shared),
         reservations=ReservationService(*shared, projects),
         commitments=CommitmentService(*shared, projects),
         orphans=OrphanService(*shared, projects),

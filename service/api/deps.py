@@ -26,6 +26,7 @@ from service.application.nodes import NodeService
 from service.application.orphans import OrphanService
 from service.application.prices import PriceService
 from service.application.quotas import QuotaService
+from service.application.recommendations import RecommendationService
 from service.application.reconciliations import ReconciliationService
 from service.application.reservations import ReservationService
 from service.application.services import Services
@@ -121,6 +122,10 @@ async def _reconciliations(request: Request) -> ReconciliationService:
     return services_of(request).reconciliations
 
 
+async def _recommendations(request: Request) -> RecommendationService:
+    return services_of(request).recommendations
+
+
 async def _reservations(request: Request) -> ReservationService:
     return services_of(request).reservations
 
@@ -175,6 +180,7 @@ KeepsDep = Annotated[KeepService, Depends(_keeps)]
 PoliciesDep = Annotated[PolicyService, Depends(_policies)]
 QuotasDep = Annotated[QuotaService, Depends(_quotas)]
 ReconciliationsDep = Annotated[ReconciliationService, Depends(_reconciliations)]
+RecommendationsDep = Annotated[RecommendationService, Depends(_recommendations)]
 ReservationsDep = Annotated[ReservationService, Depends(_reservations)]
 CommitmentsDep = Annotated[CommitmentService, Depends(_commitments)]
 OrphansDep = Annotated[OrphanService, Depends(_orphans)]

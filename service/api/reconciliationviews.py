@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from service.api.billedcommitmentviews import BilledCommitmentView
 from service.api.schemas import Page, Time, Usd, View, shown, whole
 from service.application.reconciliations import Kept, Outcome
-from service.domain.bill import Tally
+from service.domain.bill import Tally, why_no_commitments
 from service.domain.billfile import Shape
 from service.domain.clock import rfc3339
 from service.domain.comparison import Difference, Seen, Verdict
@@ -184,6 +185,14 @@ class ReconciliationView(View):
     joined_into: str | None = Field(
         description="The id of a later file of the same months, which has these rows too."
     )
+    commitments: tuple[BilledCommitmentView, ...] = Field(
+        description="Committed-use discounts by month, generation, region and term. A FOCUS export"
+        " does not have what tells them."
+    )
+    commitments_reason: str = Field(
+        description="Why `commitments` is empty though the bill has some; else empty.",
+        examples=[""],
+    )
 
     @classmethod
     def of(cls, outcome: Outcome) -> ReconciliationView:
@@ -233,6 +242,8 @@ class ReconciliationView(View):
                 for one in bill.joined
             ),
             joined_into=bill.joined_into or None,
+            commitments=tuple(map(BilledCommitmentView.of, bill.commitments or ())),
+            commitments_reason=why_no_commitments(bill),
         )
 
 

@@ -20,7 +20,9 @@ from service.domain.bill import (
     in_chunks,
     neighbours,
     set_apart,
+    shows_commitments,
 )
+from service.domain.billedcommitment import BilledCommitment, CommitmentCounter
 from service.domain.billfile import Read, Shape, read_bill
 from service.domain.clock import HOUR, Clock
 from service.domain.comparison import Billed, Charged, Rules, Sight, Verdict
@@ -144,9 +146,23 @@ class ReconciliationService:
         return self.outcome(bill.id)
 
     def outcome(self, bill_id: str) -> Outcome:
-        """What came of one. Raises NotFound."""
+        """What came of one. Raises NotFound. Commitments of a bill that was imported before they
+        were asked for are read from its rows, as long as it has them."""
         with self._units.reading() as unit:
-            return _outcome(unit.bills.get(bill_id))
+            bill = unit.bills.get(bill_id)
+        if bill.commitments is None and not bill.joined_into and shows_commitments(bill):
+            bill = replace(bill, commitments=self._commitments_of_rows(bill) or None)
+        return _outcome(bill)
+
+    def _commitments_of_rows(self, bill: Bill) -> tuple[BilledCommitment, ...]:
+        with self._units.reading() as unit:
+            hours, counter = unit.bills.hours(bill.id), _commitments(unit, bill.id)
+        for first, last in in_chunks(hours, CHUNK):
+            with self._units.reading() as unit:
+                if counter is not None:
+                    counter.add(unit.bills.coverable(bill.id, first, last))
+        with self._units.reading() as unit:
+            return _reported(unit, counter)
 
     def all(self, limit: int, offset: int = 0) -> Sequence[Outcome]:
         """What came of each, the newest first."""
@@ -261,6 +277,7 @@ class ReconciliationService:
             strangers = unit.witnesses.of_orphans(self._projects)
             bought = unit.reservations.all()
             rows = dict(unit.bills.hours(bill.id))
+            counter = _commitments(unit, bill.id)
             for hour, number in unit.witnesses.charged_hours(self._projects, start, end):
                 rows[hour] = rows.get(hour, 0) + number
         for first, last in in_chunks(sorted(rows.items()), CHUNK):
@@ -273,10 +290,13 @@ class ReconciliationService:
                 sights = _sights(unit, billed, charged, (first, last), strangers)
                 lines = reconcile(billed, charged, rules, sights, bought)
                 unit.bills.compare(bill.id, compared.passing(lines))
+                if counter is not None:
+                    counter.add(unit.bills.coverable(bill.id, first, last))
         with self._units() as unit:
             apart, totals = unit.bills.apart(bill.id), unit.bills.totals(bill.id)
             found = invoices(compared.invoices, apart, totals)
-            done = replace(bill, groups=compared.groups, invoices=found)
+            covered = _reported(unit, counter)
+            done = replace(bill, groups=compared.groups, invoices=found, commitments=covered)
             unit.bills.save(replace(done, finished_at=self._clock()))
 
     def _forget_rows(self, bill: Bill) -> None:
@@ -312,6 +332,17 @@ def _of_the_same_kind(shape: Shape) -> Sequence[Shape]:
 
 def _outcome(bill: Bill) -> Outcome:
     return Outcome(bill, headline(bill.groups))
+
+
+def _commitments(unit: Unit, bill_id: str) -> CommitmentCounter | None:
+    """What counts the usage that commitments cover; None where there are none."""
+    return CommitmentCounter(unit.bills.fees(bill_id)) if unit.bills.covers(bill_id) else None
+
+
+def _reported(unit: Unit, counter: CommitmentCounter | None) -> tuple[BilledCommitment, ...]:
+    if counter is None:
+        return ()
+    return counter.report(unit.witnesses.whose_are(counter.resources))
 
 
 def _billed(unit: Unit, staged: Sequence[Staged]) -> list[Billed]:

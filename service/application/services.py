@@ -26,6 +26,7 @@ from service.application.orphans import OrphanService
 from service.application.prices import PriceService
 from service.application.quotas import QuotaService
 from service.application.readiness import ReadinessService
+from service.application.recommendations import RecommendationService
 from service.application.reconciliations import ReconciliationService
 from service.application.reservations import ReservationService
 from service.application.statements import StatementService
@@ -51,6 +52,7 @@ class Services:
     capacity: CapacityService
     cleanup: CleanupService
     quotas: QuotaService
+    recommendations: RecommendationService
     reconciliations: ReconciliationService
     reservations: ReservationService
     commitments: CommitmentService

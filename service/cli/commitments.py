@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli import options
+from service.cli import commitments_recommended, options
 from service.cli.client import Client, connected
 from service.cli.failure import Failure
 from service.cli.render import Cell, as_json, cleaned, echo, facts, table
@@ -21,6 +21,8 @@ View = Mapping[str, Any]
 app = typer.Typer(
     help="Committed-use discounts, used or not.", no_args_is_help=True, rich_markup_mode=None
 )
+
+app.command("recommended")(commitments_recommended.recommended)
 
 NONE = "no commitment is recorded; record one with: tpu-steward commitments add NAME ..."
 

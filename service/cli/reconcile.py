@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +12,7 @@ import typer
 from service.cli import options
 from service.cli.client import Client, connected
 from service.cli.naming import names_of
-from service.cli.render import as_json, echo, table
+from service.cli.render import as_json, echo, facts, table
 from service.cli.wording import NOTHING, counted, moment, money, parts
 
 SHOWN = 20
@@ -93,6 +94,7 @@ def _show(found: Mapping[str, Any]) -> None:
         echo(told, *([f"  {one['reason']}"] if one.get("reason") else []))
     _show_credits(total)
     _show_invoices(found.get("invoices", []))
+    _show_commitments(found)
     machines = found["machines"]
     if machines["entries"]:
         left = money(machines["charged"])
@@ -157,6 +159,45 @@ def _show_invoices(invoices: Sequence[Mapping[str, Any]]) -> None:
             for part in (one["total"], *one["parts"])
         ),
     )
+
+
+def _show_commitments(found: Mapping[str, Any]) -> None:
+    """What committed-use discounts cost, covered and saved; and why something is not known."""
+    if why := found.get("commitments_reason"):
+        echo("")
+        facts([("commitments", f"not shown: {why}")])
+    several = found.get("commitments", [])
+    of_invoices = [part for one in found.get("invoices", []) for part in one["parts"]]
+    others = sum(part["rows"] for part in of_invoices if part["name"] == "other_project")
+    for one in several:
+        years = counted(one["term_years"], "year") if one["term_years"] else "term not known"
+        echo("")
+        facts(
+            [
+                ("commitment", f"{one['generation']} in {one['region']}, {years}, {one['month']}"),
+                ("fee", f"{_known(one['fee'])}; unused part {_known(one['unused'])}"),
+                ("used", _share(one["utilisation_percent"], "the committed hours")),
+                ("covers", _share(one["coverage_percent"], "the on-demand hours")),
+                ("saves", _known(one["saving"], " against list price")),
+                *(("because", reason) for reason in one["reasons"]),
+            ]
+        )
+    if several and others:
+        echo(
+            "",
+            f"{counted(others, 'row')} of other projects: what these used of a commitment counts",
+            "as unused here",
+        )
+
+
+def _known(amount: str | None, of: str = "") -> str:
+    """An amount of money; what the bill does not tell is not known, and not unpriced."""
+    return "not known" if amount is None else f"{money(amount)}{of}"
+
+
+def _share(percent: str | None, of: str) -> str:
+    """`88.8889` as 88.9% of something."""
+    return "not known" if percent is None else f"{Decimal(percent):.1f}% of {of}"
 
 
 def _joined(found: Mapping[str, Any]) -> list[str]:

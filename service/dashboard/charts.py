@@ -6,7 +6,7 @@ the picture fits any width without its letters growing or shrinking; down, they 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
@@ -65,6 +65,12 @@ class Picture:
     ticks: tuple[Tick, ...]
     axis_width: int
     columns: tuple[Column, ...]
+    top: int
+    """The value of the highest tick."""
+
+    def level(self, value: int) -> float:
+        """Pixels from the top of a line at that value."""
+        return round(self.height - pixels(value, self.top, self.height), 2)
 
 
 def tick_step(highest: int, at_most: int = 5) -> int:
@@ -116,11 +122,19 @@ def stacked(values: Sequence[int], top: int) -> tuple[Segment, ...]:
     )
 
 
-def draw(amounts: Sequence[Sequence[int]]) -> Picture:
-    """The picture of amounts by column and series."""
+def count_labels(values: Sequence[int]) -> tuple[str, ...]:
+    """What the ticks of a scale of counts say."""
+    return tuple(f"{value:,}" for value in values)
+
+
+def draw(
+    amounts: Sequence[Sequence[int]],
+    say: Callable[[Sequence[int]], tuple[str, ...]] = tick_labels,
+) -> Picture:
+    """The picture of amounts by column and series; `say` makes the labels of the ticks."""
     highest = max((sum(max(0, value) for value in row) for row in amounts), default=0)
     values = ticks_for(highest)
-    labels = tick_labels(values)
+    labels = say(values)
     top = values[-1]
     ticks = tuple(
         Tick(HEIGHT - pixels(value, top), label)
@@ -129,7 +143,7 @@ def draw(amounts: Sequence[Sequence[int]]) -> Picture:
     columns = tuple(
         _column(number, len(amounts), stacked(row, top)) for number, row in enumerate(amounts)
     )
-    return Picture(HEIGHT, ticks, round(max(map(len, labels)) * _LETTER) + 10, columns)
+    return Picture(HEIGHT, ticks, round(max(map(len, labels)) * _LETTER) + 10, columns, top)
 
 
 def _column(number: int, of: int, segments: tuple[Segment, ...]) -> Column:

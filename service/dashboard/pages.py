@@ -30,6 +30,7 @@ from service.dashboard.orphans import orphans_of
 from service.dashboard.overview import View, overview_of
 from service.dashboard.prices import prices_of
 from service.dashboard.question import Asked, asked_by
+from service.dashboard.recommended import recommended_of
 from service.dashboard.reconcile import reconcile_of
 from service.dashboard.reservation import reservation_of
 from service.dashboard.reservations import reservations_of
@@ -295,6 +296,12 @@ def capacity(request: Request, window: str = "") -> Response:
     return _answer(
         request, "capacity.html", lambda services: {"page": capacity_of(services, window)}
     )
+
+
+@router.get("/commitments/recommended")
+def recommended(request: Request) -> Response:
+    """What to commit to for one and for three years, from our own use on demand."""
+    return _answer(request, "recommended.html", lambda services: {"page": recommended_of(services)})
 
 
 @router.get("/reconcile")

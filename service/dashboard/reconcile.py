@@ -4,22 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 from service.application.reconciliations import Outcome
 from service.application.services import Services
-from service.dashboard.figures import Moment, count, duration, moment, money
+from service.dashboard.amounts import chip_hours
+from service.dashboard.figures import Moment, count, duration, moment, money, spelled
 from service.dashboard.story import sentence
-from service.domain.bill import Apart, Tally
-from service.domain.billrow import CURRENCY
+from service.domain.bill import Apart, Bill, Tally, why_no_commitments
+from service.domain.billedcommitment import BilledCommitment
+from service.domain.billrow import CURRENCY, Skip
 from service.domain.comparison import DISAGREEING, Line, Seen, Verdict
 from service.domain.invoice import Invoice
 from service.domain.money import parse_usd
+from service.domain.rounding import in_units, places_for, unit_for
 
 SHOWN = 100
 """Comparisons on the page, those that make the most of the variance first."""
 
 BILLS = 12
 """Bills that can be chosen."""
+
+COVERED = 12
+"""Nodes of a commitment on the page, those with the most covered hours."""
+
+UNKNOWN = "not known"
 
 VERDICTS: Mapping[Verdict, str] = {
     Verdict.BILL_WITHOUT_NODE: "On the bill, no node of ours",
@@ -106,6 +115,33 @@ class InvoiceRow:
 
 
 @dataclass(frozen=True, slots=True)
+class CoveredRow:
+    """A node that a commitment covered. `node_id` is empty where there is no node to look at."""
+
+    name: str
+    node_id: str
+    hours: str
+    amortised: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommitmentRow:
+    """A commitment in words; what the bill does not tell is `not known`."""
+
+    name: str
+    story: str
+    reasons: tuple[str, ...]
+    fee: str
+    used: str
+    unused: str
+    utilisation: str
+    coverage: str
+    saving: str
+    nodes: tuple[CoveredRow, ...]
+    left_out: str
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """The bill that is looked at."""
 
@@ -132,6 +168,10 @@ class Found:
     joined: tuple[str, ...]
     joined_into: str
     invoices: tuple[InvoiceRow, ...]
+    commitments: tuple[CommitmentRow, ...]
+    commitments_reason: str
+    others: str
+    """What is not known of commitments, as the bill has rows of other projects; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +188,15 @@ def reconcile_of(services: Services, bill_id: str = "", verdict: str = "") -> Re
     service = services.reconciliations
     outcomes = service.all(BILLS)
     chosen = service.outcome(bill_id) if bill_id else next(iter(outcomes), None)
+    if chosen and why_no_commitments(chosen.bill):
+        chosen = service.outcome(chosen.bill.id)  # a list does not read the rows of old bills
     known = verdict in set(Verdict)
     verdicts = (Verdict(verdict),) if known else DISAGREEING
     lines = service.largest(chosen.bill.id, verdicts, SHOWN) if chosen else ()
-    names = services.costs.names({one.line.node_id for one in lines if one.line.node_id})
+    ids = {one.line.node_id for one in lines}
+    covered = chosen.bill.commitments or () if chosen else ()
+    ids |= {node.node_id for one in covered for node in one.nodes[:COVERED]}
+    names = services.costs.names(ids - {""})
     shown = [_line(one.line, names) for one in lines]
     return ReconcilePage(
         as_of=moment(services.health.fleet().as_of),
@@ -159,12 +204,24 @@ def reconcile_of(services: Services, bill_id: str = "", verdict: str = "") -> Re
             Choice(one.bill.id, one.bill.name or "unnamed", moment(one.bill.created_at))
             for one in outcomes
         ),
-        found=_found(chosen, verdicts, shown, verdict if known else "") if chosen else None,
+        found=_found(
+            chosen,
+            verdicts,
+            shown,
+            verdict if known else "",
+            tuple(_commitment(one, names) for one in covered),
+        )
+        if chosen
+        else None,
     )
 
 
 def _found(
-    outcome: Outcome, verdicts: Sequence[Verdict], lines: Sequence[LineRow], shown: str
+    outcome: Outcome,
+    verdicts: Sequence[Verdict],
+    lines: Sequence[LineRow],
+    shown: str,
+    commitments: tuple[CommitmentRow, ...],
 ) -> Found:
     bill, total = outcome.bill, outcome.headline.total
     counts, number = bill.counts, sum(outcome.headline.verdicts[one].lines for one in verdicts)
@@ -202,7 +259,83 @@ def _found(
         ),
         joined_into=bill.joined_into,
         invoices=tuple(map(_invoice, bill.invoices)),
+        commitments=commitments,
+        commitments_reason=sentence(why) if (why := why_no_commitments(bill)) else "",
+        others=_others(bill) if commitments else "",
     )
+
+
+def _others(bill: Bill) -> str:
+    parts = [part for invoice in bill.invoices for part in invoice.parts]
+    rows = sum(part.rows for part in parts if part.name == Skip.OTHER_PROJECT)
+    if not rows:
+        return ""
+    return (
+        f"The bill has {count(rows, 'row')} of other projects. What these used of a commitment is"
+        " not known here, and counts as unused."
+    )
+
+
+def _commitment(one: BilledCommitment, names: Mapping[str, str]) -> CommitmentRow:
+    nodes, term = one.nodes[:COVERED], count(one.term, "year") if one.term else "term not known"
+    left, shown = sum(node.nodes for node in one.nodes[COVERED:]), _parts_of_fee(one)
+    return CommitmentRow(
+        name=f"{one.generation} in {one.region}, {term}, {one.month}",
+        story=_story(one),
+        reasons=tuple(map(sentence, one.reasons)),
+        fee=_or_unknown(one.fee),
+        used=shown[0],
+        unused=shown[1],
+        utilisation=_percent(one.utilisation),
+        coverage=_percent(one.coverage),
+        saving=UNKNOWN if one.saving is None else _signed(one.saving),
+        nodes=tuple(
+            CoveredRow(
+                name=node.resource.rstrip("/").rpartition("/")[2]
+                or names.get(node.node_id, "")
+                or (f"{node.nodes:,} other nodes" if node.nodes > 1 else "no resource named"),
+                node_id=node.node_id,
+                hours=chip_hours(node.covered),
+                amortised=part,
+            )
+            for node, part in zip(nodes, shown[2:], strict=False)
+        ),
+        left_out=count(left, "node") if left else "",
+    )
+
+
+def _parts_of_fee(one: BilledCommitment) -> list[str]:
+    """The used part, the unused one, and those of the nodes, so that what is shown adds up."""
+    amounts = [node.amortised for node in one.nodes]
+    if one.fee is None or one.unused is None or None in amounts:
+        return [UNKNOWN] * (2 + len(amounts))
+    places = places_for(one.fee)
+    known = [amount or 0 for amount in amounts]
+    *nodes, unused = in_units([*known, one.unused], unit_for(places))
+    return [spelled(units, places) for units in (sum(nodes), unused, *nodes)]
+
+
+def _story(one: BilledCommitment) -> str:
+    """The hours in one sentence."""
+    committed = UNKNOWN if one.committed is None else chip_hours(one.committed)
+    covered = UNKNOWN if one.covered is None else chip_hours(one.covered)
+    eligible = UNKNOWN if one.eligible is None else chip_hours(one.eligible)
+    at_list = ""
+    if one.list_cost:
+        at_list = f" At list price the covered hours cost {money(one.list_cost)}."
+    return (
+        f"Committed chip-hours: {committed}. Covered: {covered}, of {eligible} that could be."
+        f"{at_list}"
+    )
+
+
+def _or_unknown(nanos: int | None) -> str:
+    return UNKNOWN if nanos is None else money(nanos)
+
+
+def _percent(said: str | None) -> str:
+    """`88.8889` as 88.9 %."""
+    return UNKNOWN if said is None else f"{Decimal(said):.1f} %"
 
 
 def _apart(kind: str, one: Apart) -> str:

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from service.domain.billedcommitment import DISCOUNTS, BilledCommitment
 from service.domain.billfile import Read, Shape
 from service.domain.billrow import REGULAR, BillRow, Skip, Span, refused
+from service.domain.billsku import COMMITMENT
 from service.domain.clock import HOUR, floor_to, rfc3339
 from service.domain.comparison import Line, Share, Verdict
 from service.domain.invoice import Invoice, Key, Sum, reason_of
@@ -108,6 +110,27 @@ class Bill:
 
     is_alone: bool = False
     """Whether no other file joins it, and it joins none."""
+
+    commitments: tuple[BilledCommitment, ...] | None = None
+    """None where they were not asked for when it was compared."""
+
+
+def shows_commitments(bill: Bill) -> bool:
+    """Whether it has a fee of a commitment, or a credit for usage that one covers."""
+    kinds = {kind for group in bill.groups for kind in group.credit_kinds}
+    return COMMITMENT in bill.apart or not kinds.isdisjoint(DISCOUNTS)
+
+
+def why_no_commitments(bill: Bill) -> str:
+    """Why nothing is known of its commitments; empty where it has none, or they are known."""
+    if bill.commitments is not None or not shows_commitments(bill):
+        return ""
+    if bill.joined_into:
+        return "a later file has joined this one, and its reconciliation has them"
+    return (
+        "an earlier version imported the bill. GET /v1/reconciliations/{id} reads them from its"
+        " rows; if it has none any more, send the file again"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,9 @@ STEWARD_ID = "steward-id"
 _EXACT = Context(prec=80, rounding=ROUND_HALF_EVEN)
 _ONE = Decimal(1)
 _NOTHING: Mapping[str, int] = {}
+_DEFAULT_MODEL = "7754-699E-0EBF"
+"""Google's id of the consumption model of usage that no commitment covers."""
+
 _LARGEST_EXPONENT = 20
 _SMALLEST_EXPONENT = -60
 _CURRENCY = re.compile(r"[A-Z]{3}")
@@ -112,6 +115,9 @@ class BillRow:
     at_list: int | None
     chip_seconds: int | None
     zone: str = ""
+    region: str = ""
+    consumption_model: str = ""
+    """What Google sold the usage under, such as `TPU CUD - 1 Year`; empty for its default."""
 
     @property
     def hour(self) -> int:
@@ -298,6 +304,8 @@ def read_row(
         at_list=_at_list(cells, amounts, number),
         chip_seconds=_chip_seconds(cells, sku.chips if sku else 1, number),
         zone=_kept(cells, "location_zone", number),
+        region=_kept(cells, "location_region", number),
+        consumption_model=_consumption_model(cells, number),
     )
 
 
@@ -311,6 +319,14 @@ def _sold_by(cells: Cells) -> tuple[str, bool, BillSku | None]:
     project = text(cells, "project_id").rpartition("/")[2]
     is_regular = text(cells, "cost_type").lower() in ("", REGULAR)
     return project, is_regular, tpu_sku(text(cells, "service_id"), text(cells, "sku_description"))
+
+
+def _consumption_model(cells: Cells, number: int) -> str:
+    """The model by its description, or else its id; empty for the default, and where none is named.
+    Only newer exports name one."""
+    model_id = _kept(cells, "consumption_model_id", number)
+    said = _kept(cells, "consumption_model_description", number) or model_id
+    return "" if model_id == _DEFAULT_MODEL or said.lower() == "default" else said
 
 
 def text(cells: Cells, name: str) -> str:

@@ -24,6 +24,8 @@ _FORMS = [
 ]
 _LEGACY = re.compile(r"(?:Preemptible )?T[Pp][Uu]-v(\d)\b.*\bAccelerator")
 _TPU = re.compile(r"\bT[Pp][Uu](?=[^a-z]|v|$)")
+_PLACE = re.compile(r"\bin ([^:]+?)(?: for \d+ Years?)?$")
+_TERM = re.compile(r"\b(\d) Years?\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,21 @@ def tpu_sku(service: str, description: str) -> BillSku | None:
         model = "preemptible" if "Preemptible" in description else "on_demand"
         return BillSku(_generation(found[1]), model, _DEVICE_CHIPS)
     return BillSku("", COMMITMENT if description.startswith("Commitment") else "")
+
+
+@lru_cache(4_096)
+def place_of(description: str) -> str:
+    """Where a SKU's description says that it is sold: a city (`Columbus`) or a continent
+    (`Americas`); empty where it does not say."""
+    found = _PLACE.search(description)
+    return found[1] if found else ""
+
+
+@lru_cache(4_096)
+def term_of(description: str) -> int:
+    """The years of a commitment that a description names; 0 where it names none."""
+    found = _TERM.search(description)
+    return int(found[1]) if found else 0
 
 
 def _generation(family: str) -> str:

@@ -20,6 +20,16 @@ def region_name(region: str) -> str:
     return _names().get(region, region)
 
 
+@cache
+def _ids() -> dict[str, str]:
+    return {name: region for region, name in _names().items()}
+
+
+def region_named(name: str) -> str:
+    """The region that people call by that name: Iowa is `us-central1`; empty if there is none."""
+    return _ids().get(name, "")
+
+
 def is_region(region: str) -> bool:
     """Whether Google has a region of that id, as far as is known."""
     return region in _names()

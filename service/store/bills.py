@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    RowMapping,
     case,
     delete,
     func,
@@ -24,8 +25,10 @@ from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from service.domain.bill import Apart, Bill, Counts, Group, Joined, hour_of, period_of
+from service.domain.billedcommitment import DISCOUNTS, OFFSET, BilledCommitment, Fee, Sold, Usage
 from service.domain.billfile import Read, Shape
 from service.domain.billrow import REGULAR, Amounts, Skip
+from service.domain.billsku import COMMITMENT
 from service.domain.clock import HOUR
 from service.domain.comparison import Difference, Line, Seen, Share, Verdict
 from service.domain.errors import NotFound
@@ -45,6 +48,7 @@ _KEYS = (
     "model",
     "hour",
 )
+_OF_USAGE = (*_KEYS, "account", "period", "zone", "region", "consumption_model", "converted")
 _OF_INVOICE = ("account", "period", "currency")
 _OTHERS = (Skip.OTHER_PROJECT.value, Skip.NOT_TPU.value)
 _SUMMED = ("rows", "cost", "credits", "local_cost", "local_credits")
@@ -73,6 +77,7 @@ _DOCUMENTS: Mapping[str, Any] = {
     "periods": tuple[str, ...],
     "invoices": tuple[Invoice, ...],
     "joined": tuple[Joined, ...],
+    "commitments": tuple[BilledCommitment, ...] | None,
 }
 
 
@@ -106,6 +111,10 @@ class Staged:
     credit_kinds: Mapping[str, int] = field(default_factory=dict)
     shares: Sequence[Share] = ()
     no_rate: str = ""
+
+
+_Found = RowMapping | Mapping[str, Any]
+"""A stored row, by the names of its columns."""
 
 
 class Bills:
@@ -338,7 +347,7 @@ class Bills:
             .where(columns.bill_id == bill_id, columns.kind == REGULAR)
             .where(columns.hour >= start, columns.hour < end)
         )
-        together: dict[tuple[object, ...], list[Mapping[str, Any]]] = {}
+        together: dict[tuple[object, ...], list[_Found]] = {}
         names = bill_rows.c.keys()
         for values in self._connection.execute(statement):
             row = dict(zip(names, values, strict=True))  # read faster than SQLAlchemy's mapping
@@ -348,6 +357,43 @@ class Bills:
             key = (*(row[name] for name in _KEYS), place)
             together.setdefault(key, []).append(row)
         return [_summed(key, rows) for key, rows in together.items()]
+
+    def fees(self, bill_id: str) -> Sequence[Fee]:
+        """The fees of commitments, each by what it is of and for which month."""
+        columns = bill_rows.c
+        statement = select(bill_rows).where(
+            columns.bill_id == bill_id, columns.kind == COMMITMENT, columns.generation != ""
+        )
+        found: dict[Sold, Fee] = {}
+        for row in self._connection.execute(statement).mappings():
+            fee = _fee(row)
+            before = found.get(fee.sold)
+            found[fee.sold] = fee if before is None else before + fee
+        return list(found.values())
+
+    def covers(self, bill_id: str) -> bool:
+        """Whether it has a fee of a commitment, or usage that one may cover."""
+        columns = bill_rows.c
+        marks = [columns.credit_kinds.contains(f'"{kind}"') for kind in DISCOUNTS]
+        any_of = or_(columns.kind == COMMITMENT, columns.consumption_model != "", *marks)
+        statement = select(literal(1)).where(columns.bill_id == bill_id, any_of).limit(1)
+        return self._connection.execute(statement).first() is not None
+
+    def coverable(self, bill_id: str, start: int, end: int) -> Sequence[Usage]:
+        """The on-demand usage of TPUs of the hours in [start, end), corrections added up with what
+        they correct."""
+        columns = bill_rows.c
+        statement = (
+            select(bill_rows)
+            .where(columns.bill_id == bill_id, columns.kind == REGULAR)
+            .where(columns.hour >= start, columns.hour < end)
+            .where(columns.model == "on_demand", columns.generation != "")
+        )
+        together: dict[tuple[object, ...], list[_Found]] = {}
+        for row in self._connection.execute(statement).mappings():
+            key = tuple(row[name] for name in _OF_USAGE)
+            together.setdefault(key, []).append(row)
+        return [_usage(rows) for rows in together.values()]
 
     def compare(self, bill_id: str, lines: Iterable[Line]) -> None:
         """Keep these comparisons."""
@@ -402,13 +448,8 @@ def _month(period: str) -> str:
     return "" if period.startswith("~") else period
 
 
-def _summed(key: tuple[Any, ...], rows: Sequence[Mapping[str, Any]]) -> Staged:
+def _summed(key: tuple[Any, ...], rows: Sequence[_Found]) -> Staged:
     """Rows of one resource, SKU and hour."""
-    kinds: dict[str, int] = {}
-    for row in rows:
-        if row["credit_kinds"] != "{}":
-            for kind, nanos in loads(row["credit_kinds"], dict[str, int]).items():
-                kinds[kind] = kinds.get(kind, 0) + nanos * row["copies"]
     project, resource, label, sku_id, description, generation, model, hour, place = key
     return Staged(
         project,
@@ -425,13 +466,66 @@ def _summed(key: tuple[Any, ...], rows: Sequence[Mapping[str, Any]]) -> Staged:
         at_list=_known(rows, "at_list"),
         chip_seconds=_known(rows, "chip_seconds"),
         zone=place,
-        credit_kinds=kinds,
+        credit_kinds=_kinds(rows),
         shares=[_share(row) for row in rows if row["converted"]],
         no_rate=next((row["currency"] for row in rows if not row["converted"]), ""),
     )
 
 
-def _share(row: Mapping[str, Any]) -> Share:
+def _sold(row: _Found) -> Sold:
+    return Sold(
+        account=row["account"],
+        month=row["period"].removeprefix("~"),
+        generation=row["generation"],
+        description=row["description"],
+        region=row["region"],
+        zone=row["zone"],
+    )
+
+
+def _fee(row: _Found) -> Fee:
+    copies = row["copies"]
+    offset = loads(row["credit_kinds"], dict[str, int]).get(OFFSET, 0)
+    used = row["chip_seconds"]
+    return Fee(
+        _sold(row),
+        (row["cost"] + row["credits"] - offset) * copies,
+        offset * copies,
+        None if used is None else used * copies,
+        bool(row["converted"]),
+    )
+
+
+def _usage(rows: Sequence[_Found]) -> Usage:
+    """Rows of one resource, SKU and hour on one invoice. A row that names no amount of use, as some
+    corrections, changes none; so with its list price."""
+    first = rows[0]
+    kinds = _kinds(rows)
+    return Usage(
+        _sold(first),
+        (first["project"], first["resource"], first["node_id"]),
+        first["consumption_model"],
+        cost=sum(row["cost"] * row["copies"] for row in rows),
+        discount=sum(kinds.get(kind, 0) for kind in DISCOUNTS),
+        at_list=_known([row for row in rows if row["at_list"] is not None], "at_list"),
+        chip_seconds=_known(
+            [row for row in rows if row["chip_seconds"] is not None], "chip_seconds"
+        ),
+        is_priced=all(row["converted"] or not row["local_credits"] for row in rows),
+    )
+
+
+def _kinds(rows: Sequence[_Found]) -> dict[str, int]:
+    """The credits of these rows by kind."""
+    kinds: dict[str, int] = {}
+    for row in rows:
+        if row["credit_kinds"] != "{}":
+            for kind, nanos in loads(row["credit_kinds"], dict[str, int]).items():
+                kinds[kind] = kinds.get(kind, 0) + nanos * row["copies"]
+    return kinds
+
+
+def _share(row: _Found) -> Share:
     copies = row["copies"]
     return Share(
         row["account"],
@@ -445,9 +539,9 @@ def _share(row: Mapping[str, Any]) -> Share:
     )
 
 
-def _known(rows: Sequence[Mapping[str, Any]], name: str) -> int | None:
-    """The sum, where every row says something."""
-    if any(row[name] is None for row in rows):
+def _known(rows: Sequence[_Found], name: str) -> int | None:
+    """The sum, where every row says something, and there is one."""
+    if not rows or any(row[name] is None for row in rows):
         return None
     return sum(int(row[name]) * int(row["copies"]) for row in rows)
 
@@ -493,11 +587,17 @@ def _staged(bill_id: str, read: Read) -> dict[str, object]:
         "at_list": row.at_list,
         "chip_seconds": row.chip_seconds,
         "zone": row.zone,
+        "region": row.region,
+        "consumption_model": row.consumption_model,
     }
 
 
 _OF_NOBODY: dict[str, object] = dict.fromkeys(
-    ("project", "resource", "node_id", "sku_id", "description", "generation", "model", "zone"), ""
+    (
+        *("project", "resource", "node_id", "sku_id", "description", "generation", "model"),
+        *("zone", "region", "consumption_model"),
+    ),
+    "",
 ) | {"at_list": None, "chip_seconds": None}
 """What is kept of a row that is none of ours: it counts for its invoice."""
 

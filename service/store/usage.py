@@ -24,8 +24,9 @@ from sqlalchemy import (
 from service.domain.clock import HOUR, floor_to
 from service.domain.errors import StaleVersion
 from service.domain.metering import WHOLE, Evidence, Usage
-from service.domain.pricing import RESERVED, Sku
+from service.domain.pricing import ON_DEMAND, RESERVED, Sku
 from service.domain.purchase import pool_of
+from service.domain.recommendation import Span
 from service.domain.window import Window
 from service.store.tables import usage
 
@@ -297,6 +298,35 @@ class Usages:
             wanted |= {f"start_{number}": one.start, f"end_{number}": one.end}
         found = self._connection.execute(_ended_in_doubt(len(windows)), wanted)
         return [_read(row) for row in found]
+
+    def first_start(self) -> int | None:
+        """When the first node of all began to be billable; None before that."""
+        statement = (
+            select(usage.c.start_at)
+            .where(usage.c.start_evidence != Evidence.PURCHASE)
+            .order_by(usage.c.start_at)
+            .limit(1)
+        )
+        first: int | None = self._connection.execute(statement).scalar_one_or_none()
+        return first
+
+    def spans_on_demand(self, start: int, end: int) -> Iterator[tuple[Sku, Span]]:
+        """What was charged on demand in [start, end), as what is priced and its seconds; an open
+        interval ends at `end`."""
+        columns = usage.c
+        statement = select(
+            *(columns.generation, columns.model, columns.region, columns.single_device),
+            *(columns.start_at, columns.end_at, columns.chips),
+        ).where(
+            columns.model == ON_DEMAND,
+            columns.free == "",
+            columns.start_at < end,
+            or_(columns.end_at.is_(None), columns.end_at > start),
+        )
+        skus: dict[tuple[Any, ...], Sku] = {}
+        for *of, first, last, chips in self._connection.execute(statement):
+            sku = skus.setdefault(tuple(of), Sku(*of))
+            yield sku, Span(first, end if last is None else last, chips)
 
     def overlapping(self, start: int, end: int) -> Iterator[Usage]:
         """Every interval that has seconds in [start, end)."""

@@ -37,11 +37,13 @@ class Witnesses:
         ours share, with the number of a slice behind it or without, else by the cloud's uid.
         A reservation is no node, whatever it is called.
         """
-        keys = {
-            (one.project, one.resource, one.label)
-            for one in staged
-            if not reservation_named(one.resource)
-        }
+        return self.whose_are({(one.project, one.resource, one.label) for one in staged})
+
+    def whose_are(
+        self, resources: Collection[tuple[str, str, str]]
+    ) -> Mapping[tuple[str, str, str], str]:
+        """The same of resources by (project, resource, label)."""
+        keys = {one for one in resources if not reservation_named(one[1])}
         leaves = {_leaf(resource) for _, resource, _ in keys if resource}
         names = leaves | {_unnumbered(leaf) for leaf in leaves}
         by_id = self._by(nodes.c.id, {label for _, _, label in keys if label})

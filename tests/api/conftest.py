@@ -37,6 +37,7 @@ from service.application.orphans import OrphanService
 from service.application.prices import PriceService
 from service.application.quotas import QuotaService
 from service.application.readiness import ReadinessService
+from service.application.recommendations import RecommendationService
 from service.application.reconciliations import ReconciliationService
 from service.application.reservations import ReservationService
 from service.application.services import Services
@@ -94,6 +95,7 @@ def services(units: Units, clock: HandClock, probe: Probe) -> Services:
         cleanup=CleanupService(*shared, projects, IdleMode()),
         quotas=QuotaService(units, clock, projects),
         reconciliations=ReconciliationService(units, clock, projects),
+        recommendations=RecommendationService(*shared),
         reservations=ReservationService(*shared, projects),
         commitments=CommitmentService(*shared, projects),
         orphans=OrphanService(*shared, projects),

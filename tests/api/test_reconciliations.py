@@ -6,14 +6,17 @@ from contextlib import ExitStack
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import text
 
 from service.api import problems
 from service.api.app import create_app
 from service.application.reconciliations import AT_ONCE, ReconciliationService
+from service.domain.billedcommitment import NO_FEE
 from service.domain.clock import HOUR, rfc3339
 from tests import books, factories
 from tests.bills import detailed_csv, json_lines, row, time_of
 from tests.hands import NOON
+from tests.plantedcommitments import first_file, later_file
 from tests.store.test_bills import START, hours_of, ran
 
 PATH = "/v1/reconciliations"
@@ -49,6 +52,61 @@ def test_the_answer_is_the_headline_and_can_be_asked_for_again(client, post, uni
     assert [one["project"] for one in found["projects"]] == [factories.PROJECT]
     assert client.get(f"{PATH}/{found['id']}").json() == found
     assert client.get(PATH).json() == {"reconciliations": [found], "next_page_token": ""}
+
+
+def test_commitments_are_told_with_what_is_not_known(client, post, units):
+    node = ran(units, "half")
+    post(json_lines(first_file()))
+    found = post(json_lines(later_file()))
+    half, unused, no_fee = (
+        next(one for one in found["commitments"] if (one["generation"], one["region"]) == place)
+        for place in (("v6e", "us-south1"), ("v6e", "us-central1"), ("v6e", "us-west1"))
+    )
+    assert half == {
+        "month": "2026-11",
+        "billing_account": "012345-6789AB-CDEF01",
+        "generation": "v6e",
+        "region": "us-south1",
+        "term_years": 1,
+        "fee": "60.480000001",
+        "fee_offset": "0.000000000",
+        "committed_chip_seconds": 115_200,
+        "covered_chip_seconds": 57_600,
+        "eligible_chip_seconds": 57_600,
+        "utilisation_percent": "50.0000",
+        "coverage_percent": "100.0000",
+        "amortised": "30.240000000",
+        "unused": "30.240000001",
+        "list_cost": "43.200000000",
+        "saving": "-17.280000001",
+        "nodes": [
+            {
+                "project": factories.PROJECT,
+                "resource": f"//tpu.googleapis.com/projects/{factories.PROJECT}"
+                "/locations/us-south1-a/nodes/half",
+                "node_id": node.id,
+                "covered_chip_seconds": 57_600,
+                "amortised": "30.240000000",
+                "nodes": 1,
+            }
+        ],
+        "reasons": [],
+    }
+    assert (unused["utilisation_percent"], unused["coverage_percent"]) == ("0.0000", None)
+    assert (no_fee["fee"], no_fee["term_years"], no_fee["saving"]) == (None, None, None)
+    assert no_fee["reasons"] == [NO_FEE]
+    assert found["commitments_reason"] == ""
+    assert client.get(f"{PATH}/{found['id']}").json() == found
+
+
+def test_a_bill_that_lost_its_rows_before_says_why_it_has_no_commitments(client, post, engine):
+    found = post(json_lines(first_file()))
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE bills SET commitments = 'null'"))
+        connection.execute(text("DELETE FROM bill_rows"))
+    again = client.get(f"{PATH}/{found['id']}").json()
+    assert again["commitments"] == []
+    assert again["commitments_reason"].endswith("if it has none any more, send the file again")
 
 
 def test_credits_invoices_and_joined_files_are_told(client, post, units):

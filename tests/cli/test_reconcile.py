@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from service.domain.billedcommitment import NO_FEE
 from tests.bills import json_lines, row
 from tests.cli.given import ID, OTHER, node, page, steward
 
@@ -160,6 +161,71 @@ def test_credits_invoices_and_joined_files_are_told_at_80_columns(api, file, mon
         "2026-11 total 40 EUR 339.10\nmatched 34 EUR 311.10\nno conversion rate 2 EUR 18.00",
     ):
         assert said in said_all
+
+
+COMMITMENT = {
+    "month": "2026-11",
+    "generation": "v6e",
+    "region": "northamerica-northeast1",
+    "term_years": 1,
+    "fee": "12345.678000001",
+    "utilisation_percent": "88.8889",
+    "coverage_percent": "100.0000",
+    "unused": "1371.742000000",
+    "saving": "-1234.500000000",
+    "reasons": [],
+}
+
+
+def test_commitments_are_told_at_80_columns_and_what_is_not_known_is_no_figure(
+    api, file, monkeypatch
+):
+    no_fee = COMMITMENT | dict.fromkeys(
+        ("term_years", "fee", "utilisation_percent", "unused", "saving")
+    )
+    several = [COMMITMENT, no_fee | {"reasons": [NO_FEE]}]
+    euro = EURO | {"parts": [*EURO["parts"], part("other_project", 30, "1.000000000")]}
+    found = FOUND | {"commitments": several, "invoices": [euro]}
+    api.when("POST", PATH, found, status=201)
+    api.when("GET", f"{PATH}/{ID}/lines", {"lines": [], "next_page_token": ""})
+    monkeypatch.setattr("service.cli.render.PIPE_WIDTH", 80)
+    lines = steward("costs", "reconcile", str(file)).stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    said = "\n".join(" ".join(line.split()) for line in lines)
+    assert (
+        "commitment v6e in northamerica-northeast1, 1 year, 2026-11\n"
+        "fee $12,345.68; unused part $1,371.74\n"
+        "used 88.9% of the committed hours\n"
+        "covers 100.0% of the on-demand hours\n"
+        "saves -$1,234.50 against list price\n"
+    ) in said
+    assert (
+        "northamerica-northeast1, term not known, 2026-11\n"
+        "fee not known; unused part not known\n"
+        "used not known\n"
+        "covers 100.0% of the on-demand hours\n"
+        "saves not known\n"
+        "because the bill has no fee for this commitment"
+    ) in said
+    assert "30 rows of other projects: what these used of a commitment counts\nas unused" in said
+
+
+def test_commitments_that_are_not_known_have_a_reason_at_80_columns(api, file, monkeypatch):
+    why = "a later file has joined this one, and its reconciliation has them; look at that one"
+    found = FOUND | {"commitments": [], "commitments_reason": why}
+    api.when("POST", PATH, found, status=201)
+    api.when("GET", f"{PATH}/{ID}/lines", {"lines": [], "next_page_token": ""})
+    monkeypatch.setattr("service.cli.render.PIPE_WIDTH", 80)
+    lines = steward("costs", "reconcile", str(file)).stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert f"commitments not shown: {why}" in " ".join(" ".join(lines).split())
+
+
+def test_a_bill_without_commitments_says_nothing_of_them(api, file):
+    found = FOUND | {"commitments": [], "commitments_reason": ""}
+    api.when("POST", PATH, found, status=201)
+    api.when("GET", f"{PATH}/{ID}/lines", {"lines": [], "next_page_token": ""})
+    assert "commitment" not in steward("costs", "reconcile", str(file)).stdout
 
 
 def test_the_variances_add_up_to_that_of_the_bill(api, file):

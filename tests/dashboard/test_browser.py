@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shutil
 import socket
@@ -19,18 +20,21 @@ from service.api.app import create_app
 from service.dashboard.figures import money
 from service.dashboard.pages import add_dashboard
 from service.domain.budgets import Threshold
-from service.domain.clock import HOUR
+from service.domain.clock import DAY, HOUR
 from service.domain.idle.links import Verb
 from service.domain.orphan import OrphanKind
 from service.domain.placement import Outcome
 from tests import factories
+from tests.bills import json_lines
 from tests.commitments import commitment
 from tests.dashboard.jobs import JobHouse
 from tests.dashboard.lab import Lab
 from tests.garbage import orphan, shown
 from tests.hands import NOON
 from tests.linking import tokens_of, told_of
+from tests.plantedcommitments import first_file
 from tests.purchases import metered
+from tests.store.test_recommendations import TODAY, ran
 
 CHROMIUM = shutil.which("chromium")
 ARGUMENTS = (
@@ -138,6 +142,8 @@ def test_pages_load_without_a_complaint_and_fit(
     committed = commitment(name="a-name-that-goes-on" * 3, start=NOON - 9 * HOUR, owner="x" * 80)
     lab.services.commitments.record(committed)
     metered(lab.units, lab.clock)
+    ran(lab.units, TODAY - 91 * DAY, None)
+    lab.services.reconciliations.reconcile(io.BytesIO(json_lines(first_file())), name="x" * 80)
     with _page(chromium, scheme, width) as page:
         for path in (
             "/",
@@ -159,6 +165,8 @@ def test_pages_load_without_a_complaint_and_fit(
             "/statements",
             "/statements/2026-11",
             "/prices",
+            "/commitments/recommended",
+            "/reconcile",
         ):
             page.goto(f"{address}{path}")
             expect(page.get_by_role("status")).to_have_text("live")

@@ -110,6 +110,7 @@ def test_pages_obey_the_policy(lab: Lab, browser: TestClient) -> None:
         "/statements/2026-11",
         "/prices",
         "/prices?at=never",
+        "/commitments/recommended",
     ):
         html = browser.get(address).text
         assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:", html)

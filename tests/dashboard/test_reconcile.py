@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from fastapi.testclient import TestClient
@@ -15,6 +16,7 @@ from tests.bills import json_lines, row, time_of
 from tests.dashboard.lab import Lab
 from tests.dashboard.reading import HOSTILE, text_of
 from tests.garbage import orphan, shown
+from tests.plantedcommitments import first_file, later_file
 from tests.purchases import metered
 
 AGO = 96 * HOUR
@@ -65,6 +67,39 @@ def test_a_node_that_is_not_on_the_bill_is_told_by_its_name(lab: Lab, browser: T
     assert missing.name in text_of(page)
     assert f"/nodes/{missing.id}" in page.text
     assert missing.id not in text_of(page)
+
+
+def test_the_page_tells_what_commitments_cost_and_saved(lab: Lab, browser: TestClient) -> None:
+    for file in (later_file(), first_file()):
+        lab.services.reconciliations.reconcile(io.BytesIO(json_lines(file)))
+    said = text_of(browser.get("/reconcile"))
+    assert "Commitment: v6e in us-south1, 1 year, 2026-11" in said
+    assert "$60.48 $30.24 $30.24 50.0 % 100.0 % \N{MINUS SIGN}$17.28" in said
+    assert (
+        "Committed chip-hours: 32. Covered: 16, of 16 that could be. At list price the covered"
+        " hours cost $43.20." in said
+    )
+    assert "Commitment: v6e in us-west1, term not known, 2026-11" in said
+    assert "not known not known not known not known 50.0 % not known" in said
+    assert "The bill has no fee for this commitment" in said
+    assert "half 16 $30.24" in said
+    assert "$20.60 $14.72 $5.88 71.4 %" in said, "the parts add up to the fee as it is shown"
+    assert "euro 5 $14.72" in said
+    assert "The bill has 1 row of other projects. What these used of a commitment is not" in said
+
+
+def test_commitments_of_a_bill_that_was_imported_before_are_read_from_its_rows(
+    lab: Lab, browser: TestClient
+) -> None:
+    bill = lab.services.reconciliations.reconcile(io.BytesIO(json_lines(first_file()))).bill
+    with lab.units() as unit:
+        unit.bills.save(replace(bill, commitments=None))
+    said = text_of(browser.get("/reconcile"))
+    assert "Commitment: v6e in us-south1, 1 year, 2026-11" in said
+    with lab.units() as unit:
+        unit.bills.leave(bill.id, bill.periods, (b"", b"\xff" * 17))
+    said = text_of(browser.get("/reconcile"))
+    assert "Commitments are not shown. An earlier version imported the bill." in said
 
 
 def test_the_page_tells_the_variance_in_both_directions(lab: Lab, browser: TestClient) -> None:

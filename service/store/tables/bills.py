@@ -25,6 +25,7 @@ bills = Table(
     Column("joined", Text, nullable=False, server_default=text("'[]'")),
     Column("joined_into", Text, nullable=False, server_default=text("''")),
     Column("is_alone", BigInteger, nullable=False, server_default=text("0")),
+    Column("commitments", Text, nullable=False, server_default=text("'null'")),
     Index(
         "uq_bills_same_file",
         "digest",
@@ -64,6 +65,8 @@ bill_rows = Table(
     Column("credit_kinds", Text, nullable=False, server_default=text("'{}'")),
     Column("local_cost", BigInteger, nullable=False, server_default=text("0")),
     Column("local_credits", BigInteger, nullable=False, server_default=text("0")),
+    Column("region", Text, nullable=False, server_default=text("''")),
+    Column("consumption_model", Text, nullable=False, server_default=text("''")),
     Index(None, "bill_id", "hour"),
 )
 
