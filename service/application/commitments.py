@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from service.application.answers import Answers
 from service.application.projects import every
-from service.domain.clock import Clock
+from service.domain.clock import MINUTE, Clock, floor_to
 from service.domain.commitments.commitment import Commitment, check, fee, listed_rate, rate_of
 from service.domain.commitments.coverage import Line, Priced, cover, priced, since_of, tpu_line
 from service.domain.commitments.standing import CommitmentUsage, usage_in
@@ -123,14 +123,17 @@ class CommitmentService:
             return replace(report, as_of=now)
 
     def among(self, window: Window) -> CommitmentUsage | None:
-        """What commitments cover in a window that is over; None where none stands."""
+        """What commitments cover in a window; None where none stands. Of one that ends within this
+        minute it is as of the last full one, so that a page that is looked at is worked out anew
+        once a minute only."""
+        now = self._clock()
+        end = min(floor_to(now, MINUTE), window.end)
+        over = Window(window.start, max(window.start, end))
         with self._units.reading() as unit:
             if not unit.commitments.standing():
                 return None
-            key = unit.revisions.now().books, self._prices.book(unit), window
-            report: Report = self._reports.of(
-                key, lambda: self._report(unit, window, self._clock())
-            )
+            key = unit.revisions.now().books, self._prices.book(unit), over
+            report: Report = self._reports.of(key, lambda: self._report(unit, over, now))
             return report.usage
 
     def _report(self, unit: Unit, window: Window, now: int) -> Report:

@@ -10,6 +10,7 @@ from fastapi.testclient import TestClient
 from service.dashboard import commitments
 from service.domain.clock import DAY, HOUR, rfc3339
 from service.domain.commitments.commitment import Commitment, Term
+from service.domain.window import Window
 from tests.commitments import commitment
 from tests.dashboard.lab import Lab
 from tests.dashboard.reading import HOSTILE, text_of
@@ -184,3 +185,17 @@ def test_a_commitment_without_a_rate_is_said_to_be_in_no_figure(
     record(lab, start=NOON - 365 * DAY + HOUR)
     said = text_of(browser.get("/costs?window=24h"))
     assert "Commitments are in no figure here: no rate is known for them." in said
+
+
+def test_the_line_on_the_costs_page_is_worked_out_once_a_minute(lab: Lab, trained: None) -> None:
+    record(lab)
+    last_hours = (lab.services.commitments.among(Window(START, NOON)) for _ in "ab")
+    first, again = last_hours
+    assert first is not None
+    assert again is first
+    lab.clock.pass_(59)
+    assert lab.services.commitments.among(Window(START, NOON + 59)) is first
+    lab.clock.pass_(1)
+    later = lab.services.commitments.among(Window(START, NOON + 60))
+    assert later is not None
+    assert later.fee > first.fee
