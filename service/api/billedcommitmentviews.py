@@ -13,7 +13,7 @@ from service.domain.money import usd
 Share = Annotated[str, shown(pattern=whole(r"[0-9]+\.[0-9]{4}"))]
 
 
-class CoveredNodeView(View):
+class BilledNodeView(View):
     """What a commitment covered of one resource of the bill."""
 
     project: str = Field(examples=["lab"])
@@ -29,7 +29,7 @@ class CoveredNodeView(View):
     nodes: int = Field(description="1; more for the rest of a long list, as one.", examples=[1])
 
     @classmethod
-    def of(cls, node: CoveredNode) -> CoveredNodeView:
+    def of(cls, node: CoveredNode) -> BilledNodeView:
         """The view of a node."""
         return cls(
             project=node.project,
@@ -89,7 +89,7 @@ class BilledCommitmentView(View):
         description="`list_cost` less the fee, its offset, and what covered usage still costs."
         " Negative where the commitment costs more than it saves."
     )
-    nodes: tuple[CoveredNodeView, ...] = Field(description="The most covered hours first.")
+    nodes: tuple[BilledNodeView, ...] = Field(description="The most covered hours first.")
     reasons: tuple[str, ...] = Field(
         description="Why what is null is not known.",
         examples=[["no on-demand use that the commitment could cover"]],
@@ -115,7 +115,7 @@ class BilledCommitmentView(View):
             unused=_usd(one.unused),
             list_cost=_usd(one.list_cost),
             saving=_usd(one.saving),
-            nodes=tuple(map(CoveredNodeView.of, one.nodes)),
+            nodes=tuple(map(BilledNodeView.of, one.nodes)),
             reasons=one.reasons,
         )
 

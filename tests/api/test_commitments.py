@@ -310,12 +310,16 @@ def test_what_nobody_recorded_is_not_found(client):
     assert withdrawn(client, {"id": NOBODYS}).status_code == 404
 
 
-@pytest.mark.parametrize("word", ["recommended", "nobody", "usage.csv"])
+@pytest.mark.parametrize("word", ["recommend", "nobody", "usage.csv"])
 def test_a_word_is_not_taken_for_an_id(client, word):
     """Other routes below the same path may have any name."""
     answer = client.get(f"{PATH}/{word}")
     assert answer.status_code == 404
     assert "there is no commitment" not in answer.text
+
+
+def test_what_is_recommended_lies_below_the_same_path(client):
+    assert client.get(f"{PATH}/recommended").json()["recommendations"] == []
 
 
 def test_the_list_comes_in_pages_the_latest_to_begin_first(client, record):

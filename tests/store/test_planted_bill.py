@@ -240,6 +240,22 @@ def test_a_later_file_leaves_other_months_alone(service):
     assert (kept.periods, kept.joined_into) == (("2026-06", "2026-10"), "")
 
 
+@pytest.fixture(autouse=True)
+def _forgetful(monkeypatch):
+    """What was read once is remembered for rows alike: a rule that is broken here must be asked
+    anew, and what it said must be gone when it is mended. `monkeypatch` mends it after this."""
+    forget()
+    yield
+    forget()
+
+
+def forget():
+    for module in (billrow, billfile):
+        for one in vars(module).values():
+            if hasattr(one, "cache_clear"):
+                one.cache_clear()
+
+
 def everything_matches(patch):
     patch.setattr(reconcile, "_verdict", lambda *_: Verdict.MATCHED)
 
