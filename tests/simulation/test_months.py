@@ -21,7 +21,7 @@ from service.wiring import Foundation, app
 from tests.databases import fresh_database
 from tests.simulation.clock import set_databases_clock
 from tests.simulation.month import Month, Pace
-from tests.simulation.run import repeatable_ids
+from tests.simulation.run import repeatable_ids, steady_deadlines
 
 NO_FILE: dict[str, Any] = {"_env_file": None}
 CLOSELY = Pace(looks=900, meters=900)
@@ -44,7 +44,7 @@ def lived(folder: Path, pace: Pace) -> Iterator[tuple[Month, TestClient]]:
         engine = make_engine(address)
         month = Month(engine, pace)
         set_databases_clock(engine, month.agenda)
-        with repeatable_ids(0, month.agenda):
+        with repeatable_ids(0, month.agenda), steady_deadlines():
             month.live()
         settings = Settings(projects=("lab",), **NO_FILE)
         base = Foundation(settings, engine, month.units, PriceShelf(), month.agenda.seconds)

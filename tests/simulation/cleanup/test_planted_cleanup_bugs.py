@@ -12,6 +12,9 @@ from tests.simulation.search import is_found
 from tests.simulation.truth import Violation
 
 WITHIN = 10
+LONG = {"the_breaker_never_closes", "the_pace_is_zero"}
+"""Those that take a minute or two to be found; the other two say that the judge can fail."""
+
 SEEDS = 300
 # The first seed that found it, tried first; a change of the service may move it.
 FOUND_BY = {
@@ -55,7 +58,9 @@ def check_clean(seed: int) -> None:
     run(seed)
 
 
-@pytest.mark.parametrize("bug", GROSS)
+@pytest.mark.parametrize(
+    "bug", [pytest.param(bug, marks=[pytest.mark.deep] * (bug in LONG)) for bug in GROSS]
+)
 def test_the_grossest_bugs_are_found_within_ten_seeds(bug, record_property):
     assert FOUND_BY[bug] < WITHIN
     finding = partial(finds, plant=GROSS[bug])
