@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from itertools import accumulate
@@ -37,7 +37,7 @@ from service.domain.idle.keep import goes_at
 from service.domain.lines import meters
 from service.domain.metering import Meter, Usage
 from service.domain.node import Node
-from service.domain.pricing import PriceBook, reservation_in
+from service.domain.pricing import RESERVED, PriceBook, reservation_in
 from service.domain.window import Granularity, Window, buckets, midnight, zone_of
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
@@ -83,10 +83,20 @@ class _At(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Planned:
-    """The meters of what runs up to the ends that are expected, and the nodes by id."""
+    """The meters of what runs up to the ends that are expected, the nodes by id, and whether a
+    reservation is written down."""
 
     meters: Metered
     nodes: Mapping[str, Node]
+    bought: bool
+
+
+class _Days(NamedTuple):
+    """Whose calendar days, of which costs, as of when."""
+
+    zone: ZoneInfo
+    only: Only
+    now: int
 
 
 class ForecastService:
@@ -190,7 +200,11 @@ class ForecastService:
             found.committed += meter.figures(now, until).cost
             found.names.add(node_id)
             node = planned.nodes.get(node_id)
-            if node is not None and until > now and not _is_bought(meter):
+            if (
+                node is not None
+                and until > now
+                and not _is_bought(meter, has_bought=planned.bought)
+            ):
                 costs = tuple(meter.figures(now, edge).cost for edge in edges)
                 kind = _kind_of(value_of(name, meter.usage, latest) for name in _KIND)
                 one = Running(node_id, kind, costs, node.deletes_at is not None)
@@ -205,7 +219,8 @@ class ForecastService:
         whose = unit.attributions.running()
         nodes = unit.nodes.many({usage.node_id for usage in usages})
         planned = [_planned(usage, nodes.get(usage.node_id), at.now, end) for usage in usages]
-        return _Planned(Metered(meters(planned, at.book, end, whose), whose), nodes)
+        metered = Metered(meters(planned, at.book, end, whose), whose)
+        return _Planned(metered, nodes, bool(unit.reservations.standing()))
 
     def _history(self, unit: Unit, only: Only, zone: ZoneInfo, at: _At) -> History:
         """What was spent by day and node; the full days are asked for once until the books change,
@@ -217,7 +232,8 @@ class ForecastService:
         )
         if history.days >= ENOUGH or at.now <= today:
             return history
-        rows = self._by_node(unit, Window(today, at.now), Granularity.ALL, zone, only, at.now)
+        so_far = Window(today, at.now)
+        rows = self._launched(unit, so_far, (), Granularity.ALL, _Days(zone, only, at.now))
         return replace(history, today=sum(row.cost for row in rows))
 
     def _read_history(
@@ -226,10 +242,10 @@ class ForecastService:
         first = midnight(_date(today, zone) - timedelta(days=DAYS), zone)
         starts = [part.start for part in buckets(Window(first, today), Granularity.DAY, zone)]
         number = {start: place for place, start in enumerate(starts)}
-        days = Granularity.DAY, zone, only, now
+        by_day = Granularity.DAY, _Days(zone, only, now)
         levels: dict[str, list[int]] = defaultdict(lambda: [0] * len(starts))
-        for sign, row in self._by_kind(unit, Window(first, today), *days):
-            levels[_kind_of(row.group)][number[row.bucket.start]] += sign * row.cost
+        for row in self._launched(unit, Window(first, today), (), *by_day):
+            levels[_kind_of(row.group)][number[row.bucket.start]] += row.cost
         of_nodes = Window(starts[-NODE_DAYS - 1], today)
         return History(
             starts=(*starts, today),
@@ -237,44 +253,20 @@ class ForecastService:
             levels={kind: tuple(costs) for kind, costs in sorted(levels.items())},
             nodes=tuple(
                 NodeDay(number[row.bucket.start], row.group[0], _kind_of(row.group[1:]), row.cost)
-                for row in self._by_node(unit, of_nodes, *days)
+                for row in self._launched(unit, of_nodes, ("node",), *by_day)
             ),
         )
 
-    def _by_kind(
-        self,
-        unit: Unit,
-        window: Window,
-        step: Granularity,
-        zone: ZoneInfo,
-        only: Only,
-        now: int,
-    ) -> Iterator[tuple[int, CostRow]]:
-        """What was spent by kind, and below zero what of that was bought."""
-        asked = f"{rfc3339(window.start)},{rfc3339(window.end)}"
-        question = Question(asked, _KIND, step, zone.key, only)
-        bought = [one.id for one in unit.reservations.all()]
-        asked_for = [node for node in bought if node in only.get("node", bought)]
-        yield from ((1, row) for row in self._costs.report_in(unit, question, now).rows)
-        if asked_for:
-            question = replace(question, only={**only, "node": asked_for})
-            yield from ((-1, row) for row in self._costs.report_in(unit, question, now).rows)
-
-    def _by_node(
-        self,
-        unit: Unit,
-        window: Window,
-        step: Granularity,
-        zone: ZoneInfo,
-        only: Only,
-        now: int,
+    def _launched(
+        self, unit: Unit, window: Window, by: tuple[str, ...], step: Granularity, days: _Days
     ) -> list[CostRow]:
-        """What was spent by node and kind, without what was bought, which nobody launches."""
+        """What was spent, by the kind last. What is reserved is left out where reservations are
+        written down: it is paid for to its end, whoever is launched in it."""
         asked = f"{rfc3339(window.start)},{rfc3339(window.end)}"
-        bought = {one.id for one in unit.reservations.all()}
-        question = Question(asked, ("node", *_KIND), step, zone.key, only)
-        report = self._costs.report_in(unit, question, now)
-        return [row for row in report.rows if row.group[0] not in bought]
+        question = Question(asked, (*by, *_KIND), step, days.zone.key, days.only)
+        rows = self._costs.report_in(unit, question, days.now).rows
+        left_out = RESERVED if unit.reservations.standing() else None
+        return [row for row in rows if row.group[-1] != left_out]
 
 
 def _said(only: Only) -> tuple[tuple[str, ...], ...]:
@@ -333,9 +325,11 @@ def _with(one: Running, other: Running | None) -> Running:
     return replace(one, costs=tuple(map(sum, zip(one.costs, other.costs, strict=True))))
 
 
-def _is_bought(meter: Meter) -> bool:
+def _is_bought(meter: Meter, *, has_bought: bool) -> bool:
     """Whether it takes from what was bought: to go sooner only moves the cost from the node to what
-    nobody used."""
+    nobody used. Nothing else that is reserved is told from it in the history either."""
+    if has_bought and meter.usage.sku.model == RESERVED:
+        return True
     return any(cut.price is not None and reservation_in(cut.price.id) for cut in meter.cuts)
 
 

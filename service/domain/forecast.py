@@ -204,7 +204,8 @@ def forecast(basis: Basis) -> Forecast:
     # A node without a TTL is in the run-rate, as it was so far: to carry each of them on to the end
     # of the period would say ten times what a young fleet comes to.
     sure = basis.committed - basis.endless
-    more = max(0, _run_rate(basis) - sure)
+    # What was bought is paid for beside it, and is not in it.
+    more = max(0, _run_rate(basis) - (sure - basis.certain))
     bands = (Band(nanos, nanos, nanos) for nanos in (more, sure, 0, basis.spent + sure + more))
     return Forecast(basis, Method.RUN_RATE, *bands)
 

@@ -49,6 +49,7 @@ MONEY = [
     "domain/exportsku.py",
     "domain/focus.py",
     "domain/forecast.py",
+    "domain/habits.py",
     "domain/plan.py",
     "application/forecasts.py",
     "store/forecasts.py",

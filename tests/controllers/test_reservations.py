@@ -407,6 +407,20 @@ def test_a_forecast_holds_the_rest_of_it_whatever_runs_in_it(buyer, lab):
     assert after > 0
 
 
+def test_a_forecast_expects_no_launch_from_what_ran_in_it_for_days(buyer, lab):
+    """It is paid for already: whoever launches in it next adds nothing."""
+    buyer.record(start=NOON, end=NOON + 25 * DAY)
+    buyer.runs(start=NOON)
+    for day in range(10):
+        buyer.runs(start=NOON + day * DAY, end=NOON + day * DAY + 8 * HOUR)
+    lab.clock.pass_(10 * DAY)
+    shared = lab.units, PriceShelf(), lab.clock
+    found = ForecastService(*shared, CostService(*shared)).forecast({})
+    assert found.basis.spent == 64 * CALENDAR * 240
+    assert (found.launches.mid, found.basis.running) == (0, ())
+    assert found.total.mid == 64 * CALENDAR * 25 * 24
+
+
 def test_what_is_planned_is_in_the_forecast_before_it_begins(buyer, lab):
     buyer.record(start=NOON + DAY, end=NOON + 2 * DAY)
     assert (ahead(lab).spent, ahead(lab).committed) == (0, 64 * CALENDAR * 24)

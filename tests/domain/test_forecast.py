@@ -167,6 +167,15 @@ def test_a_run_rate_is_never_less_than_what_runs_until_its_ttl():
     assert (found.method, found.total.mid) == (Method.RUN_RATE, 101 * DOLLAR)
 
 
+def test_a_run_rate_comes_on_top_of_what_was_bought_and_contains_what_runs():
+    """A reservation of 500 dollars, and a node that will have cost 10 at its TTL."""
+    node = {"running": running("new", 10, has_ttl=True)["running"], "names": frozenset({"new"})}
+    found = forecast(
+        basis(costs=each_day(DOLLAR, first=NODE_DAYS - 3), committed=510 * DOLLAR, **node)
+    )
+    assert (found.launches.mid, found.total.mid) == (6 * DOLLAR, 516 * DOLLAR)
+
+
 def test_where_nothing_ever_ran_nothing_is_expected():
     assert forecast(basis()).total == Band(0, 0, 0)
     assert forecast(basis(ahead=())).total == Band(0, 0, 0)
