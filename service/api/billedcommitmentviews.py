@@ -1,4 +1,4 @@
-"""What is told over HTTP of the commitments on a bill."""
+"""The commitments on a bill, as the API shows them."""
 
 from __future__ import annotations
 

@@ -123,9 +123,8 @@ class CommitmentService:
             return replace(report, as_of=now)
 
     def among(self, window: Window) -> CommitmentUsage | None:
-        """What commitments cover in a window; None where none stands. Of one that ends within this
-        minute it is as of the last full one, so that a page that is looked at is worked out anew
-        once a minute only."""
+        """What commitments cover in a window; None where none stands. The present minute is left
+        out, so a page that somebody looks at is worked out once a minute."""
         now = self._clock()
         end = min(floor_to(now, MINUTE), window.end)
         over = Window(window.start, max(window.start, end))
