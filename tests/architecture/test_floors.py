@@ -18,6 +18,19 @@ CONTRACTS = {
         "contracts"
     ]
 }
+TOP = {
+    "CHANGELOG.md",
+    "Dockerfile",
+    "LICENSE",
+    "Makefile",
+    "README.md",
+    "constraints.txt",
+    "deploy",
+    "migrations",
+    "pyproject.toml",
+    "service",
+    "tests",
+}
 LINT = "from importlinter.cli import lint_imports_command as lint; lint()"
 
 PLANTED = [
@@ -67,6 +80,14 @@ def test_the_house_keeps_its_contracts():
     code, said = linted(HOUSE)
     assert code == 0, said
     assert all(f"{name} KEPT" in said for name in CONTRACTS.values())
+
+
+def test_the_top_level_holds_what_was_agreed_and_nothing_that_a_tool_left_there():
+    kept = subprocess.run(
+        ["git", "ls-files"], cwd=HOUSE, capture_output=True, text=True, timeout=60, check=True
+    )
+    names = {path.split("/")[0] for path in kept.stdout.splitlines()}
+    assert {name for name in names if not name.startswith(".")} == TOP
 
 
 def test_no_contract_is_left_untried():
