@@ -62,7 +62,7 @@ class IdleCourses:
     def of_project(self, project: str, known: Mapping[str, Watched]) -> Mapping[str, Watched]:
         """The courses of all live nodes of a project, by node. Those that are `known` in their
         present version are not read again."""
-        rows = self._connection.execute(_VERSIONS, {"project": project})
+        rows = self._connection.execute(_VERSIONS, {"project": project}).all()
         found: dict[str, Watched] = {}
         changed: list[str] = []
         for node_id, version in rows:

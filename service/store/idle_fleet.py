@@ -13,12 +13,13 @@ from service.domain.idle.cleanup import DAEMON, Cleanup, Watched
 from service.domain.idle.heartbeat import Heartbeat
 from service.domain.idle.keep import keep_of_node
 from service.domain.idle.messages import recipients_of
-from service.domain.idle.policy import MAX_SECONDS, Action, Policy, applied
+from service.domain.idle.policy import MAX_SECONDS, Action, Applied, Policy, applied
 from service.domain.idle.progress import activity_of
 from service.domain.jobs.job import Attempt, Job
-from service.domain.node import Asked, Node, NodeState
+from service.domain.node import Asked, IdlePolicy, Node, NodeState
 from service.domain.notification import About
-from service.domain.pricing import Price, PriceBook, Sku
+from service.domain.pricing import PriceBook
+from service.domain.stopping import obstacles
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit
 
@@ -49,6 +50,20 @@ class _Around:
     untried: Collection[tuple[str, int]]
     ceiling: Action
     now: int
+    rules: dict[tuple[IdlePolicy | None, str, tuple[str, ...]], Applied] = field(
+        default_factory=dict
+    )
+    """What holds for nodes that say the same, belong to the same team, and can or cannot be
+    stopped. A fleet has few of them."""
+
+    def applied(self, node: Node) -> Applied:
+        """The rule that holds for a node of the project."""
+        spec = node.spec
+        place = spec.idle, node.team, obstacles(spec)
+        found = self.rules.get(place)
+        if found is None:
+            found = self.rules[place] = applied(spec, node.team, self.policies, self.ceiling)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,19 +141,18 @@ def _around(
 def _rates(unit: Unit, project: str, book: PriceBook, now: int) -> Mapping[str, int | None]:
     """Nano-dollars an hour of each node that is billed; None where a price is not known."""
     rates: dict[str, int | None] = {}
-    prices: dict[Sku, Price | None] = {}
-    for node_id, sku, chips in unit.usage.running_in(project):
-        if sku not in prices:
-            prices[sku] = book.at(sku, now)
-        rate, before = hourly(chips, prices[sku]), rates.get(node_id, 0)
-        rates[node_id] = None if rate is None or before is None else before + rate
+    for (sku, chips), ids in unit.usage.running_in(project).items():
+        rate = hourly(chips, book.at(sku, now))
+        for node_id in ids:
+            before = rates.get(node_id, 0)
+            rates[node_id] = None if rate is None or before is None else before + rate
     return rates
 
 
 def _subject(node: Node, around: _Around) -> Subject:
     watched, claim = around.courses.get(node.id), around.claims.get(node.id)
     beat = around.beats.get(node.id)
-    holds = applied(node.spec, node.team, around.policies, around.ceiling)
+    holds = around.applied(node)
     return Subject(
         node=node,
         applied=holds,

@@ -256,17 +256,18 @@ class Usages:
         statement = select(usage).where(usage.c.end_at.is_(None))
         return [_read(row) for row in self._connection.execute(statement)]
 
-    def running_in(self, project: str) -> Iterator[tuple[str, Sku, int]]:
-        """(node id, what is priced, chips) of every interval of a project that is still running."""
-        skus: dict[tuple[Any, ...], Sku] = {}
-        for row in self._connection.execute(_PRICED, {"project": project}):
-            key = tuple(row[2:])
-            sku = skus.get(key)
-            if sku is None:
-                pool = _pool(row)
-                sku = Sku(row.generation, row.model, row.region, row.single_device, pool)
-                skus[key] = sku
-            yield row[0], sku, row[1]
+    def running_in(self, project: str) -> Mapping[tuple[Sku, int], Sequence[str]]:
+        """The nodes of a project with an interval that is still running, by what is priced and by
+        chips. A node that has several intervals is named as often."""
+        groups: dict[tuple[Any, ...], list[str]] = {}
+        for node_id, *priced in self._connection.execute(_PRICED, {"project": project}).all():
+            groups.setdefault(tuple(priced), []).append(node_id)
+        found: dict[tuple[Sku, int], list[str]] = {}
+        for (chips, generation, model, region, single, *place), ids in groups.items():
+            pool = pool_of(*place) if model == RESERVED else ""
+            sku = Sku(generation, model, region, single, pool)
+            found.setdefault((sku, chips), []).extend(ids)
+        return found
 
     def ran_since(self, instant: int) -> Iterator[Usage]:
         """Every interval that is running, or ended no sooner than that."""

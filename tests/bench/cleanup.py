@@ -7,6 +7,7 @@ import logging
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,7 @@ class MinuteTelemetry:
         """One call for each metric; its pages are the client's."""
         self.calls += 1
         minutes = self._points[kind].items()
-        return [one for end, points in minutes if since < end <= until for one in points]
+        return list(chain.from_iterable(some for end, some in minutes if since < end <= until))
 
 
 class NamingCloud:

@@ -45,6 +45,24 @@ def test_an_interval_that_changed_is_written_over(units):
         assert unit.usage.of(node.id) == [replace(usage, **ENDED)]
 
 
+def test_nodes_that_run_are_grouped_by_what_is_priced_and_by_nothing_else(units):
+    first, second, third = (stored(units).id for _ in range(3))
+    ran(units, stored(units), **ENDED)
+    here = factories.usage().sku
+    there = replace(here, region="us-east5")
+    with units() as unit:
+        for node_id, zone, sku in (
+            (first, "us-west4-a", here),
+            (second, "us-west4-b", here),
+            (third, "us-east5-b", there),
+        ):
+            unit.usage.save(factories.usage(id=node_id, node_id=node_id, zone=zone, sku=sku))
+    with units.reading() as unit:
+        groups = unit.usage.running_in(factories.PROJECT)
+    found = {key: sorted(ids) for key, ids in groups.items()}
+    assert found == {(here, 8): sorted([first, second]), (there, 8): [third]}
+
+
 def test_the_database_refuses_a_second_open_interval_of_a_node(units):
     node, other = stored(units), stored(units)
     ran(units, node)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -257,7 +257,7 @@ def _measure(
 ) -> tuple[Mapping[Kind, FamilyRead], Sequence[Subject]]:
     """What Monitoring has, and the nodes with what it has shown of them since the tick before."""
     families = dict(fleet.cleanup.families)
-    new: list[tuple[Kind, Sequence[Sample]]] = []
+    new: list[tuple[Kind, Iterable[Sample]]] = []
     longest = max((one.applied.rule.idle_after_seconds for one in fleet.subjects), default=HOUR)
     oldest = now - longest - times.telemetry - HOUR
     for found in read:

@@ -44,7 +44,7 @@ class Rollups:
             for start in starts:
                 before = stored.get(start, Hour(node.id, node.attempt, start))
                 after = with_rest(with_lately(before, lately), tracks, node.spec.hosts, until)
-                if after != before:
+                if after is not before and after != before:
                     hours.append(after)
         for first in range(0, len(hours), CHUNK):
             with self._units(lease) as unit:

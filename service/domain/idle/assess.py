@@ -18,6 +18,7 @@ from service.domain.idle.proof import (
     Signals,
     Verdict,
     judge,
+    shown_at_work,
 )
 from service.domain.idle.signal import Kind, Level, Track
 from service.domain.node import Node
@@ -125,7 +126,9 @@ class Assessed:
     def is_news(self) -> bool:
         """Whether anything was decided anew, rather than measured once more."""
         before, after = self.subject.watched, self.watched
-        if before is None or before.course != after.course or before.due_at != after.due_at:
+        if before is None or before.due_at != after.due_at:
+            return True
+        if before.course is not after.course and before.course != after.course:
             return True
         is_same = _told_by(before.verdict) == _told_by(after.verdict)
         return not is_same or before.signals.instances != after.signals.instances
@@ -179,10 +182,8 @@ def evidence_of(subject: Subject, families: Mapping[Kind, Family], times: Times)
 
 def assess(subject: Subject, families: Mapping[Kind, Family], now: int, times: Times) -> Assessed:
     """The node after a look at `now`."""
-    node, rule = subject.node, subject.applied.rule
-    verdict = judge(
-        evidence_of(subject, families, times), rule.idle_after_seconds, now, times.telemetry
-    )
+    node = subject.node
+    verdict = _verdict_on(subject, families, now, times)
     if verdict.waste is not None:
         subject = replace(subject, applied=with_waste(subject.applied, verdict.waste))
     is_told = subject.applied.is_own or subject.can_tell
@@ -208,6 +209,17 @@ def assess(subject: Subject, families: Mapping[Kind, Family], now: int, times: T
     held_by = tuple(holders(subject, verdict, now))
     is_fresh = has_fresh_reports(subject, now, times.period)
     return Assessed(subject, watched, verdict, moved, held_by, is_told, is_fresh)
+
+
+def _verdict_on(
+    subject: Subject, families: Mapping[Kind, Family], now: int, times: Times
+) -> Verdict:
+    if subject.job is None and not subject.heartbeat_until:
+        at_work = shown_at_work(subject.signals.tracks, now - times.telemetry)
+        if at_work is not None:
+            return at_work
+    evidence = evidence_of(subject, families, times)
+    return judge(evidence, subject.applied.rule.idle_after_seconds, now, times.telemetry)
 
 
 def report_age(times: Times) -> int:

@@ -184,8 +184,10 @@ def applied(spec: NodeSpec, team: str, policies: Mapping[str, Policy], ceiling: 
 def with_waste(found: Applied, waste: Waste | None) -> Applied:
     """What holds for a node that looks busy and does no work: people are told of it, and nothing
     else is done unless the rule says `also`."""
+    if waste is None or waste in found.rule.also:
+        return found
     action = found.action.limited_to(Action.NOTIFY)
-    if waste is None or waste in found.rule.also or action is found.action:
+    if action is found.action:
         return found
     limit = f"a node in {waste} is only told of; to have it ended, say also: {waste}"
     return replace(found, action=action, limits=(*found.limits, limit))

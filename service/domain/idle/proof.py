@@ -236,18 +236,40 @@ _WORK_KINDS = frozenset((*DEVICE_KINDS, *CHIPS_KINDS)) - {Kind.DEVICE}
 
 def _activity(evidence: Evidence, now: int) -> Iterator[tuple[int, str]]:
     """Until when each source of activity shows work, and in words."""
-    shown = [
-        (track.broken_at, worker, kind)
-        for (worker, kind), track in evidence.tracks.items()
-        if track.broken_at is not None and kind in _WORK_KINDS
-    ]
-    if shown:
-        until, worker, kind = max(shown)
-        yield until, f"worker {worker} is at work, as its {kind} shows"
+    shown = _newest_work(evidence.tracks)
+    if shown is not None:
+        yield shown[0], _work_of(*shown[1:])
     if evidence.heartbeat_until > evidence.counts_from:
         yield heartbeat_activity(evidence.heartbeat_until, now)
     if evidence.job is not None:
         yield job_activity(evidence.job, now)
+
+
+def _newest_work(tracks: Mapping[tuple[int, Kind], Track]) -> tuple[int, int, Kind] | None:
+    """The end of the newest work that the tracks show, with the worker and the signal; None where
+    they show none."""
+    newest: tuple[int, int, Kind] | None = None
+    latest = 0
+    for (worker, kind), track in tracks.items():
+        at = track.broken_at
+        if at is None or at < latest or kind not in _WORK_KINDS:
+            continue
+        if newest is None or at > latest or (worker, kind) > newest[1:]:
+            newest, latest = (at, worker, kind), at
+    return newest
+
+
+def _work_of(worker: int, kind: Kind) -> str:
+    return f"worker {worker} is at work, as its {kind} shows"
+
+
+def shown_at_work(tracks: Mapping[tuple[int, Kind], Track], until: int) -> Verdict | None:
+    """What `judge` answers for a node without heartbeat and job whose tracks show work after
+    `until`; None where they show none. Most nodes of a fleet need nothing more."""
+    newest = _newest_work(tracks)
+    if newest is None or newest[0] <= until:
+        return None
+    return Verdict(Level.ACTIVE, _work_of(*newest[1:]))
 
 
 def heartbeat_activity(until: int, now: int) -> tuple[int, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 from service.domain.clock import HOUR
 
@@ -123,8 +124,7 @@ def is_mass(candidates: int, live: int) -> bool:
     return candidates > MASS_NODES and 2 * candidates > live
 
 
-@dataclass(frozen=True, slots=True)
-class Sight:
+class Sight(NamedTuple):
     """What one look showed of one node: whether its level is known, and until when it was at work
     the last time (a whole UTC second; None for never)."""
 

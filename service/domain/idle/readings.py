@@ -84,21 +84,27 @@ def with_samples(
     changed: dict[str, dict[tuple[int, Kind], Track]] = {}
     readings: dict[str, list[Reading]] = {}
     strange: dict[Kind, list[Measured]] = {}
+    parts, instances = workers.parts, workers.instances
     for kind, some in samples:
-        for sample in sorted(some, key=_BY_END):
-            place = workers.find(sample)
+        for sample in sorted(some, key=_IN_ORDER):
+            # `Workers.find` written out: a call for each of so many is seen in the whole look
+            if sample.instance_id:
+                place, number = instances.get(sample.instance_id), 0
+            else:
+                place, number = parts.get(sample.node_uid), sample.worker
             if place is None:
                 strange.setdefault(kind, []).append(sample)
                 continue
-            node_id, worker = place
+            node_id, worker = place[0], place[1] + number
             key = (worker, kind)
             mine = changed.get(node_id)
             known = tracks.get(node_id, _NO_TRACKS) if mine is None else mine
             before = known.get(key)
-            reading = Reading(worker, kind, sample.start, sample.end, sample.value)
+            end = sample.end
+            reading = Reading(worker, kind, sample.start, end, sample.value)
             if kind is Kind.TENSORCORE_IDLE:
                 reading = _from_boot(reading, workers.up_since.get(node_id, 0))
-            if before is not None and sample.end < before.end and before.holds(reading):
+            if before is not None and end < before.end and before.holds(reading):
                 continue
             if mine is None:
                 mine = changed[node_id] = {**known}
@@ -111,7 +117,10 @@ def with_samples(
 _NO_TRACKS: Tracks = {}
 
 
-_BY_END = attrgetter("end")
+_IN_ORDER = attrgetter("node_uid", "instance_id", "end")
+"""Node by node, the earlier first. To go through ten thousand nodes in the same order for each
+metric is faster, as memory is read from front to back."""
+_END = attrgetter("end")
 
 
 def _from_boot(reading: Reading, up_since: int) -> Reading:
@@ -155,4 +164,4 @@ def patience_of(telemetry: int, period: int) -> int:
 
 def newest(samples: Iterable[Measured]) -> int | None:
     """The end of the newest one; None for none."""
-    return max((sample.end for sample in samples), default=None)
+    return max(map(_END, samples), default=None)

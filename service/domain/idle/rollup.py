@@ -47,10 +47,10 @@ class Hour:
 
 @dataclass(slots=True)
 class Lately:
-    """What came to be known of a node since its hours were written: the highest value of each
-    signal by the start of its slot, and the slots in which it was at work."""
+    """What came to be known of a node since its hours were written: by the start of each slot the
+    highest value of each signal, and the slots in which it was at work."""
 
-    values: dict[tuple[Kind, int], float] = field(default_factory=dict)
+    values: dict[int, dict[Kind, float]] = field(default_factory=dict)
     busy: set[int] = field(default_factory=set)
 
     def add(self, reading: Reading) -> None:
@@ -60,9 +60,11 @@ class Lately:
         is_work = kind in _WORKS
         slot -= slot % SLOT_SECONDS
         while slot < end:
-            place = (kind, slot)
-            if value > values.get(place, -1.0):  # no signal is below zero
-                values[place] = value
+            highest = values.get(slot)
+            if highest is None:
+                values[slot] = {kind: value}
+            elif value > highest.get(kind, -1.0):  # no signal is below zero
+                highest[kind] = value
             if is_work and slot not in busy:
                 is_work = level_of(reading, was_quiet=False) is Level.ACTIVE
                 if is_work:
@@ -76,24 +78,28 @@ class Lately:
     @property
     def first(self) -> int | None:
         """The start of its earliest slot; None where there is nothing."""
-        return min((*self.busy, *(slot for _, slot in self.values)), default=None)
+        return min((*self.busy, *self.values), default=None)
 
 
 def with_lately(hour: Hour, lately: Lately) -> Hour:
-    """The hour with all of it that came to be known since."""
+    """The hour with all of it that came to be known since; the same hour where that is nothing."""
+    first, end = hour.start, hour.start + HOUR
+    busy = [start for start in lately.busy if first <= start < end]
+    new = [start for start in lately.values if first <= start < end]
+    if not busy and not new:
+        return hour
     levels = list(hour.levels)
+    for start in busy:
+        levels[(start - first) // SLOT_SECONDS] = BUSY
     values = {kind: list(known) for kind, known in hour.values.items()}
-    end = hour.start + HOUR
-    for start in lately.busy:
-        if hour.start <= start < end:
-            levels[(start - hour.start) // SLOT_SECONDS] = BUSY
-    for (kind, start), value in lately.values.items():
-        if hour.start <= start < end:
+    for start in new:
+        slot = (start - first) // SLOT_SECONDS
+        for kind, value in lately.values[start].items():
             known = values.setdefault(kind, [None] * SLOTS)
-            slot = (start - hour.start) // SLOT_SECONDS
             before = known[slot]
-            known[slot] = value if before is None else max(before, value)
-    return Hour(hour.node_id, hour.incarnation, hour.start, "".join(levels), values)
+            if before is None or value > before:
+                known[slot] = value
+    return Hour(hour.node_id, hour.incarnation, first, "".join(levels), values)
 
 
 def with_rest(

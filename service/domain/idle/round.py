@@ -130,8 +130,9 @@ def _worked_at(watched: Watched, since: int) -> int | None:
     """Until when a device of a node was at work after `since`; None for never."""
     latest = since
     for (_, kind), track in watched.signals.tracks.items():
-        if track.broken_at is not None and track.broken_at > latest and kind in DEVICE_KINDS:
-            latest = track.broken_at
+        at = track.broken_at
+        if at is not None and at > latest and kind in DEVICE_KINDS:
+            latest = at
     return latest if latest > since else None
 
 

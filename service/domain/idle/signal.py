@@ -128,11 +128,8 @@ def read(before: Track | None, reading: Reading, oldest: int) -> Track:
     if before is None:
         before = Track(reading.end, reading.value, Level.ACTIVE)
     is_newest = reading.end >= before.end
-    if is_newest and not before.at_rest and reading.value > _AT_WORK.get(reading.kind, _NEVER):
-        # as almost always where it works: this is what the rest comes to as well
-        _, _, _, end, value = reading
-        worked_at = max(end, before.broken_at or 0)
-        return Track(end, value, Level.ACTIVE, (), worked_at, before.between_until)
+    if is_newest and (track := _as_before(before, reading, oldest)) is not None:
+        return track
     was_quiet = (
         before.level is Level.QUIET
         if is_newest
@@ -157,6 +154,23 @@ def read(before: Track | None, reading: Reading, oldest: int) -> Track:
             newest = (*newest[:2], Level.ACTIVE)
     after = [(max(first, broken_at), last) for first, last in before.at_rest if last > broken_at]
     return Track(*newest, tuple(after), broken_at, between)
+
+
+def _as_before(before: Track, reading: Reading, oldest: int) -> Track | None:
+    """The track where the newest reading shows what those before showed, work or rest, as almost
+    always in a fleet; None where that takes a closer look. `read` comes to the same without it."""
+    _, kind, start, end, value = reading
+    if not before.at_rest:
+        if value <= _AT_WORK.get(kind, _NEVER):
+            return None
+        worked_at = max(end, before.broken_at or 0)
+        return Track(end, value, Level.ACTIVE, (), worked_at, before.between_until)
+    first, last = before.at_rest[0]
+    if len(before.at_rest) > 1 or value > _AT_REST.get(kind, -1.0):
+        return None
+    if not max(first, oldest, before.broken_at or 0) <= start <= last or not oldest < last <= end:
+        return None
+    return Track(end, value, Level.QUIET, ((first, end),), before.broken_at, before.between_until)
 
 
 _AT_REST: Mapping[Kind, float] = {

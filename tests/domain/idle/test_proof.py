@@ -15,6 +15,7 @@ from service.domain.idle.proof import (
     Host,
     JobActivity,
     judge,
+    shown_at_work,
 )
 from service.domain.idle.signal import MONITORED, Kind, Level, Reading, Track, read
 
@@ -104,6 +105,18 @@ def test_scheduled_chips_count_neither_way(chips, seen_until, family):
     assert verdict(at_rest(tracks=tracks, families=families)) == verdict(at_rest())
     alone = Evidence(1, LONG_AGO, tracks, families)
     assert verdict(alone).level is Level.UNKNOWN, "they prove no rest"
+
+
+@pytest.mark.parametrize("worked_until", [UNTIL - 60, UNTIL, UNTIL + 60])
+@pytest.mark.parametrize("kind", WORK)
+def test_work_that_tracks_show_is_told_in_short_as_the_whole_rule_tells_it(kind, worked_until):
+    works = track(kind, (worked_until - 60, worked_until, WORK[kind]))
+    for tracks in ({(0, kind): works}, {(1, kind): works, (0, Kind.DUTY_CYCLE): works}):
+        evidence = at_rest(workers=2, tracks=tracks)
+        short, whole = shown_at_work(evidence.tracks, UNTIL), verdict(evidence)
+        assert short == (whole if whole.level is Level.ACTIVE else None)
+        shows = kind in WORK.keys() - {Kind.CPU, Kind.NETWORK, Kind.DEVICE} or len(tracks) == 2
+        assert (short is not None) == (shows and worked_until > UNTIL)
 
 
 def test_without_any_reading_nothing_is_known():

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.domain.idle import signal
 from service.domain.idle.signal import Kind, Level, Reading, Track, level_of, read
 
 
@@ -126,6 +127,29 @@ def test_no_order_of_readings_shows_more_rest_than_the_order_of_time(pairs, rand
     for start in range(0, 780, 60):
         assert shuffled.covered(start, start + 60) <= in_order.covered(start, start + 60)
     assert in_order.level is not Level.ACTIVE or shuffled.level is Level.ACTIVE
+
+
+any_readings = st.lists(
+    st.tuples(
+        st.integers(0, 15),
+        st.sampled_from([0, 60, 120, 300]),
+        st.sampled_from([0.0, 2.0, 3.0, 5.0, 6.0, 80.0, 1e6, 2e6]),
+        st.integers(0, 600),
+    )
+)
+
+
+@given(st.sampled_from(Kind), any_readings)
+def test_the_short_cut_for_more_of_the_same_changes_no_track(kind, pieces):
+    with pytest.MonkeyPatch.context() as patch:
+        short = full = None
+        for minute, span, value, oldest in pieces:
+            reading = Reading(0, kind, 60 * minute, 60 * minute + span, value)
+            short = read(short, reading, oldest)
+            with patch.context() as without:
+                without.setattr(signal, "_as_before", lambda *_: None)
+                full = read(full, reading, oldest)
+            assert short == full
 
 
 @given(minutes)
