@@ -1,4 +1,4 @@
-"""What the README says that we have is proved by tests that are there."""
+"""What the manual promises is proved by tests that are there."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ NAMED = re.compile(r"`([a-z0-9_/]+\.py)::(test_[a-z0-9_]+)`")
 
 def rows() -> list[list[str]]:
     """The cells of each row: the feature, what there is of it here, and by what that is proved."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    part = readme.partition("<!-- promises")[2].partition("<!-- end of promises")[0]
+    page = (ROOT / "service" / "manual" / "promises.md").read_text(encoding="utf-8")
+    part = page.partition("<!-- promises")[2].partition("<!-- end of promises")[0]
     lines = [line for line in part.splitlines() if line.startswith("| ")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[1:]]
 

@@ -1,4 +1,4 @@
-"""A terminal in which the README's commands are typed as they are written."""
+"""A terminal in which the commands of the README and the manual are typed as written."""
 
 from __future__ import annotations
 
@@ -13,17 +13,21 @@ from threading import Thread
 
 from tests.journeys.house import PATIENCE, House
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+README, MANUAL = ROOT / "README.md", ROOT / "service" / "manual"
 
 
-def part_of_readme(beginning: str, end: str) -> str:
-    """What stands between two comments in the README."""
-    found = README.read_text().partition(f"<!-- {beginning}")[2]
-    return found.partition(f"<!-- {end}")[0]
+def part_of(page: Path, name: str) -> str:
+    """What stands between the two comments of that name on a page."""
+    _, opening, found = page.read_text().partition(f"<!-- {name}:")
+    part, closing, _ = found.partition(f"<!-- end of {name} -->")
+    assert opening, f"{page.name} has no part {name}"
+    assert closing, f"the part {name} of {page.name} has no end"
+    return part
 
 
 def commands(part: str) -> list[tuple[str, str]]:
-    """The commands that a part of the README shows, each with what it is shown to print."""
+    """The commands that a part of a page shows, each with what it is shown to print."""
     found: list[tuple[str, str]] = []
     for block in re.findall(r"```console\n(.*?)```", part, re.DOTALL):
         for typed in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:

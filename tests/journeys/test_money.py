@@ -1,4 +1,4 @@
-"""The README's chapter on money, typed as written, shows what it says."""
+"""The manual's pages on money, typed as written one after another, show what they say."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ import pytest
 
 from tests.journeys import test_what_happens_when as above
 from tests.journeys.house import PATIENCE, House
-from tests.journeys.terminal import Terminal, alike, commands, part_of_readme
+from tests.journeys.terminal import MANUAL, Terminal, alike, commands, part_of
 
-QUESTIONS = (
-    "Who spent it?",
-    "Why so much?",
-    "Can it still change?",
-    "What will it cost?",
-    "Who stops it?",
-    "And what nobody uses?",
-    "What is ±?",
-    "Does Google's bill say so?",
+QUESTIONS = ("Who spent it?", "Why so much?", "Can it still change?", "What is ±?")
+"""What somebody who pays asks of a figure; none of them may be left out."""
+
+PAGES = (
+    ("why-this-figure.md", "money"),
+    ("money.md", "forecast"),
+    ("budgets.md", "budgets"),
+    ("reservations.md", "reservations"),
+    ("reconciliation.md", "reconciliation"),
 )
-"""What somebody who pays for it asks; a question may be answered otherwise, but not be left out."""
+"""The pages in the order in which they are typed, and the part of each."""
 
 LOOKS = re.compile(r"tpu-steward (nodes (cost|events|ledger|explain)|costs --by) ")
 """What changes nothing, and may be typed again until it shows what it should."""
@@ -35,8 +35,8 @@ PAST_THE_FREE_MINUTE = 62
 """Seconds READY after which it costs money to be preempted, however long it took to be made."""
 
 
-def chapter() -> str:
-    return part_of_readme("money", "end of money")
+def parts() -> list[str]:
+    return [part_of(MANUAL / page, name) for page, name in PAGES]
 
 
 def lines(text: str) -> list[str]:
@@ -56,7 +56,7 @@ def typed(terminal: Terminal, command: str, shown: list[str]) -> list[str]:
 
 @pytest.fixture
 def house(tmp_path: Path) -> Iterator[House]:
-    """A house at the speed that the README says."""
+    """A house at the speed that the manual says."""
     made = House(tmp_path, speed=10)
     yield made
     made.stop()
@@ -73,14 +73,15 @@ def terminal(house: House, tmp_path: Path) -> Iterator[Terminal]:
 
 
 def test_the_chapter_answers_who_pays() -> None:
-    assert tuple(re.findall(r"^\*\*(.*?\?)\*\*", chapter(), re.MULTILINE)) == QUESTIONS
+    assert tuple(re.findall(r"^## (.*\?)$", parts()[0], re.MULTILINE)) == QUESTIONS
 
 
 @pytest.mark.long
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed here")
-def test_the_money_is_where_the_readme_says(house: House, terminal: Terminal) -> None:
-    steps = commands(chapter())
-    assert sum(bool(printed) for _, printed in steps) >= len(QUESTIONS)
+def test_the_money_is_where_the_manual_says(house: House, terminal: Terminal) -> None:
+    pages = [commands(part) for part in parts()]
+    assert all(any(printed for _, printed in page) for page in pages), "each page shows something"
+    steps = [step for page in pages for step in page]
     for command, printed in steps:
         if PREEMPTION in command:
             house.until(lambda: house.bill("llm")[0]["seconds"] >= PAST_THE_FREE_MINUTE, "a minute")

@@ -1,4 +1,4 @@
-"""The README's tour, typed as written, gives what the README shows."""
+"""The README's tour and short examples of the manual, typed as written, give what is shown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from service.emulator.app import running
 from tests.journeys.house import House
-from tests.journeys.terminal import Terminal, alike, commands, is_alike, part_of_readme
+from tests.journeys.terminal import MANUAL, README, Terminal, alike, commands, is_alike, part_of
 
 LATER = "nodes list"
 """The first command for which the node must be READY; the text before it says so."""
@@ -21,7 +21,7 @@ LATER = "nodes list"
 
 def bad_day() -> tuple[str, str]:
     """The script of a bad day in the emulator, and what it is shown to print."""
-    part = part_of_readme("bad day", "end of bad day")
+    part = part_of(MANUAL / "emulator.md", "bad day")
     (script,) = re.findall(r"```python\n(.*?)```", part, re.DOTALL)
     (printed,) = re.findall(r"```text\n(.*?)```", part, re.DOTALL)
     return script, printed
@@ -37,7 +37,7 @@ def house(tmp_path: Path) -> Iterator[House]:
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed here")
 def test_the_tour_typed_as_written_gives_what_is_shown(house: House, tmp_path: Path) -> None:
-    steps = commands(part_of_readme("tour", "end of tour"))
+    steps = commands(part_of(README, "tour"))
     assert len(steps) >= 10, "the tour is still there"
     terminal = Terminal(house, tmp_path)
     for command, printed in steps:
@@ -45,6 +45,8 @@ def test_the_tour_typed_as_written_gives_what_is_shown(house: House, tmp_path: P
             house.until(lambda: house.get("/v1/nodes?state=READY")["nodes"] != [], "a READY node")
         found = terminal.type(command)
         assert is_alike(found, printed), f"{command}\n{alike(found)}\n{alike(printed)}"
+    ((command, printed),) = commands(part_of(MANUAL / "nodes.md", "runtimes"))
+    assert is_alike(terminal.type(command), printed)
     terminal.close()
 
 

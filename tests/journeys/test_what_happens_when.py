@@ -1,4 +1,4 @@
-"""The README's chapter of things that go wrong, typed as written, shows what it says."""
+"""The manual's page of things that go wrong, typed as written, shows what it says."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.journeys.house import House
-from tests.journeys.terminal import Terminal, alike, commands, is_alike, part_of_readme
+from tests.journeys.terminal import MANUAL, Terminal, alike, commands, is_alike, part_of
 
 LOOKS = re.compile(r"^(cloud|told) |^curl -s \S+ \||(list|show|events)\b")
 """What changes nothing, and may be typed again until it shows what it should."""
@@ -23,15 +23,15 @@ Section = tuple[str, list[tuple[str, str]]]
 
 def chapter() -> tuple[list[str], list[Section]]:
     """The shorthands, and each question with the lines that are typed to see the answer."""
-    part = part_of_readme("what happens when", "end of what happens when")
-    first, *others = re.split(r"^\*\*…(.*?)\?\*\*", part, flags=re.MULTILINE)
+    part = part_of(MANUAL / "what-happens-when.md", "what happens when")
+    first, *others = re.split(r"^## (.*)$", part, flags=re.MULTILINE)
     sections = zip(others[::2], map(commands, others[1::2]), strict=True)
     return [command for command, _ in commands(first)], list(sections)
 
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """One house for all of it, at the speed that the README says."""
+    """One house for all of it, at the speed that the manual says."""
     made = House(tmp_path_factory.mktemp("house"), speed=10)
     yield made
     made.stop()
@@ -55,7 +55,7 @@ def test_the_chapter_answers_what_is_asked_most() -> None:
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed here")
 @pytest.mark.parametrize("section", chapter()[1], ids=lambda section: section[0])
-def test_what_the_readme_shows_is_what_happens(
+def test_what_the_manual_shows_is_what_happens(
     section: Section, house: House, terminal: Terminal
 ) -> None:
     assert any(printed for _, printed in section[1]), "something is shown"
