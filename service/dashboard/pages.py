@@ -26,6 +26,7 @@ from service.dashboard.jobs import Wanted, jobs_of
 from service.dashboard.ledger import ledger_of, unused_ledger_of
 from service.dashboard.line import line_of
 from service.dashboard.links import failed_page, link_page
+from service.dashboard.manual import manual_page, search_manual
 from service.dashboard.orphans import orphans_of
 from service.dashboard.overview import View, overview_of
 from service.dashboard.prices import prices_of
@@ -313,6 +314,28 @@ def reconcile(request: Request, bill: str = "", verdict: str = "") -> Response:
         lambda services: {"page": reconcile_of(services, bill, verdict)},
         missing="There is no such bill",
         back=("/reconcile", "The newest bill"),
+    )
+
+
+@router.get("/manual")
+def manual(request: Request, q: str = "") -> Response:
+    """The contents of the manual, or the sections that have the words of a search."""
+    return _answer(
+        request,
+        "manual.html",
+        lambda _: {"page": search_manual(q) if q.strip() else manual_page()},
+    )
+
+
+@router.get("/manual/{name}")
+def page_of_manual(request: Request, name: str) -> Response:
+    """One page of the manual."""
+    return _answer(
+        request,
+        "manual.html",
+        lambda _: {"page": manual_page(name)},
+        missing="There is no such page",
+        back=("/manual", "The manual"),
     )
 
 

@@ -174,6 +174,27 @@ def test_pages_load_without_a_complaint_and_fit(
             assert "broken" not in page.title()
 
 
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1_280), ("dark", 1_280), ("dark", 400)])
+def test_the_manual_loads_without_a_complaint_fits_and_is_not_asked_for_again(
+    address: str, chromium: Browser, scheme: str, width: int
+) -> None:
+    with _page(chromium, scheme, width) as page:
+        for path in ("/manual", "/manual/cleanup", "/manual/promises", "/manual?q=zone"):
+            page.goto(f"{address}{path}")
+            expect(page.get_by_role("status")).to_have_text("")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_manual_is_searched_from_any_of_its_pages(address: str, chromium: Browser) -> None:
+    with _page(chromium) as page:
+        page.goto(f"{address}/manual/jobs")
+        page.get_by_label("Search the manual").fill("stockout cooldown")
+        page.get_by_label("Search the manual").press("Enter")
+        page.get_by_role("link", name="A zone has run out of capacity").click()
+        expect(page).to_have_url(re.compile(r"/manual/what-happens-when#a-zone-has-run-out"))
+        expect(page.get_by_role("heading", name="A zone has run out")).to_be_in_viewport()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_sum_of_two_lines_is_read_without_scrolling_on_a_phone(
     lab: Lab, address: str, chromium: Browser, scheme: str

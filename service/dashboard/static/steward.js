@@ -6,6 +6,7 @@
   const EVERY = 5_000;
   const PATIENCE = 10_000;
   const connection = document.getElementById("connection");
+  if (document.querySelector("[data-still]")) return; // nothing on this page changes
   let timer = 0;
   let good = new Date();
 

@@ -1,0 +1,187 @@
+"""The manual: pages of Markdown that come with the service, as HTML, and a search in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path, PurePosixPath
+from urllib.parse import quote
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from markupsafe import Markup
+
+from service.domain.errors import NotFound
+
+_MANUAL = Path(__file__).parents[1] / "manual"
+_INDEX = "index"
+_ELSEWHERE = {"../emulator/README.md": "emulator-reference"}
+"""Pages that lie beside what they describe, as the manual's pages name them, and their names."""
+
+LONGEST_QUERY = 100
+"""Characters of a search that are read."""
+
+_EXCERPT = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading of a page with the text below it, up to the next heading."""
+
+    anchor: str
+    title: str
+    level: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page as HTML. `name` is the last part of its address."""
+
+    name: str
+    title: str
+    html: Markup
+    sections: tuple[Section, ...]
+
+    @property
+    def address(self) -> str:
+        """Where the product shows it."""
+        return "/manual" if self.name == _INDEX else f"/manual/{self.name}"
+
+    @property
+    def contents(self) -> Sequence[Section]:
+        """The headings below the title, for the list beside the text."""
+        return [section for section in self.sections if section.level == 2]
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A section in which every word of a search occurs."""
+
+    page: str
+    title: str
+    address: str
+    excerpt: str
+
+
+@dataclass(frozen=True, slots=True)
+class ManualPage:
+    """What a visitor sees: a page, the names of the others, and what was found."""
+
+    page: Page
+    others: tuple[Page, ...]
+    query: str = ""
+    hits: tuple[Hit, ...] = ()
+
+
+def manual_page(name: str = _INDEX) -> ManualPage:
+    """A page of the manual. Raises NotFound for a name that no page has."""
+    pages = _pages()
+    if name not in pages:
+        raise NotFound(f"the manual has no page {name[:80]!r}")
+    return ManualPage(pages[name], tuple(pages.values()))
+
+
+def search_manual(query: str) -> ManualPage:
+    """The sections in which every word of the query occurs; those with a match in their heading
+    come first."""
+    words = query[:LONGEST_QUERY].casefold().split()
+    found = [hit for page in _pages().values() for hit in _hits(page, words)] if words else []
+    found.sort(key=lambda hit: not all(word in hit.title.casefold() for word in words))
+    pages = _pages()
+    return ManualPage(
+        pages[_INDEX], tuple(pages.values()), query[:LONGEST_QUERY].strip(), tuple(found)
+    )
+
+
+def _hits(page: Page, words: Sequence[str]) -> Iterator[Hit]:
+    for section in page.sections:
+        text = f"{section.title} {section.text}".casefold()
+        if all(word in text for word in words):
+            yield Hit(
+                page.title,
+                section.title,
+                f"{page.address}#{quote(section.anchor)}",
+                _excerpt(section.text, words),
+            )
+
+
+def _excerpt(text: str, words: Sequence[str]) -> str:
+    """The text around the first word of the search that occurs in it."""
+    at = min((found for word in words if (found := text.casefold().find(word)) >= 0), default=0)
+    start = text.rfind(" ", 0, max(0, at - _EXCERPT // 3)) + 1
+    cut = text[start : start + _EXCERPT]
+    if is_cut := start + _EXCERPT < len(text):
+        cut = cut.rpartition(" ")[0] or cut
+    return f"{'… ' if start else ''}{cut}{' …' if is_cut else ''}"
+
+
+@cache
+def _pages() -> dict[str, Page]:
+    """All pages, in the order in which the index names them."""
+    index = (_MANUAL / f"{_INDEX}.md").read_text()
+    files = {_INDEX: _MANUAL / f"{_INDEX}.md"}
+    for link in re.findall(r"\]\(([^)#]+\.md)\)", index):
+        files[_name_of(link)] = (_MANUAL / link).resolve()
+    return {name: render(name, path.read_text()) for name, path in files.items()}
+
+
+def _name_of(link: str) -> str:
+    return _ELSEWHERE.get(link, PurePosixPath(link).stem)
+
+
+def render(name: str, text: str) -> Page:
+    """The page of a Markdown file. Raw HTML is shown as text, so that no page needs a looser policy
+    than the others; comments, which only tests read, are left out."""
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+    tokens = markdown.parse(re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL))
+    sections = tuple(_sections(tokens))
+    for token in tokens:
+        for child in token.children or ():
+            if child.type == "link_open":
+                child.attrSet("href", _target(str(child.attrGet("href"))))
+    html = Markup(markdown.renderer.render(tokens, markdown.options, {}))  # noqa: S704 - our own text, without raw HTML
+    return Page(name, sections[0].title, html, sections)
+
+
+def _sections(tokens: Sequence[Token]) -> Iterator[Section]:
+    """The sections in order. Gives each heading its anchor, and a link to itself."""
+    begun: tuple[str, str, int] | None = None
+    texts: list[str] = []
+    for number, token in enumerate(tokens):
+        if token.type == "heading_open":
+            if begun is not None:
+                yield Section(*begun, " ".join(texts))
+            inline = tokens[number + 1]
+            title = inline.content.replace("`", "")
+            token.attrSet("id", anchor_of(title))
+            begun, texts = (anchor_of(title), title, int(token.tag[1:])), []
+        elif token.type in {"inline", "fence", "code_block"}:
+            is_title = number > 0 and tokens[number - 1].type == "heading_open"
+            if not is_title:
+                texts.append(" ".join(_plain(token).split()))
+    if begun is not None:
+        yield Section(*begun, " ".join(texts))
+
+
+def _plain(token: Token) -> str:
+    """The words of a token, without the marks of Markdown."""
+    if token.children is None:
+        return token.content
+    return "".join(child.content or " " for child in token.children)
+
+
+def anchor_of(title: str) -> str:
+    """The anchor of a heading, as GitHub makes it: links work in both places."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+
+
+def _target(link: str) -> str:
+    """Where a link leads in the product: another page of the manual, or the same address."""
+    path, hash_, anchor = link.partition("#")
+    if not path.endswith(".md"):
+        return link
+    name = _name_of(path)
+    return ("/manual" if name == _INDEX else f"/manual/{name}") + hash_ + anchor
