@@ -183,7 +183,7 @@ def evidence_of(subject: Subject, families: Mapping[Kind, Family], times: Times)
 def assess(subject: Subject, families: Mapping[Kind, Family], now: int, times: Times) -> Assessed:
     """The node after a look at `now`."""
     node = subject.node
-    verdict = _verdict_on(subject, families, now, times)
+    verdict = verdict_on(subject, families, now, times)
     if verdict.waste is not None:
         subject = replace(subject, applied=with_waste(subject.applied, verdict.waste))
     is_told = subject.applied.is_own or subject.can_tell
@@ -211,9 +211,10 @@ def assess(subject: Subject, families: Mapping[Kind, Family], now: int, times: T
     return Assessed(subject, watched, verdict, moved, held_by, is_told, is_fresh)
 
 
-def _verdict_on(
+def verdict_on(
     subject: Subject, families: Mapping[Kind, Family], now: int, times: Times
 ) -> Verdict:
+    """What is proved of the activity of a node at `now`."""
     if subject.job is None and not subject.heartbeat_until:
         at_work = shown_at_work(subject.signals.tracks, now - times.telemetry)
         if at_work is not None:

@@ -40,7 +40,7 @@ def nothing_is_ever_a_candidate() -> Any:
 
 def everything_is_unknown() -> Any:
     """Nobody knows anything of any node."""
-    return patch.object(assess, "judge", lambda *_: Verdict(Level.UNKNOWN, "who knows"))
+    return patch.object(assess, "verdict_on", lambda *_: Verdict(Level.UNKNOWN, "who knows"))
 
 
 def the_breaker_never_closes() -> Any:
