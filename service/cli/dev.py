@@ -37,6 +37,7 @@ WELCOME = """
 TPU Steward is running.
 
   Dashboard  {web}/
+  Manual     {web}/manual
   API        {web}/v1  (described in {web}/openapi.json)
   Emulator   gRPC {grpc}, REST {rest}
   Projects   {projects}
