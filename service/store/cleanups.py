@@ -14,11 +14,11 @@ from service.domain.errors import Conflict, StaleVersion
 from service.domain.idle.cleanup import Cleanup, Ended, Held
 from service.domain.idle.plan import Plan
 from service.domain.idle.policy import Action
-from service.domain.idle.rails import Breaker, Waiting
+from service.domain.idle.rails import Begun, Breaker, Waiting, share_of
 from service.domain.idle.readings import FamilyRead
 from service.domain.idle.signal import Kind
 from service.store.rows import dumps, loads
-from service.store.tables import cleanup_history, cleanup_plans, cleanups
+from service.store.tables import cleanup_history, cleanup_plans, cleanups, nodes
 
 _KEPT_SECONDS = 2 * DAY
 """How long a plan may be applied, if it did not become stale long before."""
@@ -97,15 +97,16 @@ class Cleanups:
         except IntegrityError as error:
             raise Conflict(f"node {ended.name} is being deleted already") from error
 
-    def begun(self, project: str, actor: str, since: int) -> Sequence[int]:
-        """When the daemon began to end nodes of a project, from `since` on, in order."""
+    def begun(self, project: str, actor: str, since: int) -> Sequence[Begun]:
+        """The nodes of a project that somebody began to end from `since` on, in order."""
         statement = (
-            select(cleanup_history.c.at)
+            select(cleanup_history.c.at, nodes.c.id, nodes.c.owner, nodes.c.team)
+            .join(nodes, nodes.c.id == cleanup_history.c.node_id)
             .where(cleanup_history.c.project == project, cleanup_history.c.actor == actor)
             .where(cleanup_history.c.at >= since)
-            .order_by(cleanup_history.c.at)
+            .order_by(cleanup_history.c.at, cleanup_history.c.id)
         )
-        return self._connection.execute(statement).scalars().all()
+        return [Begun(at, share_of(*whose)) for at, *whose in self._connection.execute(statement)]
 
     def history(
         self, projects: Sequence[str], before: int, limit: int

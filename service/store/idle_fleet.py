@@ -15,6 +15,7 @@ from service.domain.idle.keep import keep_of_node
 from service.domain.idle.messages import recipients_of
 from service.domain.idle.policy import MAX_SECONDS, Action, Applied, Policy, applied
 from service.domain.idle.progress import activity_of
+from service.domain.idle.rails import Begun
 from service.domain.jobs.job import Attempt, Job
 from service.domain.node import Asked, IdlePolicy, Node, NodeState
 from service.domain.notification import About
@@ -34,7 +35,7 @@ class Fleet:
     courses: Mapping[str, Watched]
     census: Census
     held_since: int
-    begun: tuple[int, ...]
+    begun: tuple[Begun, ...]
 
 
 @dataclass(frozen=True, slots=True)

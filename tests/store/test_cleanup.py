@@ -16,7 +16,7 @@ from service.domain.idle.links import Link, Verb
 from service.domain.idle.plan import Basis, Entry, Plan
 from service.domain.idle.policy import Action, Format, Policy, Recipient, Rule, Waste
 from service.domain.idle.proof import Blocker, Host, Signals, Verdict
-from service.domain.idle.rails import Breaker, Rail, Waiting
+from service.domain.idle.rails import Begun, Breaker, Rail, Waiting, share_of
 from service.domain.idle.readings import FamilyRead
 from service.domain.idle.rollup import Hour
 from service.domain.idle.signal import Kind, Level, Track
@@ -178,7 +178,9 @@ def test_an_incarnation_is_deleted_once(units, node):
         with pytest.raises(Conflict):
             unit.cleanups.end(ended(node, actor="ada"))
         unit.cleanups.end(ended(node, incarnation=2, actor="ada"))
-        assert unit.cleanups.begun("lab", "the cleanup daemon", NOON + 1) == [NOON + 60]
+        assert unit.cleanups.begun("lab", "the cleanup daemon", NOON + 1) == [
+            Begun(NOON + 60, share_of(node.id, node.owner, node.team))
+        ]
         assert unit.cleanups.of_node(node.id)[1].evidence == {"signals": [1, None]}
         numbered = unit.cleanups.history(["lab"], 0, 2)
         assert [one.incarnation for _, one in numbered] == [2, 1]

@@ -17,6 +17,9 @@ PER_TICK = 3
 TICK_PERCENT = 10
 PER_HOUR = 3
 HOUR_PERCENT = 25
+SAME_TICK_PERCENT = 75
+"""Of the time between two ticks: what was begun so lately was begun in this tick, by a daemon that
+this one took over from. Less than the whole, as a tick may come some seconds early."""
 MASS_NODES = 5
 MASS_SECONDS = HOUR
 BREAKER_NODES = 5
@@ -54,6 +57,13 @@ class Due:
     hourly: int | None
 
 
+class Begun(NamedTuple):
+    """When the daemon began to end a node, and whose place that took."""
+
+    at: int
+    share: str
+
+
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """A node that a rail holds back: its place in the line from 1 on, and until when at least; None
@@ -80,25 +90,28 @@ def share_of(node_id: str, owner: str, team: str) -> str:
     return f"team:{team}" if team else f"node:{node_id}"
 
 
-def paced(due: Sequence[Due], live: int, begun: Sequence[int], now: int, period: int) -> Allowed:
-    """Who goes in this tick, the dearest first. `begun` are the instants at which this daemon or
-    one before it began to end a node; `period` is how far ticks are apart.
+def paced(due: Sequence[Due], live: int, begun: Sequence[Begun], now: int, period: int) -> Allowed:
+    """Who goes in this tick, the dearest first. `begun` are the nodes that this daemon or one
+    before it began to end; `period` is how far ticks are apart.
 
     A tick ends three nodes at most and a tenth of the fleet, one for each owner; an hour three, or
-    a quarter of the fleet. Each that waits is told the earliest time at which its turn can come.
+    a quarter of the fleet. A daemon that takes over goes on in the tick of the one before. Each
+    that waits is told the earliest time at which its turn can come.
     """
     line = sorted(due, key=lambda one: (-(one.hourly or 0), one.node_id))
-    recent = sorted(at for at in begun if abs(now - at) < HOUR)  # later: the clock was set back
+    # an instant that is later than now: the clock was set back
+    recent = sorted(one.at for one in begun if abs(now - one.at) < HOUR)
+    just = [one for one in begun if 100 * abs(now - one.at) <= SAME_TICK_PERCENT * period]
     hour = max(PER_HOUR, live * HOUR_PERCENT // 100)
     tick = min(PER_TICK, max(1, live * TICK_PERCENT // 100))
     goes: list[str] = []
     waits: list[Waiting] = []
-    shares: set[str] = set()
+    shares = {one.share for one in just}
     for one in line:
         rail = None
         if len(recent) + len(goes) >= hour:
             rail = Rail.HOUR
-        elif len(goes) >= tick:
+        elif len(just) + len(goes) >= tick:
             rail = Rail.TICK
         elif one.share in shares:
             rail = Rail.OWNER

@@ -14,6 +14,7 @@ from service.domain.idle.rails import (
     CLOCK_SECONDS,
     MASS_SECONDS,
     MISSING_NODES,
+    Begun,
     Due,
     Rail,
     Sight,
@@ -33,7 +34,7 @@ BOOT_SECONDS = 120
 class Facts:
     """What a round knows of its project besides the nodes. `held_since` is since when daemons have
     held its lease without a gap, `drift` by how many seconds the agreed clock left the monotonic
-    one since the round before, `begun` when the daemon began to end nodes lately. `has_read` is
+    one since the round before, `begun` whom the daemon began to end lately. `has_read` is
     whether this process has read every metric itself: until then it knows the past from rows, which
     are minutes old. `is_read` is whether each metric that the project has was read within two
     periods."""
@@ -43,7 +44,7 @@ class Facts:
     live: int
     census: Census
     drift: float = 0.0
-    begun: Sequence[int] = ()
+    begun: Sequence[Begun] = ()
     has_read: bool = True
     is_read: bool = True
 

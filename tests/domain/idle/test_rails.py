@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from service.domain.idle.rails import (
     LOST_SECONDS,
+    Begun,
     Breaker,
     Due,
     Rail,
@@ -26,6 +27,10 @@ def due(*hourly, shares=None):
         Due(f"n{number}", (shares or {}).get(number, f"node:n{number}"), price)
         for number, price in enumerate(hourly)
     ]
+
+
+def ended(*instants, share="owner:grace"):
+    return [Begun(at, share) for at in instants]
 
 
 def test_the_dearest_go_first_and_three_at_once_at_most():
@@ -49,6 +54,22 @@ def test_one_for_each_owner():
     assert [(one.node_id, one.rail) for one in found.waits] == [("n1", Rail.OWNER)]
 
 
+def test_a_daemon_that_takes_over_goes_on_in_the_tick_of_the_one_before():
+    for later, goes in ((0, 0), (45, 0), (46, 1), (PERIOD, 1)):
+        found = paced(due(1), 11, ended(NOW - later), NOW, PERIOD)
+        assert len(found.goes) == goes
+    found = paced(due(3, 2, 1), 20, ended(NOW - 12), NOW, PERIOD)
+    assert found.goes == ("n0",)
+    assert [(one.rail, one.until) for one in found.waits] == [(Rail.TICK, NOW + PERIOD)] * 2
+
+
+def test_an_owner_has_one_place_in_a_tick_whichever_daemon_gave_it():
+    shares = {0: "owner:grace", 1: "owner:ada"}
+    found = paced(due(3, 2, shares=shares), 100, ended(NOW - 12), NOW, PERIOD)
+    assert found.goes == ("n1",)
+    assert [(one.node_id, one.rail) for one in found.waits] == [("n0", Rail.OWNER)]
+
+
 def test_a_share_is_the_owners_else_the_teams_else_the_nodes():
     assert share_of("n", "ada", "vision") == "owner:ada"
     assert share_of("n", "", "vision") == "team:vision"
@@ -57,7 +78,7 @@ def test_a_share_is_the_owners_else_the_teams_else_the_nodes():
 
 
 def test_an_hour_ends_three_or_a_quarter_of_the_fleet():
-    begun = [NOW - 3_000, NOW - 2_000, NOW - 1_000]
+    begun = ended(NOW - 3_000, NOW - 2_000, NOW - 1_000)
     found = paced(due(1), 11, begun, NOW, PERIOD)
     assert found.goes == ()
     assert (found.waits[0].rail, found.waits[0].until) == (Rail.HOUR, NOW + 600)
@@ -66,10 +87,10 @@ def test_an_hour_ends_three_or_a_quarter_of_the_fleet():
 
 
 def test_a_clock_that_was_set_back_gives_no_further_turns_in_the_hour():
-    begun = [NOW + 1_200, NOW + 1_260, NOW + 1_320]
+    begun = ended(NOW + 1_200, NOW + 1_260, NOW + 1_320)
     found = paced(due(1), 11, begun, NOW, PERIOD)
     assert (found.goes, found.waits[0].rail) == ((), Rail.HOUR)
-    years_ahead = [at + 10**8 for at in begun]
+    years_ahead = ended(*(one.at + 10**8 for one in begun))
     assert paced(due(1), 11, years_ahead, NOW, PERIOD).goes == ("n0",), "it holds for no year"
 
 
@@ -85,7 +106,7 @@ def test_each_that_waits_is_told_when_its_own_turn_can_come():
         *[(Rail.TICK, 2 * PERIOD)] * 2,
         (Rail.TICK, 3 * PERIOD),
     ]
-    begun = [NOW - 3_000, NOW - 2_000, NOW - 1_000]
+    begun = ended(NOW - 3_000, NOW - 2_000, NOW - 1_000)
     found = paced(due(4, 3, 2, 1), 11, begun, NOW, PERIOD)
     assert [after(one) for one in found.waits] == [600, 1_600, 2_600, 600 + 3_600]
 
@@ -93,20 +114,32 @@ def test_each_that_waits_is_told_when_its_own_turn_can_come():
 @given(
     st.lists(st.tuples(st.none() | st.integers(0, 9), st.integers(0, 4)), max_size=30),
     st.integers(1, 200),
-    st.lists(st.integers(NOW - 8_000, NOW), max_size=60),
+    st.lists(
+        st.builds(
+            Begun,
+            st.integers(NOW - 8_000, NOW) | st.integers(NOW - 90, NOW),
+            st.integers(0, 4).map("owner:{}".format),
+        ),
+        max_size=60,
+    ),
 )
 def test_no_rail_is_ever_passed_and_everybody_has_a_place(drawn, live, begun):
     nodes = [Due(f"n{n}", f"owner:{who}", price) for n, (price, who) in enumerate(drawn)]
     found = paced(nodes, live, begun, NOW, PERIOD)
-    recent = [at for at in begun if abs(NOW - at) < 3_600]
-    assert len(found.goes) <= min(3, max(1, live // 10))
+    recent = [one for one in begun if abs(NOW - one.at) < 3_600]
+    just = [one for one in begun if NOW - one.at <= 45]
+    tick = min(3, max(1, live // 10))
+    assert len(found.goes) + len(just) <= tick or not found.goes
     assert len(found.goes) + len(recent) <= max(3, live // 4) or not found.goes
     by_id = {one.node_id: one for one in nodes}
-    assert len({by_id[one].share for one in found.goes}) == len(found.goes)
+    shares = [by_id[one].share for one in found.goes]
+    assert len(set(shares)) == len(shares)
+    assert not set(shares) & {one.share for one in just}
     assert sorted([*found.goes, *(one.node_id for one in found.waits)]) == sorted(by_id)
     assert [one.place for one in found.waits] == list(range(1, len(found.waits) + 1))
     assert all(one.until is None or one.until > NOW for one in found.waits)
-    if nodes and len(recent) < max(3, live // 4):
+    free = [one for one in nodes if one.share not in {other.share for other in just}]
+    if free and len(recent) < max(3, live // 4) and len(just) < tick:
         assert found.goes, "the pace never holds everybody for ever"
 
 

@@ -189,6 +189,11 @@ def a_stale_plan_is_applied() -> Any:
     return patch.object(cleanup, "check_fresh", lambda *_: None)
 
 
+def a_takeover_begins_a_new_tick() -> Any:
+    """A daemon that takes over does not count what the one before ended a moment ago."""
+    return patch.object(rails, "SAME_TICK_PERCENT", -1)
+
+
 def a_keep_is_lost_at_a_recreation() -> Any:
     """What is made again is another node, that nobody has kept."""
     real = deletion.with_room
@@ -300,6 +305,7 @@ SUBTLE: Mapping[str, Planting] = {
         the_last_reading_stays_true,
         the_newest_seconds_count,
         each_process_counts_its_own_ends,
+        a_takeover_begins_a_new_tick,
         a_keep_is_lost_at_a_recreation,
         a_report_of_the_boot_before_counts,
         unknown_for_long_is_at_rest,

@@ -30,6 +30,7 @@ FOUND_BY = {
     "the_last_reading_stays_true": 16,
     "the_newest_seconds_count": 3,
     "each_process_counts_its_own_ends": 16,
+    "a_takeover_begins_a_new_tick": 143,
     "a_keep_is_lost_at_a_recreation": 27,
     "a_report_of_the_boot_before_counts": 7,
     "unknown_for_long_is_at_rest": 15,
