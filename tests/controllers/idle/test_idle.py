@@ -388,6 +388,21 @@ def test_three_at_most_go_in_a_tick_and_a_tenth_and_one_of_an_owner(lab):
     assert all(lab.node(one).asked == "present" for one in busy)
 
 
+def test_a_daemon_that_takes_over_does_not_begin_the_tick_again(lab):
+    for _ in range(2):
+        lab.add(REST)
+    for _ in range(10):
+        lab.add(WORK)
+    lab.minute(IDLE_MINUTES + GRACE_MINUTES)
+    assert len(lab.ended()) == 1
+    lab.clock.pass_(12)
+    lab.start_daemon("two")
+    lab.controller.tick(lab.lease)
+    assert len(lab.ended()) == 1
+    lab.minute(1)
+    assert len(lab.ended()) == 2
+
+
 def test_when_most_nodes_are_idle_at_once_none_goes_for_an_hour(lab):
     nodes = [lab.add(REST) for _ in range(8)]
     lab.minute(ENOUGH)
