@@ -124,7 +124,7 @@ class CommitmentService:
 
     def among(self, window: Window) -> CommitmentUsage | None:
         """What commitments cover in a window; None where none stands. The present minute is left
-        out, so a page that somebody looks at is worked out once a minute."""
+        out, so the figures of a page are computed once a minute."""
         now = self._clock()
         end = min(floor_to(now, MINUTE), window.end)
         over = Window(window.start, max(window.start, end))

@@ -260,8 +260,8 @@ class ForecastService:
     def _launched(
         self, unit: Unit, window: Window, by: tuple[str, ...], step: Granularity, days: _Days
     ) -> list[CostRow]:
-        """What was spent, by the kind last. What is reserved is left out where reservations are
-        written down: it is paid for to its end, whoever is launched in it."""
+        """What was spent, by the kind last. Reserved usage is left out where reservations are
+        recorded: they are paid for until their end, whether or not nodes run in them."""
         asked = f"{rfc3339(window.start)},{rfc3339(window.end)}"
         question = Question(asked, (*by, *_KIND), step, days.zone.key, days.only)
         rows = self._costs.report_in(unit, question, days.now).rows
@@ -327,7 +327,7 @@ def _with(one: Running, other: Running | None) -> Running:
 
 def _is_bought(meter: Meter, *, has_bought: bool) -> bool:
     """Whether it takes from what was bought: to go sooner only moves the cost from the node to what
-    nobody used. Nothing else that is reserved is told from it in the history either."""
+    nobody used. The history cannot tell other reserved usage apart: it counts as bought too."""
     if has_bought and meter.usage.sku.model == RESERVED:
         return True
     return any(cut.price is not None and reservation_in(cut.price.id) for cut in meter.cuts)

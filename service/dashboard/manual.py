@@ -48,7 +48,7 @@ class Page:
     @property
     def address(self) -> str:
         """Where the product shows it."""
-        return "/manual" if self.name == _INDEX else f"/manual/{self.name}"
+        return _address(self.name)
 
     @property
     def contents(self) -> Sequence[Section]:
@@ -87,13 +87,11 @@ def manual_page(name: str = _INDEX) -> ManualPage:
 def search_manual(query: str) -> ManualPage:
     """The sections in which every word of the query occurs; those with a match in their heading
     come first."""
-    words = query[:LONGEST_QUERY].casefold().split()
-    found = [hit for page in _pages().values() for hit in _hits(page, words)] if words else []
+    asked, pages = query[:LONGEST_QUERY].strip(), _pages()
+    words = asked.casefold().split()
+    found = [hit for page in pages.values() for hit in _hits(page, words)] if words else []
     found.sort(key=lambda hit: not all(word in hit.title.casefold() for word in words))
-    pages = _pages()
-    return ManualPage(
-        pages[_INDEX], tuple(pages.values()), query[:LONGEST_QUERY].strip(), tuple(found)
-    )
+    return ManualPage(pages[_INDEX], tuple(pages.values()), asked, tuple(found))
 
 
 def _hits(page: Page, words: Sequence[str]) -> Iterator[Hit]:
@@ -128,6 +126,10 @@ def _pages() -> dict[str, Page]:
     return {name: render(name, path.read_text()) for name, path in files.items()}
 
 
+def _address(name: str) -> str:
+    return "/manual" if name == _INDEX else f"/manual/{name}"
+
+
 def _name_of(link: str) -> str:
     return _ELSEWHERE.get(link, PurePosixPath(link).stem)
 
@@ -138,6 +140,9 @@ def render(name: str, text: str) -> Page:
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = markdown.parse(re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL))
     sections = tuple(_sections(tokens))
+    headings = [token for token in tokens if token.type == "heading_open"]
+    for heading, section in zip(headings, sections, strict=True):
+        heading.attrSet("id", section.anchor)
     for token in tokens:
         for child in token.children or ():
             if child.type == "link_open":
@@ -147,7 +152,7 @@ def render(name: str, text: str) -> Page:
 
 
 def _sections(tokens: Sequence[Token]) -> Iterator[Section]:
-    """The sections in order. Gives each heading its anchor, and a link to itself."""
+    """The sections in order, one for each heading."""
     begun: tuple[str, str, int] | None = None
     texts: list[str] = []
     for number, token in enumerate(tokens):
@@ -156,7 +161,6 @@ def _sections(tokens: Sequence[Token]) -> Iterator[Section]:
                 yield Section(*begun, " ".join(texts))
             inline = tokens[number + 1]
             title = inline.content.replace("`", "")
-            token.attrSet("id", anchor_of(title))
             begun, texts = (anchor_of(title), title, int(token.tag[1:])), []
         elif token.type in {"inline", "fence", "code_block"}:
             is_title = number > 0 and tokens[number - 1].type == "heading_open"
@@ -184,4 +188,4 @@ def _target(link: str) -> str:
     if not path.endswith(".md"):
         return link
     name = _name_of(path)
-    return ("/manual" if name == _INDEX else f"/manual/{name}") + hash_ + anchor
+    return f"{_address(name)}{hash_}{anchor}"

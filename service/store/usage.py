@@ -264,8 +264,7 @@ class Usages:
             groups.setdefault(tuple(priced), []).append(node_id)
         found: dict[tuple[Sku, int], list[str]] = {}
         for (chips, generation, model, region, single, *place), ids in groups.items():
-            pool = pool_of(*place) if model == RESERVED else ""
-            sku = Sku(generation, model, region, single, pool)
+            sku = Sku(generation, model, region, single, _pool(model, *place))
             found.setdefault((sku, chips), []).extend(ids)
         return found
 
@@ -382,7 +381,13 @@ def _read(row: Any) -> Usage:
         zone=row.zone,
         accelerator_type=row.accelerator_type,
         chips=row.chips,
-        sku=Sku(row.generation, row.model, row.region, row.single_device, _pool(row)),
+        sku=Sku(
+            row.generation,
+            row.model,
+            row.region,
+            row.single_device,
+            _pool(row.model, row.project, row.zone, row.reservation),
+        ),
         start=row.start_at,
         start_hi=row.start_hi,
         start_evidence=Evidence(row.start_evidence),
@@ -400,7 +405,6 @@ def _read(row: Any) -> Usage:
     )
 
 
-def _pool(row: Any) -> str:
-    if row.model != RESERVED:
-        return ""
-    return pool_of(row.project, row.zone, row.reservation)
+def _pool(model: str, project: str, zone: str, reservation: str) -> str:
+    """The pool that an interval is priced from; empty unless it is reserved."""
+    return pool_of(project, zone, reservation) if model == RESERVED else ""

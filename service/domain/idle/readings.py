@@ -42,13 +42,6 @@ class Workers:
     instances: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     up_since: Mapping[str, int] = field(default_factory=dict)
 
-    def find(self, sample: Measured) -> tuple[str, int] | None:
-        """The node and the number of its worker; None for a machine that is not ours."""
-        if sample.instance_id:
-            return self.instances.get(sample.instance_id)
-        part = self.parts.get(sample.node_uid)
-        return None if part is None else (part[0], part[1] + sample.worker)
-
 
 @dataclass(frozen=True, slots=True)
 class FamilyRead:
@@ -87,7 +80,6 @@ def with_samples(
     parts, instances = workers.parts, workers.instances
     for kind, some in samples:
         for sample in sorted(some, key=_IN_ORDER):
-            # `Workers.find` written out: a call for each of so many is seen in the whole look
             if sample.instance_id:
                 place, number = instances.get(sample.instance_id), 0
             else:
