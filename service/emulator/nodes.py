@@ -7,6 +7,7 @@ import math
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, ip_network
 from typing import Any
 
@@ -103,7 +104,12 @@ class NodeRecord:
 
 def instance_id(record: NodeRecord, worker: int) -> int:
     """Give a worker's number as a Compute Engine instance: 19 digits, the same at each look."""
-    digest = hashlib.sha256(f"{record.message.id}/{worker}".encode()).digest()
+    return _instance_id(record.message.id, worker)
+
+
+@lru_cache(maxsize=10_000)
+def _instance_id(node: int, worker: int) -> int:
+    digest = hashlib.sha256(f"{node}/{worker}".encode()).digest()
     return 10**18 + int.from_bytes(digest[:8]) % (8 * 10**18)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import quantiles, stdev
 
 from service.emulator.errors import ApiError, Code
@@ -115,7 +115,7 @@ def aligned(line: Line, asked: Aggregation, window: Window) -> Line:
         end = window.end - index * asked.period
         start = end - asked.period if kind == "DELTA" else end
         points.append(Point(end, start, GATHERS[name](values) * scale))
-    return replace(line, points=points, kind=kind, value=_value(name, line.value))
+    return Line(line.metric, line.resource, points, kind, _value(name, line.value))
 
 
 def reduced(lines: list[Line], asked: Aggregation) -> list[Line]:

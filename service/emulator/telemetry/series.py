@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
-from service.emulator.activity import Interruption, chips_per_worker
+from service.emulator.activity import Interruption, Run, chips_per_worker
 from service.emulator.nodes import NodeRecord, instance_id
 from service.emulator.telemetry.metrics import (
     GCE_INSTANCE,
@@ -69,16 +69,16 @@ def of_metric(world: World, project: str, metric: Metric, window: Window) -> Ite
     """Go through every series that a metric may have in a window, each time in one order."""
     ever = sorted((*world.past, *world.nodes.values()), key=lambda each: each.message.id)
     for record in ever:
-        is_there = record.place.project == project and _was_up(record, window)
-        if is_there and _measured(metric, record):
-            yield from _of_node(world, record, metric)
+        if record.place.project == project and _measured(metric, record):
+            yield from _of_node(world, record, metric, _runs(record, window))
 
 
-def _was_up(record: NodeRecord, window: Window) -> bool:
-    """Whether machines of a node were up at any time of a window, or in the minute before it: what
-    took them away counts at the end of its minute."""
-    ends = (run.end for run in record.activity.runs)
-    return any(end is None or end + PERIOD >= window.start for end in ends)
+def _runs(record: NodeRecord, window: Window) -> list[Run]:
+    """Give the runs in which machines of a node were up at any time of a window, or in the minute
+    before it: what took them away counts at the end of its minute."""
+    return [
+        run for run in record.activity.runs if run.end is None or run.end + PERIOD >= window.start
+    ]
 
 
 def _measured(metric: Metric, record: NodeRecord) -> bool:
@@ -89,7 +89,9 @@ def _measured(metric: Metric, record: NodeRecord) -> bool:
     return not (legacy and metric.resource in {GCE_WORKER, GCE_INSTANCE})
 
 
-def _of_node(world: World, record: NodeRecord, metric: Metric) -> Iterator[Series]:
+def _of_node(world: World, record: NodeRecord, metric: Metric, runs: list[Run]) -> Iterator[Series]:
+    if not runs:
+        return
     missing = world.config.telemetry.missing
     where = record.place.zone, record.accelerator.generation, record.name
     for worker in range(record.accelerator.hosts):
@@ -100,7 +102,7 @@ def _of_node(world: World, record: NodeRecord, metric: Metric) -> Iterator[Serie
             yield from _interruptions(world, record, worker, resource)
             continue
         for labels, part, parts in _parts(world, record, worker, metric):
-            spots = [Spot(record, run, worker, part, parts) for run in record.activity.runs]
+            spots = [Spot(record, run, worker, part, parts) for run in runs]
             yield Series(labels, resource, _Sampled(world, metric, spots, resource, labels).points)
 
 
@@ -203,7 +205,7 @@ class _Dice:
     def __init__(self, world: World, series: str) -> None:
         self._settings: Telemetry = world.config.telemetry
         self._speed = world.config.speed
-        self._series = f"{world.seed}/{series}"
+        self._series = zlib.crc32(f"{world.seed}/{series}/".encode())
         self._delay = self._seconds(self._share("delay"))
 
     def shows(self, at: float, now: float) -> bool:
@@ -218,7 +220,8 @@ class _Dice:
         return share * self._settings.delay_seconds / self._speed
 
     def _share(self, what: str) -> float:
-        return zlib.crc32(f"{self._series}/{what}".encode()) / 2**32
+        # Goes on where the name of the series left off: the same as of the whole text.
+        return zlib.crc32(what.encode(), self._series) / 2**32
 
 
 def _interruptions(
