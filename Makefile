@@ -29,11 +29,13 @@ run: $(STAMP) ## Start everything on this machine: emulator, daemon, API and das
 
 # The journeys mostly wait, so two more than there are cores pay.
 JOBS ?= $(shell $(PYTHON) -c 'import os; print(max(2, min(6, (os.cpu_count() or 1) + 2)))')
-test: $(STAMP) ## Run the tests, on SQLite and on PostgreSQL, JOBS=2 to 6 at a time.
+test: $(STAMP) ## Run the tests of a few minutes, JOBS=2 to 6 at a time.
 	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal -m "not deep"
 
-test-deep: $(STAMP) ## Run what `make test` leaves out: planted bugs, and other long searches.
-	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal -m deep
+# DEEP='deep and not exhaustive' leaves out the searches that take many minutes each.
+DEEP ?= deep
+test-deep: $(STAMP) ## Run what `make test` leaves out: whole lives, planted bugs, long searches.
+	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal -m "$(DEEP)"
 
 # ONLY='not planted' leaves out the tests that look for planted bugs, for instance.
 ONLY ?=

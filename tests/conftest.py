@@ -23,9 +23,13 @@ settings.register_profile(
 settings.load_profile("any machine")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the long tests, which mostly wait, and then the deep ones, which compute: so that
-    nobody waits for one of them at the end."""
+    """Mark the second database as deep, where it is not the subject. Then begin with the long
+    tests, which mostly wait, and the deep ones, which compute: nobody waits for them at the end."""
+    for item in items:
+        if _is_on_postgresql(item) and not _is_about_databases(item):
+            item.add_marker(pytest.mark.deep)
     items.sort(key=_rank)
 
 
@@ -34,6 +38,17 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+
+
+def _is_on_postgresql(item: pytest.Item) -> bool:
+    call = getattr(item, "callspec", None)
+    return call is not None and call.params.get("engine") == "postgresql"
+
+
+def _is_about_databases(item: pytest.Item) -> bool:
+    """Whether a test is about SQL, or about several at once, which PostgreSQL alone shows."""
+    is_about_sql = item.nodeid.startswith("tests/store/")
+    return is_about_sql or item.get_closest_marker("concurrent") is not None
 
 
 def _rank(item: pytest.Item) -> int:

@@ -240,6 +240,7 @@ def test_a_policy_that_only_notifies_is_in_no_plan(lab, service):
     assert service.plan("lab", "ada").entries == ()
 
 
+@pytest.mark.concurrent
 def test_two_who_apply_at_once_delete_each_node_once(lab, service):
     nodes = [lab.add(REST, idle=DELETES) for _ in range(6)]
     lab.minute(IDLE_MINUTES + 1)

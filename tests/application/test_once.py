@@ -56,6 +56,7 @@ def shared(units) -> Shared:
     return units, PriceShelf(), HandClock()
 
 
+@pytest.mark.concurrent
 def test_a_price_that_many_tell_at_once_with_one_key_is_entered_once(shared, units):
     service = PriceService(*shared)
     price = factories.price(1_100_000_000, effective_from=NOON + 60)
@@ -74,6 +75,7 @@ def test_without_a_key_the_same_told_twice_is_two(shared):
     assert second.created
 
 
+@pytest.mark.concurrent
 @pytest.mark.parametrize("turn", range(4))
 def test_a_discount_that_many_tell_at_once_with_one_key_does_not_stand_in_its_own_way(
     shared, units, turn
@@ -85,6 +87,7 @@ def test_a_discount_that_many_tell_at_once_with_one_key_does_not_stand_in_its_ow
     assert sum(one.created for one in told) == 1
 
 
+@pytest.mark.concurrent
 @pytest.mark.parametrize("turn", range(4))
 def test_a_budget_that_many_ask_for_at_once_with_one_key_does_not_take_its_own_name(
     shared: Shared, turn
@@ -95,6 +98,7 @@ def test_a_budget_that_many_ask_for_at_once_with_one_key_does_not_take_its_own_n
     assert sum(one.created for one in told) == 1
 
 
+@pytest.mark.concurrent
 @pytest.mark.parametrize("turn", range(4))
 def test_a_node_that_many_ask_for_at_once_with_one_key_does_not_take_its_own_name(
     shared: Shared, turn
@@ -117,6 +121,7 @@ def test_a_name_that_somebody_else_has_is_taken_with_a_key_as_well(shared: Share
         budgets.create(factories.budget(), Key("k", "body"))
 
 
+@pytest.mark.concurrent
 @pytest.mark.parametrize("turn", range(4))
 def test_a_reservation_that_many_write_down_at_once_is_written_once(shared: Shared, turn):
     service = ReservationService(*shared, [factories.PROJECT])
@@ -127,6 +132,7 @@ def test_a_reservation_that_many_write_down_at_once_is_written_once(shared: Shar
     assert sum(one.created for one in told) == 1
 
 
+@pytest.mark.concurrent
 def test_of_reservations_that_take_the_same_name_at_once_one_has_it(shared: Shared):
     service = ReservationService(*shared, [factories.PROJECT])
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 
+import pytest
+
 from service.application.prices import PriceService
 from service.domain.clock import DAY
 from service.domain.errors import Conflict
@@ -14,6 +16,7 @@ from tests import factories
 from tests.hands import NOON, HandClock
 
 
+@pytest.mark.concurrent
 def test_of_many_prices_that_are_entered_at_once_for_one_instant_one_is_taken(
     units: Units,
 ) -> None:

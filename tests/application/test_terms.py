@@ -61,6 +61,7 @@ def test_a_change_that_a_budget_refuses_leaves_nothing(units, clock):
     assert purse.room(budget).held.total == before
 
 
+@pytest.mark.concurrent
 def test_of_two_who_saw_the_same_version_one_writes(nodes):
     node = nodes.request(factories.wish()).node
 

@@ -18,6 +18,7 @@ from tests.hands import HandClock
 CALLERS, CHANGES = 10, 50
 
 
+@pytest.mark.concurrent
 def test_fifty_changes_of_one_node_at_once_are_all_made(units):
     service = NodeService(units, PriceShelf(), HandClock(), [factories.PROJECT])
     node = service.request(factories.wish(labels={})).node

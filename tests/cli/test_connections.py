@@ -34,6 +34,7 @@ def answers(url):
         return False
 
 
+@pytest.mark.deep
 @pytest.mark.long
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_person_is_answered_while_others_hold_more_connections_than_there_are(tmp_path, workers):

@@ -167,6 +167,7 @@ def a_job_runs_and_its_node_goes(url: str) -> None:
     until(lambda: httpx2.get(path).json()["state"] == "DELETED", seconds=30)
 
 
+@pytest.mark.deep
 def test_no_child_outlives_its_parent(dev):
     dev.hears("Ctrl-C stops everything", dev.said)
     pids = dev.children()

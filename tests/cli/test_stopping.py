@@ -9,6 +9,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 from threading import Thread
 
+import pytest
+
 from tests.cli.given import program
 from tests.cli.test_dev import until
 
@@ -47,6 +49,7 @@ def _leases(database: Path) -> list[tuple[str, bool]]:
         ).fetchall()
 
 
+@pytest.mark.deep
 def test_a_daemon_whose_calls_hang_gives_its_leases_back_and_ends(tmp_path: Path) -> None:
     silent, database = Silent(), tmp_path / "steward.db"
     settings = {

@@ -105,6 +105,7 @@ def _counts_of(pid: int) -> Path:
     return Path(until(told)[0].partition(b"=")[2].decode())
 
 
+@pytest.mark.deep
 @pytest.mark.long
 def test_two_workers_write_to_sqlite_one_is_replaced_and_all_end(tmp_path):
     with serving(tmp_path) as service:
@@ -149,6 +150,7 @@ def _counted(url: str) -> float:
     return 0
 
 
+@pytest.mark.deep
 @pytest.mark.long
 def test_workers_end_though_the_process_that_watches_them_is_killed(tmp_path):
     with serving(tmp_path) as service:

@@ -69,6 +69,7 @@ def freed(lab: Lab) -> Lab:
     return lab
 
 
+@pytest.mark.concurrent
 @pytest.mark.parametrize("error", [None, CloudUnavailable("an outage"), ValueError("a bug")])
 def test_nobody_acts_before_the_first_look_was_tried(freed: Lab, error: Exception | None) -> None:
     turns: list[str] = []
@@ -85,6 +86,7 @@ def test_nobody_acts_before_the_first_look_was_tried(freed: Lab, error: Exceptio
     assert turns == ["inventory", "other"]
 
 
+@pytest.mark.concurrent
 def test_a_first_look_that_takes_too_long_keeps_the_others_for_its_time_only(freed: Lab) -> None:
     """The inventory never comes back: the others act all the same, and the story is told once."""
     turns: list[str] = []
@@ -107,6 +109,7 @@ def test_a_first_look_that_takes_too_long_keeps_the_others_for_its_time_only(fre
     assert [one["event"] for one in logs].count("daemon.first_look_is_slow") == 1
 
 
+@pytest.mark.concurrent
 def test_who_is_told_to_stop_begins_nothing_and_waits_for_no_answer(freed: Lab) -> None:
     """A call to the cloud hangs: the lease is given back all the same, and at once."""
     turns: list[str] = []
@@ -189,6 +192,7 @@ class Jumping(AgreedClock):
         return self.jumped
 
 
+@pytest.mark.concurrent
 def test_a_clock_that_was_set_back_keeps_nobody_waiting(freed: Lab) -> None:
     clock, other = Jumping(), Other([])
     daemon = Daemon(freed.units, [factories.PROJECT], {3_600: [other]}, clock)
@@ -203,6 +207,7 @@ def test_a_clock_that_was_set_back_keeps_nobody_waiting(freed: Lab) -> None:
     running.join(PATIENCE)
 
 
+@pytest.mark.concurrent
 def test_the_leases_are_renewed_though_one_renewal_broke(
     freed: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,6 +236,7 @@ def test_the_leases_are_renewed_though_one_renewal_broke(
     assert [one["event"] for one in logs].count("lease.broke") == 1
 
 
+@pytest.mark.concurrent
 def test_a_lease_that_comes_free_is_taken_before_the_next_renewal(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -232,6 +232,7 @@ def test_the_same_wish_told_twice_is_held_once(purse):
     assert purse.room(budget).held.total == HOURLY
 
 
+@pytest.mark.concurrent
 def test_the_same_wish_told_many_times_at_once_is_granted_each_time(units, clock):
     """The budget has room for one; whoever tells it again must not be refused for the first."""
     purse = Purse(units, clock)
@@ -348,6 +349,7 @@ def test_a_node_cannot_be_moved_under_a_budget_that_has_no_room_for_it(purse):
     assert purse.node(node).owner == "bob"
 
 
+@pytest.mark.concurrent
 @pytest.mark.parametrize("scopes", [[Scope()], [Scope(team="vision"), Scope(owner="ada")]])
 def test_callers_at_once_never_jump_the_cap(units, clock, scopes):
     purse = Purse(units, clock)

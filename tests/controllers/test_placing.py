@@ -137,6 +137,7 @@ def test_a_probe_that_fails_keeps_all_others_waiting(lab: Lab) -> None:
     assert {lab.node(node).next_try_at for node in nodes} == {again}
 
 
+@pytest.mark.concurrent
 def test_threads_that_choose_at_once_do_not_all_probe(lab: Lab) -> None:
     refuse(lab, STOCK_OUT)
     nodes = [lab.ask() for _ in range(8)]

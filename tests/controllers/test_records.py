@@ -116,6 +116,7 @@ def test_a_list_that_fails_holds_nobody_up_again(lab_of_records) -> None:
     assert cloud.count("operations") == 2
 
 
+@pytest.mark.concurrent
 def test_threads_that_want_it_at_once_share_one_list(lab_of_records) -> None:
     cloud, records, _ = lab_of_records
     is_asked, goes_on, listed = threading.Event(), threading.Event(), cloud.operations

@@ -31,6 +31,8 @@ from tests import factories
 from tests.dashboard.lab import Lab
 from tests.hands import HandClock
 
+pytestmark = pytest.mark.deep
+
 QUESTIONS = (
     Question("7d", ("team",)),
     Question("mtd", ("node",), Granularity.ALL, "Europe/Berlin"),

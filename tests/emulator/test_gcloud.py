@@ -40,6 +40,7 @@ def test_a_tpu_vm_lives_its_life(gcloud):
     assert "was not found" in gcloud.refused("tpu-vm", "describe", "lit-1", ZONE)
 
 
+@pytest.mark.deep
 def test_a_legacy_node_lives_its_life(gcloud):
     gcloud.told("create", "old", OLD_ZONE, *LEGACY, "--network=default")
     assert gcloud.rows("list", OLD_ZONE) == [
@@ -61,6 +62,7 @@ def test_a_legacy_node_lives_its_life(gcloud):
     assert gcloud.rows("list", OLD_ZONE) == []
 
 
+@pytest.mark.deep
 def test_what_is_offered_for_tpu_vms_is_listed(gcloud):
     assert ["v5litepod-16"] in gcloud.rows("tpu-vm", "accelerator-types", "list", ZONE)
     kind = gcloud.json("tpu-vm", "accelerator-types", "describe", "v5litepod-16", ZONE)
@@ -72,6 +74,7 @@ def test_what_is_offered_for_tpu_vms_is_listed(gcloud):
     assert ["4x4", "V5LITE_POD", "v5litepod-16"] in rows
 
 
+@pytest.mark.deep
 def test_what_is_offered_for_legacy_nodes_is_listed(gcloud):
     assert ["v3-8"] in gcloud.rows("accelerator-types", "list", OLD_ZONE)
     assert gcloud.json("accelerator-types", "describe", "v3-8", OLD_ZONE)["type"] == "v3-8"

@@ -11,7 +11,7 @@ VM = ("--accelerator-type=v5litepod-16", "--version=v2-alpha-tpuv5-lite")
 QUEUED = ("--accelerator-type=v5litepod-8", "--runtime-version=v2-alpha-tpuv5-lite")
 DISK = "projects/lab/zones/us-west4-a/disks/d"
 
-pytestmark = needs_gcloud
+pytestmark = [needs_gcloud, pytest.mark.deep]
 
 
 @pytest.fixture

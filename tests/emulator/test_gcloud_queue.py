@@ -45,6 +45,7 @@ def gcloud(emulator, tmp_path):
     return run
 
 
+@pytest.mark.deep
 def test_gcloud_runs_a_queued_resource_from_create_to_delete(gcloud, web):
     gcloud("create", "q", "--node-count=2", "--node-prefix=s", *KIND, "--spot")
     web.ask("POST", "/_emulator/settle")

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 
 import grpc.aio
+import pytest
 from google.cloud import tpu_v2
 from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcAsyncIOTransport
 
@@ -28,6 +29,7 @@ async def in_flight(address: str) -> Counter[str]:
         return Counter(operations=len(names), nodes=len({each.id for each in seen}))
 
 
+@pytest.mark.deep
 def test_four_thousand_calls_at_once_all_get_their_answers(emulator):
     answered = asyncio.run(in_flight(emulator.grpc_address))
     assert answered == {"operations": AT_ONCE, "nodes": AT_ONCE}

@@ -157,6 +157,7 @@ class CountingChannel(LocalChannel):
         return told
 
 
+@pytest.mark.deep
 def test_a_look_at_ten_thousand_nodes_with_a_supervisor_costs_what_it_costs_without():
     cloud = Cloud()
     for number in range(10_000):

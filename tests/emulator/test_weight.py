@@ -9,6 +9,7 @@ import pytest
 from tests.bench.emulator import MANY, hold
 
 
+@pytest.mark.exhaustive
 @pytest.mark.deep
 def test_a_hundred_thousand_nodes_weigh_less_than_a_gigabyte():
     here, there = multiprocessing.Pipe()

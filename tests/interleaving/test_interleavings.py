@@ -9,10 +9,13 @@ import pytest
 from tests.interleaving.parts import Budgets, Cleanup, Jobs, Part
 from tests.interleaving.planted import PLANTED
 from tests.interleaving.run import run
+from tests.levels import seeds
 from tests.simulation.search import is_found
 from tests.simulation.truth import Violation
 
 SEEDS = 20
+QUICK = 3
+"""So many of them run with `make test`."""
 TESTS, SEEDS_OF_A_TEST = 20, 15
 WITHIN = 300
 # The first seed that found it, tried first; a change of the service may move it.
@@ -48,11 +51,12 @@ SHOWS_IN: dict[str, list[type[Part]]] = {
 }
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", seeds(SEEDS, QUICK))
 def test_two_daemons_at_once_lose_nothing(seed):
     run(seed)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.deep
 @pytest.mark.parametrize("number", range(TESTS))
 def test_two_daemons_at_once_lose_nothing_in_many_orders(number):
@@ -71,6 +75,7 @@ def finds(seed, bug):
     return False
 
 
+@pytest.mark.exhaustive
 @pytest.mark.deep
 @pytest.mark.parametrize("bug", PLANTED)
 def test_a_planted_bug_of_two_at_once_is_found(bug, record_property):

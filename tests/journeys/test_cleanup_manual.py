@@ -10,6 +10,8 @@ import pytest
 from tests.journeys.house import House
 from tests.journeys.terminal import Terminal, alike, commands
 
+pytestmark = pytest.mark.deep
+
 MANUAL = Path(__file__).parents[2] / "service/manual/cleanup.md"
 
 

@@ -55,6 +55,7 @@ def test_jobs_run_on_real_workers_with_their_output_exit_codes_and_cost(house: H
         assert float(shown["cost"]) > 0
 
 
+@pytest.mark.deep
 @pytest.mark.long
 def test_a_preemption_in_the_middle_is_survived(house: House) -> None:
     job = submit(
@@ -83,6 +84,7 @@ def test_a_preemption_in_the_middle_is_survived(house: House) -> None:
     assert attempts[0]["evidence"]
 
 
+@pytest.mark.deep
 @pytest.mark.long
 def test_a_line_is_visible_within_ten_seconds_of_being_written(house: House) -> None:
     """Each line is the time at which it was printed."""

@@ -18,6 +18,8 @@ import pytest
 from tests.journeys.house import House
 from tests.journeys.jobs import ended, known_to_run, output, seen, submit
 
+pytestmark = pytest.mark.deep
+
 ONE_HOST = "v5litepod-8"
 FOUR_HOSTS = "v5litepod-16"
 STORM = "yes $(printf %01000d 0) | head -c 100000000; echo; echo end"

@@ -12,6 +12,8 @@ import pytest
 from tests.journeys.house import House
 from tests.journeys.terminal import Terminal, alike, commands
 
+pytestmark = pytest.mark.deep
+
 MANUAL = Path(__file__).parents[2] / "service/manual/jobs.md"
 STATES = re.compile(r"QUEUED|WAITING_FOR_NODE|PULLING|STARTING")
 

@@ -10,6 +10,8 @@ import pytest
 from tests.journeys.house import House
 from tests.journeys.test_tiers import cost_of
 
+pytestmark = pytest.mark.deep
+
 PAST_THE_FREE_MINUTE = 57
 """Seconds of READY after which a node that took five to create is charged for if it is lost."""
 

@@ -10,6 +10,8 @@ import pytest
 
 from tests.journeys.house import House
 
+pytestmark = pytest.mark.deep
+
 
 @pytest.fixture
 def house(tmp_path: Path) -> Iterator[House]:

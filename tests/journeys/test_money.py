@@ -15,6 +15,8 @@ from tests.journeys import test_what_happens_when as above
 from tests.journeys.house import PATIENCE, House
 from tests.journeys.terminal import MANUAL, Terminal, alike, commands, part_of
 
+pytestmark = pytest.mark.deep
+
 QUESTIONS = ("Who spent it?", "Why so much?", "Can it still change?", "What is ±?")
 """What somebody who pays asks of a figure; none of them may be left out."""
 

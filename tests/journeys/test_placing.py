@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.journeys.house import House
+
+pytestmark = pytest.mark.deep
 
 
 def outcomes(node: Any) -> list[tuple[str, str]]:

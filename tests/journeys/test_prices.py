@@ -11,6 +11,8 @@ import pytest
 
 from tests.journeys.house import House
 
+pytestmark = pytest.mark.deep
+
 SPOT = "/v1/prices?generation=v6e&provisioning_model=spot&region=us-east5"
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from tests.journeys.house import House
 
+pytestmark = pytest.mark.deep
+
 V5E = {"accelerator_type": "v5litepod-8", "queued": True}
 
 

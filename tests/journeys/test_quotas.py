@@ -12,6 +12,8 @@ import pytest
 
 from tests.journeys.house import House
 
+pytestmark = pytest.mark.deep
+
 WISH = {"accelerator_type": "v6e-8", "zone": "us-east5-a", "provisioning_model": "spot"}
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from tests.journeys.house import House
 
+pytestmark = pytest.mark.deep
+
 ZONE = "us-east4-b"
 V5E = {"accelerator_type": "v5litepod-8", "zone": ZONE}
 

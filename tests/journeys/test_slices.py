@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.journeys.house import House
 from tests.journeys.test_tiers import cost_of
+
+pytestmark = pytest.mark.deep
 
 
 def test_a_slice_of_four_hosts_shows_each_of_them_and_is_billed_by_its_chips(home: House) -> None:

@@ -10,6 +10,8 @@ import pytest
 
 from tests.journeys.house import House
 
+pytestmark = pytest.mark.deep
+
 IMAGES = [
     ("v2-8", "us-central1-f", "jax", "tpu-ubuntu2204-base"),
     ("v3-8", "us-central1-b", "jax", "tpu-ubuntu2204-base"),

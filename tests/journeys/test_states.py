@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import pytest
+
 from tests.journeys.house import House
 from tests.journeys.test_tiers import cost_of
+
+pytestmark = pytest.mark.deep
 
 BODY = {"accelerator_type": "v5litepod-8", "zone": "southamerica-west1-c"}
 

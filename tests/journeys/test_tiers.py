@@ -9,6 +9,8 @@ import pytest
 
 from tests.journeys.house import House
 
+pytestmark = pytest.mark.deep
+
 MINE = "projects/lab/locations/us-central2-b/reservations/ours"
 
 TIERS = [

@@ -23,6 +23,8 @@ from tests.journeys.sky import ZONE, Sky
 from tests.simulation.clock import Agenda, set_databases_clock
 from tests.simulation.weather import METHODS
 
+pytestmark = pytest.mark.deep
+
 
 @pytest.fixture
 def sky(tmp_path: Path) -> Iterator[Sky]:

@@ -12,6 +12,8 @@ import pytest
 from tests.journeys.house import House
 from tests.journeys.terminal import MANUAL, Terminal, alike, commands, is_alike, part_of
 
+pytestmark = pytest.mark.deep
+
 LOOKS = re.compile(r"^(cloud|told) |^curl -s \S+ \||(list|show|events)\b")
 """What changes nothing, and may be typed again until it shows what it should."""
 

@@ -63,6 +63,7 @@ def test_a_node_is_asked_for_runs_and_costs_exactly_what_the_bill_says(house: Ho
     assert house.get("/v1/costs?aggregate=team")["total"] == nanos(dollars)
 
 
+@pytest.mark.deep
 def test_the_same_trip_on_postgresql_with_two_daemons_of_which_one_dies(tmp_path: Path) -> None:
     with fresh_database("postgresql", tmp_path) as database:
         house = House(tmp_path, database=database)
@@ -93,6 +94,7 @@ def test_the_daemon_is_killed_while_it_runs_and_every_second_is_still_right(hous
     assert house.get(f"/v1/nodes/{node['id']}/cost")["uncertainty"] == "0.000000000"
 
 
+@pytest.mark.deep
 def test_a_preemption_behind_our_back_is_seen_closed_and_cleaned_up(house: House) -> None:
     node = ask(house, name="train", provisioning_model="spot")
     ready = house.until_state(node, "READY")
@@ -105,6 +107,7 @@ def test_a_preemption_behind_our_back_is_seen_closed_and_cleaned_up(house: House
     assert any(message.startswith("DELETED: verified gone") for message in events)
 
 
+@pytest.mark.deep
 def test_killed_between_the_clouds_create_and_our_commit_there_is_one_node(house: House) -> None:
     """The answer to the create is held back; the daemon dies while it waits for it."""
     house.fault(rpc="CreateNode", action="delay", delay_seconds=30)
@@ -122,6 +125,7 @@ def test_killed_between_the_clouds_create_and_our_commit_there_is_one_node(house
     assert gone["cost"] == nanos(truth(house, node)[1])
 
 
+@pytest.mark.deep
 def test_a_stock_out_in_one_zone_leads_to_the_next(house: House) -> None:
     house.fault(rpc="CreateNode", match={"zone": "us-west4-a"}, action="stockout", times=-1)
     node = ask(house, zone=None, zones=["us-west4-a", "us-central1-a"])
@@ -134,6 +138,7 @@ def _nodes(house: House) -> Any:
     return house.get("/_emulator/state", house.emulator)["nodes"]
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(shutil.which("gcloud") is None, reason="gcloud is not installed here")
 def test_gcloud_sees_the_node_that_was_made_through_our_api(house: House, tmp_path: Path) -> None:
     node = ask(house, name="train")

@@ -23,6 +23,8 @@ from tests.simulation.clock import set_databases_clock
 from tests.simulation.month import Month, Pace
 from tests.simulation.run import repeatable_ids, steady_deadlines
 
+pytestmark = pytest.mark.deep
+
 NO_FILE: dict[str, Any] = {"_env_file": None}
 CLOSELY = Pace(looks=900, meters=900)
 RARELY = Pace(

@@ -9,7 +9,7 @@ from tests.simulation.run import run
 from tests.simulation.search import is_found
 from tests.simulation.truth import Violation
 
-pytestmark = pytest.mark.deep
+pytestmark = [pytest.mark.deep, pytest.mark.exhaustive]
 
 SEEDS = 300
 # The first seed that found it, tried first; a change of the service may move it.

@@ -104,6 +104,7 @@ def house(tmp_path: Path) -> Iterator[House]:
         engine.dispose()
 
 
+@pytest.mark.deep
 @pytest.mark.long
 def test_five_hundred_at_once_keep_to_the_rate_and_all_become_ready(house):
     control.change_config(house.world, {"create_rate_per_minute": 91})
@@ -212,6 +213,7 @@ def test_a_daemon_that_was_told_to_stop_holds_nothing_and_goes_on_when_it_is_bac
     assert house.nodes.get(node.id).state == NodeState.DELETED
 
 
+@pytest.mark.deep
 def test_a_fleet_at_rest_costs_the_cloud_its_lists_and_nothing_else(house):
     nodes = [house.ask(name=f"n{number}-{secrets.token_hex(3)}") for number in range(20)]
     queued = [house.ask(name=f"q{number}", queued=True) for number in range(5)]

@@ -10,16 +10,20 @@ import time
 import pytest
 from google.api_core.timeout import TimeToDeadlineTimeout
 
+from tests.levels import seeds
 from tests.simulation.run import run, steady_deadlines
 
 SEEDS = 20
+QUICK = 3
+"""So many of them run with `make test`."""
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", seeds(SEEDS, QUICK))
 def test_whatever_happens_nothing_leaks_and_the_books_are_right(seed):
     run(seed)
 
 
+@pytest.mark.deep
 def test_a_seed_lives_the_same_life_again():
     def told(seed: int) -> tuple[list[str], list[dict[str, object]]]:
         lived = run(seed)

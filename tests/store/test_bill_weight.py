@@ -64,6 +64,7 @@ class Endless(io.RawIOBase):
         return b"".join([*rows, *others, *rows])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.long
 @pytest.mark.deep
 def test_two_hundred_thousand_rows_are_reconciled_in_bounded_memory(units, clock):

@@ -23,6 +23,7 @@ from tests.supervisor.nasty import DIGESTS, NASTY, REGISTRIES, SHELLS, TAGS, VAR
 
 pytestmark = [
     pytest.mark.deep,
+    pytest.mark.exhaustive,
     pytest.mark.skipif(sys.platform != "linux", reason="/proc says what a process received"),
 ]
 

@@ -153,6 +153,7 @@ def test_the_budget_of_the_logs_is_kept(worker):
     assert len(worker.lines()) == 5
 
 
+@pytest.mark.deep
 def test_a_flood_is_dropped_and_counted_in_bounded_memory(worker):
     worker.google.logging_status = 503
     worker.give(shell=f"head -c 60000000 /dev/zero | tr '\\0' 'x' | fold -w 99; echo end; {LOOP}")

@@ -133,6 +133,7 @@ def folders(tmp_path, monkeypatch):
     return here, temporary
 
 
+@pytest.mark.deep
 def test_what_is_submitted_reaches_the_process_unchanged_through_every_part(folders):
     here, temporary = folders
     bodies = draw_bodies(NODES * JOBS_EACH)

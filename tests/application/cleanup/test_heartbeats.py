@@ -103,6 +103,7 @@ def test_a_gate_counts_the_newest_minute_and_survives_a_clock_that_is_set_back()
     gate.enter("n", NOON - 1_000)
 
 
+@pytest.mark.concurrent
 def test_many_at_once_are_one_heartbeat(service, add, units):
     node = add()
     with ThreadPoolExecutor(4) as pool:

@@ -222,6 +222,7 @@ def test_a_price_that_nobody_knows_is_none(units, links):
     assert links.show(tokens_of(units, node)[Verb.KEEP]).hourly is None
 
 
+@pytest.mark.concurrent
 @pytest.mark.parametrize("verb", list(Verb))
 def test_of_many_who_use_a_link_at_once_one_does(units, links, verb):
     node = told_of(units)

@@ -112,6 +112,7 @@ def test_a_version_that_is_not_the_present_one_is_refused(policies):
     policies.remove("default", version=1)
 
 
+@pytest.mark.concurrent
 def test_of_two_who_saw_the_same_version_one_writes(policies):
     policies.put("default", RULE, None)
 

@@ -156,6 +156,7 @@ def test_jobs_are_cancelled_in_every_state_and_phase():
     assert {one.stage.phase for one in everything if one.stage is not None} == set(Phase)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", LIVES)
 def test_a_cancelled_job_ends_and_leaves_nothing(engine, name):
     """On SQLite with the daemon killed right after every second cancellation; on PostgreSQL with
@@ -167,6 +168,7 @@ def test_a_cancelled_job_ends_and_leaves_nothing(engine, name):
             check(ground, name, cancel, killed=number % 2 == 0 or not is_file)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.deep
 @pytest.mark.parametrize("name", LIVES)
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)

@@ -103,6 +103,7 @@ def test_the_lives_pass_every_commit_of_the_jobs_controller():
     assert sorted(map(str, commit_sites(OF_JOBS) - crossed)) == []
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", LIVES)
 def test_a_daemon_killed_anywhere_changes_no_end(engine, name):
     """On SQLite before each crossing of the jobs controller, and before what others change; on

@@ -59,8 +59,9 @@ def check_clean(seed: int) -> None:
     run(seed)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
-    "bug", [pytest.param(bug, marks=[pytest.mark.deep] * (bug in LONG)) for bug in GROSS]
+    "bug", [pytest.param(bug, marks=[pytest.mark.exhaustive] * (bug in LONG)) for bug in GROSS]
 )
 def test_the_grossest_bugs_are_found_within_ten_seeds(bug, record_property):
     assert FOUND_BY[bug] < WITHIN
@@ -68,6 +69,7 @@ def test_the_grossest_bugs_are_found_within_ten_seeds(bug, record_property):
     assert is_found(bug, FOUND_BY[bug], range(WITHIN), finding, record_property)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.deep
 @pytest.mark.parametrize("bug", SUBTLE)
 def test_a_planted_bug_of_the_cleanup_is_found(bug, record_property):

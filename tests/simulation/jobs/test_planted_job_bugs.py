@@ -55,6 +55,7 @@ def finds(seed: int) -> bool:
     return False
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("bug", GROSS)
 def test_the_grossest_bugs_are_found_within_ten_seeds(bug, record_property):
     first = WITH_JOBS[:WITHIN]
@@ -63,6 +64,7 @@ def test_the_grossest_bugs_are_found_within_ten_seeds(bug, record_property):
         assert is_found(bug, FOUND_BY[bug], first, finds, record_property)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.deep
 @pytest.mark.parametrize("bug", SUBTLE)
 def test_a_planted_bug_of_jobs_is_found(bug, record_property):
@@ -76,6 +78,7 @@ def oracle_of(seed):
     return oracle
 
 
+@pytest.mark.exhaustive
 @pytest.mark.deep
 def test_at_most_one_attempt_in_fifty_is_undecided():
     oracles = [oracle_of(seed) for seed in islice(WITH_JOBS, DECIDED_SEEDS)]
