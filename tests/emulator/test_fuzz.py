@@ -19,6 +19,8 @@ from service.emulator.surfaces.binding import VARIABLE
 from service.emulator.surfaces.shape import to_json
 from tests.emulator.factories import IN_VERSION, Cloud, Web
 
+pytestmark = pytest.mark.deep
+
 ZONES = ["us-central1-a", "us-central2-b", "-", "mars-1", ""]
 PARENTS = [f"projects/lab/locations/{zone}" for zone in ZONES]
 IDS = ["a", "old", "q", "A", "x" * 64, "", "-", "é", "a/b", "../a"]

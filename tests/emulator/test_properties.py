@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +20,8 @@ from service.emulator.surfaces import control
 from service.emulator.wire import Node
 from tests.emulator.factories import PARENT, ClientCloud, Cloud, name_of
 from tests.emulator.queued import order, queued_name, remove, renew, spec, submit
+
+pytestmark = pytest.mark.deep
 
 ZONE = "us-central2-b"
 POSSIBLE = {

@@ -6,6 +6,7 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +15,8 @@ from service.emulator.errors import ApiError
 from service.emulator.surfaces import control
 from tests.emulator.factories import name_of
 from tests.emulator.played.given import Jobs, task
+
+pytestmark = pytest.mark.deep
 
 SPOT: dict[str, Any] = {"scheduling_config": {"spot": True}}
 STEPS = st.one_of(
