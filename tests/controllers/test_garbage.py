@@ -426,7 +426,7 @@ def test_a_zone_that_does_not_answer_holds_what_is_in_it(yard: Yard) -> None:
 
 
 def frozen(logs: list[Any]) -> list[tuple[str, int, int]]:
-    """Each freeze in the log: its level, the nodes before it, and the orphans that it holds back."""
+    """Each freeze in the log: level, nodes before it, orphans that it holds back."""
     told = [one for one in logs if one["event"] == "orphans.frozen"]
     return [(one["log_level"], one["nodes_before"], one["held"]) for one in told]
 
