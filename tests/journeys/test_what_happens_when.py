@@ -61,7 +61,8 @@ def test_what_the_manual_shows_is_what_happens(
     assert any(printed for _, printed in section[1]), "something is shown"
     for command, printed in section[1]:
         if command == KILL:
-            assert terminal.type(command.replace(SHOWN, str(house.process("daemon")))) == ""
+            said = terminal.type(command.replace(SHOWN, str(house.process("daemon"))))
+            assert said.strip() == ""
             house.until(lambda: not house.runs("daemon"), "the end of the daemon")
             house.start("daemon")
         elif printed and LOOKS.search(command):
