@@ -7,7 +7,7 @@ RUN /opt/steward/bin/pip install --no-cache-dir --require-hashes -r constraints.
 COPY pyproject.toml README.md LICENSE ./
 COPY service ./service
 COPY migrations ./migrations
-RUN /opt/steward/bin/pip install --no-cache-dir --no-deps .
+RUN /opt/steward/bin/pip install --no-cache-dir --no-deps --no-build-isolation .
 
 FROM python:3.11-slim
 RUN useradd --system --create-home --home-dir /var/lib/steward --uid 10001 steward

@@ -8,6 +8,7 @@ import socket
 from dataclasses import dataclass
 
 from service.cli.failure import MISUSED, Failure
+from service.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +68,8 @@ class Address:
             raise Failure(
                 f"cannot listen on {self} ({self.setting}): {error.strerror or error}"
             ) from None
+
+
+def address_of(settings: Settings) -> Address:
+    """Where the service listens."""
+    return Address(settings.host, settings.port, "STEWARD_PORT")

@@ -2,54 +2,107 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, MutableMapping
 from contextlib import nullcontext
-from typing import Any
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from service.cli import (
-    budgets,
-    catalog,
-    cleanup,
-    commitments,
-    costs,
-    daemon,
-    dev,
-    emulator,
-    estimate,
-    jobs,
-    migrate,
-    nodes,
-    orphans,
-    plan,
-    prices,
-    reservations,
-    runtimes,
-    serve,
-)
-from service.cli.configuration import is_text
 from service.cli.failure import FAILED, Failure
-from service.cli.render import complain
-from service.cli.unforeseen import NO_ROOM, foreseen, give_up
+from service.cli.render import complain, is_text
 from service.domain.errors import StewardError
 
-ALONE = (dev.dev, serve.serve, daemon.daemon, emulator.emulator, migrate.migrate)
+HELP = {
+    "dev": "Run everything on this machine, on the emulator.",
+    "serve": "Answer the API and the dashboard.",
+    "daemon": "Bring what the cloud shows to what was asked for, and meter it.",
+    "emulator": "Be a Cloud TPU API, for developing and testing without Google.",
+    "migrate": "Bring the database to the shape that this program needs.",
+    "estimate": "Say what a node would cost, before it is asked for.",
+    "plan": "Say which hardware fits a need, and what it would cost.",
+    "nodes": "The TPUs that were asked for.",
+    "jobs": "Containers that run on TPUs.",
+    "costs": "Say what was spent.",
+    "orphans": "What is in the cloud and not in our books.",
+    "cleanup": "Clean up idle nodes: plan, apply, pause and history.",
+    "runtimes": "The software images of the hardware.",
+    "prices": "The price book.",
+    "budgets": "What may be spent, by whom, and how that stands.",
+    "reservations": "What was bought by the calendar, used or not.",
+    "commitments": "Committed-use discounts, used or not.",
+    "catalog": "What Google offers.",
+}
+"""The commands with their help. Each is in the module of its name, which is imported only when the
+command is named: to import them all takes longer than most commands do."""
+
+ALONE = ("dev", "serve", "daemon", "emulator", "migrate")
 """The commands that ask no service: they are it. A fault of theirs is told with its traceback."""
 
 TYPED = f"{__name__}.typed"
 """Where the arguments are noted as they were typed."""
 
 
+class Modules(MutableMapping[str, Any]):
+    """The commands by name, each loaded from its module at its first use."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._loaded:
+            if name not in HELP:
+                raise KeyError(name)
+            self._loaded[name] = _load(name)
+        return self._loaded[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._loaded[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(HELP)
+
+    def __len__(self) -> int:
+        return len(HELP)
+
+    def __contains__(self, name: object) -> bool:
+        return name in HELP
+
+
+def _load(name: str) -> Any:
+    """The command of that name: a group where its module has an `app`, else the function."""
+    module = import_module(f"service.cli.{name}")
+    parent = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+    if group := getattr(module, "app", None):
+        parent.add_typer(group, name=name)
+    else:
+        parent.command()(getattr(module, name))
+    return typer.main.get_group(parent).commands[name]
+
+
 class Commands(TyperGroup):
     """A group whose commands fail in plain lines on stderr, never with a traceback."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = Modules()
+
+    def format_commands(self, _ctx: Any, formatter: Any) -> None:
+        """List the commands without loading them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(HELP.items()))
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Do what the arguments say. A pipe that nobody reads any more is no failure of ours."""
         try:
             return super().main(*args, **kwargs)
         except OSError as error:
+            from service.cli.unforeseen import NO_ROOM, give_up  # noqa: PLC0415 - for few
+
             if error.errno not in NO_ROOM:
                 raise
             give_up(error)
@@ -64,8 +117,10 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was named."""
+        from service.cli.unforeseen import foreseen  # noqa: PLC0415 - not for --version and --help
+
         typed = ctx.meta[TYPED]
-        alone = any(command.__name__ == typed[0] for command in ALONE)
+        alone = typed[0] in ALONE
         try:
             with nullcontext() if alone else foreseen(_path(self, ctx.info_name, typed)):
                 return super().invoke(ctx)
@@ -90,22 +145,28 @@ def _path(group: Any, program: str, typed: Iterable[str]) -> str:
 
 app = typer.Typer(
     cls=Commands,
-    help="TPU Steward owns the life of every Cloud TPU in your projects.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (*ALONE, estimate.estimate, plan.plan):
-    app.command()(command)
-app.add_typer(nodes.app, name="nodes")
-app.add_typer(jobs.app, name="jobs")
-app.add_typer(costs.app, name="costs")
-app.add_typer(orphans.app, name="orphans")
-app.add_typer(cleanup.app, name="cleanup")
-app.add_typer(runtimes.app, name="runtimes")
-app.add_typer(prices.app, name="prices")
-app.add_typer(budgets.app, name="budgets")
-app.add_typer(reservations.app, name="reservations")
-app.add_typer(commitments.app, name="commitments")
-app.add_typer(catalog.app, name="catalog")
+
+
+def _show_version(is_asked: bool) -> None:
+    if is_asked:
+        from importlib.metadata import version  # noqa: PLC0415 - costs what others need not pay
+
+        typer.echo(f"tpu-steward {version('tpu-steward')}")
+        raise typer.Exit
+
+
+@app.callback()
+def program(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_show_version, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """TPU Steward owns the life of every Cloud TPU in your projects."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -77,13 +78,32 @@ def stop_all(children: Sequence[Child]) -> None:
 
 
 @contextmanager
-def stopped_by_signals() -> Iterator[threading.Event]:
-    """An event that SIGTERM and SIGINT set."""
-    stop = threading.Event()
-    numbers = (signal.SIGTERM, signal.SIGINT)
-    before = [signal.signal(number, lambda *_: stop.set()) for number in numbers]
+def stopped_by_signals(*, is_patient: bool = True) -> Iterator[threading.Event]:
+    """An event that SIGTERM and SIGINT set. Unless `is_patient`, the second one ends the process.
+
+    A thread sets the event. A handler could interrupt `wait` or `set` of the same event, which hold
+    its lock, and would wait for that lock for ever.
+    """
+    stop, numbers = threading.Event(), (signal.SIGTERM, signal.SIGINT)
+    reader, writer = socket.socketpair()
+    writer.settimeout(0)  # a handler may not block
+
+    def note(number: int, _frame: object) -> None:
+        if not is_patient:
+            signal.signal(number, signal.SIG_DFL)
+
+    def listen() -> None:
+        with reader:
+            while reader.recv(1):  # until the other end is closed
+                stop.set()
+
+    threading.Thread(target=listen, name="signals", daemon=True).start()
+    wakeup_before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    before = [signal.signal(number, note) for number in numbers]
     try:
         yield stop
     finally:
         for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)
+        signal.set_wakeup_fd(wakeup_before)
+        writer.close()

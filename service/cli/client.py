@@ -13,9 +13,8 @@ from urllib.parse import quote
 import httpx2
 
 from service.cli import configuration, problem
-from service.cli.address import Address
+from service.cli.address import Address, address_of
 from service.cli.failure import MISUSED, Failure
-from service.cli.serve import address_of
 from service.cli.trust import Caller, check
 
 TIMEOUT_SECONDS = 30.0

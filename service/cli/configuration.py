@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from pydantic_settings import BaseSettings, SettingsError
 
 from service.cli.failure import MISUSED, Failure
+from service.cli.render import is_text
 from service.settings import Settings
 
 S = TypeVar("S", bound=BaseSettings)
@@ -35,11 +36,6 @@ def read(kind: type[S]) -> S:
         raise Failure("the file .env is not UTF-8 text", code=MISUSED) from None
     except OSError as error:
         raise Failure(f"the file .env cannot be read: {error.strerror}", code=MISUSED) from None
-
-
-def is_text(said: str) -> bool:
-    """Whether what came from outside was UTF-8: bytes that were not have become surrogates."""
-    return not any("\ud800" <= letter <= "\udfff" for letter in said)
 
 
 def _lines(error: ValidationError) -> Iterator[str]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-
 from service import logs
 from service.cli import configuration, parent
 from service.cli.address import Address
+from service.cli.children import stopped_by_signals
 from service.cli.failure import MISUSED, Failure
 from service.settings import Settings
 
@@ -29,7 +27,8 @@ def daemon() -> None:
     from service import wiring  # noqa: PLC0415 - costs what the other commands need not pay
 
     made = wiring.daemon(wiring.lay(settings))
-    made.run(_until_signal())
+    with stopped_by_signals(is_patient=False) as stop:
+        made.run(stop)
 
 
 def check_emulator(settings: Settings) -> None:
@@ -41,16 +40,3 @@ def check_emulator(settings: Settings) -> None:
                 f"nothing answers at {address} (STEWARD_EMULATOR);"
                 " start it with: tpu-steward emulator"
             )
-
-
-def _until_signal() -> threading.Event:
-    """An event that the first SIGTERM or SIGINT sets; the second one ends the process at once."""
-    stop = threading.Event()
-
-    def note(number: int, _frame: object) -> None:
-        signal.signal(number, signal.SIG_DFL)
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, note)
-    return stop

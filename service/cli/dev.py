@@ -16,13 +16,13 @@ import typer
 
 from service import logs
 from service.cli import configuration, parent
-from service.cli.address import Address
-from service.cli.children import Child, stopped_by_signals
+from service.cli.address import Address, address_of
+from service.cli.children import Child, stop_all, stopped_by_signals
 from service.cli.client import is_steward
 from service.cli.failure import MISUSED, Failure
 from service.cli.migrate import apply
 from service.cli.render import complain
-from service.cli.serve import address_of, check_guarded
+from service.cli.serve import check_guarded
 from service.domain.jobs.startup import script_digest
 from service.settings import Settings
 
@@ -36,12 +36,12 @@ RESTART_SECONDS = 1.0
 WELCOME = """
 TPU Steward is running.
 
-  Dashboard  {web}/
-  Manual     {web}/manual
   API        {web}/v1  (described in {web}/openapi.json)
+  Manual     {web}/manual
   Emulator   gRPC {grpc}, REST {rest}
   Projects   {projects}
   Database   {database}
+  Processes  {processes}
 
 Jobs run their commands on this machine, as this user: submit what you would run yourself.
 {idle}
@@ -49,7 +49,8 @@ Jobs run their commands on this machine, as this user: submit what you would run
 Try in another terminal:
   {program} nodes create --accelerator-type v5litepod-8 --zone us-west4-a --framework jax --wait
 
-Ctrl-C stops everything.
+Ctrl-C stops everything, and so does: kill {process}
+Dashboard: {web}/
 """
 
 
@@ -122,8 +123,8 @@ def dev() -> None:
     settings = configuration.load()
     check_guarded(settings, address_of(settings))
     plan = with_free_ports(plan_of(settings))
+    typer.echo(f"Starting the emulator, the daemon and the API on {plan.web.url}, in some seconds.")
     logs.set_up()
-    apply(plan.database_url)
     with stopped_by_signals() as stop:
         _run(plan, stop)
 
@@ -153,22 +154,28 @@ def plan_of(settings: Settings) -> Plan:
 
 
 def with_free_ports(plan: Plan) -> Plan:
-    """The same plan with a free port in place of each 0. Raises Failure when one is taken."""
-    web, grpc, rest = (_free(address) for address in plan.addresses)
+    """The same plan with a free port in place of each 0. Raises Failure with a line for each port
+    that is taken."""
+    found = [_free(address) for address in plan.addresses]
+    if taken := [line for one in found if isinstance(one, Failure) for line in one.lines]:
+        raise Failure(*taken)
+    web, grpc, rest = (one for one in found if isinstance(one, Address))
     return replace(plan, web=web, grpc=grpc, rest=rest)
 
 
-def _free(address: Address) -> Address:
+def _free(address: Address) -> Address | Failure:
+    """The address, with a free port in place of 0; what to do where it cannot be listened on."""
+    host = "" if address.setting == "STEWARD_PORT" else f"{address.host}:"
+    another = f"set {address.setting} to another port, or to {host}0 for any free one"
     try:
         with address.listen() as listener:
             return replace(address, port=listener.getsockname()[1])
     except Failure as failure:
         if _is_ours(address):
-            raise Failure(
-                f"TPU Steward runs already at {address.url}; stop that one first, or set"
-                f" {address.setting} to another port"
-            ) from None
-        raise Failure(f"{failure}; set it to another one") from None
+            return Failure(
+                f"TPU Steward runs already at {address.url}; stop that one first, or {another}"
+            )
+        return Failure(f"{failure}; {another}")
 
 
 def _is_ours(address: Address) -> bool:
@@ -185,18 +192,19 @@ def _run(plan: Plan, stop: threading.Event) -> None:
     needed = (emulator, server)
     try:
         emulator.start()
+        apply(plan.database_url)
+        server.start()  # it comes up beside the emulator; the daemon calls the emulator at once
         _wait_until(lambda: plan.rest.answers(1) and plan.grpc.answers(1), needed, stop)
-        server.start()
         daemon.start()
         _wait_until(lambda: _is_ready(plan.web), needed, stop)
         if not stop.is_set():
-            typer.echo(welcome(plan))
+            typer.echo(welcome(plan, (emulator, daemon, server)))
         while not stop.wait(LOOK_SECONDS):
             check(needed)
             _keep(daemon, stop)
     finally:
-        for child in (daemon, server, emulator):
-            child.stop()
+        stop_all((daemon, server))
+        emulator.stop()
 
 
 def _wait_until(done: Callable[[], bool], needed: Sequence[Child], stop: threading.Event) -> None:
@@ -221,6 +229,7 @@ def _keep(daemon: Child, stop: threading.Event) -> None:
         complain(f"{daemon.name} {end}; it is started again")
         if not stop.wait(RESTART_SECONDS):
             daemon.start()
+            complain(f"{daemon.name} is process {daemon.pid} now")
 
 
 def _is_ready(web: Address) -> bool:
@@ -230,8 +239,8 @@ def _is_ready(web: Address) -> bool:
         return False
 
 
-def welcome(plan: Plan) -> str:
-    """Where everything is, and what to try first."""
+def welcome(plan: Plan, children: Sequence[Child]) -> str:
+    """Where everything is, and what to try first; the address to open comes last."""
     elsewhere = "" if plan.web.url == "http://127.0.0.1:8080" else f"STEWARD_URL={plan.web.url} "
     return WELCOME.format(
         web=plan.web.url,
@@ -239,6 +248,8 @@ def welcome(plan: Plan) -> str:
         rest=plan.rest.url,
         projects=", ".join(plan.projects),
         database=plan.database_url,
+        processes=", ".join(f"{child.name} {child.pid}" for child in children),
+        process=os.getpid(),
         idle=IDLE.format(
             warmup=plan.idle["idle_warmup_seconds"],
             telemetry=plan.idle["idle_telemetry_seconds"],

@@ -8,19 +8,18 @@ import typer
 
 from service.cli.client import Client
 from service.cli.failure import Failure
-from service.domain.jobs.job import ENDED_STATES, JobState
-
-_NOT_BEGUN = frozenset({JobState.QUEUED, JobState.PREEMPTED})
 
 
 def check_jobs(client: Client, node_id: str, node: str, *, force: bool, json: bool) -> bool:
     """Whether a job runs on a node that is to be ended. Asks whoever sits at a terminal whether to
     go on; raises Failure where nobody does, or says no. With `force` nobody is asked."""
+    # Loading it costs what the other commands of nodes need not pay.
+    from service.domain.jobs.job import ENDED_STATES, JobState  # noqa: PLC0415
+
+    does_not_run = {*ENDED_STATES, JobState.QUEUED, JobState.PREEMPTED}
     jobs = client.pages("/v1/jobs", "jobs", {"node_id": node_id}).value["jobs"]
     running = [
-        job["id"]
-        for job in jobs
-        if job["node_id"] == node_id and job["state"] not in ENDED_STATES | _NOT_BEGUN
+        job["id"] for job in jobs if job["node_id"] == node_id and job["state"] not in does_not_run
     ]
     if not running or force:
         return bool(running)

@@ -10,8 +10,6 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from service.domain.clock import parse_instant
-from service.domain.dimension import condition_of
-from service.domain.wish import MAX_SCRIPT_BYTES
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _PARTS = re.compile(r"(?:\d{1,9}[smhd])+|\d{1,9}")
@@ -65,6 +63,8 @@ def pairs(texts: Sequence[str] | None, option: str) -> list[tuple[str, str]]:
 
 def conditions(texts: Sequence[str] | None) -> list[str]:
     """`["team=vision"]` as the filters of the API; a value may have commas of its own."""
+    from service.domain.dimension import condition_of  # noqa: PLC0415 - costs what few options need
+
     return [condition_of(name, value) for name, value in pairs(texts, "--filter")]
 
 
@@ -112,6 +112,9 @@ def script(path: Path | None) -> str | None:
     """The text of a script."""
     if path is None:
         return None
+
+    from service.domain.wish import MAX_SCRIPT_BYTES  # noqa: PLC0415 - costs what few options need
+
     if not path.is_file():
         raise _no_script(f"{path} is no file that has an end")
     try:

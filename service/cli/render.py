@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import typer
-from rich.console import Console, RenderableType
-from rich.table import Table
-from rich.text import Text
 
-from service.cli.client import Answer
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.text import Text
+
+    from service.cli.client import Answer
 
 PIPE_WIDTH = 4_000
 """Where nobody looks there is no right margin."""
@@ -27,11 +28,13 @@ _STYLES = {
     "UNKNOWN": "magenta",
 }
 
-Cell = str | Text
+Cell: TypeAlias = "str | Text"
 
 
 def console(*, err: bool = False) -> Console:
     """A console that takes no text for markup; colours only where there is a terminal."""
+    from rich.console import Console  # noqa: PLC0415 - costs what many commands need not pay
+
     file = sys.stderr if err else sys.stdout
     width = None if file.isatty() else PIPE_WIDTH
     return Console(file=file, width=width, highlight=False, markup=False, emoji=False)
@@ -47,6 +50,8 @@ def show(thing: RenderableType) -> None:
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
     """Print rows under their headings. A heading that begins with `>` is for figures."""
+    from rich.table import Table  # noqa: PLC0415 - as above
+
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:
         justify: Any = "right" if column.startswith(">") else "left"
@@ -58,6 +63,8 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
 
 def facts(pairs: Iterable[tuple[str, Cell]]) -> None:
     """Print names with their values; those without a value are left out."""
+    from rich.table import Table  # noqa: PLC0415 - as above
+
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
@@ -69,17 +76,26 @@ def facts(pairs: Iterable[tuple[str, Cell]]) -> None:
 
 def state(name: str, note: str = "") -> Text:
     """A state in its colour."""
+    from rich.text import Text  # noqa: PLC0415 - as above
+
     return Text(f"{name}{note}", style=_STYLES.get(name, "yellow"))
 
 
 def plain(cell: Cell) -> Text:
     """Text from elsewhere, without what would move the cursor or change colours."""
+    from rich.text import Text  # noqa: PLC0415 - as above
+
     return cell if isinstance(cell, Text) else Text(cleaned(cell))
 
 
 def cleaned(text: str) -> str:
     """The same text in one line, as it may be printed."""
     return "".join(each if each.isprintable() else " " for each in text)
+
+
+def is_text(said: str) -> bool:
+    """Whether what came from outside was UTF-8: bytes that were not have become surrogates."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in said)
 
 
 def echo(*lines: str) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from service import logs
 from service.cli import configuration, parent
-from service.cli.address import Address
+from service.cli.address import Address, address_of
 from service.cli.failure import MISUSED, Failure
 from service.cli.workers import inherited, supervise
 from service.settings import Settings
@@ -80,11 +80,6 @@ def _answer(settings: Settings, address: Address, given: socket.socket | None) -
         )
         uvicorn.Server(config).run(sockets=[listener])
     stop.set()
-
-
-def address_of(settings: Settings) -> Address:
-    """Where the service listens."""
-    return Address(settings.host, settings.port, "STEWARD_PORT")
 
 
 def check_guarded(settings: Settings, address: Address) -> None:

@@ -113,9 +113,15 @@ class GarbageController:
         after = watched(before, look.asked, size, look.blind, period)
         self._watches[lease.project] = lease, after
         if after.is_shrunk and not (before is not None and before.is_shrunk):
-            log.warning(
-                "orphans.frozen", project=lease.project, nodes=size, nodes_before=after.most
-            )
+            self._tell_frozen(lease.project, size, after.most)
+
+    def _tell_frozen(self, project: str, nodes: int, before: int) -> None:
+        """Log that nothing is collected for now. A warning only where that holds an orphan back:
+        people who delete their last nodes have nothing to look into."""
+        with self._units.reading() as unit:
+            held = len(unit.orphans.certain(project))
+        tell = log.warning if held else log.info
+        tell("orphans.frozen", project=project, nodes=nodes, nodes_before=before, held=held)
 
     def _remember(self, look: Look, lease: Lease) -> bool:
         """Write down what changed; answers whether another look at the same would change nothing.

@@ -24,6 +24,7 @@ TOP = {
     "LICENSE",
     "Makefile",
     "README.md",
+    "constraints-dev.txt",
     "constraints.txt",
     "deploy",
     "migrations",

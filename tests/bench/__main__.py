@@ -11,6 +11,7 @@ from tests.bench import (
     admission,
     cleanup,
     clients,
+    commands,
     emulator,
     exports,
     inventory,
@@ -38,6 +39,7 @@ PARTS: Sequence[tuple[str, Callable[[], list[Figure]]]] = (
     ("projects", projects.measure),
     ("takeover", takeover.measure),
     ("clients", clients.measure),
+    ("commands", commands.measure),
 )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -32,3 +34,25 @@ def test_a_child_stops_when_it_is_asked_to():
     child.stop()
     assert child.end() is not None
     child.stop()
+
+
+SIGNALS_DURING_A_WAIT = """
+import signal, sys
+from service.cli.children import stopped_by_signals
+
+def interrupt(frame, event, _):
+    if event == "call":
+        signal.raise_signal(signal.SIGTERM)
+
+with stopped_by_signals() as stop:
+    sys.setprofile(interrupt)
+    stop.wait(0.1)
+    sys.setprofile(None)
+    while not stop.wait(0.1):
+        pass
+"""
+
+
+def test_signals_in_the_middle_of_a_wait_stop_it_and_never_hang_it():
+    done = subprocess.run([sys.executable, "-c", SIGNALS_DURING_A_WAIT], timeout=20, check=False)
+    assert done.returncode == 0

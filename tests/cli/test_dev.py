@@ -109,7 +109,8 @@ def test_what_somebody_says_of_idleness_is_not_said_again(monkeypatch):
 
 
 def test_everything_starts_works_heals_and_stops(dev, tmp_path):
-    said = dev.hears("Ctrl-C stops everything", dev.said)
+    said = dev.hears("Dashboard:", dev.said)
+    the_last_line_is_the_address_to_open(dev, said)
     assert "Jobs run their commands on this machine, as this user" in said
     assert "they count 30 s after READY" in said
     cleanup = httpx2.get(f"{dev.url}/v1/cleanup").json()
@@ -119,12 +120,11 @@ def test_everything_starts_works_heals_and_stops(dev, tmp_path):
     assert httpx2.get(f"{dev.url}/readyz").status_code == 200
     first = dev.children()
 
-    again = program("dev", folder=tmp_path, **dev.settings)
-    assert "TPU Steward runs already at" in again.communicate(timeout=20)[1]
-    assert again.returncode == 1
+    a_second_one_names_each_port_that_is_taken(dev, tmp_path)
 
     os.kill(first[1], signal.SIGKILL)
     dev.hears("daemon was killed by SIGKILL; it is started again", dev.logged)
+    dev.hears("daemon is process", dev.logged)
 
     asked = ("nodes", "create", "--accelerator-type", "v5litepod-8", "--zone", "us-west4-a")
     more = ("--name", "trainer", "--wait", "--timeout", "30s", "--json")
@@ -143,6 +143,29 @@ def test_everything_starts_works_heals_and_stops(dev, tmp_path):
     dev.process.send_signal(signal.SIGTERM)
     assert dev.process.wait(timeout=10) == 0
     assert gone(pids)
+
+
+def the_last_line_is_the_address_to_open(dev: Dev, said: str) -> None:
+    first, *_, last = said.splitlines()
+    assert first.startswith(f"Starting the emulator, the daemon and the API on {dev.url}")
+    assert last == f"Dashboard: {dev.url}/"
+    emulator, daemon, server = dev.children()
+    assert f"Processes  emulator {emulator}, daemon {daemon}, serve {server}\n" in said
+    assert f"kill {dev.process.pid}\n" in said
+
+
+def a_second_one_names_each_port_that_is_taken(dev: Dev, folder: Path) -> None:
+    again = program("dev", folder=folder, **dev.settings)
+    taken = again.communicate(timeout=60)[1].splitlines()
+    assert again.returncode == 1
+    assert taken[0].startswith(f"TPU Steward runs already at {dev.url}; stop that one first")
+    assert taken[0].endswith("set STEWARD_PORT to another port, or to 0 for any free one")
+    assert [line.partition(" (")[0] for line in taken[1:]] == [
+        f"port {dev.grpc} on 127.0.0.1 is taken",
+        f"port {dev.rest} on 127.0.0.1 is taken",
+    ]
+    assert "set STEWARD_EMULATOR to another port, or to 127.0.0.1:0 for any" in taken[1]
+    assert "set STEWARD_EMULATOR_REST to another port" in taken[2]
 
 
 def a_job_runs_and_its_node_goes(url: str) -> None:
@@ -169,7 +192,7 @@ def a_job_runs_and_its_node_goes(url: str) -> None:
 
 @pytest.mark.deep
 def test_no_child_outlives_its_parent(dev):
-    dev.hears("Ctrl-C stops everything", dev.said)
+    dev.hears("Dashboard:", dev.said)
     pids = dev.children()
     dev.process.kill()
     until(lambda: gone(pids), seconds=10)

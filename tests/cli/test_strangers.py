@@ -84,7 +84,7 @@ def _commands(group: Any, *path: str) -> Iterator[list[str]]:
             yield from _commands(command, *path, name)
             if command.invoke_without_command:
                 yield [*path, name]
-        elif path or name not in {one.__name__ for one in ALONE}:
+        elif path or name not in ALONE:
             yield [*path, name, *_told(command), *MORE.get((*path, name), [])]
 
 

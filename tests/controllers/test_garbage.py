@@ -425,6 +425,21 @@ def test_a_zone_that_does_not_answer_holds_what_is_in_it(yard: Yard) -> None:
     assert yard.cloud.count("delete") == 1
 
 
+def frozen(logs: list[Any]) -> list[tuple[str, int, int]]:
+    """Each freeze in the log: level, nodes before it, orphans that it holds back."""
+    told = [one for one in logs if one["event"] == "orphans.frozen"]
+    return [(one["log_level"], one["nodes_before"], one["held"]) for one in told]
+
+
+def test_a_freeze_that_holds_no_orphan_back_is_no_warning(yard: Yard) -> None:
+    path = yard.there()
+    yard.watch(60)
+    with capture_logs() as logs:
+        del yard.cloud.nodes[path]
+        yard.watch(60)
+    assert frozen(logs) == [("info", 1, 0)]
+
+
 def test_a_list_that_is_suddenly_empty_collects_nothing_and_calls_nothing_gone(yard: Yard) -> None:
     yard.late(yard.over())
     stranger = yard.there()
@@ -436,7 +451,7 @@ def test_a_list_that_is_suddenly_empty_collects_nothing_and_calls_nothing_gone(y
     cloud.inventory = lambda _project: empty
     with capture_logs() as logs:
         yard.watch(600)
-    assert [one["nodes_before"] for one in logs if one["event"] == "orphans.frozen"] == [2]
+    assert frozen(logs) == [("warning", 2, 1)]
     assert yard.cloud.count("delete") == 0
     assert len(yard.all()) == 2
     cloud.inventory = real

@@ -77,6 +77,14 @@ class House:
         """Start a part of the house; a second one of its kind under a name of its own."""
         self._processes[name or command] = self._run(command, *options)
 
+    def process(self, command: str) -> int:
+        """The process id of a part."""
+        return self._processes[command].pid
+
+    def runs(self, command: str) -> bool:
+        """Whether a part has not ended."""
+        return self._processes[command].poll() is None
+
     def kill(self, command: str) -> None:
         """The part is gone at once: SIGKILL, which nothing can catch."""
         self._end(command, signal.SIGKILL)

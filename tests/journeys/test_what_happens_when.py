@@ -17,8 +17,8 @@ pytestmark = pytest.mark.deep
 LOOKS = re.compile(r"^(cloud|told) |^curl -s \S+ \||(list|show|events)\b")
 """What changes nothing, and may be typed again until it shows what it should."""
 
-KILL = "pkill -9 -f 'service.cli daemon'"
-"""The one line that is not typed: it would end every daemon of this machine."""
+KILL, SHOWN = "kill -9 4243", "4243"
+"""The line that ends the daemon, and the process id in it, which is another one each time."""
 
 Section = tuple[str, list[tuple[str, str]]]
 
@@ -63,7 +63,9 @@ def test_what_the_manual_shows_is_what_happens(
     assert any(printed for _, printed in section[1]), "something is shown"
     for command, printed in section[1]:
         if command == KILL:
-            house.kill("daemon")
+            said = terminal.type(command.replace(SHOWN, str(house.process("daemon"))))
+            assert said.strip() == ""
+            house.until(lambda: not house.runs("daemon"), "the end of the daemon")
             house.start("daemon")
         elif printed and LOOKS.search(command):
             terminal.type_until(command, printed)
