@@ -43,6 +43,7 @@ from service.api import (
 from service.api.auth import Auth, OpenAuth
 from service.api.cleanup import cleanup, heartbeats, keeps, policies
 from service.api.guard import Guard
+from service.api.head import Head
 from service.api.jobs import jobs
 from service.api.jobs import logs as job_logs
 from service.api.jobs.follow import LogFollowers
@@ -144,6 +145,7 @@ def _middleware(
     """From the outside in."""
     found = [
         Middleware(RequestMetrics, registry=registry),
+        Middleware(Head),
         Middleware(Guard, loopback_only=not admin_token, roomy={reconciliations.PATH: bill_bytes}),
     ]
     auth = Middleware(Auth, token=admin_token) if admin_token else Middleware(OpenAuth)

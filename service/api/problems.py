@@ -226,7 +226,8 @@ def _allowed(request: Request) -> list[str]:
         if route.methods and route.path_regex.match(request.scope["path"])
     ]
     verbs = [methods for path, methods in there if "}:" in path]
-    return sorted(set().union(*(verbs or (methods for _, methods in there))))
+    found = set().union(*(verbs or (methods for _, methods in there)))
+    return sorted(found | {"HEAD"} if "GET" in found else found)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
