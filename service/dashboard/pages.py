@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +14,7 @@ from fastapi.responses import HTMLResponse, Response
 from fastapi.staticfiles import StaticFiles
 from fastapi.templating import Jinja2Templates
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.exceptions import HTTPException
 
 from service.application.cleanup.links import Missing, Offer
 from service.application.services import Services
@@ -39,6 +40,7 @@ from service.dashboard.series import GROUPINGS
 from service.dashboard.spending import WINDOWS
 from service.dashboard.statements import statement_of, statements_of
 from service.dashboard.story import story_of
+from service.dashboard.unknown import prefers_html, shown
 from service.domain.errors import BudgetExceeded, Conflict, NotFound, Rejected, StoreUnavailable
 
 _HERE = Path(__file__).parent
@@ -75,6 +77,8 @@ def add_dashboard(app: FastAPI) -> None:
     """Put the pages into an app whose `state.services` are what they ask."""
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
     app.include_router(router)
+    usual = app.exception_handlers[HTTPException]
+    app.add_exception_handler(HTTPException, partial(_unanswered, usual))
 
 
 def _templates() -> Jinja2Templates:
@@ -339,7 +343,7 @@ def page_of_manual(request: Request, name: str) -> Response:
     )
 
 
-@router.api_route("/links/{token}", methods=["GET", "HEAD"])
+@router.get("/links/{token}")
 def link(request: Request, token: str) -> Response:
     """What a link in a message would do. Changes nothing: mail programs look at links too."""
     return _linked(request, lambda services: services.links.show(token))
@@ -379,6 +383,31 @@ def _answer(
             request, "error.html", told, status_code=status, headers=_HEADERS
         )
     return _pages.TemplateResponse(request, template, found, headers=_HEADERS)
+
+
+_NOWHERE = {
+    404: ("Page not found", "There is nothing at"),
+    405: ("Method not allowed", "This method is not possible at"),
+}
+
+
+async def _unanswered(
+    usual: Callable[[Request, Exception], Any], request: Request, error: Exception
+) -> Response:
+    """A page for a browser that asks for an unknown address; for other callers, and for other
+    errors, what `usual` answers."""
+    answer: Response = await usual(request, error)
+    if answer.status_code not in _NOWHERE:
+        return answer
+    if prefers_html(request.headers.get("accept", "")):
+        heading, message = _NOWHERE[answer.status_code]
+        told = {"heading": heading, "message": message, "path": shown(request.url.path)}
+        allowed = {name: value for name, value in answer.headers.items() if name == "allow"}
+        answer = _pages.TemplateResponse(
+            request, "unknown.html", told, status_code=answer.status_code, headers=allowed
+        )
+    answer.headers.add_vary_header("Accept")
+    return answer
 
 
 def _status_of(error: NotFound | Rejected | StoreUnavailable) -> int:
