@@ -17,6 +17,7 @@ from service.domain.errors import NotFound
 
 _MANUAL = Path(__file__).parents[1] / "manual"
 _INDEX = "index"
+_PROBLEMS = "problems"
 _ELSEWHERE = {"../emulator/README.md": "emulator-reference"}
 """Pages that lie beside what they describe, as the manual's pages name them, and their names."""
 
@@ -82,6 +83,14 @@ def manual_page(name: str = _INDEX) -> ManualPage:
     if name not in pages:
         raise NotFound(f"the manual has no page {name[:80]!r}")
     return ManualPage(pages[name], tuple(pages.values()))
+
+
+def problem_address(slug: str) -> str:
+    """Where the manual says what to do about a problem. Raises NotFound for an unknown problem."""
+    page = _pages()[_PROBLEMS]
+    if not any(section.level == 3 and section.anchor == slug for section in page.sections):
+        raise NotFound(f"the manual has no problem {slug[:80]!r}")
+    return f"{page.address}#{slug}"
 
 
 def search_manual(query: str) -> ManualPage:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from fastapi.staticfiles import StaticFiles
 from fastapi.templating import Jinja2Templates
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -27,7 +27,7 @@ from service.dashboard.jobs import Wanted, jobs_of
 from service.dashboard.ledger import ledger_of, unused_ledger_of
 from service.dashboard.line import line_of
 from service.dashboard.links import failed_page, link_page
-from service.dashboard.manual import manual_page, search_manual
+from service.dashboard.manual import manual_page, problem_address, search_manual
 from service.dashboard.orphans import orphans_of
 from service.dashboard.overview import View, overview_of
 from service.dashboard.prices import prices_of
@@ -343,6 +343,15 @@ def page_of_manual(request: Request, name: str) -> Response:
     )
 
 
+@router.get("/problems/{slug}")
+def problem(request: Request, slug: str) -> Response:
+    """The entry of the manual for a kind of problem: `help` of a problem document leads here."""
+    try:
+        return RedirectResponse(problem_address(slug), headers=_HEADERS)
+    except NotFound as error:
+        return _error(request, error, "There is no such problem", ("/manual/problems", "Problems"))
+
+
 @router.get("/links/{token}")
 def link(request: Request, token: str) -> Response:
     """What a link in a message would do. Changes nothing: mail programs look at links too."""
@@ -377,12 +386,22 @@ def _answer(
     try:
         found = context(request.app.state.services)
     except (NotFound, Rejected, StoreUnavailable) as error:
-        status = _status_of(error)
-        told = {"message": str(error), "heading": _HEADINGS.get(status, missing), "back": back}
-        return _pages.TemplateResponse(
-            request, "error.html", told, status_code=status, headers=_HEADERS
-        )
+        return _error(request, error, missing, back)
     return _pages.TemplateResponse(request, template, found, headers=_HEADERS)
+
+
+def _error(
+    request: Request,
+    error: NotFound | Rejected | StoreUnavailable,
+    missing: str,
+    back: tuple[str, str],
+) -> Response:
+    """The page that says why there is none, and where to go."""
+    status = _status_of(error)
+    told = {"message": str(error), "heading": _HEADINGS.get(status, missing), "back": back}
+    return _pages.TemplateResponse(
+        request, "error.html", told, status_code=status, headers=_HEADERS
+    )
 
 
 _NOWHERE = {
