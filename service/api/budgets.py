@@ -257,7 +257,7 @@ def create_budget(
 
 @router.get("/{budget_id}", operation_id="get_budget", responses=may_answer(404, 422))
 def get_budget(budget_id: str, budgets: BudgetsDep, response: Response) -> BudgetDetail:
-    """One budget, with what it refused and what was told of it last."""
+    """Get one budget, with what it refused and its last notification."""
     found = budgets.get(budget_id)
     response.headers["ETag"] = f'"{found.shown.budget.version}"'
     return BudgetDetail.of_detail(found)
@@ -275,7 +275,7 @@ def change_budget(
     version: VersionDep,
     response: Response,
 ) -> BudgetView:
-    """Set some of its fields anew; it counts at once."""
+    """Change some fields of a budget. The change applies at once."""
     before = budgets.get(budget_id).shown.budget
     changes = body.to_changes(before)
     shown = budgets.change(budget_id, changes, version=version)

@@ -152,22 +152,29 @@ def problem(
     headers: Mapping[str, str] | None = None,
     facts: Mapping[str, object] | None = None,
 ) -> Response:
-    """The answer for a problem of that kind; facts never hide the members of the RFC."""
-    members = {
-        "type": f"{_TYPES}{kind.slug}",
-        "title": kind.title,
-        "status": kind.status,
-        "detail": detail[:_LONGEST_DETAIL],
-        "instance": scope["path"][:_LONGEST_PATH],
-        "help": kind.help,
-    }
-    document = {**members, **(facts or {}), **members}
+    """The answer for a problem of that kind."""
+    document = members_of(kind, scope["path"], detail, facts or {})
     sent = dict(headers or {})
     if kind.retry_after is not None:
         sent["Retry-After"] = str(kind.retry_after)
     # ASCII, so that text which is no valid Unicode can be spoken of as well.
     body = json.dumps(document, default=str, separators=(",", ":"))
     return Response(body, kind.status, sent, MEDIA_TYPE)
+
+
+def members_of(
+    kind: Kind, path: str, detail: str, facts: Mapping[str, object]
+) -> dict[str, object]:
+    """The problem document; facts never hide the members that every problem has."""
+    members = {
+        "type": f"{_TYPES}{kind.slug}",
+        "title": kind.title,
+        "status": kind.status,
+        "detail": detail[:_LONGEST_DETAIL],
+        "instance": path[:_LONGEST_PATH],
+        "help": kind.help,
+    }
+    return {**members, **facts, **members}
 
 
 def may_answer(*statuses: int) -> dict[int | str, dict[str, Any]]:

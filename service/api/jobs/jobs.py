@@ -84,8 +84,8 @@ def get_job(job_id: str, jobs: JobsDep) -> JobView:
     responses=may_answer(404, 409, 422),
 )
 def cancel_job(job_id: str, jobs: JobsDep) -> JobView:
-    """Ask for the end of the job: SIGTERM, its grace, SIGKILL. It is over when its state is
-    CANCELLED, or another end that it came to first."""
+    """Request the end of a job: SIGTERM, the grace period, then SIGKILL. The job is over when its
+    state is CANCELLED, or another final state that it reached first."""
     return JobView.of(jobs.cancel(job_id))
 
 
