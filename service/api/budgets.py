@@ -247,7 +247,7 @@ def create_budget(
     response: Response,
     idempotency_key: IdempotencyKey = None,
 ) -> BudgetView:
-    """Set a budget; it counts at once, for what runs already as well."""
+    """Create a budget. It applies at once, also to what runs already."""
     made = budgets.create(body.to_budget(), key_of(idempotency_key, body))
     response.headers["Location"] = f"/v1/budgets/{made.shown.budget.id}"
     response.headers["ETag"] = f'"{made.shown.budget.version}"'
@@ -287,5 +287,5 @@ def change_budget(
     "/{budget_id}", operation_id="delete_budget", responses=may_answer(404, 409, 412, 422)
 )
 def delete_budget(budget_id: str, budgets: BudgetsDep, version: VersionDep) -> BudgetView:
-    """Take it away; answers it as it was. What was spent stays in the costs."""
+    """Delete a budget, and return it as it was. What was spent stays in the costs."""
     return BudgetView.of(budgets.remove(budget_id, version=version))

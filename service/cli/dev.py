@@ -38,7 +38,7 @@ TPU Steward is running.
 
   Dashboard  {web}/
   Manual     {web}/manual
-  API        {web}/v1  (described in {web}/openapi.json)
+  API        {web}/v1  (reference at {web}/docs)
   Emulator   gRPC {grpc}, REST {rest}
   Projects   {projects}
   Database   {database}

@@ -34,6 +34,8 @@ from service.dashboard.prices import prices_of
 from service.dashboard.question import Asked, asked_by
 from service.dashboard.recommended import recommended_of
 from service.dashboard.reconcile import reconcile_of
+from service.dashboard.reference import PATH as REFERENCE
+from service.dashboard.reference import Reference
 from service.dashboard.reservation import reservation_of
 from service.dashboard.reservations import reservations_of
 from service.dashboard.series import GROUPINGS
@@ -341,6 +343,32 @@ def page_of_manual(request: Request, name: str) -> Response:
         missing="There is no such page",
         back=("/manual", "The manual"),
     )
+
+
+@router.get("/docs")
+def docs(request: Request, q: str = "") -> Response:
+    """All operations of the API, or the entries that have the words of a search."""
+    return _answer(request, "docs.html", lambda _: {"page": _reference(request.app).search(q)})
+
+
+@router.get("/docs/{name}")
+def group_of_docs(request: Request, name: str) -> Response:
+    """The operations of one group, with their parameters, bodies, answers and objects."""
+    return _answer(
+        request,
+        "docs.html",
+        lambda _: {"page": _reference(request.app).page(name)},
+        missing="There is no such group",
+        back=(REFERENCE, "API reference"),
+    )
+
+
+def _reference(app: FastAPI) -> Reference:
+    """The API reference of the app. It is made once, when it is first asked for."""
+    known: Reference | None = getattr(app.state, "reference", None)
+    if known is None:
+        known = app.state.reference = Reference(app.openapi())
+    return known
 
 
 @router.get("/problems/{slug}")

@@ -36,11 +36,11 @@ class JobQuery(Body):
     team: Line | None = Field(default=None)
     node_id: Line | None = Field(default=None)
     project: Line | None = Field(default=None)
-    page_size: int = Field(default=100, ge=1, le=1000, description="At most so many of them.")
+    page_size: int = Field(default=100, ge=1, le=1000, description="The most items to return.")
     page_token: str = Field(
         default="",
         pattern=r"^[0-9a-f-]{0,36}$",
-        description="Where the page before ended: its `next_page_token`.",
+        description="The `next_page_token` of the previous page.",
     )
 
 
