@@ -59,7 +59,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    """A named object: its fields, or the values that it can have."""
+    """A named object with its fields."""
 
     name: str
     text: Markup
@@ -148,7 +148,6 @@ class Reference:
         self._schemas: Mapping[str, Schema] = components.get("schemas", {})
         self._sampler = Sampler(self._schemas)
         self.text = markdown(document.get("info", {}).get("description", ""))
-        self.version = str(document.get("info", {}).get("version", ""))
         self._problem_of = {
             key: _problem(example["value"])
             for key, example in components.get("examples", {}).items()

@@ -27,6 +27,8 @@ PLACES = [
     "/manual",
     "/manual/api",
     "/manual/none",
+    "/docs",
+    "/problems/not-found",
     "/static/steward.css",
     "/static/none",
     "/healthz",
