@@ -43,6 +43,7 @@ from service.api import (
 from service.api.auth import Auth, OpenAuth
 from service.api.cleanup import cleanup, heartbeats, keeps, policies
 from service.api.guard import Guard
+from service.api.head import Head
 from service.api.jobs import jobs
 from service.api.jobs import logs as job_logs
 from service.api.jobs.follow import LogFollowers
@@ -62,9 +63,9 @@ def create_app(services: Services, admin_token: str | None, *, at_once: int = 16
     It works on `at_once` requests at a time, each in a thread with a database connection: more of
     them would only wait for each other, and cost more while they do.
 
-    There is no /docs: what FastAPI serves there loads scripts from elsewhere, which the content
-    security policy forbids. Bodies are limited by the guard and not by FastAPI, whose answer to one
-    that is too large is no problem document.
+    FastAPI's own /docs is off: it loads scripts from elsewhere, which the content security policy
+    forbids. The dashboard has a page there. Bodies are limited by the guard and not by FastAPI,
+    whose answer to one that is too large is no problem document.
     """
     registry, counting = _registries()
     registry.register(FleetCollector(services.health))
@@ -144,6 +145,7 @@ def _middleware(
     """From the outside in."""
     found = [
         Middleware(RequestMetrics, registry=registry),
+        Middleware(Head),
         Middleware(Guard, loopback_only=not admin_token, roomy={reconciliations.PATH: bill_bytes}),
     ]
     auth = Middleware(Auth, token=admin_token) if admin_token else Middleware(OpenAuth)

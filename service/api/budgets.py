@@ -247,7 +247,7 @@ def create_budget(
     response: Response,
     idempotency_key: IdempotencyKey = None,
 ) -> BudgetView:
-    """Set a budget; it counts at once, for what runs already as well."""
+    """Create a budget. It applies at once, also to what runs already."""
     made = budgets.create(body.to_budget(), key_of(idempotency_key, body))
     response.headers["Location"] = f"/v1/budgets/{made.shown.budget.id}"
     response.headers["ETag"] = f'"{made.shown.budget.version}"'
@@ -257,7 +257,7 @@ def create_budget(
 
 @router.get("/{budget_id}", operation_id="get_budget", responses=may_answer(404, 422))
 def get_budget(budget_id: str, budgets: BudgetsDep, response: Response) -> BudgetDetail:
-    """One budget, with what it refused and what was told of it last."""
+    """Get one budget, with what it refused and its last notification."""
     found = budgets.get(budget_id)
     response.headers["ETag"] = f'"{found.shown.budget.version}"'
     return BudgetDetail.of_detail(found)
@@ -275,7 +275,7 @@ def change_budget(
     version: VersionDep,
     response: Response,
 ) -> BudgetView:
-    """Set some of its fields anew; it counts at once."""
+    """Change some fields of a budget. The change applies at once."""
     before = budgets.get(budget_id).shown.budget
     changes = body.to_changes(before)
     shown = budgets.change(budget_id, changes, version=version)
@@ -287,5 +287,5 @@ def change_budget(
     "/{budget_id}", operation_id="delete_budget", responses=may_answer(404, 409, 412, 422)
 )
 def delete_budget(budget_id: str, budgets: BudgetsDep, version: VersionDep) -> BudgetView:
-    """Take it away; answers it as it was. What was spent stays in the costs."""
+    """Delete a budget, and return it as it was. What was spent stays in the costs."""
     return BudgetView.of(budgets.remove(budget_id, version=version))

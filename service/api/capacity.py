@@ -114,7 +114,7 @@ class CapacityPage(Page):
 
 @router.get("/capacity", operation_id="list_capacity", responses=may_answer(422))
 def list_capacity(service: CapacityDep, query: Annotated[CapacityQuery, Query()]) -> CapacityPage:
-    """Where hardware was to be had lately, how long that took and lasted, and what is left alone
-    for now."""
+    """List where hardware was available lately, how long it took and lasted, and which places are
+    in cooldown."""
     found, token = query.cut(service.report(query.to_question()))
     return CapacityPage(capacity=tuple(map(CapacityView.of, found)), next_page_token=token)

@@ -143,7 +143,7 @@ async def _version(
         str | None,
         Header(
             max_length=80,
-            description="The ETag of it as you saw it; 412 when it has changed since.",
+            description="The `ETag` of the resource as last read; 412 if it has changed since.",
             examples=['"3"'],
         ),
     ] = None,

@@ -160,7 +160,7 @@ class EstimateView(View):
 
 @router.post("", operation_id="estimate", responses=may_answer(400, 413, 415, 422))
 def estimate(body: EstimateRequest, estimates: EstimatesDep) -> EstimateView:
-    """Say what the hardware would cost, place by place, cheapest first."""
+    """Estimate what the hardware would cost in each zone, cheapest first."""
     return EstimateView.of(
         estimates.estimate(body.to_wish(), body.provisioning_model, body.seconds, body.to_caller())
     )

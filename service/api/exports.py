@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import closing
 from itertools import chain
 from typing import Annotated, Any
 
 from fastapi import Query
 from fastapi.responses import StreamingResponse
 from pydantic import Field
+from starlette.types import Receive, Scope, Send
 
 from service.api.deps import ExportsDep
 from service.api.problems import may_answer
@@ -52,17 +54,29 @@ def export_focus(exports: ExportsDep, query: Annotated[FocusQuery, Query()]) -> 
     """What was billed, as FOCUS cost and usage rows in CSV; only what is posted, never a guess."""
     export = exports.focus(query.version, query.window)
     name = f"focus-{query.version}-{_stamp(export.window)}.csv"
-    return StreamingResponse(
-        _begun(export.pieces),
+    return _Pieces(
+        export.pieces,
         media_type="text/csv; charset=utf-8; header=present",
         headers={"Content-Disposition": f'attachment; filename="{name}"'},
     )
 
 
-def _begun(pieces: Iterator[str]) -> Iterator[str]:
-    """The same with its first piece at hand: a database that cannot be read is still a problem that
-    can be told with a status of its own."""
-    return chain([next(pieces)], pieces)
+class _Pieces(StreamingResponse):
+    """Sends the pieces, and closes them when the answer ends, however it ends: the place of the
+    export is free again, also if nobody reads on.
+
+    The first piece is made before the status is sent, so that a database that cannot be read is
+    answered as a problem.
+    """
+
+    def __init__(self, pieces: Generator[str], **settings: Any) -> None:
+        self._pieces = pieces
+        super().__init__(chain([next(pieces)], pieces), **settings)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the pieces."""
+        with closing(self._pieces):
+            await super().__call__(scope, receive, send)
 
 
 def _stamp(window: Window) -> str:

@@ -16,8 +16,8 @@ IdempotencyKey = Annotated[
         min_length=1,
         max_length=255,
         pattern=r"^[!-~]+$",
-        description="The same wish with the same key is granted once, however often it is told;"
-        " with another body it is refused.",
+        description="A second request with the same key and body returns the first answer. The same"
+        " key with another body is refused.",
     ),
 ]
 

@@ -98,12 +98,14 @@ PARAMETERS = [
     ),
     _parameter(
         "page_size",
-        "At most so many of them.",
+        "The most items to return.",
         type="integer",
         minimum=1,
         maximum=1000,
         default=100,
     ),
-    _parameter("page_token", "Where the page before ended.", type="string", default=""),
+    _parameter(
+        "page_token", "The `next_page_token` of the previous page.", type="string", default=""
+    ),
 ]
 """What OpenAPI is told of it."""

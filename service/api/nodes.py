@@ -101,7 +101,7 @@ def request_node(
     policies: PoliciesDep,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Record the wish for a node and answer at once; the daemon brings it up."""
+    """Record the request for a node and answer at once; the daemon creates the node."""
     found = nodes.request(body.to_wish(), key=key_of(idempotency_key, body))
     answer = _with_policy(nodes, policies.of_node(found.node.id), found.warnings, 201)
     answer.headers["Location"] = f"/v1/nodes/{found.node.id}"
@@ -136,7 +136,7 @@ async def list_nodes(request: Request) -> Response:
 def stop_node(
     node_id: str, nodes: NodesDep, version: VersionDep, query: Annotated[StopQuery, Query()]
 ) -> Response:
-    """Ask for the node to stop, which ends a keep; its disk stays, its chips cost nothing."""
+    """Request the stop of a node. Its disk stays, its chips cost nothing, and its keep ends."""
     changed = nodes.request_stop(node_id, version=version, force=query.force)
     return changed_document(nodes, changed, 202)
 
@@ -148,7 +148,7 @@ def stop_node(
     responses=_ACCEPTED | may_answer(403, 404, 409, 412, 422),
 )
 def start_node(node_id: str, nodes: NodesDep, version: VersionDep) -> Response:
-    """Ask for a stopped node to run again."""
+    """Request that a stopped node runs again."""
     return _accepted(nodes, nodes.start(node_id, version=version).id)
 
 
@@ -161,7 +161,7 @@ def start_node(node_id: str, nodes: NodesDep, version: VersionDep) -> Response:
 def reimage_node(
     node_id: str, body: ReimageRequest, nodes: NodesDep, version: VersionDep
 ) -> Response:
-    """Ask for other software on a legacy TPU Node; nobody can use it while that is put there."""
+    """Request other software on a legacy TPU Node, which cannot be used in the meantime."""
     return _accepted(nodes, nodes.reimage(node_id, body.to_software(), version=version).id)
 
 
@@ -199,7 +199,7 @@ def update_node(
     responses=_CHANGED | may_answer(404, 409, 412, 422),
 )
 def delete_node(node_id: str, nodes: NodesDep, version: VersionDep) -> Response:
-    """Ask for the node's end, which ends a keep; it is over when its state is DELETED."""
+    """Request the deletion of a node. The node is gone when its state is DELETED; its keep ends."""
     return changed_document(nodes, nodes.request_end(node_id, version=version), 202)
 
 
@@ -207,7 +207,7 @@ def delete_node(node_id: str, nodes: NodesDep, version: VersionDep) -> Response:
 def list_node_events(
     node_id: str, nodes: NodesDep, query: Annotated[NumberedQuery, Query()]
 ) -> EventPage:
-    """The story of the node, the oldest event first."""
+    """List the events of the node, oldest first."""
     found = nodes.events(node_id, query.after, query.one_more)
     page, token = query.cut(found, [number for number, _ in found])
     return EventPage(events=tuple(_event(*one) for one in page), next_page_token=token)

@@ -1,5 +1,5 @@
-"""The OpenAPI document: FastAPI's, with every answer that a route can give, and names for types
-alone."""
+"""The OpenAPI document: FastAPI's, with every answer that a route can give, with examples, and with
+names for types alone."""
 
 from __future__ import annotations
 
@@ -7,13 +7,23 @@ from collections.abc import Iterator
 from typing import Any
 
 from service.api.auth import PUBLIC
+from service.api.documentation import (
+    DESCRIPTION,
+    HEARTBEAT,
+    SECURITY_SCHEMES,
+    SERVERS,
+    SUMMARIES,
+    TAGS,
+)
+from service.api.examples import BODIES, problem_example
 from service.api.guard import SAFE_METHODS
-from service.api.problems import MEDIA_TYPE, may_answer
+from service.api.kinds import EVERY_KIND, kinds_of
+from service.api.problems import MEDIA_TYPE, Kind, may_answer
 
 JSON = "application/json"
 
-_PROBLEM = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-_OTHERWISE = {"description": "Any other problem", "content": _PROBLEM}
+_SCHEMA = {"$ref": "#/components/schemas/Problem"}
+_OTHERWISE = {"description": "Any other problem", "content": {MEDIA_TYPE: {"schema": _SCHEMA}}}
 
 _BEFORE_EVERY_ROUTE = (400, 401, 413, 431, 500, 503)
 """Answers of the guard, of the connection and of the authentication, which no route declares."""
@@ -26,26 +36,52 @@ _DATA = frozenset({"default", "example", "examples", "enum", "const", "required"
 
 
 def corrected(document: dict[str, Any], *, guarded: bool) -> dict[str, Any]:
-    """The document with every answer that a route can give, with the token where one is needed, and
-    with titles on named schemas only."""
-    schemas = document["components"]["schemas"]
+    """The document with every answer that a route can give, with the token where one is needed,
+    with examples, and with titles on named schemas only."""
+    _describe(document)
+    components = document["components"]
     for name in ("HTTPValidationError", "ValidationError"):
-        schemas.pop(name, None)
+        components["schemas"].pop(name, None)
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             operation["responses"] = _responses(method, operation, guarded=guarded)
             if guarded and path not in PUBLIC:
-                operation["security"] = [{"token": []}]
+                operation["security"] = _security(method, path, operation["operationId"])
             elif guarded:
                 del operation["responses"]["401"]
-    if guarded:
-        document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    components["securitySchemes"] = SECURITY_SCHEMES
+    components["examples"] = {
+        _key(kind): {"summary": kind.title, "value": problem_example(kind)} for kind in EVERY_KIND
+    }
     _drop_inline_titles(document)
     return document
 
 
+def _describe(document: dict[str, Any]) -> None:
+    """Say what the API, its tags and its operations are for, and give each body an example."""
+    document["info"]["description"] = DESCRIPTION
+    document["servers"] = SERVERS
+    document["tags"] = [{"name": name, "description": said} for name, said in TAGS.items()]
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            name = operation["operationId"]
+            operation["summary"] = SUMMARIES[name]
+            if name in BODIES:
+                operation["requestBody"]["content"][JSON]["example"] = BODIES[name]
+
+
+def _security(method: str, path: str, name: str) -> list[dict[str, list[str]]]:
+    """The tokens that the operation takes: any one of them."""
+    found = [{"token": list[str]()}]
+    if method.upper() in SAFE_METHODS or not path.startswith("/v1/"):
+        found.append({"password": []})
+    if name == HEARTBEAT:
+        found.append({"heartbeat": []})
+    return found
+
+
 def _responses(method: str, operation: dict[str, Any], *, guarded: bool) -> dict[str, Any]:
-    """The answers of a route, by status, each problem with its media type."""
+    """The answers of a route, by status, each problem with its media type and its examples."""
     found = {
         str(status): {"description": one["description"]}
         for status, one in may_answer(*_common(method, operation, guarded=guarded)).items()
@@ -53,8 +89,19 @@ def _responses(method: str, operation: dict[str, Any], *, guarded: bool) -> dict
     found |= operation["responses"]
     for status, response in found.items():
         if status >= "400":
-            response["content"] = _PROBLEM
+            kinds = kinds_of(operation["operationId"], int(status))
+            response["content"] = {MEDIA_TYPE: {"schema": _SCHEMA, "examples": _examples(kinds)}}
     return {**dict(sorted(found.items())), "default": _OTHERWISE}
+
+
+def _examples(kinds: tuple[Kind, ...]) -> dict[str, Any]:
+    keys = map(_key, kinds)
+    return {key: {"$ref": f"#/components/examples/{key}"} for key in keys}
+
+
+def _key(kind: Kind) -> str:
+    """The name of the example of a kind; two kinds may share a slug."""
+    return f"{kind.status}-{kind.slug}"
 
 
 def _common(method: str, operation: dict[str, Any], *, guarded: bool) -> Iterator[int]:

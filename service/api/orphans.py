@@ -165,10 +165,10 @@ def list_orphans(orphans: OrphansDep, query: Annotated[OrphansQuery, Query()]) -
 def delete_orphan(
     orphan_id: OrphanId, orphans: OrphansDep, body: DeleteRequest | None = None
 ) -> OrphanView:
-    """Ask for its end; the daemon looks at it once more, deletes it, and goes on until it is gone.
+    """Request the deletion of an orphan. The daemon checks it once more, then deletes it.
 
-    What is not ours is deleted only when its full name is repeated. The queued resource that a node
-    belongs to is not deleted with it: ask for its end too, and it goes once its nodes have.
+    A resource of others is deleted only if `confirm` repeats its full name. The queued resource of
+    a node is not deleted with the node: delete it too.
     """
     confirm = "" if body is None else body.confirm
     return OrphanView.of(orphans.delete(orphan_id, confirm=confirm))

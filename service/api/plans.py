@@ -204,5 +204,5 @@ class PlanView(View):
     "/v1/estimates:plan", operation_id="plan_hardware", responses=may_answer(400, 413, 415, 422)
 )
 def plan_hardware(body: PlanRequest, estimates: EstimatesDep) -> PlanView:
-    """Say which hardware fits a need, what it would cost, and whether it meets the limits."""
+    """Find hardware that fits a need, its cost, and whether it meets the limits."""
     return PlanView.of(estimates.plan(body.to_need(), body.to_terms()))

@@ -26,7 +26,14 @@ MAX_BODY_BYTES = 1024 * 1024
 BODY_LIMIT = "steward.body_limit"
 """Where the guard notes in a request's scope how many bytes its body may have."""
 
+HELP = "/problems/"
+"""Where each kind of problem has its page, under its slug."""
+
+OTHER = "http-status"
+"""The page of statuses that have no kind of their own."""
+
 _TYPES = "urn:tpu-steward:problem:"
+_BARE = "http-"
 _LONGEST_DETAIL = 2_000
 _LONGEST_PATH = 200
 
@@ -50,6 +57,10 @@ class Problem(BaseModel):
     status: int = Field(examples=[422])
     detail: str = Field(examples=["v5p-8 is not offered in us-west4-a"])
     instance: str = Field(description="The path that was asked for.", examples=["/v1/nodes"])
+    help: str = Field(
+        description="The address of the page of the manual that says what to do next.",
+        examples=["/problems/not-offered"],
+    )
     errors: list[Complaint] | None = Field(default=None, description="What is wrong, by field.")
 
 
@@ -62,6 +73,11 @@ class Kind:
     slug: str
     title: str
     retry_after: int | None = None
+
+    @property
+    def help(self) -> str:
+        """The address of what to do next, on this service."""
+        return f"{HELP}{OTHER if self.slug.startswith(_BARE) else self.slug}"
 
 
 INTERNAL = Kind(500, "internal-error", "The service failed")
@@ -100,7 +116,7 @@ KINDS: Mapping[type[errors.StewardError], Kind] = {
     errors.StoreUnavailable: Kind(503, "store-unavailable", "The database cannot be used", 5),
 }
 
-_BY_STATUS = {
+BY_STATUS = {
     400: MALFORMED,
     404: Kind(404, "not-found", "Not found"),
     405: Kind(405, "method-not-allowed", "Method not allowed"),
@@ -136,21 +152,29 @@ def problem(
     headers: Mapping[str, str] | None = None,
     facts: Mapping[str, object] | None = None,
 ) -> Response:
-    """The answer for a problem of that kind; facts never hide the members of the RFC."""
-    members = {
-        "type": f"{_TYPES}{kind.slug}",
-        "title": kind.title,
-        "status": kind.status,
-        "detail": detail[:_LONGEST_DETAIL],
-        "instance": scope["path"][:_LONGEST_PATH],
-    }
-    document = {**members, **(facts or {}), **members}
+    """The answer for a problem of that kind."""
+    document = members_of(kind, scope["path"], detail, facts or {})
     sent = dict(headers or {})
     if kind.retry_after is not None:
         sent["Retry-After"] = str(kind.retry_after)
     # ASCII, so that text which is no valid Unicode can be spoken of as well.
     body = json.dumps(document, default=str, separators=(",", ":"))
     return Response(body, kind.status, sent, MEDIA_TYPE)
+
+
+def members_of(
+    kind: Kind, path: str, detail: str, facts: Mapping[str, object]
+) -> dict[str, object]:
+    """The problem document; facts never hide the members that every problem has."""
+    members = {
+        "type": f"{_TYPES}{kind.slug}",
+        "title": kind.title,
+        "status": kind.status,
+        "detail": detail[:_LONGEST_DETAIL],
+        "instance": path[:_LONGEST_PATH],
+        "help": kind.help,
+    }
+    return {**members, **facts, **members}
 
 
 def may_answer(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -196,7 +220,7 @@ def internal_error(scope: Scope) -> Response:
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     scope, status = request.scope, error.status_code
-    kind = _BY_STATUS.get(status) or Kind(status, f"http-{status}", error.detail)
+    kind = BY_STATUS.get(status) or Kind(status, f"{_BARE}{status}", error.detail)
     headers = dict(error.headers or {})
     detail = error.detail
     match status:
@@ -226,7 +250,8 @@ def _allowed(request: Request) -> list[str]:
         if route.methods and route.path_regex.match(request.scope["path"])
     ]
     verbs = [methods for path, methods in there if "}:" in path]
-    return sorted(set().union(*(verbs or (methods for _, methods in there))))
+    found = set().union(*(verbs or (methods for _, methods in there)))
+    return sorted(found | {"HEAD"} if "GET" in found else found)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:

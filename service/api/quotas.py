@@ -141,8 +141,8 @@ class QuotaPage(Page):
 
 @router.get("/quotas", operation_id="list_quotas", responses=may_answer(422))
 def list_quotas(service: QuotasDep, query: Annotated[QuotasQuery, Query()]) -> QuotaPage:
-    """What the projects are known to use and to hold by region, generation and tier, with what
-    Google said that they may have, as far as it ever refused them something."""
+    """List what the projects use and hold, by region, generation and tier. A limit is known once
+    Google has named it in a refusal."""
     asked = quotas.QuotaQuery(query.project, query.region, query.generation)
     found, token = query.cut(service.report(asked))
     return QuotaPage(quotas=tuple(map(QuotaView.any_of, found)), next_page_token=token)
@@ -152,6 +152,6 @@ def list_quotas(service: QuotasDep, query: Annotated[QuotasQuery, Query()]) -> Q
     "/quotas/{quota_id}:forget", operation_id="forget_quota", responses=may_answer(404, 422)
 )
 def forget_quota(quota_id: QuotaId, service: QuotasDep) -> QuotaView:
-    """Believe a limit no more, as when Google raised it; nodes that wait for it ask within half an
-    hour. It is learned anew at the next refusal."""
+    """Forget a limit, for instance after Google raised it. Nodes that wait for the limit try again
+    within half an hour. The next refusal by Google teaches the limit again."""
     return QuotaView.of(service.forget(quota_id))

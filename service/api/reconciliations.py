@@ -124,7 +124,7 @@ async def reconcile_bill(
 def list_reconciliations(
     reconciliations: ReconciliationsDep, query: Annotated[PageQuery, Query()]
 ) -> ReconciliationPage:
-    """The bills that were held against the ledger, the newest first."""
+    """List the bills that were reconciled with the ledger, newest first."""
     start = int(query.page_token or 0)
     found = reconciliations.all(query.page_size + 1, start)
     page, more = found[: query.page_size], len(found) > query.page_size

@@ -227,10 +227,10 @@ def withdraw_reservation(
     reservations: ReservationsDep,
     query: Annotated[WithdrawQuery, Query()],
 ) -> ReservationView:
-    """Say that the record is wrong; it is kept, with the reason, and charges nothing any more.
+    """Withdraw a wrong record. The record is kept with the reason, and charges nothing from now on.
 
-    What it had charged is taken back in months that are not closed, and corrected for those that
-    are. The second time changes nothing. What was bought at Google cannot be cancelled so.
+    Its charges are reversed in months that are open, and corrected for months that are closed. A
+    second withdrawal changes nothing. The reservation at Google stays as it is.
     """
     return ReservationView.of(reservations.withdraw(reservation_id, query.reason))
 
@@ -245,7 +245,7 @@ def list_reservation_ledger(
     reservations: ReservationsDep,
     query: Annotated[NumberedQuery, Query()],
 ) -> EntryPage:
-    """What was posted of it as used by nobody, in the order in which it was."""
+    """List the ledger entries for the unused part of a reservation, oldest first."""
     found = reservations.ledger(reservation_id, query.after, query.one_more)
     page, token = query.cut(found, [line.id for line in found])
     return EntryPage(entries=tuple(map(EntryView.of, page)), next_page_token=token)

@@ -83,7 +83,7 @@ class ResolutionView(View):
     responses=may_answer(400, 413, 415, 422),
 )
 def resolve_runtime(body: ResolveRequest) -> ResolutionView:
-    """Name the runtime version that fits the hardware and the framework, and say why."""
+    """Find the runtime version that fits the hardware and the framework, with the reason."""
     found = catalog.resolve_runtime(
         body.accelerator_type,
         body.framework.name,

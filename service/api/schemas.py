@@ -47,11 +47,11 @@ class PageQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    page_size: int = Field(default=1000, ge=1, le=1000, description="At most so many of them.")
+    page_size: int = Field(default=1000, ge=1, le=1000, description="The most items to return.")
     page_token: str = Field(
         default="",
         pattern=r"^[0-9]{0,6}$",
-        description="Where the page before ended: its `next_page_token`.",
+        description="The `next_page_token` of the previous page.",
     )
 
     def cut(self, items: Sequence[T]) -> tuple[Sequence[T], str]:
@@ -66,11 +66,11 @@ class NumberedQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    page_size: int = Field(default=100, ge=1, le=1000, description="At most so many of them.")
+    page_size: int = Field(default=100, ge=1, le=1000, description="The most items to return.")
     page_token: str = Field(
         default="",
         pattern=r"^[0-9]{0,18}$",
-        description="Where the page before ended: its `next_page_token`.",
+        description="The `next_page_token` of the previous page.",
     )
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -34,7 +34,7 @@ class Export:
     """A file in pieces of text; they are to be taken to the end, as a transaction is open."""
 
     window: Window
-    pieces: Iterator[str]
+    pieces: Generator[str]
 
 
 class ExportService:
@@ -56,7 +56,7 @@ class ExportService:
         asked = parse_window(window, ZoneInfo("UTC"), self._clock())
         return Export(asked, self._focus(version, asked))
 
-    def _focus(self, version: Version, window: Window) -> Iterator[str]:
+    def _focus(self, version: Version, window: Window) -> Generator[str]:
         with self._place(), self._units.reading() as unit:
             book, now = self._prices.book(unit), self._clock()
             price_of = lru_cache(CHUNK)(book.with_id)

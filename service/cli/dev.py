@@ -36,7 +36,7 @@ RESTART_SECONDS = 1.0
 WELCOME = """
 TPU Steward is running.
 
-  API        {web}/v1  (described in {web}/openapi.json)
+  API        {web}/v1  (reference at {web}/docs)
   Manual     {web}/manual
   Emulator   gRPC {grpc}, REST {rest}
   Projects   {projects}

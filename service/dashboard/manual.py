@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
+from typing import Protocol
 from urllib.parse import quote
 
 from markdown_it import MarkdownIt
@@ -17,6 +18,7 @@ from service.domain.errors import NotFound
 
 _MANUAL = Path(__file__).parents[1] / "manual"
 _INDEX = "index"
+_PROBLEMS = "problems"
 _ELSEWHERE = {"../emulator/README.md": "emulator-reference"}
 """Pages that lie beside what they describe, as the manual's pages name them, and their names."""
 
@@ -84,17 +86,48 @@ def manual_page(name: str = _INDEX) -> ManualPage:
     return ManualPage(pages[name], tuple(pages.values()))
 
 
+def problem_address(slug: str) -> str:
+    """Where the manual says what to do about a problem. Raises NotFound for an unknown problem."""
+    page = _pages()[_PROBLEMS]
+    if not any(section.level == 3 and section.anchor == slug for section in page.sections):
+        raise NotFound(f"the manual has no problem {slug[:80]!r}")
+    return f"{page.address}#{slug}"
+
+
 def search_manual(query: str) -> ManualPage:
     """The sections in which every word of the query occurs; those with a match in their heading
     come first."""
     asked, pages = query[:LONGEST_QUERY].strip(), _pages()
-    words = asked.casefold().split()
-    found = [hit for page in pages.values() for hit in _hits(page, words)] if words else []
+    found = hits_in(pages.values(), asked)
+    return ManualPage(pages[_INDEX], tuple(pages.values()), asked, found)
+
+
+class Searched(Protocol):
+    """A page with sections, of the manual or of another book."""
+
+    @property
+    def title(self) -> str:
+        """The heading of the page."""
+
+    @property
+    def address(self) -> str:
+        """Where the product shows it."""
+
+    @property
+    def sections(self) -> Sequence[Section]:
+        """Its parts, each with an anchor."""
+
+
+def hits_in(pages: Iterable[Searched], query: str) -> tuple[Hit, ...]:
+    """The sections in which every word of the query occurs; those with a match in their heading
+    come first. None of them for an empty query."""
+    words = query.casefold().split()
+    found = [hit for page in pages for hit in _hits(page, words)] if words else []
     found.sort(key=lambda hit: not all(word in hit.title.casefold() for word in words))
-    return ManualPage(pages[_INDEX], tuple(pages.values()), asked, tuple(found))
+    return tuple(found)
 
 
-def _hits(page: Page, words: Sequence[str]) -> Iterator[Hit]:
+def _hits(page: Searched, words: Sequence[str]) -> Iterator[Hit]:
     for section in page.sections:
         text = f"{section.title} {section.text}".casefold()
         if all(word in text for word in words):

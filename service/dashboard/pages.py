@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from fastapi.staticfiles import StaticFiles
 from fastapi.templating import Jinja2Templates
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.exceptions import HTTPException
 
 from service.application.cleanup.links import Missing, Offer
 from service.application.services import Services
@@ -26,19 +27,22 @@ from service.dashboard.jobs import Wanted, jobs_of
 from service.dashboard.ledger import ledger_of, unused_ledger_of
 from service.dashboard.line import line_of
 from service.dashboard.links import failed_page, link_page
-from service.dashboard.manual import manual_page, search_manual
+from service.dashboard.manual import manual_page, problem_address, search_manual
 from service.dashboard.orphans import orphans_of
 from service.dashboard.overview import View, overview_of
 from service.dashboard.prices import prices_of
 from service.dashboard.question import Asked, asked_by
 from service.dashboard.recommended import recommended_of
 from service.dashboard.reconcile import reconcile_of
+from service.dashboard.reference import PATH as REFERENCE
+from service.dashboard.reference import Reference
 from service.dashboard.reservation import reservation_of
 from service.dashboard.reservations import reservations_of
 from service.dashboard.series import GROUPINGS
 from service.dashboard.spending import WINDOWS
 from service.dashboard.statements import statement_of, statements_of
 from service.dashboard.story import story_of
+from service.dashboard.unknown import prefers_html, shown
 from service.domain.errors import BudgetExceeded, Conflict, NotFound, Rejected, StoreUnavailable
 
 _HERE = Path(__file__).parent
@@ -75,6 +79,8 @@ def add_dashboard(app: FastAPI) -> None:
     """Put the pages into an app whose `state.services` are what they ask."""
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
     app.include_router(router)
+    usual = app.exception_handlers[HTTPException]
+    app.add_exception_handler(HTTPException, partial(_unanswered, usual))
 
 
 def _templates() -> Jinja2Templates:
@@ -339,7 +345,42 @@ def page_of_manual(request: Request, name: str) -> Response:
     )
 
 
-@router.api_route("/links/{token}", methods=["GET", "HEAD"])
+@router.get("/docs")
+def docs(request: Request, q: str = "") -> Response:
+    """All operations of the API, or the entries that have the words of a search."""
+    return _answer(request, "docs.html", lambda _: {"page": _reference(request.app).search(q)})
+
+
+@router.get("/docs/{name}")
+def group_of_docs(request: Request, name: str) -> Response:
+    """The operations of one group, with their parameters, bodies, answers and objects."""
+    return _answer(
+        request,
+        "docs.html",
+        lambda _: {"page": _reference(request.app).page(name)},
+        missing="There is no such group",
+        back=(REFERENCE, "API reference"),
+    )
+
+
+def _reference(app: FastAPI) -> Reference:
+    """The API reference of the app. It is made once, when it is first asked for."""
+    known: Reference | None = getattr(app.state, "reference", None)
+    if known is None:
+        known = app.state.reference = Reference(app.openapi())
+    return known
+
+
+@router.get("/problems/{slug}")
+def problem(request: Request, slug: str) -> Response:
+    """The entry of the manual for a kind of problem: `help` of a problem document leads here."""
+    try:
+        return RedirectResponse(problem_address(slug), headers=_HEADERS)
+    except NotFound as error:
+        return _error(request, error, "There is no such problem", ("/manual/problems", "Problems"))
+
+
+@router.get("/links/{token}")
 def link(request: Request, token: str) -> Response:
     """What a link in a message would do. Changes nothing: mail programs look at links too."""
     return _linked(request, lambda services: services.links.show(token))
@@ -373,12 +414,47 @@ def _answer(
     try:
         found = context(request.app.state.services)
     except (NotFound, Rejected, StoreUnavailable) as error:
-        status = _status_of(error)
-        told = {"message": str(error), "heading": _HEADINGS.get(status, missing), "back": back}
-        return _pages.TemplateResponse(
-            request, "error.html", told, status_code=status, headers=_HEADERS
-        )
+        return _error(request, error, missing, back)
     return _pages.TemplateResponse(request, template, found, headers=_HEADERS)
+
+
+def _error(
+    request: Request,
+    error: NotFound | Rejected | StoreUnavailable,
+    missing: str,
+    back: tuple[str, str],
+) -> Response:
+    """The page that says why there is none, and where to go."""
+    status = _status_of(error)
+    told = {"message": str(error), "heading": _HEADINGS.get(status, missing), "back": back}
+    return _pages.TemplateResponse(
+        request, "error.html", told, status_code=status, headers=_HEADERS
+    )
+
+
+_NOWHERE = {
+    404: ("Page not found", "There is nothing at"),
+    405: ("Method not allowed", "This method is not possible at"),
+}
+
+
+async def _unanswered(
+    usual: Callable[[Request, Exception], Any], request: Request, error: Exception
+) -> Response:
+    """A page for a browser that asks for an unknown address; for other callers, and for other
+    errors, what `usual` answers."""
+    answer: Response = await usual(request, error)
+    if answer.status_code not in _NOWHERE:
+        return answer
+    if prefers_html(request.headers.get("accept", "")):
+        heading, message = _NOWHERE[answer.status_code]
+        told = {"heading": heading, "message": message, "path": shown(request.url.path)}
+        allowed = {name: value for name, value in answer.headers.items() if name == "allow"}
+        answer = _pages.TemplateResponse(
+            request, "unknown.html", told, status_code=answer.status_code, headers=allowed
+        )
+    answer.headers.add_vary_header("Accept")
+    return answer
 
 
 def _status_of(error: NotFound | Rejected | StoreUnavailable) -> int:

@@ -15,6 +15,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import Engine
 
 from service.api.app import create_app
+from service.api.problems import MEDIA_TYPE
 from service.application.budgets import BudgetService
 from service.application.capacity import CapacityService
 from service.application.cleanup.cleanup import CleanupService, IdleMode
@@ -131,14 +132,24 @@ def document(app: FastAPI) -> dict[str, Any]:
     return document_of(app)
 
 
+def check_kind(operation: dict[str, Any], answer: httpx2.Response) -> None:
+    """A problem is of a kind that the operation names among its examples."""
+    if answer.status_code < 400:
+        return
+    slug = json.loads(answer.read())["type"].rpartition(":")[2]
+    declared = operation["responses"][str(answer.status_code)]["content"][MEDIA_TYPE]["examples"]
+    assert f"{answer.status_code}-{slug}" in declared, (answer.request, slug)
+
+
 @contextmanager
 def caller_of(app: FastAPI) -> Iterator[TestClient]:
     """A caller who is told by the OpenAPI document of every answer that comes."""
 
     def check(answer: httpx2.Response) -> None:
         operation = operation_of(document_of(app), answer.request.method, answer.request.url.path)
-        told = {str(answer.status_code)} if operation is None else operation["responses"]
-        assert str(answer.status_code) in told, (answer.request, answer.status_code)
+        if operation is not None:
+            assert str(answer.status_code) in operation["responses"], (answer.request, answer)
+            check_kind(operation, answer)
 
     with TestClient(app, base_url="http://localhost") as made:
         made.event_hooks = {"response": [check]}

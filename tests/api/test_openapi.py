@@ -9,8 +9,10 @@ from fastapi.testclient import TestClient
 
 from service.api.app import create_app
 from service.api.auth import PUBLIC
+from service.api.documentation import SERVERS, SUMMARIES
 from service.domain.idle.heartbeat import PREFIX
 from tests.api.schemas import schemas_of
+from tests.architecture.test_manual import MEAN_WORDS, MOST_WORDS, ODD
 
 
 def operations(document):
@@ -114,10 +116,10 @@ def test_every_operation_says_what_it_answers(document):
 
 
 def test_what_is_referred_to_is_there(document):
-    schemas = document["components"]["schemas"]
     for reference in references(document):
-        assert reference.removeprefix("#/components/schemas/") in schemas
-    assert "HTTPValidationError" not in schemas
+        _, components, kind, name = reference.split("/")
+        assert name in document[components][kind]
+    assert "HTTPValidationError" not in document["components"]["schemas"]
 
 
 def test_parameters_of_a_path_are_declared(document):
@@ -147,7 +149,63 @@ def test_a_guarded_service_says_that_it_needs_a_token(services):
     answer = client.get("/openapi.json", headers={"Authorization": "Bearer t0ken"})
     for path, _, operation in operations(answer.json()):
         assert ("security" in operation) == (path not in PUBLIC)
+        for accepted in operation.get("security", ()):
+            assert accepted.keys() <= answer.json()["components"]["securitySchemes"].keys()
         assert ("401" in operation["responses"]) == (path not in PUBLIC)
+
+
+def tokens_of(document, path, method):
+    return [name for one in document["paths"][path][method]["security"] for name in one]
+
+
+def test_each_operation_names_the_tokens_that_it_takes(services):
+    document = create_app(services, "t0ken").openapi()
+    assert tokens_of(document, "/v1/nodes", "get") == ["token", "password"]
+    assert tokens_of(document, "/v1/nodes", "post") == ["token"]
+    heartbeat = "/v1/nodes/{node_id}/heartbeat"
+    assert tokens_of(document, heartbeat, "post") == ["token", "heartbeat"]
+
+
+def test_the_password_of_a_browser_is_taken_where_the_document_says_so(services):
+    app = create_app(services, "t0ken")
+    client = TestClient(app, base_url="http://localhost")
+    for path, method, operation in operations(app.openapi()):
+        if path not in PUBLIC and "{" not in path:
+            taken = client.request(method, path, auth=("", "t0ken")).status_code != 401
+            assert taken == ({"password": []} in operation["security"]), (method, path)
+
+
+def test_every_operation_has_one_tag_and_every_tag_a_description(document):
+    declared = {tag["name"]: tag["description"] for tag in document["tags"]}
+    used = [operation["tags"] for _, _, operation in operations(document)]
+    assert all(len(tags) == 1 for tags in used)
+    assert {tag for (tag,) in used} == declared.keys()
+    assert all(said.endswith(".") for said in declared.values())
+
+
+def test_every_operation_has_a_title_of_its_own_that_begins_with_a_verb(document):
+    named = {operation["operationId"] for _, _, operation in operations(document)}
+    assert named == SUMMARIES.keys()
+    titles = [operation["summary"] for _, _, operation in operations(document)]
+    assert len(set(titles)) == len(titles)
+    assert all(re.fullmatch(r"[A-Z][a-z]+ [^.]{3,50}", title) for title in titles), titles
+
+
+def test_descriptions_are_in_plain_words_and_short_sentences(document):
+    said = [document["info"]["description"], *(tag["description"] for tag in document["tags"])]
+    said += [operation["description"] for _, _, operation in operations(document)]
+    sentences = [one.split() for text in said for one in re.split(r"(?<=[.!?:;])\s+", text)]
+    assert max(map(len, sentences)) <= MOST_WORDS
+    assert sum(map(len, sentences)) <= MEAN_WORDS * len(sentences)
+    words = " ".join(said).lower()
+    assert [word for word in ODD if re.search(rf"\b{word}\b", words)] == []
+
+
+def test_the_document_says_what_the_api_is_and_where_it_is(document):
+    assert document["servers"] == [{"url": "/", "description": SERVERS[0]["description"]}]
+    said = document["info"]["description"]
+    for word in ("STEWARD_ADMIN_TOKEN", "Idempotency-Key", "If-Match", "next_page_token", "help"):
+        assert word in said
 
 
 def test_there_are_no_pages_that_load_scripts_from_elsewhere(client):

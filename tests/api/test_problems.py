@@ -100,10 +100,10 @@ def test_what_is_nowhere_is_a_problem_too(client):
 @pytest.mark.parametrize(
     ("path", "allowed"),
     [
-        ("/v1/nodes", "GET, POST"),
-        ("/v1/nodes/x", "DELETE, GET, PATCH"),
-        ("/v1/prices", "GET, POST"),
-        ("/v1/costs", "GET"),
+        ("/v1/nodes", "GET, HEAD, POST"),
+        ("/v1/nodes/x", "DELETE, GET, HEAD, PATCH"),
+        ("/v1/prices", "GET, HEAD, POST"),
+        ("/v1/costs", "GET, HEAD"),
         ("/v1/runtimes:resolve", "POST"),
     ],
 )

@@ -175,11 +175,14 @@ def test_pages_load_without_a_complaint_and_fit(
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1_280), ("dark", 1_280), ("dark", 400)])
-def test_the_manual_loads_without_a_complaint_fits_and_is_not_asked_for_again(
-    address: str, chromium: Browser, scheme: str, width: int
+def test_the_manual_and_the_api_reference_load_without_a_complaint_fit_and_stay(
+    lab: Lab, chromium: Browser, scheme: str, width: int
 ) -> None:
-    with _page(chromium, scheme, width) as page:
-        for path in ("/manual", "/manual/cleanup", "/manual/promises", "/manual?q=zone"):
+    with _served(lab, lab.whole()) as address, _page(chromium, scheme, width) as page:
+        for path in (
+            *("/manual", "/manual/cleanup", "/manual/promises", "/manual/problems"),
+            *("/manual?q=zone", "/docs", "/docs/nodes", "/docs/costs", "/docs?q=zone"),
+        ):
             page.goto(f"{address}{path}")
             expect(page.get_by_role("status")).to_have_text("")
             assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -193,6 +196,23 @@ def test_the_manual_is_searched_from_any_of_its_pages(address: str, chromium: Br
         page.get_by_role("link", name="A zone has run out of capacity").click()
         expect(page).to_have_url(re.compile(r"/manual/what-happens-when#a-zone-has-run-out"))
         expect(page.get_by_role("heading", name="A zone has run out")).to_be_in_viewport()
+
+
+def test_an_operation_is_found_from_the_overview_and_its_problem_is_explained(
+    lab: Lab, chromium: Browser
+) -> None:
+    with _served(lab, lab.whole()) as address, _page(chromium) as page:
+        page.goto(address)
+        page.get_by_role("link", name="API reference").click()
+        page.get_by_label("Search the API").fill("reimage framework")
+        page.get_by_label("Search the API").press("Enter")
+        page.get_by_role("link", name="Reimage a legacy TPU Node").click()
+        expect(page).to_have_url(re.compile(r"/docs/nodes#reimage_node$"))
+        operation = page.get_by_role("region", name="Reimage a legacy TPU Node")
+        expect(operation.get_by_text("/v1/nodes/{node_id}:reimage", exact=True)).to_be_in_viewport()
+        operation.get_by_role("link", name="422 runtime-mismatch").click()
+        expect(page).to_have_url(re.compile(r"/manual/problems#runtime-mismatch$"))
+        expect(page.get_by_role("heading", name="runtime-mismatch")).to_be_in_viewport()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

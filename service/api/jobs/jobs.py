@@ -36,11 +36,11 @@ class JobQuery(Body):
     team: Line | None = Field(default=None)
     node_id: Line | None = Field(default=None)
     project: Line | None = Field(default=None)
-    page_size: int = Field(default=100, ge=1, le=1000, description="At most so many of them.")
+    page_size: int = Field(default=100, ge=1, le=1000, description="The most items to return.")
     page_token: str = Field(
         default="",
         pattern=r"^[0-9a-f-]{0,36}$",
-        description="Where the page before ended: its `next_page_token`.",
+        description="The `next_page_token` of the previous page.",
     )
 
 
@@ -84,8 +84,8 @@ def get_job(job_id: str, jobs: JobsDep) -> JobView:
     responses=may_answer(404, 409, 422),
 )
 def cancel_job(job_id: str, jobs: JobsDep) -> JobView:
-    """Ask for the end of the job: SIGTERM, its grace, SIGKILL. It is over when its state is
-    CANCELLED, or another end that it came to first."""
+    """Request the end of a job: SIGTERM, the grace period, then SIGKILL. The job is over when its
+    state is CANCELLED, or another final state that it reached first."""
     return JobView.of(jobs.cancel(job_id))
 
 

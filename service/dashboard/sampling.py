@@ -1,0 +1,95 @@
+"""Example values for the schemas of an OpenAPI document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+Schema = Mapping[str, Any]
+
+_DEEPEST = 6
+"""Objects within objects that an example shows."""
+
+_BY_FORMAT = {
+    "date-time": "2026-11-01T12:00:00Z",
+    "date": "2026-11-01",
+    "uuid": "019a9f3e-7a40-7cc1-9e41-0b5f3d6c2a11",
+}
+_BY_TYPE: Mapping[str, Any] = {"string": "string", "integer": 0, "number": 0, "boolean": False}
+
+
+class Sampler:
+    """Makes examples. A field without an example of its own takes one from a field of the same name
+    and type elsewhere in the document, so that ids, zones and teams are the same everywhere."""
+
+    def __init__(self, schemas: Mapping[str, Schema]) -> None:
+        self._schemas = schemas
+        self._by_name: dict[tuple[str, str], Any] = {}
+        for schema in schemas.values():
+            for name, field in schema.get("properties", {}).items():
+                for value in _given(field):
+                    self._by_name.setdefault((name, type_of(field)), value)
+
+    def sample(self, schema: Schema, name: str = "", depth: int = 0) -> Any:
+        """A value that the schema describes; `name` is that of its field or parameter."""
+        schema = one_of(schema)
+        for value in chain(_given(schema), _allowed(schema)):
+            return value
+        if "$ref" in schema:
+            return self.sample(self._schemas[named(schema)], name, depth)
+        match schema.get("type"):
+            case "object":
+                return self._object(schema, depth)
+            case "array":
+                return [self.sample(schema["items"], name, depth)] if depth < _DEEPEST else []
+            case type_:
+                return self._plain(schema, name, str(type_))
+
+    def _object(self, schema: Schema, depth: int) -> dict[str, Any]:
+        if depth >= _DEEPEST:
+            return {}
+        fields = schema.get("properties", {})
+        found = {name: self.sample(one, name, depth + 1) for name, one in fields.items()}
+        more = schema.get("additionalProperties")
+        if not fields and isinstance(more, Mapping):
+            found["key"] = self.sample(more, "", depth + 1)
+        return found
+
+    def _plain(self, schema: Schema, name: str, type_: str) -> Any:
+        if (known := (name, type_)) in self._by_name:
+            return self._by_name[known]
+        if schema.get("format") in _BY_FORMAT:
+            return _BY_FORMAT[schema["format"]]
+        return schema.get("default", schema.get("minimum", _BY_TYPE.get(type_)))
+
+
+def _given(schema: Schema) -> Iterator[Any]:
+    """The first example of its own that is not null."""
+    return (value for value in schema.get("examples", ())[:1] if value is not None)
+
+
+def _allowed(schema: Schema) -> Iterator[Any]:
+    """The only value, or the values of an enumeration."""
+    if "const" in schema:
+        yield schema["const"]
+    yield from schema.get("enum", ())
+
+
+def one_of(schema: Schema) -> Schema:
+    """The first choice that is not null, with what stands beside the choices; the schema itself if
+    it offers none."""
+    for choice in schema.get("anyOf", ()):
+        if choice.get("type") != "null":
+            return {**choice, **{k: v for k, v in schema.items() if k != "anyOf"}}
+    return schema
+
+
+def type_of(schema: Schema) -> str:
+    """The JSON type; empty for a named schema."""
+    return str(one_of(schema).get("type", ""))
+
+
+def named(schema: Schema) -> str:
+    """The name of the schema that is referred to."""
+    return str(schema["$ref"]).rpartition("/")[2]
