@@ -40,7 +40,7 @@ ONLY ?=
 test-all: $(STAMP) ## Run both in one go, which takes less time than one after the other.
 	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal -k "$(ONLY)"
 
-check: $(STAMP) ## Format, lint, types, and the floors of the house.
+check: $(STAMP) ## Check format, lint, types and the layers of the project.
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
