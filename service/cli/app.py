@@ -90,7 +90,7 @@ def _path(group: Any, program: str, typed: Iterable[str]) -> str:
 
 app = typer.Typer(
     cls=Commands,
-    help="TPU Steward owns the life of every Cloud TPU in your projects.",
+    help="Provision Cloud TPUs, and control what they cost.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

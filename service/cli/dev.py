@@ -43,7 +43,7 @@ TPU Steward is running.
   Projects   {projects}
   Database   {database}
 
-Jobs run their commands on this machine, as this user: submit what you would run yourself.
+Jobs run their commands on this machine, as this user: submit only what you would run yourself.
 {idle}
 
 Try in another terminal:
@@ -54,8 +54,8 @@ Ctrl-C stops everything.
 
 
 IDLE = """\
-Idle nodes go sooner here than they would at Google: they count {warmup} s after READY, signals are
-{telemetry} s late at most, and the mode is {mode}. Without a policy, people are only told.
+Idle nodes are deleted sooner here than at Google: they count {warmup} s after READY, signals are
+{telemetry} s late at most, and the mode is {mode}. Without a policy, owners are only notified.
 """
 IDLE_SETTINGS: Mapping[str, int | str] = {
     "idle_mode": "delete",
@@ -165,7 +165,7 @@ def _free(address: Address) -> Address:
     except Failure as failure:
         if _is_ours(address):
             raise Failure(
-                f"TPU Steward runs already at {address.url}; stop that one first, or set"
+                f"TPU Steward already runs at {address.url}; stop it first, or set"
                 f" {address.setting} to another port"
             ) from None
         raise Failure(f"{failure}; set it to another one") from None
@@ -218,7 +218,7 @@ def check(needed: Sequence[Child]) -> None:
 def _keep(daemon: Child, stop: threading.Event) -> None:
     """Start the daemon again when it has ended: all that it knows is in the database."""
     if end := daemon.end():
-        complain(f"{daemon.name} {end}; it is started again")
+        complain(f"{daemon.name} {end}; restarting it")
         if not stop.wait(RESTART_SECONDS):
             daemon.start()
 

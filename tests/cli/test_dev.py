@@ -120,11 +120,11 @@ def test_everything_starts_works_heals_and_stops(dev, tmp_path):
     first = dev.children()
 
     again = program("dev", folder=tmp_path, **dev.settings)
-    assert "TPU Steward runs already at" in again.communicate(timeout=20)[1]
+    assert "TPU Steward already runs at" in again.communicate(timeout=20)[1]
     assert again.returncode == 1
 
     os.kill(first[1], signal.SIGKILL)
-    dev.hears("daemon was killed by SIGKILL; it is started again", dev.logged)
+    dev.hears("daemon was killed by SIGKILL; restarting it", dev.logged)
 
     asked = ("nodes", "create", "--accelerator-type", "v5litepod-8", "--zone", "us-west4-a")
     more = ("--name", "trainer", "--wait", "--timeout", "30s", "--json")
