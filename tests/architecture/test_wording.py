@@ -15,10 +15,13 @@ from tests.architecture.wording import (
     ODD,
     Text,
     command_texts,
+    commands,
     faults_of,
+    summaries_of,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
+COLUMNS = 80
 
 BAD = "Whoever asked for this has to read it twice"
 LONG = " ".join(["word"] * (MOST_WORDS + 1))
@@ -60,7 +63,7 @@ PLANTED = {
 }
 
 
-@pytest.mark.parametrize("kind", ["targets", "logs"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_texts_are_short_and_plain(kind: str) -> None:
     texts = [text for text in KINDS[kind](ROOT) if text.words]
     assert texts, "texts of this kind are found"
@@ -118,3 +121,9 @@ def test_a_docstring_and_a_pattern_are_no_texts_of_a_caller(tmp_path: Path) -> N
     path.parent.mkdir(parents=True)
     path.write_text(f'"""{BAD}"""\nPATTERN = re.compile("{BAD}")\n')
     assert KINDS["command line"](tmp_path) == []
+
+
+def test_what_a_list_of_commands_says_of_each_is_not_cut() -> None:
+    summaries = summaries_of(commands(), "tpu-steward", COLUMNS)
+    assert len(summaries) > 50
+    assert [text for text in summaries if text.words.endswith("...")] == []

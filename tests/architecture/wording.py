@@ -84,9 +84,10 @@ def odd_in(text: str) -> list[str]:
 
 
 def sentences_in(text: str) -> list[list[str]]:
-    """The words of each sentence."""
+    """The words of each sentence. An empty line ends one, and so does a line that is indented."""
     ended = r"(?<=[.!?:;])\s+(?=[A-Z`0-9]|$)"
-    found = [one.split() for one in re.split(ended, " ".join(text.split()))]
+    blocks = [" ".join(block.split()) for block in re.split(r"\n\s*\n|\n[ ]{2,}", text)]
+    found = [one.split() for block in blocks for one in re.split(ended, block)]
     return [words for words in found if any(word.isalpha() for word in words)]
 
 
