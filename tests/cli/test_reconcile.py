@@ -154,7 +154,7 @@ def test_credits_invoices_and_joined_files_are_told_at_80_columns(api, file, mon
     said_all = "\n".join(" ".join(line.split()) for line in lines)
     for said in (
         "with 420 rows of november.csv, sent before; 10 are in both and count once",
-        f"a later file was joined with it: see {OTHER} is of all",
+        f"a later file was joined with it: see {OTHER}",
         "apart from that, no_conversion_rate: 2 rows, EUR 18.00",
         "COMMITTED_USAGE_DISCOUNT_DOLLAR_BASE -$1.60",
         "not explained: 1 of 3 hours differ, and credits do not explain it",

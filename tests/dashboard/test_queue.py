@@ -34,7 +34,7 @@ def _changed(lab: Lab, node: Node, **changes: Any) -> Node:
 def test_a_node_that_waits_says_for_what_and_until_when(lab: Lab, browser: TestClient) -> None:
     said = _page(lab, browser, **WAITING, max_wait_seconds=HOUR, reservation="ours")
     assert "Its queued resource is WAITING_FOR_RESOURCES: waiting in the queue for" in said
-    assert "the hardware. Waiting costs nothing. It is given up if it is not READY by" in said
+    assert "hardware. Waiting costs nothing. It is given up if it is not READY by" in said
     assert "by 2026-11-05 13:00:00 UTC." in said
     assert "Provisioning model on_demand, through the queue" in said
     assert "Reservation ours" in said
