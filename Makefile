@@ -67,7 +67,7 @@ ONLY ?=
 test-all: $(DEVELOPMENT) ## Run both in one go, which takes less time than one after the other.
 	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal -k "$(ONLY)"
 
-check: $(DEVELOPMENT) ## Format, lint, types, and the floors of the house.
+check: $(DEVELOPMENT) ## Check format, lint, types and the layers of the project.
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy

@@ -71,7 +71,7 @@ class OpenAuth:
         if scope["type"] == "lifespan" or not _is_misplaced(scope):
             await self._app(scope, receive, send)
             return
-        said = "a heartbeat token is good for heartbeats of its node, and for nothing else"
+        said = "a heartbeat token is valid only for heartbeats of its node"
         await problem(scope, UNAUTHORIZED, said)(scope, receive, send)
 
 

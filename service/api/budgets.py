@@ -75,7 +75,7 @@ class ScopeBody(Body):
             key, _, value = self.label.partition(":")
             if re.fullmatch(LABEL, self.label) is None:
                 raise Rejected(
-                    f"{self.label[:80]!r} is no label; write key:value", field="scope.label"
+                    f"{self.label[:80]!r} is not a label; write key:value", field="scope.label"
                 )
             label = key, value
         return Scope(self.project, self.team, self.owner, self.job, label)

@@ -381,7 +381,7 @@ _RECORDED: dict[int | str, dict[str, Any]] = {
         "description": said,
         "headers": {"Location": {"schema": {"type": "string"}}},
     }
-    for status, said in ((200, "The very same is recorded already"), (201, "Recorded"))
+    for status, said in ((200, "Already recorded"), (201, "Recorded"))
 }
 
 

@@ -22,7 +22,7 @@ _LEAST, _MOST = 8, 10_000
 _SPARE = 16
 """So many connections beyond the limit still get an answer, a 503, before they are closed."""
 
-HEAD_TOO_LARGE = Kind(431, "head-too-large", "The headers are too large")
+HEAD_TOO_LARGE = Kind(431, "head-too-large", "Request headers too large")
 BUSY = Kind(503, "too-many-connections", "Too many connections", 5)
 
 
@@ -84,7 +84,7 @@ class LimitedProtocol(HttpToolsProtocol):
         elif excess > _SPARE:
             self.abort()
         else:
-            self._usual = _refusal(BUSY, "all connections are in use; try again in a moment")
+            self._usual = _refusal(BUSY, "all connections are in use; retry in a moment")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the deadline."""

@@ -154,10 +154,10 @@ async def _version(
     tag = _TAG.fullmatch(if_match.strip())
     if tag is None:
         raise Rejected(
-            'If-Match is an ETag as it was answered, such as "3", or *', field="If-Match"
+            'If-Match must be an ETag from a response, such as "3", or *', field="If-Match"
         )
     if not (tag[1].isascii() and tag[1].isdigit()):
-        raise StaleVersion(f"nothing here ever had the ETag {tag[1]!r}")
+        raise StaleVersion(f"this resource never had the ETag {tag[1]!r}")
     return int(tag[1])
 
 

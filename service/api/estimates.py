@@ -60,7 +60,9 @@ class EstimateRequest(HardwareRequest):
     def seconds(self) -> int:
         """For how long."""
         if self.duration_seconds is not None and self.ttl_seconds is not None:
-            raise Rejected("say either duration_seconds or ttl_seconds", field="duration_seconds")
+            raise Rejected(
+                "give duration_seconds or ttl_seconds, not both", field="duration_seconds"
+            )
         return self.duration_seconds or self.ttl_seconds or HOUR
 
 

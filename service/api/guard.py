@@ -26,9 +26,9 @@ from service.api.problems import (
 LOOPBACK = frozenset({b"localhost", b"127.0.0.1", b"[::1]"})
 """The names under which the service answers while it asks for no token."""
 
-MISDIRECTED = Kind(421, "misdirected-request", "Not the name of this service")
-CROSS_SITE = Kind(403, "cross-site-request", "Sent by a page of another site")
-UNREADABLE = Kind(400, "unreadable-address", "The address cannot be read")
+MISDIRECTED = Kind(421, "misdirected-request", "Misdirected request")
+CROSS_SITE = Kind(403, "cross-site-request", "Cross-site request refused")
+UNREADABLE = Kind(400, "unreadable-address", "Malformed URL")
 
 STALLED_SECONDS = 30.0
 """How long nothing of a body may come: what it is held for, such as one of the few places for
@@ -128,11 +128,11 @@ class Guard:
             return problem(
                 scope,
                 MISDIRECTED,
-                "without an admin token the service answers as localhost only; use that name,"
-                " or set STEWARD_ADMIN_TOKEN",
+                "without an admin token the service answers only to the name localhost; use that"
+                " name, or set STEWARD_ADMIN_TOKEN",
             )
         if "\0" in scope["path"] or b"%00" in scope["query_string"]:
-            return problem(scope, UNREADABLE, "an address cannot hold a NUL character")
+            return problem(scope, UNREADABLE, "a URL cannot contain a NUL character")
         hides_origin = scope["path"].startswith(_LINKS)
         if scope["method"] not in SAFE_METHODS and _is_cross_site(
             headers, host, hides_origin=hides_origin
@@ -140,7 +140,7 @@ class Guard:
             return problem(
                 scope,
                 CROSS_SITE,
-                "a page of another site may change nothing here: Origin and Host have to agree",
+                "a page of another site may not change anything here: Origin and Host must match",
             )
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length.lstrip(b"0")[:20] or b"0") > scope[BODY_LIMIT]:

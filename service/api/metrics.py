@@ -35,37 +35,37 @@ class FleetCollector(Collector):
         yield from _counts(fleet)
         yield GaugeMetricFamily(
             "steward_burn_dollars_per_hour",
-            "What everything that is billed costs an hour, where its price is known.",
+            "Cost an hour of everything that is billed, where its price is known.",
             value=fleet.burn / NANOS,
         )
         yield GaugeMetricFamily(
             "steward_unused_reservations_dollars_per_hour",
-            "The part of it that is paid for reserved chips which no node uses.",
+            "The part of it for reserved chips that no node uses.",
             value=fleet.unused / NANOS,
         )
         yield GaugeMetricFamily(
             "steward_unpriced_nodes",
-            "Nodes that are billed at a price nobody knows.",
+            "Billed nodes whose price is unknown.",
             value=fleet.unpriced,
         )
         yield GaugeMetricFamily(
             "steward_unpriced_vms",
-            "Their users' own VMs that are billed at a price nobody knows.",
+            "Billed VMs of users whose price is unknown.",
             value=fleet.unpriced_vms,
         )
         yield GaugeMetricFamily(
             "steward_deletions_overdue",
-            "Deletions that do not come to their end, of which a human was told.",
+            "Deletions that have not ended and for which an alarm was raised.",
             value=fleet.overdue,
         )
         yield GaugeMetricFamily(
             "steward_usage_set_aside",
-            "Intervals of usage that could not be posted to the ledger, and are tried again later.",
+            "Intervals of usage that could not be posted to the ledger, and are retried later.",
             value=fleet.aside,
         )
         age = GaugeMetricFamily(
             "steward_inventory_age_seconds",
-            "Seconds since the project was last looked at as a whole; +Inf when never.",
+            "Seconds since the last complete list of the project; +Inf if there was none.",
             labels=("project",),
         )
         for sight in fleet.sights:
@@ -84,7 +84,9 @@ class OrphanCollector(Collector):
         """The gauges as of now; a kind of which there is none shows 0."""
         totals = self._orphans.totals()
         counts = GaugeMetricFamily(
-            "steward_orphans", "What no live record accounts for.", labels=("kind",)
+            "steward_orphans",
+            "Orphans: in the cloud, and in no record of a live node.",
+            labels=("kind",),
         )
         for kind, found in totals.items():
             counts.add_metric((kind,), found.number)
@@ -92,12 +94,12 @@ class OrphanCollector(Collector):
         total = sum(totals.values(), Sum())
         yield GaugeMetricFamily(
             "steward_orphans_hourly_usd",
-            "What all of that costs an hour, where its price is known.",
+            "Cost an hour of the orphans whose price is known.",
             value=total.hourly / NANOS,
         )
         yield GaugeMetricFamily(
             "steward_orphans_unpriced",
-            "How many of them are billed at a price nobody knows.",
+            "Billed orphans whose price is unknown.",
             value=total.unpriced,
         )
 
@@ -123,7 +125,7 @@ class RequestMetrics:
         )
         self._seconds = Histogram(
             "steward_http_request_seconds",
-            "How long requests take.",
+            "Duration of requests.",
             ("method", "route"),
             buckets=_BUCKETS,
             registry=registry,

@@ -49,7 +49,7 @@ def read_query(items: Iterable[tuple[str, str]]) -> tuple[Filter, int, str]:
 
 def _check(number: int, name: str, value: str) -> None:
     if number >= MOST:
-        raise refusal("query", name, f"at most {MOST} parameters can be asked for at once")
+        raise refusal("query", name, f"at most {MOST} parameters are allowed in one request")
     if name not in _KNOWN:
         raise refusal("query", name, unknown("query parameter", name, _KNOWN))
     if len(value) > 200:

@@ -214,7 +214,7 @@ class CostLineView(View):
     cost: Usd
     list_cost: Usd | None = Field(description="The same on demand; null when that is not known.")
     seconds: int = Field(description="How long it was charged, or has no price.", examples=[3_600])
-    unpriced_seconds: int = Field(description="Of these, at a price nobody knows; in no figure.")
+    unpriced_seconds: int = Field(description="Of these, with unknown price; in no figure.")
 
     @classmethod
     def of(cls, line: CostLine) -> CostLineView:
@@ -292,7 +292,7 @@ class NodeCostView(View):
     chip_seconds: int = Field(examples=[57_600])
     uncertainty: Usd = Field(description="How much of the cost may not be true.")
     estimated: bool = Field(description="Whether it is still growing, or may be corrected.")
-    unpriced_seconds: int = Field(description="Used at a price nobody knows; in no figure.")
+    unpriced_seconds: int = Field(description="Used with unknown price; in no figure.")
     not_included: tuple[str, ...] = Field(
         description="What it costs elsewhere, and is in no figure here.", examples=[[]]
     )

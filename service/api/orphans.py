@@ -139,7 +139,7 @@ class OrphanPage(Page):
 
     orphans: tuple[OrphanView, ...]
     total_hourly_cost: Usd = Field(description="Of all that match, not of this page alone.")
-    unpriced: int = Field(description="How many of them are billed at a price nobody knows.")
+    unpriced: int = Field(description="How many of them are billed with unknown price.")
 
 
 @router.get("", operation_id="list_orphans", responses=may_answer(422, 503))

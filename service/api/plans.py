@@ -94,13 +94,13 @@ class PlanRequest(Body):
     @classmethod
     def _is_an_amount(cls, text: str | None) -> str | None:
         if text is not None and parse_usd(text) <= 0:
-            raise ValueError("an amount to spend is more than zero")
+            raise ValueError("the amount to spend must be more than zero")
         return text
 
     def to_need(self) -> Need:
         """The same in the words of the domain."""
         if self.deadline is not None and self.deadline_seconds is not None:
-            raise Rejected("say either deadline or deadline_seconds", field="deadline")
+            raise Rejected("give deadline or deadline_seconds, not both", field="deadline")
         return Need(
             chips=self.chips or 0,
             hbm_gib=self.hbm_gib or 0,
@@ -183,7 +183,7 @@ class OptionView(View):
             meets_everything=one.is_all_right,
             accumulation_steps=None if fit.batch is None else fit.batch.steps,
             divides_evenly=None if fit.batch is None else fit.batch.even,
-            note="no price is known, which is not free" if offer.hourly is None else "",
+            note="the price is unknown; the usage is not free" if offer.hourly is None else "",
         )
 
 

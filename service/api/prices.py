@@ -115,7 +115,7 @@ class PriceRequest(Body):
     @classmethod
     def _is_known(cls, text: str) -> str:
         if text != "USD":
-            raise ValueError(f"prices are kept in USD; convert it, {text!r} is not known")
+            raise ValueError(f"prices are stored in USD; convert it, {text!r} is not known")
         return text
 
     def to_price(self) -> Price:

@@ -53,7 +53,7 @@ class Problem(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     type: str = Field(examples=[f"{_TYPES}not-offered"])
-    title: str = Field(examples=["Not offered there"])
+    title: str = Field(examples=["Not offered in this zone"])
     status: int = Field(examples=[422])
     detail: str = Field(examples=["v5p-8 is not offered in us-west4-a"])
     instance: str = Field(description="The path that was asked for.", examples=["/v1/nodes"])
@@ -80,47 +80,47 @@ class Kind:
         return f"{HELP}{OTHER if self.slug.startswith(_BARE) else self.slug}"
 
 
-INTERNAL = Kind(500, "internal-error", "The service failed")
+INTERNAL = Kind(500, "internal-error", "Internal error")
 INVALID = Kind(422, "invalid-request", "Invalid request")
-MALFORMED = Kind(400, "malformed-body", "The body cannot be read")
-WRONG_MEDIA_TYPE = Kind(415, "unsupported-media-type", "Not JSON")
-TOO_LARGE = Kind(413, "body-too-large", "The body is too large")
-STALE = Kind(412, "stale-version", "Changed since you looked")
+MALFORMED = Kind(400, "malformed-body", "Malformed request body")
+WRONG_MEDIA_TYPE = Kind(415, "unsupported-media-type", "Unsupported media type")
+TOO_LARGE = Kind(413, "body-too-large", "Request body too large")
+STALE = Kind(412, "stale-version", "Changed since it was read")
 
 KINDS: Mapping[type[errors.StewardError], Kind] = {
     errors.NotFound: Kind(404, "not-found", "Not found"),
     errors.Conflict: Kind(409, "conflict", "Conflict with the current state"),
-    errors.StaleVersion: Kind(409, "stale-version", "Changed by someone else"),
-    errors.LeaseLost: Kind(409, "lease-lost", "Another daemon is in charge"),
+    errors.StaleVersion: Kind(409, "stale-version", "Concurrent change"),
+    errors.LeaseLost: Kind(409, "lease-lost", "Lease held by another daemon"),
     errors.Rejected: Kind(422, "rejected", "Invalid request"),
     errors.UnknownAcceleratorType: Kind(
         422, "unknown-accelerator-type", "Unknown accelerator type"
     ),
-    errors.NotOffered: Kind(422, "not-offered", "Not offered there"),
-    errors.RuntimeMismatch: Kind(422, "runtime-mismatch", "The runtime version does not fit"),
-    errors.QuotaTooSmall: Kind(422, "quota-too-small", "Google allows less than that"),
+    errors.NotOffered: Kind(422, "not-offered", "Not offered in this zone"),
+    errors.RuntimeMismatch: Kind(422, "runtime-mismatch", "Runtime version not compatible"),
+    errors.QuotaTooSmall: Kind(422, "quota-too-small", "Quota too small"),
     errors.ImageNotFound: Kind(422, "image-not-found", "Image not found"),
-    errors.ImageDenied: Kind(422, "image-denied", "Access to the image is denied"),
-    errors.NoSuchPlatform: Kind(422, "no-such-platform", "The image lacks the platform"),
-    errors.BudgetExceeded: Kind(403, "budget-exceeded", "Over budget"),
-    errors.TokenRefused: Kind(403, "token-refused", "The token does not allow this"),
-    errors.CloudError: Kind(502, "cloud-error", "The cloud failed"),
-    errors.CapacityUnavailable: Kind(503, "capacity-unavailable", "No hardware there now", 60),
-    errors.QuotaExceeded: Kind(503, "quota-exceeded", "The project's quota is used up", 600),
-    errors.RateLimited: Kind(429, "rate-limited", "Too many calls", 10),
-    errors.CloudUnavailable: Kind(503, "cloud-unavailable", "The cloud does not answer", 10),
-    errors.NotAllowed: Kind(502, "cloud-denied", "The cloud denies the service's credentials"),
-    errors.InvalidRequest: Kind(502, "cloud-refused", "The cloud refuses the request"),
-    errors.AlreadyExists: Kind(502, "cloud-name-taken", "The name is taken in the cloud"),
-    errors.CloudNotFound: Kind(502, "cloud-not-found", "The cloud has no such thing"),
-    errors.StoreUnavailable: Kind(503, "store-unavailable", "The database cannot be used", 5),
+    errors.ImageDenied: Kind(422, "image-denied", "Access to the image denied"),
+    errors.NoSuchPlatform: Kind(422, "no-such-platform", "Image not built for the platform"),
+    errors.BudgetExceeded: Kind(403, "budget-exceeded", "Budget exceeded"),
+    errors.TokenRefused: Kind(403, "token-refused", "Token not valid for this request"),
+    errors.CloudError: Kind(502, "cloud-error", "Cloud error"),
+    errors.CapacityUnavailable: Kind(503, "capacity-unavailable", "No capacity available", 60),
+    errors.QuotaExceeded: Kind(503, "quota-exceeded", "Project quota exceeded", 600),
+    errors.RateLimited: Kind(429, "rate-limited", "Rate limit exceeded", 10),
+    errors.CloudUnavailable: Kind(503, "cloud-unavailable", "Cloud unavailable", 10),
+    errors.NotAllowed: Kind(502, "cloud-denied", "Credentials denied by the cloud"),
+    errors.InvalidRequest: Kind(502, "cloud-refused", "Request refused by the cloud"),
+    errors.AlreadyExists: Kind(502, "cloud-name-taken", "Name already in use in the cloud"),
+    errors.CloudNotFound: Kind(502, "cloud-not-found", "Not found in the cloud"),
+    errors.StoreUnavailable: Kind(503, "store-unavailable", "Database unavailable", 5),
 }
 
 BY_STATUS = {
     400: MALFORMED,
     404: Kind(404, "not-found", "Not found"),
     405: Kind(405, "method-not-allowed", "Method not allowed"),
-    408: Kind(408, "body-stalled", "The body did not come, or too slowly"),
+    408: Kind(408, "body-stalled", "Request body timed out"),
     413: TOO_LARGE,
 }
 
@@ -214,7 +214,7 @@ async def _steward_error(request: Request, error: Exception) -> Response:
 
 def internal_error(scope: Scope) -> Response:
     """The answer when the fault is ours: what it was stands in the log, not here."""
-    return problem(scope, INTERNAL, "the log of the service says more under this X-Request-Id")
+    return problem(scope, INTERNAL, "see the service log for this X-Request-Id")
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
@@ -225,14 +225,14 @@ async def _http_error(request: Request, error: Exception) -> Response:
     detail = error.detail
     match status:
         case 400:
-            detail = "the body is no JSON in UTF-8, or it is nested too deeply"
+            detail = "the body is not JSON in UTF-8, or it is nested too deeply"
         case 404:
-            detail = "there is nothing at this path; GET /openapi.json lists what there is"
+            detail = "no resource has this path; GET /openapi.json lists the paths"
         case 405:
             headers["Allow"] = ", ".join(_allowed(request))
-            detail = f"{request.method[:20]} is not possible here; {headers['Allow']} would be"
+            detail = f"{request.method[:20]} is not allowed here; use {headers['Allow']}"
         case 408:
-            detail = "nothing of the body came for too long, or it came too slowly; send it again"
+            detail = "the request body arrived too slowly; send the request again"
         case 413:
             return too_large(scope)
         case _:

@@ -44,7 +44,7 @@ class Readiness:
             await asyncio.wait({check}, timeout=self._patience)
         if not check.done():
             raise StoreUnavailable(
-                f"the database has given no answer for {self._patience:.0f} s; is it overloaded?"
+                f"the database has not answered for {self._patience:.0f} s; is it overloaded?"
             )
         found = check.result()
         if isinstance(found, StewardError):

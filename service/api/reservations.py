@@ -174,7 +174,7 @@ _RECORDED: dict[int | str, dict[str, Any]] = {
         "description": said,
         "headers": {"Location": {"schema": {"type": "string"}}},
     }
-    for status, said in ((200, "The very same is written down already"), (201, "Written down"))
+    for status, said in ((200, "Already recorded"), (201, "Recorded"))
 }
 
 
@@ -187,7 +187,7 @@ _RECORDED: dict[int | str, dict[str, Any]] = {
 def record_reservation(
     body: ReservationRequest, reservations: ReservationsDep, response: Response
 ) -> ReservationView:
-    """Write down what was bought: Google cannot be asked for it. The past counts as well.
+    """Record a reservation. The past counts as well.
 
     Nodes on reserved capacity of the generation in its zone, which name it or none, are charged its
     price; what they leave is charged to its owner and team. The very same once more changes

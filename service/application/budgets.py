@@ -130,7 +130,7 @@ class BudgetService:
                 if known is not None:
                     return known, False
             if len(unit.budgets.all()) >= MAX_BUDGETS:
-                raise Conflict(f"there are {MAX_BUDGETS} budgets; take one away first")
+                raise Conflict(f"there are {MAX_BUDGETS} budgets already; delete one first")
             unit.budgets.add(budget, key)
             return budget, True
 
@@ -318,7 +318,7 @@ class BudgetService:
             except StaleVersion:
                 if once:
                     raise
-        raise Conflict("it is being changed over and over; try once more")
+        raise Conflict("it is being changed by others at the same time; retry")
 
 
 def _names(unit: Unit, ahead: Sequence[Held]) -> Mapping[str, str]:
@@ -340,5 +340,5 @@ def _spent_in(scope: Scope, window: Window) -> Question:
 def _check_version(budget: Budget, version: int | None) -> None:
     if version is not None and version != budget.version:
         raise StaleVersion(
-            f"budget {budget.name!r} has changed since you looked at it", version=budget.version
+            f"budget {budget.name!r} has changed since you read it", version=budget.version
         )

@@ -89,10 +89,10 @@ class CommitmentService:
         return Recorded(self.get((known or one).id), known is None)
 
     def withdraw(self, commitment_id: str, reason: str) -> Shown:
-        """Withdraw a wrong record: it counts in no figure any more. The second time changes
+        """Withdraw a wrong record, so that it counts in no figure. The second time changes
         nothing. Raises NotFound, and Rejected without a reason."""
         if not reason.strip():
-            raise Rejected("say why the record is wrong", field="reason")
+            raise Rejected("give a reason: why is the record wrong?", field="reason")
         with self._units() as unit:
             one = unit.commitments.get(commitment_id)
             unit.commitments.withdraw(one.id, reason.strip(), self._clock())

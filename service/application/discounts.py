@@ -71,8 +71,8 @@ class DiscountService:
             check_not_past(until, now, "the end of a discount", "effective_until")
             if known.effective_until is not None and known.effective_until <= until:
                 raise Rejected(
-                    f"it ends at {rfc3339(known.effective_until)} already; enter another one for"
-                    " the time after",
+                    f"it ends at {rfc3339(known.effective_until)} already; add another discount"
+                    " for the time after",
                     field="effective_until",
                 )
             ended = replace(
@@ -124,8 +124,8 @@ def _check_alone(discount: Discount, others: Sequence[Discount]) -> None:
     ends = "" if other.effective_until is None else f" until {rfc3339(other.effective_until)}"
     raise Conflict(
         f"the discount {other.id} already takes {other.percent} % off {other.what} from"
-        f" {rfc3339(other.effective_from)}{ends}; of two on the same price neither could be told"
-        " to be meant, so end that one first or choose other times",
+        f" {rfc3339(other.effective_from)}{ends}; two discounts on one price are ambiguous. End"
+        " that one first, or choose other times",
         discount=other.id,
     )
 

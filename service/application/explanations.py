@@ -165,7 +165,7 @@ def _notes(
     notes = [explanation.note_of(stretches)] if stretches else []
     if _is_adjustment(line):
         of_what = "what nodes used of it, or of its record" if usage.is_purchase else "the interval"
-        notes.append(f"it adjusts line {line.corrects_id}: more became known of {of_what}")
+        notes.append(f"it adjusts line {line.corrects_id}: more is known of {of_what}")
     elif usage.is_purchase and (since := _used_since(unit, line, usage, stretches)):
         notes.append(since)
     if line.is_vm:
@@ -183,4 +183,4 @@ def _used_since(unit: Unit, line: Line, usage: Usage, stretches: Sequence[Window
     known = usage.chips * _seconds(line, stretches) - line.chip_seconds
     if used == known:
         return ""
-    return f"by now nodes are charged for {used:,} chip-seconds of it; later lines adjust this one"
+    return f"nodes are now charged for {used:,} chip-seconds of it; later lines adjust this one"

@@ -69,7 +69,7 @@ class ExportService:
     @contextmanager
     def _place(self) -> Iterator[None]:
         if not self._places.acquire(blocking=False):
-            raise RateLimited(f"{AT_ONCE} exports are being read; ask for this one a little later")
+            raise RateLimited(f"{AT_ONCE} exports are in progress; retry this one later")
         try:
             yield
         finally:

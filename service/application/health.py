@@ -33,7 +33,7 @@ class Fleet:
     """The fleet as of now. `burn` is nano-dollars an hour for what is READY and priced, and for the
     reservations that are paid whatever runs in them, of which there are `reserved`; `unused` is the
     part of it that is paid for reserved chips which no node uses; `unpriced` the
-    nodes that are READY at a price nobody knows, `unpriced_vms` such VMs of their users,
+    nodes that are READY with unknown price, `unpriced_vms` such VMs of their users,
     `unpriced_reserved` such reservations; `overdue` the deletions that do not end; `aside` the
     intervals of usage that could not be posted to the ledger, and are tried again later."""
 

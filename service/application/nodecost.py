@@ -49,7 +49,7 @@ class Rate:
 class NodeCost:
     """What a node cost so far, in nano-dollars. `list_cost` is the same seconds at the on-demand
     price, None where that is not known; `uncertainty` how much of `cost` may not be true;
-    `unpriced_seconds` were used at a price nobody knows, and are in no figure; `not_included` says
+    `unpriced_seconds` were used with unknown price, and are in no figure; `not_included` says
     what else the node costs its owner, elsewhere. `lines` are what the figures are the sums of,
     `rates` what its lines cost once it is READY; none once it has ended. `reservations` are the
     ids of those that it ran in, in the order in which it did; `free` says by which rules some of

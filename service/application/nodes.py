@@ -101,7 +101,7 @@ class NodeService:
                 if known is None:
                     raise
                 return known
-        raise Conflict("the same name or key was written again and again; try once more")
+        raise Conflict("the same name or key is being written by others; retry")
 
     def is_quick(self, only: Filter, page_size: int, _page_token: str = "") -> bool:
         """Whether a page is read in less than a millisecond whatever the database holds: some nodes
@@ -130,7 +130,7 @@ class NodeService:
             named = unit.nodes.named(name_or_id)
             if len(named) > 1:
                 raise Conflict(
-                    f"{name_or_id!r} is alive in several projects; say its id",
+                    f"{name_or_id!r} exists in several projects; give its id",
                     ids=[node.id for node in named],
                 )
             return named[0] if named else unit.nodes.get(name_or_id)
@@ -192,7 +192,7 @@ class NodeService:
             if after is node:
                 return node
             versions = f"{after.spec.runtime_version}, was {node.spec.runtime_version}"
-            message = f"reimage asked for: {versions}"
+            message = f"reimage requested: {versions}"
             unit.events.add(Event(node.id, now, "asked", message, actor or "caller"))
             return unit.nodes.save(after)
 
@@ -341,9 +341,9 @@ class NodeService:
 
 
 _SENTENCES = {
-    Asked.ABSENT: "deletion asked for",
-    Asked.STOPPED: "stop asked for",
-    Asked.PRESENT: "start asked for",
+    Asked.ABSENT: "deletion requested",
+    Asked.STOPPED: "stop requested",
+    Asked.PRESENT: "start requested",
 }
 
 
@@ -366,7 +366,7 @@ def change_node(
         except StaleVersion:
             if version is not None:
                 raise
-    raise Conflict(f"node {node_id} is being changed over and over; try once more")
+    raise Conflict(f"node {node_id} is being changed by others at the same time; retry")
 
 
 def ended_keep(before: Node, after: Node, now: int) -> tuple[str, ...]:
@@ -387,9 +387,7 @@ def _is_lent_to_a_job(unit: Unit, node: Node) -> bool:
 
 def _check_version(node: Node, version: int | None) -> None:
     if version is not None and version != node.version:
-        raise StaleVersion(
-            f"node {node.id} has changed since you looked at it", version=node.version
-        )
+        raise StaleVersion(f"node {node.id} has changed since you read it", version=node.version)
 
 
 def _scope(actor: str) -> str:
@@ -400,7 +398,9 @@ def _scope(actor: str) -> str:
 def _check(node: Node, asked: Asked) -> None:
     """Refuse what can no longer be, or never could."""
     if node.asked is Asked.ABSENT:
-        raise Conflict(f"node {node.id} is {node.state}: it was deleted, and that is not undone")
+        raise Conflict(
+            f"node {node.id} is {node.state}: it was deleted, and a deletion cannot be undone"
+        )
     if asked is Asked.STOPPED and not node.spec.stoppable:
         raise Rejected(
             f"{node.spec.accelerator_type} ({node.spec.provisioning_model}) cannot be stopped:"

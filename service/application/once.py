@@ -37,7 +37,7 @@ def once(
             if known is None:
                 raise
             return known, False
-    raise Conflict("others write the same again and again; try once more")
+    raise Conflict("others are writing the same resource; retry")
 
 
 def _known(units: Units, scope: str, key: Key) -> str | None:

@@ -177,7 +177,7 @@ class OrphanService:
                     return work(unit)
             except StaleVersion:
                 continue
-        raise Conflict("it is being changed over and over; try once more")
+        raise Conflict("it is being changed by others at the same time; retry")
 
 
 def _sum_of(some: Alike, hourly: int | None) -> Sum:
@@ -188,10 +188,10 @@ def _sum_of(some: Alike, hourly: int | None) -> Sum:
 def _check_confirmed(orphan: Orphan, confirm: str) -> None:
     path = orphan.shown.path
     if confirm and confirm != path:
-        raise Conflict(f"confirm names something else; this is {path}", confirm=path)
+        raise Conflict(f"confirm has another name; this is {path}", confirm=path)
     if orphan.kind is OrphanKind.STRANGER and not confirm:
         raise Conflict(
-            f"{path} is not ours; to delete it all the same, repeat its full name in confirm",
+            f"{path} is unmanaged; to delete it anyway, repeat its full name in confirm",
             confirm=path,
         )
 

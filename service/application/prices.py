@@ -112,7 +112,7 @@ class PriceService:
             raise Rejected(str(error), field="usd") from None
         if price.nanos > MAX_NANOS_PER_UNIT:
             raise Rejected(
-                "that is more than any chip or machine costs; check the unit", field="usd"
+                "this is more than any chip or machine costs; check the unit", field="usd"
             )
         check_open(price.effective_from, now, "effective_from")
         entered = replace(price, id=manual_id(new_id()), recorded_at=now)
@@ -138,7 +138,7 @@ def _check_fills_a_gap(book: PriceBook, price: Price, now: int) -> None:
     known = [cut for cut in book.cuts_of(price, price.effective_from, now) if cut.price is not None]
     if known:
         raise Rejected(
-            f"a price is known from {rfc3339(known[0].start)}: a manual price never rewrites the"
+            f"a price is known from {rfc3339(known[0].start)}: a manual price cannot change the"
             " past; let it begin now or later",
             field="effective_from",
         )
@@ -157,6 +157,6 @@ def _check_is_the_only_one(prices: Sequence[Price], price: Price) -> None:
         if is_same and one.is_manual and one.effective_from == price.effective_from:
             raise Conflict(
                 f"a price of {dollars(one.nanos)} was entered for {rfc3339(one.effective_from)}"
-                " already; a price that begins a second later takes its place",
+                " already; to replace it, add a price that begins a second later",
                 price_id=one.id,
             )

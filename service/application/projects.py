@@ -20,7 +20,7 @@ def every(named: str, projects: Sequence[str]) -> tuple[str, ...]:
     one of these."""
     if named and named not in projects:
         raise Rejected(
-            f"{named[:80]!r} is not a project of this service; STEWARD_PROJECTS lists those",
+            f"{named[:80]!r} is not a project of this service; STEWARD_PROJECTS lists them",
             field="project",
             projects=list(projects),
         )

@@ -25,7 +25,7 @@ class ReadinessService:
         said = [] if self._timekeeper is None else [self._timekeeper.warning]
         if alone:
             said.append(
-                f"no daemon is in charge of {', '.join(alone)}: nothing is created, deleted or"
+                f"no daemon holds the lease of {', '.join(alone)}: nothing is created, deleted or"
                 " metered there; start one with: tpu-steward daemon"
             )
         return [one for one in said if one]

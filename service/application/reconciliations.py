@@ -91,7 +91,7 @@ class ReconciliationService:
     def receiving(self) -> Iterator[None]:
         """While a file is taken in. Raises RateLimited while as many are as may be."""
         if not self._places.acquire(blocking=False):
-            raise RateLimited(f"{AT_ONCE} files are being read; send this one again a little later")
+            raise RateLimited(f"{AT_ONCE} files are being imported; send this one again later")
         try:
             yield
         finally:
@@ -191,7 +191,7 @@ class ReconciliationService:
         """The bill, now that all of its rows are known."""
         counts = counter.counts
         if not counts.rows:
-            raise Rejected("the file has a header and no rows; nothing was kept", field="body")
+            raise Rejected("the file has a header and no rows; nothing was stored", field="body")
         with self._units.reading() as unit:
             different = unit.bills.staged(bill.id)
         return replace(

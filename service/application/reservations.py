@@ -100,7 +100,7 @@ class ReservationService:
         not closed, and corrected for those that are. The second time changes nothing. Raises
         NotFound, and Rejected without a reason."""
         if not reason.strip():
-            raise Rejected("say why the record is wrong", field="reason")
+            raise Rejected("give a reason: why is the record wrong?", field="reason")
         with self._units() as unit:
             one = unit.reservations.get(reservation_id)
             if unit.reservations.withdraw(one.id, reason.strip(), self._clock()):

@@ -61,8 +61,8 @@ class Timekeeper:
             return ""
         way = "ahead of" if seconds > 0 else "behind"
         return (
-            f"the clock of this machine is {abs(seconds)} s {way} the database's; the database's is"
-            " used"
+            f"the clock of this machine is {abs(seconds)} s {way} the database's; the clock"
+            " of the database is used"
         )
 
     def _go_on(self, stop: threading.Event) -> None:

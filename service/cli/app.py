@@ -16,23 +16,23 @@ from service.domain.errors import StewardError
 
 HELP = {
     "dev": "Run everything on this machine, on the emulator.",
-    "serve": "Answer the API and the dashboard.",
-    "daemon": "Bring what the cloud shows to what was asked for, and meter it.",
-    "emulator": "Be a Cloud TPU API, for developing and testing without Google.",
-    "migrate": "Bring the database to the shape that this program needs.",
-    "estimate": "Say what a node would cost, before it is asked for.",
-    "plan": "Say which hardware fits a need, and what it would cost.",
-    "nodes": "The TPUs that were asked for.",
-    "jobs": "Containers that run on TPUs.",
-    "costs": "Say what was spent.",
-    "orphans": "What is in the cloud and not in our books.",
+    "serve": "Serve the API and the dashboard.",
+    "daemon": "Reconcile nodes with the cloud and meter their cost.",
+    "emulator": "Run an emulator of the Cloud TPU API.",
+    "migrate": "Upgrade the database schema.",
+    "estimate": "Estimate the cost of a node before you create it.",
+    "plan": "Find hardware that fits a need, with its cost.",
+    "nodes": "Create, watch, connect to and delete nodes.",
+    "jobs": "Run containers on TPUs.",
+    "costs": "Show what was spent.",
+    "orphans": "Find and delete what no record accounts for.",
     "cleanup": "Clean up idle nodes: plan, apply, pause and history.",
-    "runtimes": "The software images of the hardware.",
-    "prices": "The price book.",
-    "budgets": "What may be spent, by whom, and how that stands.",
-    "reservations": "What was bought by the calendar, used or not.",
-    "commitments": "Committed-use discounts, used or not.",
-    "catalog": "What Google offers.",
+    "runtimes": "Find runtime versions (software images).",
+    "prices": "Show prices, and manage discounts.",
+    "budgets": "Manage budgets and alerts.",
+    "reservations": "Manage calendar-mode reservations.",
+    "commitments": "Manage committed-use discounts.",
+    "catalog": "Show types, zones, capacity and quotas.",
 }
 """The commands with their help. Each is in the module of its name, which is imported only when the
 command is named: to import them all takes longer than most commands do."""
@@ -169,4 +169,4 @@ def program(
         ),
     ] = False,
 ) -> None:
-    """TPU Steward owns the life of every Cloud TPU in your projects."""
+    """Provision Cloud TPUs, and control what they cost."""

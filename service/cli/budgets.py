@@ -16,7 +16,7 @@ from service.cli.render import Cell, as_json, cleaned, echo, facts, table
 from service.cli.wording import NOTHING, moment, money, parts, span
 
 app = typer.Typer(
-    help="What may be spent, by whom, and how that stands.",
+    help="Manage budgets and alerts.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -27,29 +27,39 @@ GRACE: Any = "15m"
 _THRESHOLD = re.compile(r"(forecast:)?(\d{1,4})%?")
 
 BudgetName = Annotated[
-    str, typer.Argument(callback=options.named, metavar="BUDGET", help="Its name, or its id.")
+    str, typer.Argument(callback=options.named, metavar="BUDGET", help="Name or id.")
 ]
 
 
 @app.command("list")
 def list_budgets(json: options.Json = False) -> None:
-    """List the budgets and how they stand."""
+    """List the budgets with their spend and status."""
     with connected() as client:
         answer = client.pages("/v1/budgets", "budgets")
     if json:
         as_json(answer)
     elif not answer.value["budgets"]:
-        echo("there is no budget; set one with: tpu-steward budgets create NAME --amount USD")
+        echo("no budgets; create one with: tpu-steward budgets create NAME --amount USD")
     else:
         table(
-            ["NAME", "SCOPE", "PERIOD", ">AMOUNT", ">SPENT", ">", ">HELD", ">LEFT", "AT THE CAP"],
+            [
+                "NAME",
+                "SCOPE",
+                "PERIOD",
+                ">AMOUNT",
+                ">SPENT",
+                ">",
+                ">HELD",
+                ">LEFT",
+                "WHEN EXCEEDED",
+            ],
             map(_row, answer.value["budgets"]),
         )
 
 
 @app.command()
 def show(budget: BudgetName, json: options.Json = False) -> None:
-    """Show one budget, with what it refused and what was told of it last."""
+    """Show a budget, with its latest alerts and refusals."""
     with connected() as client:
         found = find_budget(client, budget)
         answer = client.get(f"/v1/budgets/{found}")
@@ -68,9 +78,9 @@ def show(budget: BudgetName, json: options.Json = False) -> None:
 @app.command()
 def create(  # noqa: PLR0913, PLR0917 - options are no arguments that anybody counts
     name: Annotated[
-        str, typer.Argument(callback=options.named, metavar="NAME", help="What to call it.")
+        str, typer.Argument(callback=options.named, metavar="NAME", help="Name of the budget.")
     ],
-    amount: Annotated[str, typer.Option(metavar="USD", help="Dollars of each period.")],
+    amount: Annotated[str, typer.Option(metavar="USD", help="Amount of each period, in dollars.")],
     period: Annotated[
         str,
         typer.Option(
@@ -78,18 +88,20 @@ def create(  # noqa: PLR0913, PLR0917 - options are no arguments that anybody co
         ),
     ] = "month",
     tz: Annotated[
-        str, typer.Option(metavar="ZONE", help="Whose calendar, as in Europe/Berlin.")
+        str, typer.Option(metavar="ZONE", help="Time zone, such as Europe/Berlin.")
     ] = "UTC",
     scope: Annotated[
         list[str] | None,
         typer.Option(
             metavar="KEY=VALUE",
-            help="Whose spend: project, team, owner, job or label:KEY; may be said again.",
+            help="Scope: project, team, owner, job or label:KEY. Repeatable.",
         ),
     ] = None,
     threshold: Annotated[
         list[str] | None,
-        typer.Option(metavar="PERCENT", help="Tell at 80, or at forecast:100; may be said again."),
+        typer.Option(
+            metavar="PERCENT", help="Alert at 80 percent, or at forecast:100. Repeatable."
+        ),
     ] = None,
     on_exceeded: Annotated[
         str, typer.Option(metavar="ACTION", help="notify, refuse or delete.")
@@ -100,33 +112,33 @@ def create(  # noqa: PLR0913, PLR0917 - options are no arguments that anybody co
             "--grace",
             parser=options.seconds,
             metavar="DURATION",
-            help="With delete: between the word and the deletion.",
+            help="With delete: time between the notification and the deletion.",
         ),
     ] = GRACE,
     burn_rate: Annotated[
-        int | None, typer.Option(metavar="TIMES", help="Tell when it goes so many times too fast.")
+        int | None,
+        typer.Option(metavar="TIMES", help="Alert when the spend is this many times too fast."),
     ] = None,
-    start: Annotated[
-        str | None, typer.Option(metavar="INSTANT", help="It counts from then on.")
+    start: Annotated[str | None, typer.Option(metavar="TIME", help="Start of the budget.")] = None,
+    end: Annotated[str | None, typer.Option(metavar="TIME", help="End of the budget.")] = None,
+    webhook: Annotated[
+        str | None, typer.Option(metavar="URL", help="URL of the webhook to notify.")
     ] = None,
-    end: Annotated[
-        str | None, typer.Option(metavar="INSTANT", help="It counts until then.")
-    ] = None,
-    webhook: Annotated[str | None, typer.Option(metavar="URL", help="Tell this address.")] = None,
     webhook_secret: Annotated[
         str | None,
         typer.Option(
             metavar="TEXT",
             envvar="STEWARD_WEBHOOK_SECRET",
-            help="What signs it; made up and shown once when left out.",
+            help="Secret that signs the webhook. Default: generated, and shown once.",
         ),
     ] = None,
     email: Annotated[
-        list[str] | None, typer.Option(metavar="ADDRESS", help="Tell them; may be said again.")
+        list[str] | None,
+        typer.Option(metavar="ADDRESS", help="E-mail address to notify. Repeatable."),
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Set a budget."""
+    """Create a budget."""
     made_up = secrets.token_urlsafe(32) if webhook and not webhook_secret else None
     said = {
         "name": name,
@@ -152,19 +164,19 @@ def create(  # noqa: PLR0913, PLR0917 - options are no arguments that anybody co
     else:
         _show(answer.value)
     if made_up:
-        typer.echo(f"the webhook's secret, which is not shown again: {made_up}", err=True)
+        typer.echo(f"webhook secret, not shown again: {made_up}", err=True)
 
 
 @app.command()
 def delete(budget: BudgetName, json: options.Json = False) -> None:
-    """Take a budget away; nodes and costs stay as they are."""
+    """Delete a budget. Nodes and costs do not change."""
     with connected() as client:
         found = find_budget(client, budget)
         answer = client.ask("DELETE", f"/v1/budgets/{found}")
     if json:
         as_json(answer)
     else:
-        echo(f"the budget {answer.value['name']} is gone")
+        echo(f"the budget {answer.value['name']} is deleted")
 
 
 def find_budget(client: Client, said: str) -> str:
@@ -191,7 +203,7 @@ def _threshold(text: str) -> dict[str, object]:
     match = _THRESHOLD.fullmatch(text.strip())
     if match is None:
         raise typer.BadParameter(
-            f"{text!r} is no threshold; write 80, or forecast:100", param_hint="--threshold"
+            f"{text!r} is not a threshold; write 80, or forecast:100", param_hint="--threshold"
         )
     return {"percent": int(match[2]), "of": "forecast" if match[1] else "actual"}
 
@@ -227,20 +239,20 @@ def _facts(budget: Mapping[str, Any]) -> Iterator[tuple[str, Cell]]:
     yield "Scope", _words(budget["scope"])
     yield "Amount", f"{money(budget['amount'])} a {budget['period']} ({budget['tz']})"
     if budget["spent"] is None:
-        yield "Now", "it does not count now"
+        yield "Now", "it is not active now"
     else:
         yield "Period", f"{moment(budget['starts_at'])} to {moment(budget['ends_at'])} UTC"
         spent, held, left = _shares(budget)
         yield "Spent", f"{spent}, {budget['percent']}%"
         least, most = ("at least ", "at most ") if budget["unpriced_nodes"] else ("", "")
-        yield "Held", f"{least}{held} for what runs or is asked for"
+        yield "Held", f"{least}{held} for running and requested nodes"
         yield "Left", f"{most}{left}"
         yield "No price", _unpriced(budget)
         forecast = budget["forecast"]
         yield "Forecast", "no forecast" if forecast is None else money(forecast)
     yield "Thresholds", ", ".join(_threshold_words(one) for one in budget["thresholds"])
     yield "Burn rate", "" if budget["burn_rate"] is None else f"{budget['burn_rate']} times"
-    yield "At the cap", _action(budget)
+    yield "When exceeded", _action(budget)
     yield "Fired", ", ".join(f"{a['kind']} ({moment(a['fired_at'])})" for a in budget["alerts"])
     yield "Tells", ", ".join(filter(None, [budget["webhook"], *budget["emails"]]))
 
@@ -279,7 +291,7 @@ def _told(one: Mapping[str, Any]) -> str:
     if one["sent_at"] is not None:
         what = "sent"
     elif one["next_try_at"] is not None:
-        what = f"tried again at {moment(one['next_try_at'])}"
+        what = f"retry at {moment(one['next_try_at'])}"
     else:
         what = "given up"
     why = f": {one['last_error']}" if one["last_error"] else ""

@@ -14,7 +14,9 @@ from service.cli.failure import Failure
 from service.cli.render import as_json, echo, table
 from service.cli.wording import NOTHING, age, moment
 
-app = typer.Typer(help="What Google offers.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Show types, zones, capacity and quotas.", no_args_is_help=True, rich_markup_mode=None
+)
 
 Generation = Annotated[
     str | None, typer.Option(metavar="NAME", help="Only this generation, as in v5e.")
@@ -28,7 +30,7 @@ def accelerators(
         str | None, typer.Option("--zone", metavar="ZONE", help="Only what this zone has.")
     ] = None,
     chips: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Only with so many chips.")
+        int | None, typer.Option(metavar="N", min=1, help="Only with this number of chips.")
     ] = None,
     json: options.Json = False,
 ) -> None:
@@ -96,11 +98,11 @@ def capacity(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     project: Annotated[str | None, typer.Option(metavar="ID", help="Only this project.")] = None,
     window: Annotated[
         str,
-        typer.Option("--window", metavar="WINDOW", help="Since when: 7d, 24h, today, mtd, or A,B."),
+        typer.Option("--window", metavar="WINDOW", help="Window: 7d, 24h, today, mtd, or A,B."),
     ] = "7d",
     json: options.Json = False,
 ) -> None:
-    """Show where hardware was to be had lately, and what is left alone for now."""
+    """Show recent capacity by zone, and current cooldowns."""
     asked = {
         "window": window,
         "zone": zone,
@@ -114,7 +116,7 @@ def capacity(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     if json:
         as_json(answer)
     elif not answer.value["capacity"]:
-        echo("nothing was tried in that time")
+        echo("no attempts in that time")
     else:
         table(_CAPACITY, map(_tried, answer.value["capacity"]))
 
@@ -129,7 +131,7 @@ def quotas(
     project: Annotated[str | None, typer.Option(metavar="ID", help="Only this project.")] = None,
     json: options.Json = False,
 ) -> None:
-    """Show what is used and held, and what Google said that the projects may have."""
+    """Show used and held quota, and the limits known from Google."""
     asked = {"region": region, "generation": generation, "project": project}
     with connected() as client:
         answer = client.pages("/v1/catalog/quotas", "quotas", asked)
@@ -137,19 +139,19 @@ def quotas(
     if json:
         as_json(answer)
     elif not found:
-        echo("nothing is held, and Google has refused nothing for want of quota yet")
+        echo("no quota is held, and Google has not refused a request for lack of quota yet")
     else:
         table(_QUOTAS, map(_limit, found))
         said = dict.fromkeys(f"{one['where']}: {one['said']}" for one in found if one["said"])
         if any(one["allowed"] is None for one in found):
-            said[
-                "Google cannot be asked for a limit: it is known once it has refused something"
-            ] = None
+            said["Google has no API for these limits: a limit is known after the first refusal"] = (
+                None
+            )
         for one in found:
             if one["dead_chips"]:
                 said[
-                    f"{one['where']}: {_amount(one, 'dead')} of what is held is dead: it was taken"
-                    " away, or came to nothing, and holds its quota until it is deleted; see:"
+                    f"{one['where']}: {_amount(one, 'dead')} is held by preempted nodes and"
+                    " failed requests until they are deleted; see:"
                     " tpu-steward orphans list"
                 ] = None
         echo("", *said)
@@ -162,9 +164,9 @@ def forget_quota(
     ],
     json: options.Json = False,
 ) -> None:
-    """Believe a limit no more, once Google has raised it."""
+    """Forget a quota limit after Google has raised it."""
     if not _ID.fullmatch(quota):
-        raise Failure(f"{quota[:80]!r} is no id of a quota; see: tpu-steward catalog quotas")
+        raise Failure(f"{quota[:80]!r} is not the id of a quota; see: tpu-steward catalog quotas")
     with connected() as client:
         answer = client.ask("POST", f"/v1/catalog/quotas/{quota}:forget")
     if json:
@@ -173,7 +175,7 @@ def forget_quota(
     one = answer.value
     echo(
         f"forgotten: {one['limit'] or 'a limit'} of {one['allowed']:,} in {one['where']};"
-        " what waits for it asks within half an hour"
+        " waiting nodes are retried within half an hour"
     )
 
 
@@ -185,7 +187,7 @@ _QUOTAS = [
 
 
 def _limit(one: Mapping[str, Any]) -> list[str]:
-    refuses = {"old": "no more: it is old", "contradicted": "no more: more was granted"}
+    refuses = {"old": "no longer: old", "contradicted": "no longer: more was granted"}
     return [
         *(one[name] for name in ("where", "generation", "tier", "size", "project")),
         "not known" if one["allowed"] is None else f"{one['allowed']:,}",
@@ -204,14 +206,14 @@ def _amount(one: Mapping[str, Any], what: str) -> str:
 
 
 _CAPACITY = [
-    *("ZONE", "TYPE", "MODEL", "PROJECT", ">TRIED", ">READY", ">RAN OUT", ">QUOTA", ">DENIED"),
+    *("ZONE", "TYPE", "MODEL", "PROJECT", ">TRIED", ">READY", ">STOCKOUT", ">QUOTA", ">DENIED"),
     *(
         ">FAILED",
-        ">READY AFTER",
-        ">TAKEN BACK",
-        ">THOSE AFTER",
-        "LEFT ALONE UNTIL (UTC)",
-        "BECAUSE IT",
+        ">TIME TO READY",
+        ">PREEMPTED",
+        ">LIFETIME",
+        "COOLDOWN UNTIL (UTC)",
+        "REASON",
     ),
 ]
 

@@ -26,9 +26,7 @@ app.add_typer(policies.app, name="policies")
 
 Project = Annotated[
     str | None,
-    typer.Option(
-        "--project", metavar="PROJECT", help="Which project; needed if there are several."
-    ),
+    typer.Option("--project", metavar="PROJECT", help="Project; needed if there are several."),
 ]
 
 
@@ -79,17 +77,17 @@ def apply(
         as_json(answer)
         return
     for entry in answer.value["entries"]:
-        echo(f"{entry['name']}: {entry['action']} asked for")
+        echo(f"{entry['name']}: {entry['action']} requested")
     echo(f"that saves {money(answer.value['saves_hourly'])} an hour")
 
 
 @app.command()
 def pause(
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; shown to everybody.")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason; shown to everyone.")],
     project: Annotated[
         str | None,
         typer.Option(
-            "--project", metavar="PROJECT", help="Only this project; all projects if left out."
+            "--project", metavar="PROJECT", help="Only this project. Default: all projects."
         ),
     ] = None,
     json: options.Json = False,
@@ -103,7 +101,7 @@ def pause(
         return
     for one in answer.value["projects"]:
         echo(f"paused in project {one['project']}: {one['pause_reason']}")
-    echo("to go on: tpu-steward cleanup resume")
+    echo("to resume: tpu-steward cleanup resume")
 
 
 @app.command()
@@ -111,14 +109,14 @@ def resume(
     project: Annotated[
         str | None,
         typer.Option(
-            "--project", metavar="PROJECT", help="Only this project; all projects if left out."
+            "--project", metavar="PROJECT", help="Only this project. Default: all projects."
         ),
     ] = None,
     breaker: Annotated[
         bool, typer.Option("--breaker", help="Close the breaker; needs --reason.")
     ] = False,
     reason: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Why you close the breaker.")
+        str | None, typer.Option(metavar="TEXT", help="Reason for closing the breaker.")
     ] = None,
     json: options.Json = False,
 ) -> None:
@@ -182,8 +180,8 @@ def history(json: options.Json = False) -> None:
 
 
 _MODES = {
-    "observe": "nodes are judged, and nothing else is done",
-    "notify": "people are told of idle nodes, and nothing is stopped or deleted",
+    "observe": "nodes are assessed, and no action follows",
+    "notify": "owners are notified of idle nodes, and nothing is stopped or deleted",
     "stop": "idle nodes are stopped after a notice, and none is deleted",
     "delete": "idle nodes are stopped or deleted after a notice, as their policies say",
 }

@@ -205,8 +205,7 @@ def _headers(caller: Caller) -> dict[str, str]:
     name, secret = caller.secret
     if not (secret.isascii() and secret.isprintable()):
         raise Failure(
-            f"STEWARD_{name.upper()} is no token: it has more than the letters and signs of ASCII"
-            " in one line",
+            f"STEWARD_{name.upper()} is no token: it has characters that are not ASCII in one line",
             code=MISUSED,
         )
     return {"Authorization": f"Bearer {secret}"}
@@ -231,4 +230,4 @@ def _closed(url: str, error: httpx2.ConnectError) -> str:
         return f"nothing answers at {url}; start it with: tpu-steward dev"
     if isinstance(cause, ssl.SSLCertVerificationError):
         return f"the certificate of {url} cannot be trusted: {cause.verify_message}"
-    return f"what answers at {url} speaks no TLS that we understand; is it http://? (STEWARD_URL)"
+    return f"what answers at {url} does not speak a known TLS version; is it http://? (STEWARD_URL)"

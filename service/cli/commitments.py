@@ -19,7 +19,7 @@ from service.domain.clock import parse_rfc3339
 View = Mapping[str, Any]
 
 app = typer.Typer(
-    help="Committed-use discounts, used or not.", no_args_is_help=True, rich_markup_mode=None
+    help="Manage committed-use discounts.", no_args_is_help=True, rich_markup_mode=None
 )
 
 app.command("recommended")(commitments_recommended.recommended)
@@ -30,18 +30,18 @@ _PATH = "/v1/commitments"
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 Which = Annotated[
-    str, typer.Argument(callback=options.named, metavar="COMMITMENT", help="Its name, or its id.")
+    str, typer.Argument(callback=options.named, metavar="COMMITMENT", help="Name or id.")
 ]
 
 
 @app.command("list")
 def list_commitments(
     everything: Annotated[
-        bool, typer.Option("--all", help="Also those that were withdrawn; with ids.")
+        bool, typer.Option("--all", help="Also withdrawn records; with ids.")
     ] = False,
     json: options.Json = False,
 ) -> None:
-    """List the commitments and their fees, the latest to begin first."""
+    """List the commitments and their fees, the latest start first."""
     with connected() as client:
         answer = client.pages(_PATH, "commitments")
     if json:
@@ -54,16 +54,17 @@ def list_commitments(
 def add(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     name: Annotated[
         str,
-        typer.Argument(callback=options.named, metavar="NAME", help="What it is called at Google."),
+        typer.Argument(callback=options.named, metavar="NAME", help="Name at Google."),
     ],
     region: Annotated[
-        str, typer.Option("--region", metavar="REGION", help="Any zone of it is covered.")
+        str,
+        typer.Option("--region", metavar="REGION", help="Region. All of its zones are covered."),
     ],
-    generation: Annotated[str, typer.Option(metavar="NAME", help="Of what, as in v5e.")],
-    chips: Annotated[int, typer.Option(metavar="N", min=1, help="How many chips.")],
-    term: Annotated[str, typer.Option(metavar="1y|3y", help="One or three years.")],
+    generation: Annotated[str, typer.Option(metavar="NAME", help="Generation, such as v5e.")],
+    chips: Annotated[int, typer.Option(metavar="N", min=1, help="Number of chips.")],
+    term: Annotated[str, typer.Option(metavar="1y|3y", help="Term: 1y or 3y.")],
     start: Annotated[
-        str, typer.Option(metavar="INSTANT", help="First instant of the term, or a date in UTC.")
+        str, typer.Option(metavar="TIME", help="Start of the term: a timestamp, or a date in UTC.")
     ],
     rate: Annotated[
         str | None,
@@ -71,14 +72,14 @@ def add(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     ] = None,
     project: Annotated[
         str | None,
-        typer.Option(metavar="ID", help="Who pays and is covered; all projects by default."),
+        typer.Option(metavar="ID", help="Project that pays and is covered. Default: all."),
     ] = None,
-    owner: Annotated[str | None, typer.Option(metavar="NAME", help="Who answers for it.")] = None,
-    team: Annotated[str | None, typer.Option(metavar="NAME", help="And which team.")] = None,
+    owner: Annotated[str | None, typer.Option(metavar="NAME", help="Owner.")] = None,
+    team: Annotated[str | None, typer.Option(metavar="NAME", help="Team.")] = None,
     label: options.Labels = None,
     json: options.Json = False,
 ) -> None:
-    """Record a committed-use discount: the TPU API does not list them."""
+    """Record a committed-use discount."""
     said = {
         "name": name,
         "project": project,
@@ -104,7 +105,7 @@ def add(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 
 @app.command()
 def show(commitment: Which, json: options.Json = False) -> None:
-    """Show one commitment and its fee."""
+    """Show a commitment and its fee."""
     with connected() as client:
         answer = client.get(f"{_PATH}/{find_commitment(client, commitment, to_read=True)}")
     if json:
@@ -116,10 +117,12 @@ def show(commitment: Which, json: options.Json = False) -> None:
 @app.command()
 def withdraw(
     commitment: Which,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="What is wrong with the record.")],
+    reason: Annotated[
+        str, typer.Option(metavar="TEXT", help="Reason: what is wrong with the record.")
+    ],
     json: options.Json = False,
 ) -> None:
-    """Withdraw a wrong record: it counts in no figure any more. At Google nothing is cancelled."""
+    """Withdraw a wrong record, so that it counts in no figure. At Google nothing is cancelled."""
     with connected() as client:
         found = find_commitment(client, commitment)
         answer = client.ask("DELETE", f"{_PATH}/{found}", params={"reason": reason})
@@ -135,7 +138,7 @@ def usage(
     window: Annotated[
         str,
         typer.Option(
-            "--window", metavar="WINDOW", help="today, 7d, 24h, mtd, or two instants: A,B."
+            "--window", metavar="WINDOW", help="today, 7d, 24h, mtd, or two timestamps: A,B."
         ),
     ] = "mtd",
     tz: Annotated[str, typer.Option(metavar="ZONE", help="IANA time zone of the calendar.")] = (
@@ -143,7 +146,7 @@ def usage(
     ),
     json: options.Json = False,
 ) -> None:
-    """Show what commitments cover, what is unused, and costs after them."""
+    """Show coverage, unused fees, and costs after commitments."""
     with connected() as client:
         answer = client.get(f"{_PATH}/usage", {"window": window, "tz": tz})
         names = {} if json or not answer.value["unpriced"] else _names(client)
@@ -168,10 +171,10 @@ def find_commitment(client: Client, name_or_id: str, *, to_read: bool = False) -
         return str(meant[0]["id"])
     if meant:
         ids = ", ".join(f"{one['id']} in {one['region']}, {_period(one)}" for one in meant)
-        raise Failure(f"{name_or_id!r} is the name of several; say its id: {ids}")
+        raise Failure(f"{name_or_id!r} is the name of several; give its id: {ids}")
     if named:
         ids = ", ".join(one["id"] for one in named[:3])
-        raise Failure(f"no commitment named {name_or_id!r} stands; there was: {ids}")
+        raise Failure(f"every commitment named {name_or_id!r} is withdrawn: {ids}")
     raise Failure(f"no commitment is named {name_or_id!r}; see: tpu-steward commitments list")
 
 
@@ -241,14 +244,14 @@ def _period(one: View) -> str:
 
 def _whole(one: View) -> str:
     if one["whole_fee"] is None:
-        return "no rate is known; say yours with --rate"
+        return "no rate is known; give yours with --rate"
     return f"{exact(one['whole_fee'])} in all"
 
 
 def _rate(one: View) -> str:
     rate = exact(one["usd_per_chip_hour"])
     if one["usd_per_chip_hour"] is None:
-        return f"{rate}: no list price is known for the first instant, so it is in no figure"
+        return f"{rate}: no list price is known for its start, so it is in no figure"
     origin = "your contract" if one["rate_origin"] == "contract" else "list price"
     return f"{rate} a chip-hour ({origin}), used or not"
 

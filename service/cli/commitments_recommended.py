@@ -13,16 +13,16 @@ from service.cli.client import connected
 from service.cli.render import as_json, echo, facts
 from service.cli.wording import counted, exact, moment, money
 
-NOTHING_USED = "no chip was in use on demand on a full day yet; a recommendation needs 28 of them"
+NOTHING_USED = "no chip was in use on demand on a full day yet; a recommendation needs 28 full days"
 
 
 def recommended(
     days: Annotated[
-        int, typer.Option(metavar="N", min=28, max=90, help="From the last so many full UTC days.")
+        int, typer.Option(metavar="N", min=28, max=90, help="Use this number of full UTC days.")
     ] = 90,
     json: options.Json = False,
 ) -> None:
-    """Say how many chips to commit to for one and for three years, from your use on demand."""
+    """Recommend how many chips to commit to."""
     with connected() as client:
         answer = client.get("/v1/commitments/recommended", {"days": days})
     if json:

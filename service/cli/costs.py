@@ -16,7 +16,7 @@ from service.cli.naming import names_of
 from service.cli.render import as_json, echo, table
 from service.cli.wording import NOTHING, age, chip_hours, moment, money, parts
 
-app = typer.Typer(help="Say what was spent.", invoke_without_command=True, rich_markup_mode=None)
+app = typer.Typer(help="Show what was spent.", invoke_without_command=True, rich_markup_mode=None)
 app.command("export")(exports.export)
 app.command("forecast")(forecast.forecast)
 app.command("reconcile")(reconcile.reconcile)
@@ -29,7 +29,7 @@ def costs(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     window: Annotated[
         str,
         typer.Option(
-            "--window", metavar="WINDOW", help="7d, 24h, today, mtd, or two instants: A,B."
+            "--window", metavar="WINDOW", help="7d, 24h, today, mtd, or two timestamps: A,B."
         ),
     ] = "7d",
     aggregate: Annotated[
@@ -38,22 +38,22 @@ def costs(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             "--aggregate",
             "--by",
             metavar="DIMENSION",
-            help="team, owner, node, generation, zone, label:KEY and so on; may be said again.",
+            help="team, owner, node, generation, zone, label:KEY and others. Repeatable.",
         ),
     ] = None,
     step: Annotated[
         str, typer.Option("--step", metavar="STEP", help="hour, day, week, month or all.")
     ] = "day",
     tz: Annotated[
-        str, typer.Option(metavar="ZONE", help="Whose calendar, as in Europe/Berlin.")
+        str, typer.Option(metavar="ZONE", help="Time zone, such as Europe/Berlin.")
     ] = "UTC",
     only: Annotated[
         list[str] | None,
-        typer.Option("--filter", metavar="DIMENSION=VALUE", help="Only these; may be said again."),
+        typer.Option("--filter", metavar="DIMENSION=VALUE", help="Only these values. Repeatable."),
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Say what was spent."""
+    """Show what was spent."""
     if context.invoked_subcommand is not None:
         return
     asked = {
@@ -114,8 +114,11 @@ def _worded(dimension: str, value: str, names: Mapping[str, str]) -> str:
 def _notes(report: Mapping[str, Any]) -> Iterator[str]:
     """How sure the sum is, what is not in it, and what it would be at list price."""
     if Decimal(report["uncertainty"]):
-        yield f"not sure by ± {money(report['uncertainty'])}: some ends are only known by two looks"
+        yield (
+            f"uncertain by ± {money(report['uncertainty'])}: some ends are known only between"
+            " two polls"
+        )
     if report["unpriced_seconds"]:
-        yield f"{age(report['unpriced_seconds'])} at a price nobody knows: in no figure"
+        yield f"{age(report['unpriced_seconds'])} with unknown price: in no figure"
     if report["list_total"] not in (None, report["total"]):
-        yield f"on demand and at list price it would be {money(report['list_total'])}"
+        yield f"on demand at list price: {money(report['list_total'])}"

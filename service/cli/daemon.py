@@ -13,11 +13,12 @@ CONNECT_SECONDS = 3.0
 
 
 def daemon() -> None:
-    """Bring what the cloud shows to what was asked for, and meter it."""
+    """Reconcile nodes with the cloud and meter their cost."""
     settings = configuration.load()
     if not settings.projects:
         raise Failure(
-            "STEWARD_PROJECTS: no project is set; name those to look after, separated by commas",
+            "STEWARD_PROJECTS: no project is set; set it to the ids of the projects, separated"
+            " by commas",
             code=MISUSED,
         )
     check_emulator(settings)

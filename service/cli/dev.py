@@ -43,7 +43,7 @@ TPU Steward is running.
   Database   {database}
   Processes  {processes}
 
-Jobs run their commands on this machine, as this user: submit what you would run yourself.
+Jobs run their commands on this machine, as this user: submit only what you would run yourself.
 {idle}
 
 Try in another terminal:
@@ -55,8 +55,8 @@ Dashboard: {web}/
 
 
 IDLE = """\
-Idle nodes go sooner here than they would at Google: they count {warmup} s after READY, signals are
-{telemetry} s late at most, and the mode is {mode}. Without a policy, people are only told.
+Idle nodes are deleted sooner here than at Google: they count {warmup} s after READY, signals are
+{telemetry} s late at most, and the mode is {mode}. Without a policy, owners are only notified.
 """
 IDLE_SETTINGS: Mapping[str, int | str] = {
     "idle_mode": "delete",
@@ -173,7 +173,7 @@ def _free(address: Address) -> Address | Failure:
     except Failure as failure:
         if _is_ours(address):
             return Failure(
-                f"TPU Steward runs already at {address.url}; stop that one first, or {another}"
+                f"TPU Steward already runs at {address.url}; stop it first, or {another}"
             )
         return Failure(f"{failure}; {another}")
 
@@ -226,7 +226,7 @@ def check(needed: Sequence[Child]) -> None:
 def _keep(daemon: Child, stop: threading.Event) -> None:
     """Start the daemon again when it has ended: all that it knows is in the database."""
     if end := daemon.end():
-        complain(f"{daemon.name} {end}; it is started again")
+        complain(f"{daemon.name} {end}; restarting it")
         if not stop.wait(RESTART_SECONDS):
             daemon.start()
             complain(f"{daemon.name} is process {daemon.pid} now")

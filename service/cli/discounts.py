@@ -12,30 +12,30 @@ from service.cli.client import connected, segment
 from service.cli.render import as_json, echo, table
 from service.cli.wording import NOTHING, moment
 
-app = typer.Typer(help="Negotiated discounts.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Manage negotiated discounts.", no_args_is_help=True, rich_markup_mode=None)
 
 DiscountId = Annotated[
     str,
-    typer.Argument(callback=options.named, metavar="DISCOUNT", help="Its id, from the list."),
+    typer.Argument(callback=options.named, metavar="DISCOUNT", help="Id, from the list."),
 ]
 From = Annotated[
     str | None,
-    typer.Option("--from", parser=options.instant, metavar="INSTANT", help="Now if left out."),
+    typer.Option("--from", parser=options.instant, metavar="TIME", help="Start. Default: now."),
 ]
 Until = Annotated[
     str | None,
-    typer.Option("--until", parser=options.instant, metavar="INSTANT", help="The first without."),
+    typer.Option("--until", parser=options.instant, metavar="TIME", help="End, exclusive."),
 ]
 
 
 @app.command("list")
 def list_discounts(
     at: Annotated[
-        str | None, typer.Option(metavar="INSTANT", help="Only those in force then.")
+        str | None, typer.Option(metavar="TIME", help="Only discounts in force at this time.")
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """List the discounts, the latest to begin first: also those that are over or to come."""
+    """List all discounts, the latest start first."""
     with connected() as client:
         answer = client.pages("/v1/prices/discounts", "discounts", {"at": at})
     if json:
@@ -62,7 +62,9 @@ def list_discounts(
 
 @app.command()
 def add(  # noqa: PLR0913, PLR0917 - each is an option of the command line
-    percent: Annotated[str, typer.Argument(metavar="PERCENT", help="Off the list price: 12.5.")],
+    percent: Annotated[
+        str, typer.Argument(metavar="PERCENT", help="Percent off the list price, such as 12.5.")
+    ],
     generation: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only this generation, or this machine type.")
     ] = None,
@@ -70,11 +72,11 @@ def add(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     begin: From = None,
     until: Until = None,
     source: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Where it is known from.")
+        str | None, typer.Option(metavar="TEXT", help="Source, such as a contract.")
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Enter a discount for the time to come. Of two on one price the second is refused."""
+    """Add a discount. A second one on the same price is refused."""
     said = {
         "percent": percent,
         "generation": generation,
@@ -97,13 +99,11 @@ def end(
     discount: DiscountId,
     at: Annotated[
         str | None,
-        typer.Option(
-            "--at", parser=options.instant, metavar="INSTANT", help="When; now if left out."
-        ),
+        typer.Option("--at", parser=options.instant, metavar="TIME", help="End. Default: now."),
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """End a discount sooner than it would. What was charged with it stays as it was charged."""
+    """End a discount early. What was charged with it stays as it was charged."""
     body = {} if at is None else {"effective_until": at}
     with connected() as client:
         answer = client.ask("POST", f"/v1/prices/discounts/{segment(discount)}:end", body=body)

@@ -54,19 +54,19 @@ Ctrl-C ends it, and forgets everything."""
 
 
 def emulator(  # noqa: PLR0913, PLR0917 - its options
-    host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     grpc_port: Port = 9470,
     rest_port: Port = 9471,
     speed: Annotated[
         float,
-        typer.Option(min=0.001, max=1_000_000, help="How many times faster than real things go."),
+        typer.Option(
+            min=0.001, max=1_000_000, help="Speed: this many times faster than real time."
+        ),
     ] = 1.0,
-    seed: Annotated[
-        int, typer.Option(help="The same seed gives the same ids and misfortunes again.")
-    ] = 0,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same ids and failures.")] = 0,
     scenario: Annotated[
         Path | None,
-        typer.Option(exists=True, dir_okay=False, help="What goes wrong when: a TOML file."),
+        typer.Option(exists=True, dir_okay=False, help="Scenario of failures: a TOML file."),
     ] = None,
     telemetry_delay: Annotated[
         float | None,
@@ -74,7 +74,7 @@ def emulator(  # noqa: PLR0913, PLR0917 - its options
             metavar="SECONDS",
             min=0,
             max=86_400,
-            help="How late points of metrics come, at most; 180 unless said.",
+            help="Largest delay of metric points. Default 180.",
         ),
     ] = None,
     run_startup_scripts: Annotated[
@@ -82,7 +82,7 @@ def emulator(  # noqa: PLR0913, PLR0917 - its options
         typer.Option(
             "--run-startup-scripts",
             help="Run the startup scripts of nodes with bash ON THIS MACHINE, AS THIS USER:"
-            " whoever can create a node can then run anything that you can.",
+            " anyone who can create a node can then run any command as you.",
         ),
     ] = False,
     run_startup_scripts_of: Annotated[
@@ -103,14 +103,14 @@ def emulator(  # noqa: PLR0913, PLR0917 - its options
         ),
     ] = None,
 ) -> None:
-    """Be a Cloud TPU API, for developing and testing without Google."""
+    """Run an emulator of the Cloud TPU API."""
     logs.set_up()
     parent.watch()
     scripts = run_startup_scripts or _digests(run_startup_scripts_of or [])
     if scripts and not _is_loopback(host):
         option = "--run-startup-scripts" if run_startup_scripts else "--run-startup-scripts-of"
         raise Failure(
-            f"{option} is for this machine alone, and {host} is reached by others",
+            f"{option} is for this machine only, and {host} is reachable by others",
             "leave --host out, or the scripts",
             code=MISUSED,
         )

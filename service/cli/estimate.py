@@ -26,10 +26,10 @@ def estimate(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     preemptible: options.Preemptible = False,
     flex_start: options.FlexStart = False,
     duration: Annotated[
-        int, typer.Option("--for", parser=options.seconds, metavar="DURATION", help="How long.")
+        int, typer.Option("--for", parser=options.seconds, metavar="DURATION", help="Duration.")
     ] = options.AN_HOUR,
     team: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Whose budgets are looked at.")
+        str | None, typer.Option(metavar="NAME", help="Team whose budgets are checked.")
     ] = None,
     owner: Annotated[str | None, typer.Option(metavar="NAME", help="The same.")] = None,
     project: Annotated[
@@ -38,7 +38,7 @@ def estimate(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     label: options.Labels = None,
     json: options.Json = False,
 ) -> None:
-    """Say what a node would cost, before it is asked for."""
+    """Estimate the cost of a node before you create it."""
     options.check_hardware(accelerator_type, generation)
     body = {
         "accelerator_type": accelerator_type,
@@ -107,12 +107,12 @@ def _answer(on_exceeded: str, *, fits: bool | None) -> str:
     """What the budget would say to it, where it is short of money or nobody knows."""
     if fits:
         return ""
-    return ": it tells, and refuses nothing" if on_exceeded == "notify" else ": it would refuse"
+    return ": it only notifies" if on_exceeded == "notify" else ": it would refuse"
 
 
 def _rest(left: str | None, *, fits: bool | None) -> str:
     if left is None or fits is None:
-        return "what is left nobody knows"
+        return "what is left is unknown"
     if Decimal(left) < 0:
         return f"that is {money(left.removeprefix('-'))} more than what is left of it"
     if fits is False:

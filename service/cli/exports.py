@@ -11,21 +11,21 @@ from service.cli.client import Unreachable, connected
 from service.cli.failure import Failure
 
 MEDIA_TYPE = "text/csv"
-BROKEN = "what was written is not the whole file"
+BROKEN = "the file that was written is incomplete"
 
 
 def export(
     focus: Annotated[
-        str, typer.Option(metavar="VERSION", help="The edition of FOCUS: 1.2 or 1.4.")
+        str, typer.Option(metavar="VERSION", help="FOCUS version: 1.2 or 1.4.")
     ] = "1.2",
     window: Annotated[
         str,
         typer.Option(
-            "--window", metavar="WINDOW", help="7d, 24h, today, mtd, or two instants: A,B."
+            "--window", metavar="WINDOW", help="7d, 24h, today, mtd, or two timestamps: A,B."
         ),
     ] = "mtd",
 ) -> None:
-    """Write what was billed as FOCUS rows in CSV to the standard output."""
+    """Export charges as FOCUS rows in CSV to standard output."""
     asked = {"version": focus, "window": window}
     last = b""
     with connected() as client:
@@ -36,4 +36,4 @@ def export(
             raise Failure(str(trouble), *([BROKEN] if last else [])) from None
     sys.stdout.buffer.flush()
     if not last.endswith(b"\n"):
-        raise Failure(f"its last line does not end: {BROKEN}")
+        raise Failure(f"its last line is incomplete: {BROKEN}")

@@ -18,15 +18,15 @@ def forecast(
         str, typer.Option("--period", metavar="PERIOD", help="day, week, month, quarter or year.")
     ] = "month",
     tz: Annotated[
-        str, typer.Option(metavar="ZONE", help="Whose calendar, as in Europe/Berlin.")
+        str, typer.Option(metavar="ZONE", help="Time zone, such as Europe/Berlin.")
     ] = "UTC",
     only: Annotated[
         list[str] | None,
-        typer.Option("--filter", metavar="DIMENSION=VALUE", help="Only these; may be said again."),
+        typer.Option("--filter", metavar="DIMENSION=VALUE", help="Only these values. Repeatable."),
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Say what the present period will have cost at its end."""
+    """Forecast the cost of the current period."""
     asked = {
         "period": period,
         "tz": tz,
@@ -64,7 +64,7 @@ def show(found: Mapping[str, Any]) -> None:
     echo("", found["explanation"])
     if found["unpriced_nodes"]:
         nodes = counted(found["unpriced_nodes"], "node")
-        echo(f"{nodes} at a price nobody knows: in no figure.")
+        echo(f"{nodes} with unknown price: in no figure.")
 
 
 def _band(band: Mapping[str, str]) -> str:

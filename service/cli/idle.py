@@ -52,13 +52,13 @@ def idle(
 def _line(shown: Mapping[str, Any], now: int) -> str:
     """One line of --watch: `12:00:00 NOTIFIED: deleted in 4m10s`."""
     at = moment(shown["judged_at"]).partition(" ")[2]
-    return f"{at} {shown['state'] or 'not looked at yet'}: {_next(shown, now)}"
+    return f"{at} {shown['state'] or 'not checked yet'}: {_next(shown, now)}"
 
 
 def _next(shown: Mapping[str, Any], now: int) -> str:
     """What happens next, and when; else what the signals prove."""
     if shown["ended"]:
-        return f"{shown['ended'][0]['action']} asked for by {shown['ended'][0]['actor']}"
+        return f"{shown['ended'][0]['action']} requested by {shown['ended'][0]['actor']}"
     if shown["state"] == "WARMING":
         return "READY a short while ago, idleness does not count yet"
     if shown["state"] in _IDLE and shown["held_by"]:
@@ -158,7 +158,7 @@ def _show(shown: Mapping[str, Any], now: int) -> None:
     blockers = [*verdict["blockers"], *shown["held_by"]]
     facts(
         [
-            ("state", _line(shown, now).partition(" ")[2] or "not looked at yet"),
+            ("state", _line(shown, now).partition(" ")[2] or "not checked yet"),
             ("at rest since", moment(verdict["since"]) if verdict["since"] else ""),
             ("notified at", moment(shown["notified_at"]) if shown["notified_at"] else ""),
             ("policy", _policy(shown)),

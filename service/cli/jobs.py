@@ -19,7 +19,7 @@ from service.cli.wording import money, since, span
 from service.domain.clock import wall_clock
 from service.domain.jobs.job import ENDED_STATES
 
-app = typer.Typer(help="Containers that run on TPUs.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Run containers on TPUs.", no_args_is_help=True, rich_markup_mode=None)
 
 LOOK_SECONDS = 2.0
 EVENT_STREAM = "text/event-stream"
@@ -139,7 +139,7 @@ def show(job: JobId, json: options.Json = False) -> None:
 
 @app.command()
 def attempts(job: JobId, json: options.Json = False) -> None:
-    """Show each attempt of a job, and what its money was spent on."""
+    """Show the attempts of a job, and their cost by phase."""
     with connected() as client:
         answer = client.get(f"/v1/jobs/{segment(job)}/attempts")
     if json:

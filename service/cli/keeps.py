@@ -28,9 +28,7 @@ def _until(text: str) -> str:
 
 def keep(
     node: options.NodeName,
-    reason: Annotated[
-        str, typer.Option(metavar="TEXT", help="Why the node is kept; shown to everybody.")
-    ],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason; shown to everyone.")],
     duration: Annotated[
         int | None,
         typer.Option(
@@ -44,8 +42,8 @@ def keep(
         str | None,
         typer.Option(
             parser=_until,
-            metavar="INSTANT",
-            help="Until when, in place of --for: an instant or a date.",
+            metavar="TIME",
+            help="Instead of --for: a timestamp or a date.",
         ),
     ] = None,
     json: options.Json = False,
@@ -56,7 +54,9 @@ def keep(
     and a budget that deletes still do.
     """
     if (duration is None) is (until is None):
-        raise typer.BadParameter("give exactly one of the two", param_hint="--for / --until")
+        raise typer.BadParameter(
+            "give exactly one of --for and --until", param_hint="--for / --until"
+        )
     said = {"for_seconds": duration, "until": until, "reason": reason}
     body = {name: value for name, value in said.items() if value is not None}
     with connected() as client:
@@ -122,8 +122,8 @@ def heartbeat_token(node: options.NodeName, json: options.Json = False) -> None:
     made = answer.value
     echo(made["token"])
     typer.echo(
-        f"not shown again; good until {moment(made['expires_at'])} UTC, or until the node is made"
-        f" again: STEWARD_TOKEN=... tpu-steward nodes heartbeat {made['node_id']}",
+        f"not shown again; valid until {moment(made['expires_at'])} UTC, or until the node is"
+        f" recreated: STEWARD_TOKEN=... tpu-steward nodes heartbeat {made['node_id']}",
         err=True,
     )
 

@@ -9,7 +9,7 @@ from service.domain.errors import StoreUnavailable
 
 
 def migrate() -> None:
-    """Bring the database to the shape that this program needs."""
+    """Upgrade the database schema."""
     typer.echo(apply(configuration.load().database_url))
 
 

@@ -46,7 +46,7 @@ def pick(name: str, found: Sequence[Mapping[str, Any]], *, to_read: bool = False
         return str(live[0]["id"])
     if live:
         ids = ", ".join(f"{node['id']} in {node['project']}" for node in live)
-        raise Failure(f"{name!r} is alive in several projects; say its id: {ids}")
+        raise Failure(f"{name!r} exists in several projects; give its id: {ids}")
     if named:
         ids = ", ".join(f"{node['id']} ({node['state']})" for node in named[:3])
         raise Failure(f"no live node is named {name!r}; there was: {ids}")

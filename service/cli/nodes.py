@@ -19,7 +19,9 @@ from service.cli.waiting import Goal, Patience
 from service.cli.wording import money
 from service.domain.node import ENDED
 
-app = typer.Typer(help="The TPUs that were asked for.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Create, watch, connect to and delete nodes.", no_args_is_help=True, rich_markup_mode=None
+)
 app.command()(order.create)
 app.command()(idle)
 app.command()(keeps.keep)
@@ -34,7 +36,7 @@ Some = list[str] | None
 @app.command("list")
 def list_nodes(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     state: Annotated[
-        Some, typer.Option("--state", metavar="STATE", help="Only these states; may be said again.")
+        Some, typer.Option("--state", metavar="STATE", help="Only these states. Repeatable.")
     ] = None,
     name: Annotated[Some, typer.Option("--name", metavar="NAME", help="Only this name.")] = None,
     team: Annotated[Some, typer.Option(metavar="NAME", help="Only this team.")] = None,
@@ -42,9 +44,7 @@ def list_nodes(  # noqa: PLR0913, PLR0917 - each is an option of the command lin
     zone: Annotated[Some, typer.Option("--zone", metavar="ZONE", help="Only this zone.")] = None,
     generation: Annotated[Some, typer.Option(metavar="NAME", help="Only this generation.")] = None,
     label: options.Labels = None,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Also those that have ended; with ids.")
-    ] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also ended nodes; with ids.")] = False,
     json: options.Json = False,
 ) -> None:
     """List the nodes, newest first."""
@@ -74,9 +74,7 @@ def show(node: options.NodeName, json: options.Json = False) -> None:
     _get(node, "", nodeview.show_node, json=json)
 
 
-Force = Annotated[
-    bool, typer.Option("--force", help="Although a job runs on it, which ends with it.")
-]
+Force = Annotated[bool, typer.Option("--force", help="Also if a job runs on it; the job ends.")]
 
 
 @app.command()
@@ -87,7 +85,7 @@ def delete(
     timeout: options.Timeout = options.PATIENCE,
     json: options.Json = False,
 ) -> None:
-    """Delete a node, for good. A keep ends with it."""
+    """Delete a node. A keep ends with it."""
     with connected() as client:
         found = find_node(client, node)
         check_jobs(client, found, node, force=force, json=json)
@@ -103,7 +101,7 @@ def stop(
     timeout: options.Timeout = options.PATIENCE,
     json: options.Json = False,
 ) -> None:
-    """Stop a node of one host, bought on demand. A keep ends with it."""
+    """Stop an on-demand node that has one host. A keep ends with it."""
     with connected() as client:
         found = find_node(client, node)
         is_busy = check_jobs(client, found, node, force=force, json=json)
@@ -130,9 +128,12 @@ def reimage(
     framework: options.Framework = None,
     json: options.Json = False,
 ) -> None:
-    """Put other software on a legacy TPU Node."""
+    """Reimage a legacy TPU Node with other software."""
     if (runtime_version is None) is (framework is None):
-        raise typer.BadParameter("say one of both", param_hint="--runtime-version / --framework")
+        raise typer.BadParameter(
+            "give exactly one of --runtime-version and --framework",
+            param_hint="--runtime-version / --framework",
+        )
     wanted = {"runtime_version": runtime_version, "framework": options.framework(framework)}
     body = {name: value for name, value in wanted.items() if value is not None}
     with connected() as client:
@@ -149,12 +150,14 @@ def reimage(
 def set_(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     node: options.NodeName,
     team: Annotated[
-        str | None, typer.Option("--team", metavar="TEAM", help="Whose money it is.")
+        str | None, typer.Option("--team", metavar="TEAM", help="Team that pays.")
     ] = None,
-    owner: Annotated[str | None, typer.Option(metavar="NAME", help="Whose node it is.")] = None,
+    owner: Annotated[str | None, typer.Option(metavar="NAME", help="Owner.")] = None,
     label: Annotated[
         list[str] | None,
-        typer.Option("--label", metavar="KEY=VALUE", help="May be said again; KEY= takes it away."),
+        typer.Option(
+            "--label", metavar="KEY=VALUE", help="Label. Repeatable; KEY= removes the label."
+        ),
     ] = None,
     ttl: order.Ttl = None,
     no_ttl: Annotated[bool, typer.Option("--no-ttl", help="Remove its time to live.")] = False,
@@ -168,7 +171,7 @@ def set_(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     ] = False,
     json: options.Json = False,
 ) -> None:
-    """Change the team, owner, labels, TTL or idle policy of a node."""
+    """Change the owner, team, labels, TTL or idle policy."""
     idle = idleterms.typed(idle_after, grace, action, also)
     _check_once(ttl=ttl, no_ttl=no_ttl, idle=idle, inherit=inherit)
     labels = {key: value or None for key, value in options.pairs(label, "--label")}
@@ -195,32 +198,34 @@ def set_(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 def _check_once(*, ttl: int | None, no_ttl: bool, idle: Mapping[str, Any], inherit: bool) -> None:
     """Usage error where the same thing is said twice, differently."""
     if ttl is not None and no_ttl:
-        raise typer.BadParameter("give only one of the two", param_hint="--ttl / --no-ttl")
+        raise typer.BadParameter("give --ttl or --no-ttl, not both", param_hint="--ttl / --no-ttl")
     if idle and inherit:
-        raise typer.BadParameter("not together with another idle option", param_hint="--inherit")
+        raise typer.BadParameter(
+            "cannot be combined with another idle option", param_hint="--inherit"
+        )
 
 
 @app.command()
 def connect(node: options.NodeName, json: options.Json = False) -> None:
-    """Say how TensorFlow, PyTorch/XLA and JAX reach a node, ready to paste."""
+    """Show commands and code that connect to a node."""
     _get(node, "/connection", show_connection, json=json)
 
 
 @app.command()
 def events(node: options.NodeName, json: options.Json = False) -> None:
-    """Tell a node's story."""
+    """Show the events of a node."""
     _pages(node, "events", "events", nodeview.show_events, json=json)
 
 
 @app.command()
 def cost(node: options.NodeName, json: options.Json = False) -> None:
-    """Say what a node has cost so far, to the second."""
+    """Show what a node has cost so far."""
     _get(node, "/cost", nodeview.show_cost, json=json)
 
 
 @app.command()
 def ledger(node: options.NodeName, json: options.Json = False) -> None:
-    """List what was posted for a node."""
+    """List the ledger lines of a node."""
     with connected() as client:
         path = f"/v1/nodes/{find_node(client, node, to_read=True)}"
         answer = client.pages(f"{path}/ledger", "entries")
@@ -240,12 +245,12 @@ def explain(
         typer.Argument(
             metavar="[NO.]",
             min=1,
-            help="As in its ledger; the last, and what is not posted yet, if left out.",
+            help="Number of the line. Default: the last, and what is not posted yet.",
         ),
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Explain a line of the ledger, down to its price and to how its seconds are known."""
+    """Explain a ledger line: price, seconds and evidence."""
     with connected() as client:
         path = f"/v1/nodes/{find_node(client, node, to_read=True)}"
         if number is None:

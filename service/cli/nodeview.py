@@ -164,7 +164,7 @@ def _facts(node: View, now: int) -> Iterator[tuple[str, Cell]]:
     yield "Owner", node["owner"]
     yield "Team", node["team"]
     yield "Labels", ", ".join(f"{key}={value}" for key, value in node["labels"].items())
-    yield "Asked for", f"{moment(node['created_at'])} UTC, {since(node['created_at'], now)} ago"
+    yield "Requested", f"{moment(node['created_at'])} UTC, {since(node['created_at'], now)} ago"
     yield from _dates(node, now)
     yield "Per hour", exact(node["hourly_cost"])
     yield "Cost so far", money(node["cost"])
@@ -192,7 +192,7 @@ def _kept(node: View, now: int) -> str:
     if not keep or node["ended_at"]:
         return ""
     if keep["until"] is None:
-        return f"a date that cannot be read ({keep['reason']})"
+        return f"an invalid date ({keep['reason']})"
     is_over = parse_rfc3339(keep["until"]) <= now
     return "" if is_over else f"{moment(keep['until'])} UTC ({keep['reason']})"
 
@@ -211,7 +211,7 @@ def show_update(node: View, said: View) -> None:
     if "ttl_seconds" in said:
         ttl = node["ttl_seconds"]
         then = "" if node["deletes_at"] is None else f": until {moment(node['deletes_at'])} UTC"
-        lives = "until somebody deletes it" if ttl is None else f"{age(ttl)} from READY{then}"
+        lives = "until it is deleted" if ttl is None else f"{age(ttl)} from READY{then}"
         echo(f"{name} lives {lives}")
     if "idle" in said:
         policy = node["policy"]
@@ -225,9 +225,10 @@ def _overdue(node: View, now: int) -> str:
     if not node.get("overdue_since"):
         return ""
     asked = node["delete_requested_at"] or node["replacing_since"]
-    what = "its deletion" if node["delete_requested_at"] else "its deletion, to make another,"
+    what = "its deletion" if node["delete_requested_at"] else "its deletion before the next attempt"
     return (
-        f"{what} was asked for {since(asked, now)} ago and is not over; it is tried again for ever"
+        f"{what} was requested {since(asked, now)} ago and has not ended; it is retried"
+        " indefinitely"
     )
 
 
@@ -288,7 +289,7 @@ def show_cost(cost: View) -> None:
             ("Cost", exact(cost["cost"]) + (_not_final(cost) if cost["estimated"] else "")),
             *_lines(cost.get("lines") or ()),
             (
-                "Not sure by",
+                "Uncertain by",
                 "" if _is_zero(cost["uncertainty"]) else f"± {exact(cost['uncertainty'])}",
             ),
             ("At list price", "" if listed == cost["cost"] else exact(listed)),
@@ -302,7 +303,7 @@ def show_cost(cost: View) -> None:
 
 
 def _unpriced(cost: View) -> str:
-    return f"{age(cost['unpriced_seconds'])} at a price nobody knows"
+    return f"{age(cost['unpriced_seconds'])} with unknown price"
 
 
 def _lines(lines: Sequence[View]) -> Iterator[tuple[str, str]]:

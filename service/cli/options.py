@@ -27,7 +27,9 @@ Said = TypeVar("Said", bound=str | list[str] | None)
 def seconds(text: str) -> int:
     """`2h` as 7200, `1h30m` as 5400, `90` as 90."""
     if not _PARTS.fullmatch(text.strip()):
-        raise typer.BadParameter(f"{text!r} is no duration; write it as 90s, 30m, 2h, 1h30m or 7d")
+        raise typer.BadParameter(
+            f"{text!r} is not a duration; write it as 90s, 30m, 2h, 1h30m or 7d"
+        )
     return sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(text))
 
 
@@ -35,7 +37,7 @@ def named(said: Said) -> Said:
     """A name or an id as it was typed, or several; usage error where one is blank, as a variable is
     that nobody has set: it would mean no one thing, or the only one that there is."""
     if said is not None and not all(text.strip() for text in _each(said)):
-        raise typer.BadParameter("it is empty; say which one is meant")
+        raise typer.BadParameter("it is empty; give a name or an id")
     return said
 
 
@@ -46,7 +48,7 @@ def _each(said: str | list[str]) -> list[str]:
 def key(text: str | None) -> str | None:
     """An idempotency key as it was typed; usage error where no header could carry it."""
     if (text := named(text)) is not None and not (text.isascii() and text.isprintable()):
-        raise typer.BadParameter(f"{text!r} has more than the letters and signs of ASCII")
+        raise typer.BadParameter(f"{text!r} has characters that are not ASCII")
     return text
 
 
@@ -72,7 +74,7 @@ def mapping(texts: Sequence[str] | None, option: str) -> dict[str, str] | None:
     """`["k=v"]` as {"k": "v"}; None when there are none. Usage error when a key comes twice."""
     found = pairs(texts, option)
     if len(dict(found)) < len(found):
-        raise typer.BadParameter("the same key was given twice", param_hint=option)
+        raise typer.BadParameter("the same key is given twice", param_hint=option)
     return dict(found) or None
 
 
@@ -89,7 +91,7 @@ def check_hardware(accelerator_type: str | None, generation: str | None) -> None
     """Usage error when nothing says what hardware is meant."""
     if accelerator_type is None and generation is None:
         raise typer.BadParameter(
-            "say what hardware, or --generation with --chips or --topology",
+            "give the hardware, or --generation with --chips or --topology",
             param_hint="--accelerator-type",
         )
 
@@ -116,7 +118,7 @@ def script(path: Path | None) -> str | None:
     from service.domain.wish import MAX_SCRIPT_BYTES  # noqa: PLC0415 - costs what few options need
 
     if not path.is_file():
-        raise _no_script(f"{path} is no file that has an end")
+        raise _no_script(f"{path} is not a regular file")
     try:
         with path.open("rb") as file:
             content = file.read(MAX_SCRIPT_BYTES + 1)
@@ -142,7 +144,7 @@ def model(
     meant |= {name.replace("-", "_").lower()} if name else set()
     if len(meant) > 1:
         raise typer.BadParameter(
-            "say only one of --provisioning-model, --spot, --preemptible and --flex-start",
+            "give only one of --provisioning-model, --spot, --preemptible and --flex-start",
             param_hint="--provisioning-model",
         )
     return meant.pop() if meant else None
@@ -152,12 +154,13 @@ def instant(text: str) -> str:
     """`2026-11-05T18:00:00Z`, or a date, as it was typed; usage error for all else."""
     said = text.strip()
     if _PARTS.fullmatch(said):
-        raise typer.BadParameter(f"{said} is a duration; say --max-wait {said} for that")
+        raise typer.BadParameter(f"{said} is a duration; use --max-wait {said}")
     try:
         parse_instant(f"{said}T00:00:00Z" if _DATE.fullmatch(said) else said)
     except (ValueError, OverflowError):
         raise typer.BadParameter(
-            f"{text!r} is no instant; write it as 2026-11-05T18:00:00Z, or as a date: 2026-11-06"
+            f"{text!r} is not a timestamp (RFC 3339); write it as 2026-11-05T18:00:00Z, or as a"
+            " date: 2026-11-06"
         ) from None
     return said
 
@@ -166,7 +169,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print the API's JSON as it i
 NodeName = Annotated[
     str, typer.Argument(callback=named, metavar="NODE", help="A node's id, or its name.")
 ]
-Wait = Annotated[bool, typer.Option("--wait", help="Wait until it is so.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait until it is done.")]
 Timeout = Annotated[
     int,
     typer.Option(
@@ -175,24 +178,24 @@ Timeout = Annotated[
 ]
 AcceleratorType = Annotated[
     str | None,
-    typer.Option(
-        callback=named, metavar="TYPE", help="Google's name of the hardware, as in v5litepod-8."
-    ),
+    typer.Option(callback=named, metavar="TYPE", help="Accelerator type, such as v5litepod-8."),
 ]
 Generation = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Instead: the generation, as in v5e.")
+    str | None, typer.Option(metavar="NAME", help="Generation, such as v5e, instead of a type.")
 ]
 Chips = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="With --generation: how many chips.")
+    int | None, typer.Option(metavar="N", min=1, help="With --generation: number of chips.")
 ]
-Topology = Annotated[str | None, typer.Option(metavar="AxB", help="With --generation: as in 4x4.")]
+Topology = Annotated[
+    str | None, typer.Option(metavar="AxB", help="With --generation: topology, such as 4x4.")
+]
 Zones = Annotated[
     list[str] | None,
     typer.Option(
         "--zone",
         callback=named,
         metavar="ZONE",
-        help="Where; may be said again. Anywhere it is offered when left out.",
+        help="Zone. Repeatable. Default: any zone that offers it.",
     ),
 ]
 Regions = Annotated[
@@ -201,12 +204,12 @@ Regions = Annotated[
         "--region",
         callback=named,
         metavar="REGION",
-        help="Instead: in which region; may be said again.",
+        help="Region, instead of a zone. Repeatable.",
     ),
 ]
 Framework = Annotated[
     str | None,
-    typer.Option(metavar="NAME[=VERSION]", help="jax, pytorch or tensorflow, to run on it."),
+    typer.Option(metavar="NAME[=VERSION]", help="Framework: jax, pytorch or tensorflow."),
 ]
 Architecture = Annotated[
     str | None,
@@ -233,5 +236,5 @@ FlexStart = Annotated[
 ]
 Labels = Annotated[
     list[str] | None,
-    typer.Option("--label", metavar="KEY=VALUE", help="May be said again."),
+    typer.Option("--label", metavar="KEY=VALUE", help="Label. Repeatable."),
 ]

@@ -20,40 +20,51 @@ Types = Annotated[
     typer.Option(
         callback=options.named,
         metavar="TYPE",
-        help="Google's name of the hardware, as in v5litepod-8; said again, any of them will do.",
+        help="Accelerator type, such as v5litepod-8. Repeatable: any of them is accepted.",
     ),
 ]
 Runtime = Annotated[
-    str | None, typer.Option(metavar="VERSION", help="Instead of --framework: the image's name.")
+    str | None, typer.Option(metavar="VERSION", help="Software image, instead of --framework.")
 ]
 Name = Annotated[
     str | None,
-    typer.Option("--name", callback=options.named, metavar="NAME", help="Made up when left out."),
+    typer.Option(
+        "--name",
+        callback=options.named,
+        metavar="NAME",
+        help="Name of the node. Default: generated.",
+    ),
 ]
 Project = Annotated[
     str | None,
-    typer.Option(callback=options.named, metavar="ID", help="The service's first when left out."),
+    typer.Option(
+        callback=options.named, metavar="ID", help="Default: the first project of the service."
+    ),
 ]
-Team = Annotated[str | None, typer.Option(metavar="NAME", help="Who pays for it.")]
-Owner = Annotated[str | None, typer.Option(metavar="NAME", help="Who uses it.")]
+Team = Annotated[str | None, typer.Option(metavar="NAME", help="Team that pays.")]
+Owner = Annotated[str | None, typer.Option(metavar="NAME", help="Owner.")]
 Ttl = Annotated[
     int | None,
-    typer.Option(parser=options.seconds, metavar="DURATION", help="Delete it so long after READY."),
+    typer.Option(
+        parser=options.seconds, metavar="DURATION", help="Delete the node this long after READY."
+    ),
 ]
 MaxWait = Annotated[
     int | None,
     typer.Option(
         parser=options.seconds,
         metavar="DURATION",
-        help="Give up when it is not READY after so long.",
+        help="Give up if the node is not READY within this time.",
     ),
 ]
 Recreate = Annotated[
-    bool, typer.Option("--recreate-on-preemption", help="Make it anew when it is preempted.")
+    bool, typer.Option("--recreate-on-preemption", help="Recreate the node when it is preempted.")
 ]
 Script = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Every worker runs it."),
+    typer.Option(
+        metavar="FILE", exists=True, dir_okay=False, help="Startup script of every worker."
+    ),
 ]
 Queued = Annotated[
     bool,
@@ -66,7 +77,7 @@ Queued = Annotated[
 Slices = Annotated[
     int | None,
     typer.Option(
-        metavar="N", min=1, max=MAX_SLICES, help="One node of so many equal slices, queued."
+        metavar="N", min=1, max=MAX_SLICES, help="One node of this number of equal slices, queued."
     ),
 ]
 Reservation = Annotated[
@@ -74,38 +85,43 @@ Reservation = Annotated[
     typer.Option(
         callback=options.named,
         metavar="NAME",
-        help="With --provisioning-model reserved: which; any of the project's when left out.",
+        help="With --provisioning-model reserved. Default: any reservation of the project.",
     ),
 ]
 ValidUntil = Annotated[
     str | None,
     typer.Option(
         parser=options.instant,
-        metavar="INSTANT",
-        help="Give up when it is not READY by then, as in 2026-11-05T18:00:00Z.",
+        metavar="TIME",
+        help="Give up if the node is not READY by then, such as 2026-11-05T18:00:00Z.",
     ),
 ]
 VmMachineType = Annotated[
     str | None,
     typer.Option(
         metavar="TYPE",
-        help="With --architecture node: your own VM that drives it, as in n1-standard-8; it becomes"
-        " a line of the cost.",
+        help="With --architecture node: type of your VM, such as n1-standard-8. Its cost is"
+        " included.",
     ),
 ]
-VmSpot = Annotated[bool, typer.Option("--vm-spot", help="That VM is a spot one.")]
-Network = Annotated[str | None, typer.Option(metavar="NAME", help="As Google names it.")]
-ExternalIp = Annotated[bool, typer.Option("--external-ip", help="Reachable from outside.")]
-Account = Annotated[
-    str | None, typer.Option(metavar="E-MAIL", help="As whom its programs act; an e-mail.")
+VmSpot = Annotated[bool, typer.Option("--vm-spot", help="The VM is a spot VM.")]
+Network = Annotated[str | None, typer.Option(metavar="NAME", help="Name of the network at Google.")]
+ExternalIp = Annotated[
+    bool, typer.Option("--external-ip", help="Give the workers external addresses.")
 ]
-Metadata = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="May be said again.")]
+Account = Annotated[
+    str | None,
+    typer.Option(metavar="E-MAIL", help="Service account of the node: an e-mail address."),
+]
+Metadata = Annotated[
+    list[str] | None, typer.Option(metavar="KEY=VALUE", help="Metadata entry. Repeatable.")
+]
 Key = Annotated[
     str | None,
     typer.Option(
         callback=options.key,
         metavar="TEXT",
-        help="Asking twice with one key is asking once.",
+        help="Idempotency key: a second request with it creates nothing.",
     ),
 ]
 
@@ -153,7 +169,7 @@ def create(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     timeout: options.Timeout = options.PATIENCE,
     json: options.Json = False,
 ) -> None:
-    """Ask for a node."""
+    """Create a node."""
     body = body_of(locals())
     headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
     with connected() as client:
@@ -206,6 +222,8 @@ def _vm(machine_type: str | None, *, spot: bool) -> dict[str, str] | None:
     """The user's own VM as the API takes it; usage error where nothing says which that is."""
     if machine_type is None:
         if spot:
-            raise typer.BadParameter("say which VM: --vm-machine-type", param_hint="--vm-spot")
+            raise typer.BadParameter(
+                "give the type of the VM: --vm-machine-type", param_hint="--vm-spot"
+            )
         return None
     return {"machine_type": machine_type, **({"provisioning_model": "spot"} if spot else {})}

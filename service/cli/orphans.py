@@ -19,19 +19,21 @@ from service.domain.node import ENDED, Place
 from service.domain.orphan import orphan_id
 
 app = typer.Typer(
-    help="What is in the cloud and not in our books.", no_args_is_help=True, rich_markup_mode=None
+    help="Find and delete what no record accounts for.", no_args_is_help=True, rich_markup_mode=None
 )
 
-NEVER = "Strangers are never touched, unless you adopt one or repeat its name to delete it."
+NEVER = (
+    "Unmanaged resources are never touched, unless you adopt one or repeat its name to delete it."
+)
 
 _ID = re.compile(r"[0-9a-f]{32}")
 _KINDS = {
-    "stranger": "stranger",
-    "ours_without_record": "ours, no record",
-    "zombie_queue": "ours, spent queue",
-    "leftover": "ours, taken away",
+    "stranger": "unmanaged",
+    "ours_without_record": "untracked",
+    "zombie_queue": "stale queued resource",
+    "leftover": "preempted",
 }
-_FATES = {"leave": "stays", "observe": "goes soon", "collect": "goes now"}
+_FATES = {"leave": "stays", "observe": "deleted soon", "collect": "deleted now"}
 
 OrphanName = Annotated[
     str,
@@ -58,7 +60,7 @@ def list_orphans(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """List them, the dearest first. Strangers are never touched by themselves."""
+    """List the orphans, the most expensive first."""
     with connected() as client:
         answer = client.pages("/v1/orphans", "orphans", {"project": project, "kind": kind})
     if json:
@@ -80,14 +82,14 @@ def adopt(
             "--name",
             callback=options.named,
             metavar="NAME",
-            help="What to call it; the cloud's name for it.",
+            help="Name of the node. Default: its name in the cloud.",
         ),
     ] = None,
-    owner: Annotated[str | None, typer.Option(metavar="NAME", help="Whose it is.")] = None,
-    team: Annotated[str | None, typer.Option(metavar="NAME", help="Which team pays.")] = None,
+    owner: Annotated[str | None, typer.Option(metavar="NAME", help="Owner.")] = None,
+    team: Annotated[str | None, typer.Option(metavar="NAME", help="Team that pays.")] = None,
     json: options.Json = False,
 ) -> None:
-    """Manage a node that is there as if we had made it; it is charged from now on."""
+    """Adopt a node. It is charged from now on."""
     said = {"name": name, "owner": owner, "team": team}
     with connected() as client:
         found = find_orphan(client, orphan)
@@ -98,7 +100,7 @@ def adopt(
     else:
         node = answer.value
         cost = money(node["hourly_cost"])
-        echo(f"{node['name']} is ours now, {cost} an hour from this second", f"id {node['id']}")
+        echo(f"{node['name']} is adopted, {cost} an hour from now on", f"id {node['id']}")
 
 
 @app.command()
@@ -106,11 +108,11 @@ def delete(
     orphan: OrphanName,
     confirm: Annotated[
         str | None,
-        typer.Option(metavar="FULL-NAME", help="For what is not ours: its full name once more."),
+        typer.Option(metavar="FULL-NAME", help="Full name again, for unmanaged resources."),
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Delete one, for good. What is not ours needs --confirm with its full name."""
+    """Delete an orphan. Unmanaged ones need --confirm with the full name."""
     with connected() as client:
         found = find_orphan(client, orphan)
         body = {} if confirm is None else {"confirm": confirm}
@@ -120,7 +122,7 @@ def delete(
     elif answer.value["gone_at"] is not None:
         echo(f"{answer.value['name']} is gone")
     else:
-        echo(f"{answer.value['name']} is {answer.value['state']} and is to be deleted")
+        echo(f"{answer.value['name']} is {answer.value['state']} and will be deleted")
         echo(*_left_behind(answer.value))
 
 
@@ -134,11 +136,11 @@ def find_orphan(client: Client, said: str) -> str:
         return str(meant[0]["id"])
     if meant:
         names = ", ".join(cleaned(one["name"]) for one in meant)
-        raise Failure(f"{said!r} is the name of several; say the full name: {names}")
+        raise Failure(f"{said!r} is the name of several; give the full name: {names}")
     for node in client.pages("/v1/nodes", "nodes").value["nodes"]:
         if node["state"] not in ENDED and said in _full_names(node):
             raise Failure(
-                f"{said!r} is no orphan: it is node {node['id']} of ours already;"
+                f"{said!r} is not an orphan: it is node {node['id']};"
                 f" see: tpu-steward nodes show {node['id']}"
             )
     raise Failure(f"no orphan is named {said!r}; see: tpu-steward orphans list")
@@ -155,7 +157,7 @@ def _left_behind(orphan: Mapping[str, Any]) -> Iterator[str]:
     ticket = orphan["queued_resource"]
     if ticket:
         sure = f" --confirm {shlex.quote(ticket)}" if orphan["kind"] == "stranger" else ""
-        yield f"its queued resource {ticket} stays and holds quota; to have that deleted too:"
+        yield f"its queued resource {ticket} stays and holds quota; to delete it too:"
         yield f"  tpu-steward orphans delete {orphan_id(ticket)}{sure}"
 
 
@@ -199,7 +201,7 @@ def _is_billed(orphan: Mapping[str, Any]) -> bool:
 def _summary(page: Mapping[str, Any]) -> str:
     number, unpriced = len(page["orphans"]), page["unpriced"]
     if not number:
-        return "everything in the cloud is in our books"
+        return "no orphans: every resource in the cloud has a record"
     note = f", and {counted(unpriced, 'node')} without a known price" if unpriced else ""
     total = money(page["total_hourly_cost"])
     return f"{counted(number, 'orphan')} at {total} an hour{note}"

@@ -17,7 +17,9 @@ _DURATION = "DURATION"
 
 
 def plan(  # noqa: PLR0913, PLR0917 - each is an option of the command line
-    chips: Annotated[int | None, typer.Option(metavar="N", min=1, help="At least so many.")] = None,
+    chips: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Smallest number of chips.")
+    ] = None,
     hbm: Annotated[
         int | None, typer.Option("--hbm", metavar="GIB", min=1, help="Memory of all chips, in GiB.")
     ] = None,
@@ -27,11 +29,16 @@ def plan(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     ] = None,
     work: Annotated[
         str | None,
-        typer.Option("--flops", metavar="N", help="The whole work; the duration follows from it."),
+        typer.Option("--flops", metavar="N", help="Total work; the duration follows from it."),
     ] = None,
     utilisation: Annotated[
         int | None,
-        typer.Option(metavar="PERCENT", min=1, max=100, help="Of the peak; 40 by default."),
+        typer.Option(
+            metavar="PERCENT",
+            min=1,
+            max=100,
+            help="Utilization in percent of the peak. Default 40.",
+        ),
     ] = None,
     duration: Annotated[
         int | None,
@@ -39,14 +46,14 @@ def plan(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     ] = None,
     within: Annotated[
         int | None,
-        typer.Option(parser=options.seconds, metavar=_DURATION, help="Over in so long from now."),
+        typer.Option(parser=options.seconds, metavar=_DURATION, help="Finish within this time."),
     ] = None,
     deadline: Annotated[
         str | None,
-        typer.Option(metavar="INSTANT", help="Instead: over by then, as in 2026-11-05T18:00:00Z."),
+        typer.Option(metavar="TIME", help="Finish by then, such as 2026-11-05T18:00:00Z."),
     ] = None,
     max_spend: Annotated[
-        str | None, typer.Option(metavar="USD", help="For so many dollars at most.")
+        str | None, typer.Option(metavar="USD", help="Largest spend, in dollars.")
     ] = None,
     global_batch: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Examples in one step of training.")
@@ -62,7 +69,7 @@ def plan(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     spot: options.Spot = False,
     json: options.Json = False,
 ) -> None:
-    """Say which hardware fits a need, and what it would cost."""
+    """Find hardware that fits a need, with its cost."""
     body = {
         "chips": chips,
         "hbm_gib": hbm,
@@ -124,11 +131,11 @@ def _fits(one: Mapping[str, Any]) -> str:
     """What it misses, or for how long the money would do."""
     missed = [
         "too late" if one["meets_deadline"] is False else "",
-        "too dear" if one["meets_max_spend"] is False else "",
+        "too expensive" if one["meets_max_spend"] is False else "",
         "price not known" if one["hourly_cost"] is None else "",
     ]
     if any(missed):
         return ", ".join(filter(None, missed))
     lasts = one["affords_seconds"]
     dear = lasts is not None and one["duration_seconds"] is None and Decimal(one["hourly_cost"])
-    return f"yes, the money does for {span(lasts)}" if dear else "yes"
+    return f"yes, the spend lasts for {span(lasts)}" if dear else "yes"

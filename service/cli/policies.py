@@ -15,7 +15,7 @@ from service.cli.render import as_json, echo, facts, table
 from service.cli.wording import NOTHING, age, moment
 
 app = typer.Typer(
-    help="Idle policies by scope: what is done with idle nodes.",
+    help="Manage idle policies by scope.",
     invoke_without_command=True,
     rich_markup_mode=None,
 )
@@ -32,7 +32,7 @@ Scope = Annotated[
 
 @app.callback()
 def list_policies(context: typer.Context, json: options.Json = False) -> None:
-    """Idle policies by scope: what is done with idle nodes. Without a command, lists them."""
+    """Manage idle policies by scope. Without a command, lists them."""
     if context.invoked_subcommand is not None:
         return
     with connected() as client:
@@ -86,7 +86,7 @@ def set_(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         typer.Option(
             metavar="TEXT",
             envvar="STEWARD_WEBHOOK_SECRET",
-            help="The key of the signature; made up and shown once if left out.",
+            help="Key of the signature. Default: generated, and shown once.",
         ),
     ] = None,
     slack: Annotated[

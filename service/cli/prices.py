@@ -12,7 +12,9 @@ from service.cli.client import connected
 from service.cli.render import as_json, echo, table
 from service.cli.wording import NOTHING, column
 
-app = typer.Typer(help="The price book.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Show prices, and manage discounts.", no_args_is_help=True, rich_markup_mode=None
+)
 app.add_typer(discounts.app, name="discount")
 
 
@@ -27,11 +29,11 @@ def list_prices(
         str | None, typer.Option("--region", metavar="REGION", help="Only this region.")
     ] = None,
     at: Annotated[
-        str | None, typer.Option(metavar="INSTANT", help="As of this instant, not now.")
+        str | None, typer.Option(metavar="TIME", help="As of this time. Default: now.")
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """List the prices that are in force, and what discounts leave of them."""
+    """List the prices in force, with discounts."""
     asked = {"generation": generation, "provisioning_model": model, "region": region, "at": at}
     with connected() as client:
         answer = client.pages("/v1/prices", "prices", asked)

@@ -35,7 +35,7 @@ def is_google_s(document: Mapping[str, Any]) -> bool:
 def lines(status: int, document: Mapping[str, Any]) -> list[str]:
     """The trouble in one line, then one for each thing that helps and is not said in it yet."""
     if status == 401:
-        return ["the service wants to know who asks: set STEWARD_TOKEN to its token"]
+        return ["the service needs a token: set STEWARD_TOKEN"]
     detail = str(document.get("detail") or document.get("title") or f"the API answered {status}")
     found = [*_errors(document)] or [detail]
     said = " ".join(found)

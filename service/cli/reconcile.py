@@ -42,15 +42,17 @@ def reconcile(
     ],
     tolerance: Annotated[
         str | None,
-        typer.Option(metavar="USD", help="What an hour of a node may differ by; 0.01."),
+        typer.Option(metavar="USD", help="Tolerance for an hour of a node. Default 0.01."),
     ] = None,
     alone: Annotated[
         bool,
-        typer.Option("--alone", help="Without the earlier files of its months, and not in later."),
+        typer.Option(
+            "--alone", help="Exclude this file from earlier and later files of its months."
+        ),
     ] = False,
     json: options.Json = False,
 ) -> None:
-    """Hold Google's bill against the ledger. A later file of a month joins those sent before.
+    """Reconcile Google's bill with the ledger. A later file of a month joins those sent before.
 
     The same file twice changes nothing."""
     asked = {"name": file.name[:200], "tolerance": tolerance, "alone": "true" if alone else None}
@@ -68,7 +70,7 @@ def _show(found: Mapping[str, Any]) -> None:
     rows, total = found["rows"], found["total"]
     known = " (sent before; nothing has changed)" if found["known"] else ""
     echo(
-        f"{counted(rows['read'], 'row')}{known}: {rows['duplicates']:,} written twice,"
+        f"{counted(rows['read'], 'row')}{known}: {rows['duplicates']:,} duplicates,"
         f" {rows['other_projects']:,} of other projects, {rows['not_tpu']:,} of other things",
         f"from {moment(found['start'])} to {moment(found['end'])} UTC",
         *_joined(found),
@@ -76,7 +78,7 @@ def _show(found: Mapping[str, Any]) -> None:
     )
     variances = _variances(found)
     table(
-        ["WHAT CAME OF IT", ">HOURS", ">BILLED", ">CHARGED", ">VARIANCE"],
+        ["RESULT", ">HOURS", ">BILLED", ">CHARGED", ">VARIANCE"],
         (
             [
                 _WORDS.get(name, name),
@@ -146,7 +148,7 @@ def _show_invoices(invoices: Sequence[Mapping[str, Any]]) -> None:
         return
     echo("")
     table(
-        ["INVOICE", "WHAT CAME OF IT", ">ROWS", ">AMOUNT"],
+        ["INVOICE", "RESULT", ">ROWS", ">AMOUNT"],
         (
             [
                 month if part is one["total"] else "",
@@ -208,9 +210,9 @@ def _joined(found: Mapping[str, Any]) -> list[str]:
         for one in found.get("joined", [])
     ]
     if found.get("alone"):
-        lines.append("alone, as you asked: no other file of its months is in it, nor it in them")
+        lines.append("alone (--alone): not joined with other files of its months")
     if found.get("joined_into"):
-        lines.append(f"a later file has joined it: {found['joined_into']} is of all")
+        lines.append(f"a later file was joined with it: see {found['joined_into']}")
     return lines
 
 

@@ -20,30 +20,30 @@ from service.domain.clock import parse_rfc3339
 View = Mapping[str, Any]
 
 app = typer.Typer(
-    help="What was bought by the calendar, used or not.",
+    help="Manage calendar-mode reservations.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
-NONE = "no reservation is written down; do it with: tpu-steward reservations add NAME ..."
+NONE = "no reservations; record one with: tpu-steward reservations add NAME ..."
 NOTHING_POSTED = "nothing is posted yet; what no node uses is posted at each full hour"
 
 _PATH = "/v1/reservations"
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 Which = Annotated[
-    str, typer.Argument(callback=options.named, metavar="RESERVATION", help="Its name, or its id.")
+    str, typer.Argument(callback=options.named, metavar="RESERVATION", help="Name or id.")
 ]
 
 
 @app.command("list")
 def list_reservations(
     everything: Annotated[
-        bool, typer.Option("--all", help="Also those that were withdrawn; with ids.")
+        bool, typer.Option("--all", help="Also withdrawn records; with ids.")
     ] = False,
     json: options.Json = False,
 ) -> None:
-    """List the reservations and what they come to, the latest to begin first."""
+    """List the reservations and their cost, the latest start first."""
     with connected() as client:
         answer = client.pages(_PATH, "reservations")
     if json:
@@ -56,25 +56,25 @@ def list_reservations(
 def add(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     name: Annotated[
         str,
-        typer.Argument(callback=options.named, metavar="NAME", help="What it is called at Google."),
+        typer.Argument(callback=options.named, metavar="NAME", help="Name at Google."),
     ],
-    zone: Annotated[str, typer.Option("--zone", metavar="ZONE", help="Where it is.")],
-    generation: Annotated[str, typer.Option(metavar="NAME", help="Of what, as in v5e.")],
-    chips: Annotated[int, typer.Option(metavar="N", min=1, help="How many chips.")],
+    zone: Annotated[str, typer.Option("--zone", metavar="ZONE", help="Zone.")],
+    generation: Annotated[str, typer.Option(metavar="NAME", help="Generation, such as v5e.")],
+    chips: Annotated[int, typer.Option(metavar="N", min=1, help="Number of chips.")],
     start: Annotated[
         str,
-        typer.Option(metavar="INSTANT", help="It is paid for from then on: an instant, a date."),
+        typer.Option(metavar="TIME", help="Start: a timestamp or a date."),
     ],
-    end: Annotated[str, typer.Option(metavar="INSTANT", help="And until then.")],
-    project: Annotated[str | None, typer.Option(metavar="ID", help="Whose it is.")] = None,
+    end: Annotated[str, typer.Option(metavar="TIME", help="End: a timestamp or a date.")],
+    project: Annotated[str | None, typer.Option(metavar="ID", help="Project.")] = None,
     owner: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Who is charged for what nobody uses.")
+        str | None, typer.Option(metavar="NAME", help="Owner, charged for unused time.")
     ] = None,
-    team: Annotated[str | None, typer.Option(metavar="NAME", help="And which team.")] = None,
+    team: Annotated[str | None, typer.Option(metavar="NAME", help="Team.")] = None,
     label: options.Labels = None,
     json: options.Json = False,
 ) -> None:
-    """Write down what was bought: Google cannot be asked for it."""
+    """Record a reservation."""
     said = {
         "name": name,
         "project": project,
@@ -99,7 +99,7 @@ def add(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 
 @app.command()
 def show(reservation: Which, json: options.Json = False) -> None:
-    """Show one reservation, and what it comes to."""
+    """Show a reservation and its cost."""
     with connected() as client:
         answer = client.get(f"{_PATH}/{find_reservation(client, reservation, to_read=True)}")
     if json:
@@ -111,10 +111,12 @@ def show(reservation: Which, json: options.Json = False) -> None:
 @app.command()
 def withdraw(
     reservation: Which,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="What is wrong with the record.")],
+    reason: Annotated[
+        str, typer.Option(metavar="TEXT", help="Reason: what is wrong with the record.")
+    ],
     json: options.Json = False,
 ) -> None:
-    """Say that a record is wrong; what it charged is taken back. At Google nothing is cancelled."""
+    """Withdraw a wrong record. Its charges are credited; nothing is cancelled at Google."""
     with connected() as client:
         found = find_reservation(client, reservation)
         answer = client.ask("DELETE", f"{_PATH}/{found}", params={"reason": reason})
@@ -124,13 +126,13 @@ def withdraw(
         one = answer.value
         echo(
             f"{one['name']} is withdrawn: {one['reason']}",
-            "what it had charged is taken back when its ledger is posted next",
+            "its charges are credited when its ledger is next posted",
         )
 
 
 @app.command()
 def ledger(reservation: Which, json: options.Json = False) -> None:
-    """List what was posted of one as used by nobody."""
+    """List the ledger lines of unused time."""
     with connected() as client:
         found = find_reservation(client, reservation, to_read=True)
         answer = client.pages(f"{_PATH}/{found}/ledger", "entries")
@@ -157,10 +159,10 @@ def find_reservation(client: Client, name_or_id: str, *, to_read: bool = False) 
         return str(meant[0]["id"])
     if meant:
         ids = ", ".join(f"{one['id']} in {one['zone']}, {_period(one)}" for one in meant)
-        raise Failure(f"{name_or_id!r} is the name of several; say its id: {ids}")
+        raise Failure(f"{name_or_id!r} is the name of several; give its id: {ids}")
     if named:
         ids = ", ".join(one["id"] for one in named[:3])
-        raise Failure(f"no reservation named {name_or_id!r} stands; there was: {ids}")
+        raise Failure(f"every reservation named {name_or_id!r} is withdrawn: {ids}")
     raise Failure(f"no reservation is named {name_or_id!r}; see: tpu-steward reservations list")
 
 
@@ -224,11 +226,11 @@ def _facts(one: View) -> Iterator[tuple[str, Cell]]:
     yield "Unused", _share(one, one["unused_chip_seconds"], one["unused"])
     yield "At its end", exact(one["whole"])
     if one["unpriced_seconds"]:
-        yield "Unpriced", f"{age(one['unpriced_seconds'])} at a price nobody knows, in no figure"
+        yield "Unpriced", f"{age(one['unpriced_seconds'])} with unknown price, in no figure"
     yield "Owner", one["owner"]
     yield "Team", one["team"]
     yield "Labels", ", ".join(f"{key}={value}" for key, value in one["labels"].items())
-    yield "Written down", f"{moment(one['recorded_at'])} UTC by {one['recorded_by']}"
+    yield "Recorded", f"{moment(one['recorded_at'])} UTC by {one['recorded_by']}"
     if one["withdrawn_at"] is not None:
         yield "Withdrawn", f"{moment(one['withdrawn_at'])} UTC: {one['reason']}"
     yield "As of", f"{moment(one['as_of'])} UTC"
@@ -244,7 +246,7 @@ def _period(one: View) -> str:
 
 
 def _whole(one: View) -> str:
-    return "at a price nobody knows" if one["whole"] is None else f"{exact(one['whole'])} in all"
+    return "with unknown price" if one["whole"] is None else f"{exact(one['whole'])} in all"
 
 
 def _price(one: View) -> str:

@@ -13,7 +13,7 @@ from service.cli.render import as_json, echo, facts, table
 from service.cli.wording import NOTHING
 
 app = typer.Typer(
-    help="The software images of the hardware.", no_args_is_help=True, rich_markup_mode=None
+    help="Find runtime versions (software images).", no_args_is_help=True, rich_markup_mode=None
 )
 
 
@@ -27,12 +27,12 @@ def resolve(
     ],
     zone: Annotated[
         str | None,
-        typer.Option("--zone", metavar="ZONE", help="Also check that it is offered there."),
+        typer.Option("--zone", metavar="ZONE", help="Also check that this zone offers it."),
     ] = None,
     architecture: options.Architecture = None,
     json: options.Json = False,
 ) -> None:
-    """Name the runtime version that fits, and say why."""
+    """Choose a runtime version, with the reasons."""
     body = {
         "accelerator_type": accelerator_type,
         "framework": options.framework(framework),
@@ -69,7 +69,7 @@ def list_runtimes(
     architecture: options.Architecture = None,
     json: options.Json = False,
 ) -> None:
-    """List the runtime versions that are known, the best first."""
+    """List the known runtime versions, the best first."""
     asked = {"generation": generation, "framework": framework, "architecture": architecture}
     with connected() as client:
         answer = client.pages("/v1/catalog/runtimes", "runtimes", asked)

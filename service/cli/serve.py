@@ -25,7 +25,7 @@ def serve(
         typer.Option(min=1, max=64, help="Processes that answer. Default: STEWARD_WORKERS, or 1."),
     ] = None,
 ) -> None:
-    """Answer the API and the dashboard."""
+    """Serve the API and the dashboard."""
     settings = configuration.load()
     number = settings.workers if workers is None else workers
     address = address_of(settings)

@@ -18,7 +18,7 @@ def statement(
     month: Annotated[str | None, typer.Argument(metavar="[MONTH]", help="As in 2026-11.")] = None,
     json: options.Json = False,
 ) -> None:
-    """Say what a month comes to, line by line; or what each month does."""
+    """Show the lines of a month, or the sums of all months."""
     with connected() as client:
         answer = client.get(f"/v1/statements/{segment(month)}" if month else "/v1/statements")
     if json:
@@ -61,7 +61,7 @@ def _show(found: Mapping[str, Any]) -> None:
             ),
         )
         echo("")
-    echo(f"{found['period']} comes to {money(found['amount'])} and is {found['state']}")
+    echo(f"{found['period']}: {money(found['amount'])}, {found['state']}")
 
 
 def _quantity(line: Mapping[str, Any]) -> str:

@@ -70,7 +70,7 @@ def check(caller: Caller, *, is_local: bool, is_plain: bool) -> None:
             )
     if is_plain and not is_local and os.environ.get(PLAIN_HTTP, "").lower() not in ("1", "true"):
         raise Failure(
-            "the token is not sent: the address is http://, so everybody on the way could read it;"
+            "the token is not sent: the address is http://, so others on the network could read it;"
             f" use https://, or set {PLAIN_HTTP}=true in the environment",
             code=MISUSED,
         )

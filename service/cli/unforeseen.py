@@ -54,8 +54,7 @@ def _told(command: str, error: Exception) -> Failure:
         return failure
     return Failure(
         f"{command} failed: {type(error).__name__}: {str(error)[:200]} ({_place(error)})",
-        "that is a fault of this program, unless the service is of another version: please tell"
-        " its authors",
+        "this is a bug, unless the service has another version: please report it",
     )
 
 

@@ -129,5 +129,5 @@ def _late(node: Mapping[str, Any], elapsed: int) -> str:
     queue = _queue(node)
     return (
         f"{node['name']} is still {node['state']}{f' ({queue})' if queue else ''} after"
-        f" {age(elapsed)}; it goes on without us: tpu-steward nodes show {node['name']}"
+        f" {age(elapsed)}; the service continues; see: tpu-steward nodes show {node['name']}"
     )

@@ -42,7 +42,7 @@ def relay_of(url: str) -> Relay:
         parts, port = urlsplit(""), 0
     if not port or not parts.hostname:
         raise Rejected(
-            "STEWARD_SMTP_URL is no address of a mail server; write smtp://host:25,"
+            "STEWARD_SMTP_URL is not the address of a mail server; write smtp://host:25,"
             " smtp+starttls://user:password@host:587 or smtps://user:password@host:465"
         )
     user, password = unquote(parts.username or ""), unquote(parts.password or "")
@@ -70,7 +70,8 @@ class MailMessenger:
                 refused = server.send_message(message, self._sender, to.emails)
         except (OSError, smtplib.SMTPException) as error:
             raise CloudUnavailable(
-                f"the mail server {self._relay.host} does not take it: {type(error).__name__}"
+                f"the mail server {self._relay.host} did not accept the message:"
+                f" {type(error).__name__}"
             ) from None
         return self._partly(refused)
 

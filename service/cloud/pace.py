@@ -41,8 +41,8 @@ class Pace:
             tokens, now = self._refilled(project)
             if tokens < 1:
                 raise RateLimited(
-                    f"no more creates in {project} for the moment: they are spread out so that"
-                    " Google's limit per minute is not met",
+                    f"no more creates in {project} for now: they are spread out to stay below"
+                    " Google's limit per minute",
                     retry_after=math.ceil(self._turn(project, tokens, now) - now),
                 )
             self._left[project] = (tokens - 1, now)

@@ -177,10 +177,10 @@ class BudgetController:
             with self._units(lease) as unit:
                 if not _is_as_it_was(unit, budget):
                     return
-                message = f"deletion asked for: {reason}"
+                message = f"deletion requested: {reason}"
                 message += other_reasons(node, out_of_time(node, now))
                 if asked_keep(node, now) is not None:
-                    message += f"; {keep_sentence(node)}, and that holds no budget back"
+                    message += f"; {keep_sentence(node)}, and that does not stop the budget"
                 facts = {"budget_id": budget.id}
                 unit.events.add(Event(node.id, now, "asked", message, NAME, facts))
                 unit.nodes.save(

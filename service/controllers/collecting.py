@@ -27,8 +27,8 @@ from service.store.unit import Units
 
 log = structlog.get_logger()
 
-OCCUPIED = "a node of it is READY; delete that first"
-CHANGED = "it is no longer what it was when its deletion was asked for; look again, then decide"
+OCCUPIED = "one of its nodes is READY; delete that node first"
+CHANGED = "it has changed since its deletion was requested; check it again, then decide"
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,7 +162,7 @@ class LifecycleController:
             case Turn.NOTICE:
                 return self._give_notice(unit, node, now)
             case Turn.END:
-                message = f"deletion asked for: {expiry.sentence}"
+                message = f"deletion requested: {expiry.sentence}"
                 unit.events.add(Event(node.id, now, "asked", message))
                 return replace(
                     node,
@@ -185,7 +185,7 @@ class LifecycleController:
             message, recipients_of(applied, node.owner), now, new_id
         ):
             unit.notifications.add(notification)
-        told = f"its time to live ran out at {rfc3339(over_at)} and nobody keeps it any more;"
+        told = f"its time to live expired at {rfc3339(over_at)}, and no keep protects it any more;"
         unit.events.add(Event(node.id, now, "held", f"{told} it is deleted at {rfc3339(acts_at)}"))
         return after
 
@@ -201,8 +201,8 @@ class LifecycleController:
     def _hourly(self, unit: Unit, node: Node, now: int) -> str:
         """What is still billed of it, in words."""
         if not unit.usage.running_of(node.id):
-            return "nothing of it is billed"
+            return "it is not billed"
         rate = self._known_rate(unit, node, now)
         if rate is None:
-            return "it is billed, at a price that nobody knows"
+            return "it is billed, at an unknown price"
         return f"it is billed ${usd(rate)} an hour"

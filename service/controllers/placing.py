@@ -77,7 +77,7 @@ class Placing:
             zone, spec = choice.key.zone, made_as(node.spec, choice.key)
             unit.placements.add(intent(node, choice.key, attempt, cloud_id, now))
             reason = why(choice, node.spec, now)
-            message = f"attempt {attempt}: asking for {spec.accelerator_type} in {zone}"
+            message = f"attempt {attempt}: requesting {spec.accelerator_type} in {zone}"
             facts = {"attempt": attempt, "zone": zone, "why": reason.removeprefix(": ")}
             facts |= {"accelerator_type": spec.accelerator_type}
             message = f"{message} as {cloud_id}{reason}"
@@ -145,7 +145,7 @@ class Placing:
                 self._put_off(node, lease, error, stood)
         else:
             if operation is None:
-                late = CloudUnavailable("the daemon was held up before it could ask; it asks again")
+                late = CloudUnavailable("the daemon was delayed before its request; it retries")
                 self._put_off(node, lease, late, stood)
             else:
                 self._accepted(node, lease, operation, final=final)
@@ -277,8 +277,8 @@ class Placing:
 
     def conflict(self, node: Node, lease: Lease) -> None:
         reason = (
-            f"{node.cloud_id} in {node.zone} exists and is not ours; it is left alone. Ask for the"
-            " node again: its name in the cloud is another one then"
+            f"{node.cloud_id} in {node.zone} exists and is unmanaged; it is not touched."
+            " Create the node again: it then gets another name in the cloud"
         )
         self._refused(node, lease, Outcome.NAME_TAKEN, reason)
 
@@ -323,7 +323,7 @@ def _waiting(unit: Unit, node: Node, choice: Choice, now: int) -> Node:
     reasons = "; ".join(told(choice.passed, node.spec, now))
     following = next_try(choice, node.spec)
     if not node.attempt and not node.last_error:
-        message = f"not asked for yet: {reasons}; {following}"
+        message = f"not requested yet: {reasons}; {following}"
         unit.events.add(Event(node.id, now, "placement", message))
     again = not_before(node, min(choice.at, now + LOOK_AGAIN_SECONDS))
     return replace(node, last_error=f"{reasons}; {following}", next_try_at=again)

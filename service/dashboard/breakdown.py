@@ -32,7 +32,7 @@ STEPS = {
     Granularity.DAY: "by day",
     Granularity.WEEK: "by week",
     Granularity.MONTH: "by month",
-    Granularity.ALL: "in one sum",
+    Granularity.ALL: "total",
 }
 
 
@@ -103,7 +103,7 @@ def by_group(
     by = ", ".join(map(title_of, asked.aggregate))
     return _table(
         "group",
-        f"By {by}" if by else "In all",
+        f"By {by}" if by else "Total",
         "what cost most first" if len(ranked) <= SHOWN else f"the {SHOWN} that cost most",
         tuple(map(title_of, asked.aggregate)) or ("what",),
         [

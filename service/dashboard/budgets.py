@@ -168,9 +168,9 @@ def bar_of(budget: Budget, standing: Standing, fired: tuple[Alert, ...]) -> Bar:
 
 def _terms(budget: Budget) -> str:
     actions = {
-        OnExceeded.NOTIFY: "tells only",
-        OnExceeded.REFUSE: "refuses new nodes at the cap",
-        OnExceeded.DELETE: f"refuses at the cap, deletes {duration(budget.grace_seconds)} after"
+        OnExceeded.NOTIFY: "notifies only",
+        OnExceeded.REFUSE: "refuses new nodes when exceeded",
+        OnExceeded.DELETE: f"refuses when exceeded, deletes {duration(budget.grace_seconds)} after"
         " more is spent",
     }
     zone = "" if budget.tz == "UTC" else f" in {budget.tz}"
@@ -183,7 +183,7 @@ def _verdict(shown: Shown) -> tuple[str, str]:
     """The sign and the words for how it stands."""
     standing, budget = shown.standing, shown.budget
     if standing is None:
-        return "still", "does not count now"
+        return "still", "not active now"
     full = standing.spent + standing.held.known >= budget.amount
     refuses = budget.caps and bool(standing.held.unpriced)
     goes = "" if shown.deletes_at is None else moment(shown.deletes_at).full
@@ -191,7 +191,7 @@ def _verdict(shown: Shown) -> tuple[str, str]:
         (bool(goes), "trouble", f"exceeded; nodes are deleted at {goes}"),
         (standing.spent > budget.amount, "trouble", "exceeded"),
         (refuses, "trouble", f"refuses new nodes: {_unpriced(standing)}"),
-        (budget.caps and full, "going", "all is spent or held"),
+        (budget.caps and full, "going", "everything is spent or held"),
         (bool(shown.alerts), "coming", count(len(shown.alerts), "alert")),
     )
     return next(((tone, said) for so, tone, said in cases if so), ("up", "in order"))
@@ -225,7 +225,7 @@ def _notes(standing: Standing | None) -> tuple[str, ...]:
     if standing is None:
         return ()
     used = standing.unpriced_seconds
-    spent = f"{duration(used)} of use at no known price are not in what is spent" if used else ""
+    spent = f"{duration(used)} of usage with unknown price is not in the spend" if used else ""
     return tuple(filter(None, (_unpriced(standing), spent)))
 
 

@@ -120,13 +120,13 @@ def _tried(tried: Tried, now: int) -> TriedRow:
 def instead_of(tried: Tried) -> str:
     """What became of those that did not come up, in words."""
     kinds = (
-        (tried.stock_outs, "ran out"),
+        (tried.stock_outs, "stockout"),
         (tried.quota_refusals, "over quota"),
         (tried.denied, "denied"),
         (tried.failed, "failed"),
     )
     known = tried.ready + sum(number for number, _ in kinds)
-    rest = (max(0, tried.attempts - known), "open or over in another way")
+    rest = (max(0, tried.attempts - known), "open or other")
     return ", ".join(f"{number:,} {what}" for number, what in (*kinds, rest) if number)
 
 

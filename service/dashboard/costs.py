@@ -196,22 +196,22 @@ def _unpriced(report: CostReport) -> str:
     if not report.unpriced_seconds:
         return ""
     return (
-        f"{duration(report.unpriced_seconds)} of use have no known price. What that cost is in no"
-        " figure here, and it was not free."
+        f"{duration(report.unpriced_seconds)} of usage has no known price. Its cost is in no"
+        " figure here; it was not free."
     )
 
 
 def _doubts(asked: Asked, report: CostReport) -> Iterable[str]:
     """Why the figures may not be all of it, in sentences."""
     if report.uncertainty:
-        yield (
-            f"{money(report.uncertainty)} of it is charged for seconds that may not have been used:"
-            " the cloud was seen before and after, and not in between."
-        )
+        yield (f"{money(report.uncertainty)} of it is uncertain: no poll confirms these seconds.")
     if report.estimated:
-        yield "Some of it still runs: what is not posted to the ledger yet is in the figures."
+        yield (
+            "Some usage still runs. The figures include usage that is not posted to the ledger yet."
+        )
     if any(one.partition(":")[0] == "activity" for one in (*asked.aggregate, *asked.only)):
         yield (
-            "Unknown is what no signal covers. Signals come up to ten minutes late, so the newest"
+            "Unknown: time that no signal covers. Signals come up to ten minutes late, so the"
+            " newest"
             " seconds are unknown for a while."
         )

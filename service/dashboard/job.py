@@ -32,12 +32,12 @@ RANGES = 8
 """Ranges of workers that are named for one exit code."""
 
 _MEANINGS: Mapping[str, str] = {
-    JobState.QUEUED: "It waits for its turn.",
-    JobState.WAITING_FOR_NODE: "Its node is not READY yet.",
+    JobState.QUEUED: "The job waits for its turn.",
+    JobState.WAITING_FOR_NODE: "The node is not READY yet.",
     JobState.PULLING: "The workers pull the image. None starts before all have it.",
     JobState.STARTING: "The containers start.",
     JobState.RUNNING: "The containers run.",
-    JobState.CLASSIFYING: "A container ended, and the reason is looked for. This takes at most"
+    JobState.CLASSIFYING: "A container ended; its reason is being determined. This takes at most"
     " five minutes.",
     JobState.CANCELLING: "The containers are told to end.",
     JobState.PREEMPTED: "The hardware was lost. Another attempt follows.",
@@ -48,7 +48,7 @@ _PHASES: Mapping[Spent, str] = {
     Spent.PULL: "until the last worker had the image",
     Spent.INIT: "until the last container had started",
     Spent.RUNNING: "the containers run",
-    Spent.LOST: "ran after the last checkpoint, and came to nothing",
+    Spent.LOST: "ran after the last checkpoint, and was lost",
     Spent.RECOVERY: "ran again what an earlier attempt had done",
     Spent.UNATTRIBUTED: "after the containers ended, or explained by no report",
 }
@@ -208,9 +208,9 @@ def job_of(services: Services, job_id: str) -> JobPage:
 def why(job: Job) -> str:
     """What its state means, or why it ended, in a sentence."""
     if job.ended:
-        return sentence(job.detail) or "It has ended, and no reason is known."
+        return sentence(job.detail) or "The job has ended, and no reason is known."
     if job.state == JobState.QUEUED and job.image_checked_at is None:
-        return "Its image is looked up in its registry."
+        return "The image is being looked up in its registry."
     if job.state == JobState.QUEUED and job.detail and not job.reason:
         return sentence(job.detail)
     return _MEANINGS.get(job.state, "")

@@ -209,7 +209,7 @@ def _note(shown: Shown) -> str:
         return ""
     if job.state in ENDED_STATES or job.state == JobState.PREEMPTED:
         return visible(job.detail)
-    return "cancellation asked for" if job.cancel_requested_at is not None else ""
+    return "cancellation requested" if job.cancel_requested_at is not None else ""
 
 
 def cost_in_words(cost: JobCost) -> str:

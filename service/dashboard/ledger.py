@@ -203,7 +203,7 @@ def _every(read: Callable[[int], Sequence[Line]]) -> list[Line]:
 
 
 def _who(whose: Attribution) -> str:
-    return ", ".join(name for name in (whose.team, whose.owner) if name) or "nobody by name"
+    return ", ".join(name for name in (whose.team, whose.owner) if name) or "no team or owner"
 
 
 def _counts(line: Line, whose: Attribution, only: Mapping[str, Sequence[str]]) -> bool:

@@ -9,7 +9,7 @@ from service.dashboard.figures import moment, money
 from service.domain.errors import BudgetExceeded, Conflict, Rejected, StoreUnavailable
 from service.domain.idle.links import Verb
 
-UNKNOWN_PRICE = "a price that nobody knows"
+UNKNOWN_PRICE = "an unknown price"
 HEADERS = {"Cache-Control": "no-store", "X-Robots-Tag": "noindex, nofollow"}
 
 

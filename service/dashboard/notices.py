@@ -47,7 +47,7 @@ def notices_of(fleet: Fleet) -> Iterator[str]:
 def doubts_of(fleet: Fleet) -> Iterator[str]:
     """Why what is shown of the cloud may not be so, in sentences."""
     if not fleet.sights:
-        yield "No project is set, so nothing is looked at: set STEWARD_PROJECTS."
+        yield "No project is set, so nothing is polled: set STEWARD_PROJECTS."
     for sight in fleet.sights:
         doubt = _doubt(sight, fleet.as_of)
         if doubt:
@@ -58,15 +58,15 @@ def _doubt(sight: Sight, now: int) -> str:
     """Why what is shown of a project may not be so; empty when it is."""
     said = []
     if not sight.looked_at:
-        said.append("the cloud was never looked at")
+        said.append("the cloud was never polled")
     elif now - sight.looked_at > STALE_SECONDS:
         ago = duration(now - sight.looked_at)
-        said.append(f"the cloud was last looked at {ago} ago, at {moment(sight.looked_at).full}")
+        said.append(f"the cloud was last polled {ago} ago, at {moment(sight.looked_at).full}")
     if not sight.holder:
-        said.append("no daemon is in charge of it")
+        said.append("no daemon holds its lease")
     if not said:
         return ""
-    return f"Project {sight.project}: {' and '.join(said)}. What is shown may no longer be so."
+    return f"Project {sight.project}: {' and '.join(said)}. This page may be out of date."
 
 
 def alarms_of(health: HealthService, now: int) -> Alarms:
@@ -78,16 +78,16 @@ def alarms_of(health: HealthService, now: int) -> Alarms:
 
 def _alarm(late: Late, now: int) -> Alarm:
     one = late.overdue
-    what = "its deletion, to make another," if one.replacing else "its deletion"
+    what = "its deletion before the next attempt" if one.replacing else "its deletion"
     said = (
-        f"{what} was asked for {duration(now - one.asked_at)} ago and is not over. It is"
-        f" {one.state} in {one.zone}, {_meanwhile(late.hourly)}, and the deletion is tried again"
-        " for ever."
+        f"{what} was requested {duration(now - one.asked_at)} ago and has not ended. It is"
+        f" {one.state} in {one.zone}, {_meanwhile(late.hourly)}, and the deletion is retried"
+        " indefinitely."
     )
     return Alarm(one.node_id, one.name, said)
 
 
 def _meanwhile(hourly: int | None) -> str:
     if hourly is None:
-        return "it costs money at a price that nobody knows"
+        return "it costs money at an unknown price"
     return f"it costs {money(hourly)}/h meanwhile" if hourly else "it costs nothing meanwhile"

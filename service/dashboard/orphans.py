@@ -19,15 +19,15 @@ SHOWN = 200
 """Orphans on the page, the dearest first; the command line lists all."""
 
 _KINDS = {
-    OrphanKind.STRANGER: "not ours, never touched",
-    OrphanKind.OURS: "ours, without a record",
-    OrphanKind.ZOMBIE: "ours, a spent queued resource",
-    OrphanKind.LEFTOVER: "ours, its hardware taken away",
+    OrphanKind.STRANGER: "unmanaged, never touched",
+    OrphanKind.OURS: "untracked: our label, no record",
+    OrphanKind.ZOMBIE: "stale queued resource",
+    OrphanKind.LEFTOVER: "preempted, not deleted yet",
 }
 _FATES = {
-    OrphanVerdict.LEAVE: "Left alone",
-    OrphanVerdict.OBSERVE: "To go by itself, but not yet",
-    OrphanVerdict.COLLECT: "Goes by itself now",
+    OrphanVerdict.LEAVE: "Kept",
+    OrphanVerdict.OBSERVE: "To be deleted automatically, not yet",
+    OrphanVerdict.COLLECT: "Deleted automatically now",
 }
 
 
@@ -134,7 +134,7 @@ def _hourly(seen: Seen) -> str:
 def _fate(orphan: Orphan) -> str:
     if not orphan.to_be_deleted:
         return _FATES[orphan.verdict]
-    by = "" if orphan.asked_by == STEWARD else f", asked for by {orphan.asked_by}"
+    by = "" if orphan.asked_by == STEWARD else f", requested by {orphan.asked_by}"
     return f"To be deleted{by}"
 
 

@@ -48,7 +48,7 @@ from service.domain.errors import BudgetExceeded, Conflict, NotFound, Rejected, 
 _HERE = Path(__file__).parent
 _STATIC = _HERE / "static"
 _HEADERS = {"Cache-Control": "no-store"}
-_HEADINGS = {422: "That cannot be shown", 503: "The figures cannot be read now"}
+_HEADINGS = {422: "This page cannot be shown", 503: "The figures cannot be read now"}
 _NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 _ALL_NODES = "/", "All nodes"
 _ALL_JOBS = "/jobs", "All jobs"

@@ -377,8 +377,8 @@ def _rows(outcome: Outcome) -> str:
     bill = outcome.bill
     ignored = bill.counts.other_projects + bill.counts.not_tpu
     return (
-        f"{count(bill.counts.rows, 'row')}, {bill.duplicates:,} of them written twice and"
-        f" {ignored:,} not of our TPUs"
+        f"{count(bill.counts.rows, 'row')}, {bill.duplicates:,} duplicates and"
+        f" {ignored:,} of other resources"
     )
 
 
@@ -400,7 +400,7 @@ def _line(line: Line, names: Mapping[str, str]) -> LineRow:
     seconds = line.billed_chip_seconds
     apart = None if seconds is None else seconds - line.charged_chip_seconds
     longer = (
-        f"; {duration(abs(apart))} of one chip {'more' if apart > 0 else 'less'}" if apart else ""
+        f"; {duration(abs(apart))} of chip time {'more' if apart > 0 else 'less'}" if apart else ""
     )
     return LineRow(
         hour=moment(line.hour),

@@ -129,16 +129,16 @@ def _sums(shown: Shown, nodes: int) -> Iterator[str]:
     ahead = "" if shown.whole is None else _product(shown, one.chips * (one.end - one.start))
     match one.state(shown.as_of):
         case ReservationState.WITHDRAWN:
-            yield "It charges nothing: what it had charged is taken back, and nothing was erased."
+            yield "It charges nothing. Its earlier charges are credited, and nothing was erased."
         case ReservationState.PLANNED:
             if ahead and shown.whole is not None:
-                yield f"Used or not, it will come to {ahead} = {exact(shown.whole)}."
+                yield f"Total, used or not: {ahead} = {exact(shown.whole)}."
         case ReservationState.RUNNING:
             yield from _so_far(shown, nodes, "So far, used or not:")
             if shown.whole is not None:
-                yield f"At its end it will have come to {ahead} = {exact(shown.whole)}."
+                yield f"Total at its end: {ahead} = {exact(shown.whole)}."
         case ReservationState.OVER:
-            yield from _so_far(shown, nodes, "Used or not, it came to")
+            yield from _so_far(shown, nodes, "Total, used or not:")
 
 
 def _so_far(shown: Shown, nodes: int, begins: str) -> Iterator[str]:
@@ -148,7 +148,7 @@ def _so_far(shown: Shown, nodes: int, begins: str) -> Iterator[str]:
     used = shown.cost - shown.unused
     if nodes:
         who = f"{count(nodes, 'node')} {'is' if nodes == 1 else 'are'} charged for"
-        yield f"Of that {who} {exact(used)}, and nobody used the other {exact(shown.unused)}."
+        yield f"Of that {who} {exact(used)}, and {exact(shown.unused)} is unused."
     else:
         yield "No node used any of it."
 
@@ -179,7 +179,7 @@ def _facts(shown: Shown) -> Iterator[Fact]:
     yield from (
         Fact(name, text) for name, text in (("Owner", one.owner), ("Team", one.team)) if text
     )
-    yield _at("Written down", one.recorded_at, f" by {one.recorded_by}")
+    yield _at("Recorded", one.recorded_at, f" by {one.recorded_by}")
     if one.withdrawn_at is not None:
         yield _at("Withdrawn", one.withdrawn_at, f": {one.reason}")
     yield Fact("Id", one.id)

@@ -131,7 +131,7 @@ def bar_of(shown: Shown) -> Bar | None:
 
 def _bar_words(bar: Bar, shown: Shown) -> str:
     """What the bar shows, for those who do not see it."""
-    gone = f"{share(bar.now, WIDTH) or 'nothing'} of the period has gone by"
+    gone = f"{share(bar.now, WIDTH) or 'nothing'} of the period has passed"
     if not shown.chip_seconds:
         return gone
     used = shown.chip_seconds - shown.unused_chip_seconds
@@ -168,14 +168,14 @@ def _doubts(shown: Shown) -> list[str]:
     found = []
     if shown.unpriced_seconds:
         found.append(
-            f"No price is known for {duration(shown.unpriced_seconds)} of it. What that cost is in"
-            " no figure here."
+            f"No price is known for {duration(shown.unpriced_seconds)} of it. Its cost is in no"
+            " figure here."
         )
     elif shown.price is None and shown.reservation.withdrawn_at is None:
-        found.append("No price is known for it yet; what it costs is in no figure until one is.")
+        found.append("The price is unknown; its cost is in no figure until you add one.")
     if _overused(shown):
         found.append(
-            "Nodes used more chips in it than were bought: the record is wrong, or they ran"
+            "Nodes used more chips than were bought: the record is wrong, or the nodes ran"
             " elsewhere."
         )
     return found

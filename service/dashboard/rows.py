@@ -35,7 +35,7 @@ _TONES: Mapping[str, str] = {
     NodeState.REPAIRING: "trouble",
     NodeState.FAILED: "trouble",
 }
-_ASKED: Mapping[str, str] = {Asked.ABSENT: "deletion asked for", Asked.STOPPED: "stop asked for"}
+_ASKED: Mapping[str, str] = {Asked.ABSENT: "deletion requested", Asked.STOPPED: "stop requested"}
 
 
 @dataclass(frozen=True, slots=True)

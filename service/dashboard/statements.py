@@ -127,13 +127,13 @@ def _meaning(month: Month) -> str:
     closes = moment(month.period.end + GRACE).full
     match month.state:
         case PeriodState.OPEN:
-            return "It is not over: this is what is posted so far, and it grows by the hour."
+            return "Open: posted so far; the sum grows every hour."
         case PeriodState.PROVISIONAL:
-            return f"It is over; what becomes known late still goes into it, until {closes}."
+            return f"Provisional: late corrections still go into it until {closes}."
         case PeriodState.CLOSED:
             return (
-                f"Closed since {closes}: its sum never changes again. What corrects it is a line"
-                " of the month in which that became known."
+                f"Closed since {closes}: the sum is final. Later corrections are lines of the"
+                " month in which they are found."
             )
 
 
@@ -153,7 +153,7 @@ def _line(line: StatementLine, period: Period, now: int, places: int, in_force: 
         only=tuple(condition_of(name, value) for name, value in conditions),
     )
     return LineRow(
-        who=", ".join(name for name in (line.team, line.owner) if name) or "nobody by name",
+        who=", ".join(name for name in (line.team, line.owner) if name) or "no team or owner",
         what=f"{line.accelerator_type}, {line.model}" + _reservation(line),
         zone=line.zone,
         project=line.project,

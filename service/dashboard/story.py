@@ -165,16 +165,16 @@ def facts_of(said: Mapping[str, Any]) -> Iterator[Fact]:
         ("Name in the cloud", said["cloud_id"]),
         ("Health", said["health"]),
         ("Endpoints", ", ".join(_address(one) for one in said["endpoints"])),
-        ("After a preemption", "made again" if said["recreate_on_preemption"] else ""),
-        ("Reason of its deletion", said["delete_reason"]),
+        ("After a preemption", "recreated" if said["recreate_on_preemption"] else ""),
+        ("Reason for deletion", said["delete_reason"]),
         ("Id", said["id"]),
     )
     yield from (Fact(name, text) for name, text in plain if text)
     for name, key in (
-        ("Asked for", "created_at"),
+        ("Requested", "created_at"),
         ("First READY", "ready_at"),
-        ("Wanted until, if not READY", "valid_until"),
-        ("Time to live runs out", "deletes_at"),
+        ("Gives up if not READY by", "valid_until"),
+        ("Time to live ends", "deletes_at"),
         ("Ended", "ended_at"),
     ):
         if said[key] is not None:

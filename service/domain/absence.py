@@ -76,8 +76,8 @@ def never_came(operation: Operation | None) -> bool:
 def told(census: Census, project: str) -> str:
     """What to tell a human of so many that are missing at once."""
     return (
-        f"the cloud shows {census.missing} of the {census.wanted} nodes of project {project} no"
-        " longer, all at once, and none of its records says that they were deleted: that is taken"
-        " for an error of its answers, or of the service's credentials or address. They are left as"
-        " they are and looked for again; delete those that are really gone"
+        f"the cloud shows {census.missing} of the {census.wanted} nodes of project {project}"
+        " no longer, all at once. No record of the cloud shows a deletion. This is treated as an"
+        " error of the API, of the service's credentials or of its address. The nodes stay as"
+        " they are and are polled again; delete those that are really gone"
     )

@@ -146,13 +146,13 @@ def _doubt(tally: Tally, wanted: Mapping[Key, Claim], spec: NodeSpec) -> str:
         case LimitStanding.FRESH:
             taken = f"used there: {tally.used}; held: {tally.held}"
             return (
-                f"{_places(keys, spec)} may have no room for {need} until something else goes:"
+                f"{_places(keys, spec)} may have no quota for {need} until other nodes are deleted:"
                 f" {said}; {taken}"
             )
         case LimitStanding.OLD:
-            return f"{said}; that is old, so it is tried with {need} all the same"
+            return f"{said}; this limit is old, so it is tried with {need} anyway"
         case LimitStanding.CONTRADICTED:
-            return f"{said}; more was granted since, so it is tried with {need} all the same"
+            return f"{said}; more was granted since, so it is tried with {need} anyway"
 
 
 def _left_out(limit: Limit, amount: Amount, keys: Sequence[Key], spec: NodeSpec) -> str:
@@ -173,8 +173,8 @@ def _refusal(spec: NodeSpec, groups: Sequence[_Group], others: list[str]) -> Quo
     ids = dict.fromkeys(limit.id for limit, _, _ in groups)
     return QuotaTooSmall(
         f"{' or '.join(spec.accelerator_types)} ({spec.provisioning_model}) fits no quota:"
-        f" {'; '.join(said)}. Ask Google for more quota, or take another region, type or"
-        " provisioning model; once it was raised, say so with: tpu-steward catalog forget-quota"
+        f" {'; '.join(said)}. Ask Google for more quota, or choose another region, type or"
+        " provisioning model; after a raise, run: tpu-steward catalog forget-quota"
         f" {next(iter(ids))}",
         quotas=[_fact(*group) for group in groups[:TOLD]],
         other_zones=others,

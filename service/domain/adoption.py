@@ -72,23 +72,23 @@ def _check(orphan: Orphan) -> None:
         raise _queue_refused(shown)
     if shown.ticket:
         raise Rejected(
-            f"{shown.path} belongs to queued resource {shown.ticket}: a record of the node alone"
-            " could not stop it, and would leave that behind, which holds quota; leave it to whom"
-            " it belongs, or delete both: the node, and its queued resource, which is orphan"
+            f"{shown.path} belongs to queued resource {shown.ticket}: a node of a queued"
+            " resource cannot be adopted alone. Leave both to their owner, or delete both: the"
+            " node, and its queued resource, which is orphan"
             f" {orphan_id(shown.ticket)}",
             queued_resource=shown.ticket,
             orphan_id=orphan_id(shown.ticket),
         )
     if not shown.uid:
-        raise Rejected("the cloud shows no id of this node, so it could be taken for another")
+        raise Rejected("the cloud shows no id of this node, so it cannot be identified")
     if orphan.gone_at is not None:
         raise Conflict(f"{shown.path} is gone")
     if orphan.to_be_deleted:
-        raise Conflict(f"{shown.path} is being deleted; that is not undone")
+        raise Conflict(f"{shown.path} is being deleted; a deletion cannot be undone")
     if shown.state != NodeState.READY:
         raise Conflict(
-            f"{shown.path} is {shown.state}: only a node that is READY can be adopted; adopt it"
-            " once it is, or delete it",
+            f"{shown.path} is {shown.state}: only a READY node can be adopted; wait until it is"
+            " READY, or delete it",
             state=shown.state,
         )
 
@@ -99,11 +99,11 @@ def _queue_refused(shown: Shown) -> Rejected:
     places = [replace(shown.place, cloud_id=name) for name in shown.nodes]
     nodes = {place.cloud_id: orphan_id(place.path) for place in places}
     if not nodes:
-        return Rejected(f"{said}; leave it to whom it belongs, or delete it", nodes=[])
+        return Rejected(f"{said}; leave it to its owner, or delete it", nodes=[])
     each = ", ".join(f"{name} as orphan {an_id}" for name, an_id in nodes.items())
     return Rejected(
-        f"{said}, and neither can its nodes; leave it to whom it belongs, or delete all of it: its"
-        f" nodes first ({each}), and it as well, which goes after them",
+        f"{said}, and neither can its nodes. Leave them to their owner, or delete the nodes"
+        f" first ({each}) and then the queued resource",
         nodes=list(nodes),
         orphan_ids=list(nodes.values()),
     )

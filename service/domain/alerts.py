@@ -76,8 +76,8 @@ def silence(budget: Budget, *, mails: bool) -> str:
         return ""
     if not budget.webhook and not budget.emails:
         return (
-            "nobody is told before its nodes are deleted: name a webhook (--webhook) or an address"
-            " (--email)"
+            "no recipient is notified before its nodes are deleted: add a webhook (--webhook)"
+            " or an address (--email)"
         )
     if budget.emails and not mails:
         who = "nobody at its addresses" if budget.webhook else "nobody"

@@ -104,11 +104,11 @@ def _hardware(meant: Understood, zones: tuple[str, ...]) -> Hardware:
 def _check_words(wish: Wish) -> None:
     if wish.accelerator_type is not None:
         raise Rejected(
-            "say either accelerator_type or accelerator_types", field="accelerator_types"
+            "give accelerator_type or accelerator_types, not both", field="accelerator_types"
         )
     if wish.generation is not None or wish.chips is not None or wish.topology is not None:
         raise Rejected(
-            "say either accelerator_types, or generation with chips or topology",
+            "give either accelerator_types, or generation with chips or topology",
             field="accelerator_types",
         )
 
@@ -134,7 +134,7 @@ def _none_will_do(errors: Mapping[str, Rejected]) -> Rejected:
         return first
     said = "; ".join(f"{name}: {error}" for name, error in errors.items())
     facts = {name: _common(name, list(errors.values())) for name in first.facts}
-    return type(first)(f"none of these types will do: {said}", **facts)
+    return type(first)(f"none of these types can be used: {said}", **facts)
 
 
 def _common(name: str, errors: Sequence[Rejected]) -> object:

@@ -75,12 +75,12 @@ def reattributed(
     if after == node:
         return None
     if node.ended:
-        raise Conflict(f"node {node.id} is {node.state}: what it cost is charged already")
+        raise Conflict(f"node {node.id} is {node.state}: its cost is already charged")
     since = max(now, latest.since + 1)  # two changes within a second: the first held for it
     if since > now + MAX_AHEAD:
         raise Conflict(
             f"who is charged for node {node.id} was changed {MAX_AHEAD} times in a row; wait a"
-            " minute, then say it once"
+            " minute, then send the change once"
         )
     return after, replace(
         latest, since=since, owner=after.owner, team=after.team, labels=after.labels

@@ -126,10 +126,10 @@ def why_no_commitments(bill: Bill) -> str:
     if bill.commitments is not None or not shows_commitments(bill):
         return ""
     if bill.joined_into:
-        return "a later file has joined this one, and its reconciliation has them"
+        return "a later file was joined with this one; its reconciliation has them"
     return (
         "an earlier version imported the bill. GET /v1/reconciliations/{id} reads them from its"
-        " rows; if it has none any more, send the file again"
+        " rows; if the rows are gone, send the file again"
     )
 
 
@@ -167,7 +167,7 @@ class Tally:
         if self.explained == self.lines:
             if not self.credits:
                 return "the ledger agrees with the cost; there are no credits"
-            return f"credits explain the whole of {dollars(gap)}: {named}"
+            return f"credits explain all of {dollars(gap)}: {named}"
         open_lines = self.lines - self.explained
         told = f"{open_lines:,} of {self.lines:,} hours differ, and credits do not explain it"
         return f"{told}: {named}" if named else told
@@ -242,7 +242,9 @@ class Counter:
         self._nanos += max(abs(amounts.cost) + abs(credit), abs(at_list))
         self._seconds += abs(seconds)
         if max(self._nanos, self._seconds) > MAX_NANOS:
-            raise refused(read.number, "with those before it, it comes to more than can be kept")
+            raise refused(
+                read.number, "with the rows before it, the sum is more than can be stored"
+            )
 
     def _note(self, read: Read) -> None:
         row, span = read.row, read.span

@@ -29,10 +29,10 @@ MOST_NODES = 500
 
 NO_FEE = (
     "the bill has no fee for this commitment: Google bills the fee to the project that bought it,"
-    " which may be none of this service"
+    " which may not be a project of this service"
 )
 NO_TERM = "the bill does not say which of several terms covered the usage"
-NO_HOURS = "the fee names no amount of use, so the committed hours are not known"
+NO_HOURS = "the fee has no amount of use, so the committed hours are unknown"
 NO_RATE = "the fee is in another currency and has no conversion rate"
 NOTHING_ELIGIBLE = "no on-demand use that the commitment could cover"
 MORE_COVERED = (

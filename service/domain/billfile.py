@@ -209,7 +209,9 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
                 )
         rest += decode(b"", True)  # noqa: FBT003 - the last one
     except UnicodeDecodeError:
-        raise Rejected("the file is no text in UTF-8; send it unpacked", field="body") from None
+        raise Rejected(
+            "the file is not text in UTF-8; send it uncompressed", field="body"
+        ) from None
     if rest:
         yield rest
 
@@ -229,7 +231,7 @@ def _csv(lines: Iterator[str], projects: Collection[str]) -> tuple[Shape, Iterat
     names = header if is_focus else [name.replace(".", "_").lower() for name in header]
     if len(set(names)) < len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
-        raise Rejected(f"columns come twice: {', '.join(twice)[:200]}", field="body", columns=twice)
+        raise Rejected(f"duplicate columns: {', '.join(twice)[:200]}", field="body", columns=twice)
     _check_columns(names, is_focus=is_focus)
     shape = Shape.FOCUS_CSV if is_focus else Shape.CSV
     return shape, _read_csv(reader, names, projects, is_focus=is_focus)
@@ -295,7 +297,7 @@ def _check_present(missing: Sequence[str], number: int = 0) -> None:
         where = f"row {number}: columns" if number else "columns"
         raise Rejected(
             f"{where} are missing: {', '.join(missing)}; send the detailed billing export with all"
-            " of its columns; nothing was kept",
+            " of its columns; nothing was stored",
             field="body",
             missing=list(missing),
             **({"row": number} if number else {}),
@@ -306,9 +308,9 @@ def _document(line: str, number: int) -> Mapping[str, object]:
     try:
         found = _DECODER.decode(line)
     except (ValueError, RecursionError) as error:
-        raise refused(number, f"it is no JSON: {str(error)[:80]}") from None
+        raise refused(number, f"it is not JSON: {str(error)[:80]}") from None
     if not isinstance(found, dict):
-        raise refused(number, "it is no JSON object")
+        raise refused(number, "it is not a JSON object")
     return found
 
 

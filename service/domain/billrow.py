@@ -196,7 +196,7 @@ def _amounts(cells: Cells, number: int) -> Amounts:
         local_credits = sum(nanos(amount) for _, amount in found)
         kinds = _by_kind(found, rate, number)
         if max(abs(local_credits), abs(local_cost + local_credits)) > MAX_NANOS:
-            raise refused(number, "its credits cannot be read: they are more than can be kept")
+            raise refused(number, "its credits cannot be read: they are more than can be stored")
     return Amounts(
         account=_kept(cells, "billing_account_id", number),
         invoice=_invoice(cells, number),
@@ -241,7 +241,7 @@ def converted(said: str, rate: Decimal) -> int:
     (top, bottom), (units, dollars) = amount.as_integer_ratio(), rate.as_integer_ratio()
     whole = half_even(top * dollars * NANOS, bottom * units)
     if abs(whole) > MAX_NANOS:
-        raise ValueError(f"{said[:40]!r} is more than can be kept")
+        raise ValueError(f"{said[:40]!r} is more than can be stored")
     return whole
 
 
@@ -258,7 +258,7 @@ def _invoice(cells: Cells, number: int) -> str:
     said = text(cells, "invoice_month")
     month = _month(said) if said else ""
     if month is None:
-        raise refused(number, f"invoice_month {said[:40]!r} is no month such as 202611")
+        raise refused(number, f"invoice_month {said[:40]!r} is not a month such as 202611")
     return month
 
 
@@ -343,7 +343,7 @@ def _kept(cells: Cells, name: str, number: int) -> str:
     if len(said) > LONGEST_TEXT or "\0" in said or not (said.isascii() or _is_unicode(said)):
         raise refused(
             number,
-            f"{name} {said[:40]!r} is no text of {LONGEST_TEXT:,} characters at most",
+            f"{name} {said[:40]!r} is not text of {LONGEST_TEXT:,} characters at most",
         )
     return said
 
@@ -355,7 +355,7 @@ def _is_unicode(said: str) -> bool:
 
 def refused(number: int, why: str) -> Rejected:
     """The refusal of a whole file for one of its rows."""
-    return Rejected(f"row {number}: {why}; nothing was kept", row=number, field="body")
+    return Rejected(f"row {number}: {why}; nothing was stored", row=number, field="body")
 
 
 @lru_cache(8_192)
@@ -370,7 +370,7 @@ def instant(said: str) -> int:
         moment = moment.replace(tzinfo=UTC)
     seconds = int(moment.timestamp() // 1)
     if not 0 <= seconds < END_OF_TIME:
-        raise ValueError(f"{said[:40]!r} does not lie between 1970 and 2100")
+        raise ValueError(f"{said[:40]!r} is not between 1970 and 2100")
     return seconds
 
 
@@ -390,12 +390,12 @@ def _whole(said: str, times: int) -> int:
     try:
         amount = decimal_of(said)
         if not amount.is_finite() or amount.adjusted() > _LARGEST_EXPONENT:
-            raise ValueError(f"{said[:40]!r} is no finite amount")
+            raise ValueError(f"{said[:40]!r} is not a finite amount")
         whole = int(_EXACT.to_integral_value(_EXACT.multiply(amount, Decimal(times))))
     except DecimalException:
-        raise ValueError(f"{said[:40]!r} is no number") from None
+        raise ValueError(f"{said[:40]!r} is not a number") from None
     if abs(whole) > MAX_NANOS:
-        raise ValueError(f"{said[:40]!r} is more than can be kept")
+        raise ValueError(f"{said[:40]!r} is more than can be stored")
     return whole
 
 
@@ -405,7 +405,7 @@ def _instant(cells: Cells, name: str, number: int) -> int:
         return instant(said)
     except (ValueError, OverflowError):
         raise refused(
-            number, f"{name} {said[:40]!r} is no instant such as 2026-11-01T00:00:00Z"
+            number, f"{name} {said[:40]!r} is not a timestamp such as 2026-11-01T00:00:00Z"
         ) from None
 
 
@@ -471,7 +471,7 @@ def _credit_kind(said: object) -> str:
     if not kind:
         return UNSPECIFIED
     if not _KIND.fullmatch(kind):
-        raise ValueError(f"{kind[:40]!r} is no kind of credit")
+        raise ValueError(f"{kind[:40]!r} is not a kind of credit")
     return kind
 
 

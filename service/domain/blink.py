@@ -94,8 +94,8 @@ def told_shortened(node: Node, before: Usage, after: Usage, now: int) -> Event:
         node.id,
         now,
         "evidence",
-        f"it had been down since {rfc3339(after.end or now)} already, {seconds} s longer than was"
-        " believed: so says the cloud's own record",
+        f"it had been down since {rfc3339(after.end or now)} already, {seconds} s longer than"
+        " recorded; source: the cloud's operations",
         facts={"usage": after.id, "was": before.end, "end": after.end},
     )
 
@@ -107,8 +107,8 @@ def told(node: Node, intervals: Sequence[Usage], now: int) -> tuple[Event, ...]:
             node.id,
             now,
             "evidence",
-            f"it was down from {rfc3339(before.end or now)} to {rfc3339(after.start)}, which nobody"
-            " saw: so says the cloud's own record",
+            f"it was down from {rfc3339(before.end or now)} to {rfc3339(after.start)}, which no"
+            " poll saw; source: the cloud's operations",
             facts={"down": before.end, "up": after.start},
         )
         for before, after in pairwise(intervals)

@@ -252,11 +252,12 @@ def instant_of(text: str, tz: str, field: str) -> int:
             found = parse_instant(text)
     except (ValueError, OverflowError):
         raise Rejected(
-            f"{text[:40]!r} is no instant; write it as 2026-11-01T00:00:00Z, or as a date",
+            f"{text[:40]!r} is not a timestamp (RFC 3339); write it as 2026-11-01T00:00:00Z, or"
+            " as a date",
             field=field,
         ) from None
     if not 0 <= found < END_OF_TIME:
-        raise Rejected(f"{text[:40]!r} has to lie between 1970 and 2100", field=field)
+        raise Rejected(f"{text[:40]!r} must be between 1970 and 2100", field=field)
     return found
 
 
@@ -264,22 +265,22 @@ def check(budget: Budget) -> None:
     """Raise Rejected, with the field, where a budget makes no sense."""
     zone_of(budget.tz)
     if budget.amount <= 0:
-        raise Rejected("the amount has to be more than 0", field="amount")
+        raise Rejected("the amount must be more than 0", field="amount")
     if budget.amount > MAX_NANOS:
-        raise Rejected("the amount is more than can be counted", field="amount")
+        raise Rejected("the amount is more than can be stored", field="amount")
     _check_span(budget)
     _check_thresholds(budget.thresholds)
     if budget.burn_rate is not None and not 1 < budget.burn_rate <= 100:
-        raise Rejected("burn_rate has to lie between 2 and 100 times", field="burn_rate")
+        raise Rejected("burn_rate must be between 2 and 100 times", field="burn_rate")
     if not 0 <= budget.grace_seconds <= MAX_GRACE:
-        raise Rejected(f"grace_seconds has to lie between 0 and {MAX_GRACE}", field="grace_seconds")
+        raise Rejected(f"grace_seconds must be between 0 and {MAX_GRACE}", field="grace_seconds")
 
 
 def check_currency(currency: str) -> None:
     """Raise Rejected for any other than dollars: all prices are in those."""
     if currency != CURRENCY:
         raise Rejected(
-            f"{currency[:20]!r} is not a currency that budgets are kept in; say {CURRENCY}",
+            f"{currency[:20]!r} is not a currency of budgets; use {CURRENCY}",
             field="currency",
         )
 
@@ -287,7 +288,8 @@ def check_currency(currency: str) -> None:
 def _check_span(budget: Budget) -> None:
     if budget.period is Period.CUSTOM and budget.end is None:
         raise Rejected(
-            "a custom period needs an end; or say day, week, month, quarter or year", field="end"
+            "a custom period needs an end; give one, or use day, week, month, quarter or year",
+            field="end",
         )
     first = budget.start
     if first is None and budget.period is Period.CUSTOM:
@@ -305,7 +307,7 @@ def _check_length(budget: Budget, first: int | None) -> None:
         return
     if budget.end - first > MAX_YEARS * 366 * DAY:
         raise Rejected(
-            f"a custom period is {MAX_YEARS} years long at most; say one that begins anew, such as"
+            f"a custom period is {MAX_YEARS} years long at most; use a repeating period such as"
             " year, or an earlier end",
             field="end",
         )
@@ -315,7 +317,7 @@ def _check_thresholds(thresholds: tuple[Threshold, ...]) -> None:
     if len(thresholds) > MAX_THRESHOLDS:
         raise Rejected(f"at most {MAX_THRESHOLDS} thresholds", field="thresholds")
     if len(set(thresholds)) < len(thresholds):
-        raise Rejected("the same threshold is there twice", field="thresholds")
+        raise Rejected("the same threshold is given twice", field="thresholds")
     for one in thresholds:
         if not 0 < one.percent <= MAX_PERCENT:
             raise Rejected(

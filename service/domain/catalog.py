@@ -77,7 +77,7 @@ class Catalog:
             return _with_chips(self.served(generation), chips)
         if topology is not None and chips is None:
             return _with_topology(self.served(generation), topology.strip().lower())
-        raise Rejected("say either chips or topology beside the generation", field="chips")
+        raise Rejected("give exactly one of chips and topology with the generation", field="chips")
 
     def zones_for(
         self, accelerator: AcceleratorType, model: ProvisioningModel | None = None
@@ -117,7 +117,7 @@ class Catalog:
         with `offered_in` when a place has no such type. A region may lack it if another has it.
         """
         if sum(map(bool, (zone, zones, regions))) > 1:
-            raise Rejected("say at most one of zone, zones and regions", field="zone")
+            raise Rejected("give at most one of zone, zones and regions", field="zone")
         offered = self.zones_for(accelerator, model)
         named = (zone,) if zone else tuple(dict.fromkeys(zones))
         if missing := [one for one in named if one not in offered]:

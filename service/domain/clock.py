@@ -58,7 +58,7 @@ def parse_instant(text: str) -> int:
     what a caller may write is what the OpenAPI document says.
     """
     if re.fullmatch(INSTANT, text) is None:
-        raise ValueError(f"{text!r} is not an instant of RFC 3339")
+        raise ValueError(f"{text!r} is not a timestamp (RFC 3339)")
     return parse_rfc3339(text.upper())
 
 
@@ -73,7 +73,7 @@ def instant(text: str) -> int:
     except (ValueError, OverflowError):
         raise ValueError("write it as 2026-11-01T00:00:00Z, or as a date: 2026-11-01") from None
     if not 0 <= seconds < END_OF_TIME:
-        raise ValueError("it has to lie between 1970 and 2100")
+        raise ValueError("it must be between 1970 and 2100")
     return seconds
 
 

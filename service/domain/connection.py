@@ -57,7 +57,7 @@ def connection_to(node: Node) -> Connection:
     """How to reach a node. Raises Conflict while it is not READY, or shows no address yet."""
     if node.state != NodeState.READY:
         raise Conflict(
-            f"node {node.id} is {node.state}: it can be reached while it is READY", state=node.state
+            f"node {node.id} is {node.state}: only a READY node can be reached", state=node.state
         )
     workers = tuple(
         Worker(one.cloud_id, number, at.ip, at.port or LEGACY_PORT, at.external_ip)
@@ -65,7 +65,7 @@ def connection_to(node: Node) -> Connection:
         for number, at in enumerate(one.endpoints)
     )
     if not workers:
-        raise Conflict(f"the cloud shows no address of node {node.id} yet; ask again in a moment")
+        raise Conflict(f"the cloud shows no address of node {node.id} yet; retry in a moment")
     image = next((one for one in images() if one.name == node.spec.runtime_version), None)
     if node.spec.architecture is Architecture.NODE:
         return _beside(node, workers, image)
@@ -164,8 +164,8 @@ def _beside(node: Node, workers: tuple[Worker, ...], image: Image | None) -> Con
     return Connection(
         architecture=Architecture.NODE,
         summary=(
-            "A legacy TPU Node has no machine to log in to: run your program on a VM of your own in"
-            f" the network {network}, in {node.zone}, and let it reach the node over gRPC."
+            "A legacy TPU Node has no machine to log in to. Run your program on your own VM in"
+            f" the network {network}, in {node.zone}. It reaches the node over gRPC."
         ),
         ssh="",
         everywhere="",

@@ -57,7 +57,7 @@ def check_dimensions(names: Iterable[str]) -> None:
     for name in names:
         if name not in DIMENSIONS and not (name.startswith(LABEL) and len(name) > len(LABEL)):
             raise Rejected(
-                f"{name[:80]!r} is not something costs can be grouped by",
+                f"{name[:80]!r} is not a dimension to group costs by",
                 field="aggregate",
                 dimensions=[*DIMENSIONS, f"{LABEL}<key>"],
             )
@@ -115,7 +115,7 @@ def _condition(text: str) -> tuple[str, str]:
         check_dimensions((name,))
     except Rejected as error:
         raise Rejected(
-            f"{name[:80]!r} is not something costs can be filtered by",
+            f"{name[:80]!r} is not a dimension to filter costs by",
             **{**error.facts, "field": "filter"},
         ) from None
     return name, value

@@ -93,7 +93,7 @@ def parse_percent(text: str) -> int:
         except Inexact:
             raise ValueError(f"{text!r} has more than four decimal places") from None
     if re.fullmatch(PERCENT, text) is None:
-        raise ValueError(f"{text!r} is not written plainly; write it as 12.5")
+        raise ValueError(f"{text!r} is not a plain number; write it as 12.5")
     return int(whole)
 
 

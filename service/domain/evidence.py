@@ -204,8 +204,8 @@ def sentence(before: Usage, after: Usage, entry: Termination, taken_back: int) -
     ended = f"ended at {rfc3339(after.end)} by Google's audit log{by}"
     money = f": {dollars(taken_back)}" if taken_back else ""
     if after.free and not before.free:
-        return f"{ended}, {after.free}, which is free; what was charged is taken back{money}"
+        return f"{ended}, {after.free}, which is free; the charge is credited{money}"
     seconds = before.end - after.end
     if not seconds or before.free:
-        return f"{ended}; what was charged stays as it is"
-    return f"{ended}; what was charged for {seconds:,} s more is taken back{money}"
+        return f"{ended}; the charge does not change"
+    return f"{ended}; the charge for {seconds:,} s more is credited{money}"

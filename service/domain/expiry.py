@@ -138,5 +138,5 @@ def keep_sentence(node: Node) -> str:
     keep = keep_of_node(node)
     if keep is None:
         return ""
-    until = "a date that cannot be read" if keep.until is None else rfc3339(keep.until)
+    until = "an invalid date" if keep.until is None else rfc3339(keep.until)
     return f"it is kept until {until} ({keep.reason})"

@@ -15,7 +15,7 @@ from service.domain.pricing import VM_HOUR, Price, PriceBook
 from service.domain.reservation import Reservation
 from service.domain.window import Window
 
-NO_PRICE = "nobody knows its price: the price book has none for it"
+NO_PRICE = "its price is unknown: the price book has none for it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +116,15 @@ def note_of(stretches: Sequence[Window]) -> str:
         for one in stretches
     ]
     return (
-        f"it is of {len(each)} stretches, {', '.join(each[:-1])} and {each[-1]}: in between"
-        " something else was charged, on lines of its own"
+        f"it is of {len(each)} stretches, {', '.join(each[:-1])} and {each[-1]}. Other lines"
+        " of the ledger charge the time between them"
     )
 
 
 def source_of(price: Price | None, price_id: str) -> str:
     """Where the price is known from."""
     if price is None:
-        return f"the price {price_id} is no longer in the book"
+        return f"the price {price_id} is no longer in the price book"
     unit = "hour" if price.unit == VM_HOUR else price.unit.replace("_", "-")
     return (
         f"{dollars(price.nanos)} per {unit} for {price.generation} {price.model} in {price.region},"
@@ -138,8 +138,8 @@ def vm_note_of(usage: Usage) -> str:
         f"; its TPU is free ({usage.free}), which is a rule about TPUs alone" if usage.free else ""
     )
     return (
-        f"this VM drives {usage.accelerator_type}, and its time is taken to be that of its TPU:"
-        " Compute Engine bills the VM from its start to its stop, which nothing here sees"
+        f"this VM drives {usage.accelerator_type}, and is charged for the time of its TPU."
+        " Compute Engine bills the VM from its start to its stop, which this service cannot see"
         f"{free}"
     )
 
@@ -148,8 +148,8 @@ def reservation_note_of(one: Reservation) -> str:
     """In which reservation a node ran, and what that has to do with its price."""
     withdrawn = "" if one.withdrawn_at is None else f"; its record was withdrawn: {one.reason}"
     return (
-        f"it ran in the reservation {one.name} ({one.id}), at the price of that; what no node uses"
-        f" of it is charged under the reservation itself{withdrawn}"
+        f"it ran in the reservation {one.name} ({one.id}), at its price; what no node uses of"
+        f" it is charged under the reservation itself{withdrawn}"
     )
 
 
@@ -172,8 +172,8 @@ def beginning_of(usage: Usage) -> str:
             return f"it began at {rfc3339(usage.start)}, by the cloud's record of the operation"
         case Evidence.UNSEEN:
             return (
-                f"nobody saw it READY: it may have been so from {rfc3339(usage.start)} on, and"
-                " nothing rules that out"
+                f"no poll saw it READY: it may have been READY from {rfc3339(usage.start)}"
+                " on, and no record excludes it"
             )
         case _:
             return _between("it began", usage.start, usage.start_hi, usage.start_evidence)
@@ -195,13 +195,13 @@ def charged_to(whose: Attribution) -> str:
     """Who is charged."""
     named = (("team", whose.team), ("owner", whose.owner), ("job", whose.job))
     charged = ", ".join(f"{what} {name}" for what, name in named if name)
-    return f"it is charged to {charged or 'nobody by name'}"
+    return f"it is charged to {charged or 'no team, owner or job'}"
 
 
 def _between(what: str, first: int, last: int, evidence: Evidence) -> str:
     if first >= last:
         return f"{what} at {rfc3339(last)} ({evidence})"
     return (
-        f"{what} between {rfc3339(first)} and {rfc3339(last)}, two looks {last - first:,} s apart;"
-        " all of that is charged, and said to be uncertain"
+        f"{what} between {rfc3339(first)} and {rfc3339(last)}, two polls {last - first:,} s"
+        " apart; all of it is charged, and marked as uncertain"
     )

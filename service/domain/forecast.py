@@ -159,14 +159,17 @@ class Forecast:
         """The method, in a sentence."""
         if self.method is Method.WEEKDAYS:
             return (
-                "What is spent; what runs, for as long as earlier nodes of its kind did; and what"
-                f" workdays and weekends cost in the last {self.basis.history.days} days, the"
-                " latest counting most. The band is meant to hold eight months in ten."
+                "Sum of the spend so far, of running nodes and of new launches. Running nodes"
+                " last as long as earlier nodes of their kind. Launches follow the workdays and"
+                " weekends of the last"
+                f" {self.basis.history.days} days, the latest with the most weight. The band is"
+                " made to contain eight months in ten."
             )
         return (
-            f"A run-rate only, as there are {self.basis.history.days} full days of history and"
-            f" weekdays need {ENOUGH}: what was spent a second so far, carried on to the end of"
-            " the period, and no less than what runs until its TTL. It has no band."
+            f"Run-rate only: there are {self.basis.history.days} full days of history, and a"
+            f" forecast by weekday needs {ENOUGH}. The spend of each second so far continues to"
+            " the end of the period, and is at least the cost of running nodes until their TTL."
+            " There is no band."
         )
 
 

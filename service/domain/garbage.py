@@ -118,8 +118,8 @@ def _came_back(ours: Iterable[Attempt], shown: Shown) -> str:
     if when is None:
         return ""
     return (
-        f"it was called gone at {rfc3339(when)} and is there again, so somebody may be at work on"
-        f" it: it is not touched by itself; {_remedy(shown)}"
+        f"it was recorded as gone at {rfc3339(when)} and is listed again, so it may be in"
+        f" use: it is not deleted automatically; {_remedy(shown)}"
     )
 
 
@@ -132,7 +132,7 @@ def _remedy(shown: Shown, *, stranger: bool = False) -> str:
     if shown.ticket:
         what, they, whose = "it, and its queued resource too,", "them", "their names"
     return f"delete {what} " + (
-        f"by repeating {whose}" if stranger else f"once nobody needs {they}"
+        f"by repeating {whose}" if stranger else f"when nobody needs {they}"
     )
 
 
@@ -181,18 +181,20 @@ def _first_judged(orphan: Orphan, doubt: str) -> Orphan:
     return replace(orphan, verdict=judged, reason=doubt or _TOO_YOUNG)
 
 
-_TOO_YOUNG = "it was first seen less than 15 minutes ago; after two looks and 15 minutes it goes"
-_STRANGER = "it is not ours, so it is never touched by itself; "
+_TOO_YOUNG = (
+    "it was first seen less than 15 minutes ago; it is deleted after two polls and 15 minutes"
+)
+_STRANGER = "it is unmanaged, so it is never deleted automatically; "
 _QUARANTINED = (
-    "it bears our label, but the books do not say that it is over, as after the database was"
-    " brought back from a copy: it is not touched by itself; "
+    "it has our label, but no record shows that it has ended, as after a restore of"
+    " the database: it is not deleted automatically; "
 )
 _ANOTHER = (
-    "it bears a name and a label of ours, but Google's id of what we made there was another: it was"
-    " made by somebody else under a name of ours, and is not touched by itself; "
+    "it has a name and label of this service, but Google's id is not that of the recorded"
+    " resource. Another program made it, so it is not deleted automatically; "
 )
 _DELETING = "it is being deleted"
-_OVER = "the record that it was made for has ended, or has gone on to another attempt"
+_OVER = "the node that it was created for has ended, or is on another attempt"
 
 
 def verdict(orphan: Orphan, watch: Watch | None, now: int) -> tuple[OrphanVerdict, str]:
@@ -216,16 +218,18 @@ def _not_yet(orphan: Orphan, now: int) -> str:
 def _held(orphan: Orphan, watch: Watch | None, now: int) -> str:
     """Why nothing may be collected now, whatever it is; empty when nothing speaks against it."""
     if watch is None or now - watch.since <= WINDOW_SECONDS:
-        return "this daemon has watched the project for less than 15 minutes; then it goes"
+        return (
+            "this daemon has polled the project for less than 15 minutes; it is deleted after that"
+        )
     if watch.is_shrunk:
         return (
-            "half of the project's nodes or more went missing within 15 minutes, so nothing is"
-            " collected until as few were seen for 15 minutes"
+            "half of the project's nodes or more went missing within 15 minutes, so nothing"
+            " is deleted until the number is stable for 15 minutes"
         )
     if is_hidden(orphan.shown, watch.blind):
-        return "its zone did not answer when it was last looked at"
+        return "its zone did not answer the last poll"
     if not orphan.to_be_deleted and orphan.next_try_at is not None:
-        return "the last list lacked it; it is being asked for by name"
+        return "the last list lacked it; it is being checked by name"
     return ""
 
 

@@ -230,7 +230,7 @@ def _exceeded(room: Room, asked: Hold, wanted: int, left: int) -> BudgetExceeded
     fits = (
         f"a ttl_seconds of at most {longest} would fit"
         if longest
-        else "nothing fits: ask for less hardware, or have the amount raised"
+        else "nothing fits: request less hardware, or have the amount raised"
     )
     return BudgetExceeded(
         f"the budget {budget.name!r} has {dollars(max(0, left))} left until {resets}, and this node"
@@ -245,8 +245,8 @@ def _exceeded(room: Room, asked: Hold, wanted: int, left: int) -> BudgetExceeded
 def _unpriced(room: Room, rate: Rate) -> BudgetExceeded:
     places = list(rate.unpriced)[:20]
     return BudgetExceeded(
-        f"the budget {room.budget.name!r} cannot tell what this node may cost: no price is known"
-        f" for {', '.join(places[:3]) or 'it'}; ask for places with a price, or add one",
+        f"the budget {room.budget.name!r} cannot compute what this node may cost: no price is"
+        f" known for {', '.join(places[:3]) or 'it'}; choose places with a price, or add a price",
         **_facts(room),
         asked=None,
         unpriced=places,
@@ -257,7 +257,7 @@ def _unknown(room: Room) -> BudgetExceeded:
     number = len(room.held.unpriced)
     nodes = "one of its nodes" if number == 1 else f"{number} of its nodes"
     return BudgetExceeded(
-        f"the budget {room.budget.name!r} cannot tell what is left of it: no price is known for"
+        f"the budget {room.budget.name!r} cannot compute what is left: no price is known for"
         f" {nodes}; add that price first",
         **_facts(room),
     )

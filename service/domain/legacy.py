@@ -17,11 +17,11 @@ NOT_INCLUDED = "the VM that drives the legacy TPU Node is billed by Compute Engi
 """So it stays until the caller says which machine that is (`vm`)."""
 
 VM_INCLUDED = (
-    "Compute Engine bills the VM that drives the legacy TPU Node from its start to its stop, and"
-    " its disks besides; here it is charged for as long as the TPU is"
+    "Compute Engine bills the VM of a legacy TPU Node from its start to its stop, and"
+    " also its disks. Here it is charged for the time of the TPU"
 )
 
-_ITS_OWN_VM = "give it to your own VM instead, beside the node"
+_ITS_OWN_VM = "set it on your own VM beside the node"
 
 _NOT_HERE = {
     "startup_script": _ITS_OWN_VM,
@@ -29,7 +29,7 @@ _NOT_HERE = {
     "data_disks": _ITS_OWN_VM,
     "service_account": _ITS_OWN_VM,
     "external_ip": _ITS_OWN_VM,
-    "subnetwork": "its addresses are Google's choice; say only the network",
+    "subnetwork": "Google chooses its addresses; give only the network",
     "queued": "Google's queue takes TPU VMs only; leave it out",
     "slices": "several slices are made of TPU VMs only; leave it out",
     "reservation": "its API takes from any reservation of the project; leave it out",
@@ -37,8 +37,8 @@ _NOT_HERE = {
 """Fields of a wish that need a virtual machine or a later API, and what to do about each."""
 
 _MODELS = {
-    ProvisioningModel.SPOT: "its API knows preemptible instead",
-    ProvisioningModel.FLEX_START: "ask for on_demand, preemptible or reserved",
+    ProvisioningModel.SPOT: "use preemptible instead",
+    ProvisioningModel.FLEX_START: "use on_demand, preemptible or reserved",
 }
 """How the API of legacy TPU Nodes does not sell them, and what to do about it."""
 
@@ -51,14 +51,14 @@ def check(said: Collection[str], accelerator: AcceleratorType, model: Provisioni
     if accelerator.generation not in NODE_GENERATIONS:
         raise Rejected(
             f"the legacy TPU Node exists for {' and '.join(NODE_GENERATIONS)} only, not for"
-            f" {accelerator.generation}; ask for architecture vm",
+            f" {accelerator.generation}; use architecture vm",
             field="architecture",
             generations=list(NODE_GENERATIONS),
         )
     for field, advice in _NOT_HERE.items():
         if field in said:
             raise Rejected(
-                f"{field} is not for a legacy TPU Node: {advice}, or ask for architecture vm",
+                f"{field} is not for a legacy TPU Node: {advice}, or use architecture vm",
                 field=field,
             )
     if model in _MODELS:

@@ -16,7 +16,7 @@ from service.domain.idle.values import describe_value
 from service.domain.money import dollars, parse_usd
 from service.domain.notification import body_of
 
-UNKNOWN_PRICE = "a price that nobody knows"
+UNKNOWN_PRICE = "an unknown price"
 MAX_FIELD = 500
 """Characters of one name or reason that are shown."""
 
@@ -123,7 +123,7 @@ def _idle(facts: Facts, quote: Quote) -> Letter:
     then = "No action follows by itself."
     if at is not None:
         done = "deleted" if action == "delete" else "stopped"
-        then = f"It will be {done} at {at}, unless somebody keeps it or it becomes active."
+        then = f"It will be {done} at {at}, unless the node is kept or becomes active."
     waste = facts.get("waste", "")  # of messages that were written before, there is none
     what = f"does no work ({waste.replace('_', ' ')})" if waste else "has been idle"
     return _about_node(

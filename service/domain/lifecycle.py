@@ -116,7 +116,7 @@ def out_of_time(node: Node, now: int) -> str:
     if node.ready_at is None:
         return _waited_too_long(node, now)
     over = node.deletes_at is not None and now >= node.deletes_at
-    return "its time to live ran out" if over else ""
+    return "its time to live has expired" if over else ""
 
 
 def may_have_come_up(node: Node) -> bool:
@@ -154,23 +154,25 @@ def alarm(node: Node, now: int, rate: str) -> str:
     where, since = f"{node.cloud_id} in {node.zone}", wanted_since(node)
     if since is None and node.state != NodeState.UNKNOWN:
         return (
-            f"{where} should have been given up: {out_of_time(node, now)}. The cloud does not say"
-            f" whether it is there ({node.last_error or 'no answer'}), and it may be at work, so it"
-            " is left alone until it can be looked at"
+            f"{where} should have been given up: {out_of_time(node, now)}. The cloud does not"
+            f" show whether it exists ({node.last_error or 'no answer'}). It may be in use, so"
+            " it is not deleted until the cloud answers"
         )
     if since is None:
         return (
             f"{where} has been UNKNOWN for {(now - node.state_since) // 60} minutes, as Google"
-            f" shows it after a repair that failed; {rate}. It may be at work, so it is left alone:"
-            " delete it if it is not"
+            f" shows it after a repair that failed; {rate}. It may be in use, so it is not"
+            " deleted: delete it if it is not in use"
         )
     shown = node.state
     if node.queue_state:
         shown = f"{node.state}, its queued resource {node.queue_state}"
-    what = "deletion" if node.delete_requested_at is not None else "deletion to make another"
+    what = (
+        "deletion" if node.delete_requested_at is not None else "deletion before the next attempt"
+    )
     return (
-        f"{what} was asked for {(now - since) // 60} minutes ago, and {where} is still there"
-        f" ({shown}); {rate}. It is tried again for ever"
+        f"{what} was requested {(now - since) // 60} minutes ago, and {where} is still there"
+        f" ({shown}); {rate}. The deletion is retried indefinitely"
     )
 
 

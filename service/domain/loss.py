@@ -27,7 +27,11 @@ def befell(look: Look, zone: str) -> str:
     now; a queued resource may well be ACTIVE while one of its slices is gone."""
     queue = look.queue
     if queue is not None and queue.state in _SUSPENDED:
-        why = "somebody deleted or reset it elsewhere" if by_hand(look) else "Google took its nodes"
+        why = (
+            "it was deleted or reset outside this service"
+            if by_hand(look)
+            else "Google reclaimed its nodes"
+        )
         return f"its queued resource in {zone} was suspended: {why}"
     if queue is not None and queue.error is not None:
         return f"its queued resource in {zone} failed: {queue.error}"

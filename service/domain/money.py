@@ -46,11 +46,11 @@ def decimal_of(text: str) -> Decimal:
     """A number as it is spelled. Raises ValueError, also for what only Python takes for one: with
     underscores, or in the digits of another script."""
     if "_" in text or not text.isascii():
-        raise ValueError(f"{text[:40]!r} is no number")
+        raise ValueError(f"{text[:40]!r} is not a number")
     try:
         return Decimal(text)
     except DecimalException:
-        raise ValueError(f"{text[:40]!r} is no number") from None
+        raise ValueError(f"{text[:40]!r} is not a number") from None
 
 
 def parse_usd(text: str) -> int:

@@ -56,9 +56,8 @@ def check_name(name: str) -> None:
     """
     if not NAME_RULE.fullmatch(name):
         raise Rejected(
-            f"the name {name[:80]!r} is not allowed: it starts with a lower-case letter, goes on"
-            " with lower-case letters, digits and hyphens, ends with a letter or digit, and has"
-            " at most 49 characters",
+            f"the name {name[:80]!r} is not allowed. Use 1 to 49 lower-case letters, digits and"
+            " hyphens; start with a letter, and end with a letter or digit",
             field="name",
         )
 

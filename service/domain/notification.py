@@ -129,14 +129,14 @@ def _check_address(url: str, *, allow_private: bool) -> None:
     host = _host_of(url)
     if host is None:
         raise Rejected(
-            "the webhook has to be an address as in https://hooks.example.com/budgets: http or"
-            " https, and no user or password in it",
+            "the webhook must be a URL such as https://hooks.example.com/budgets: http or https,"
+            " without user or password",
             field="webhook",
         )
     address = None if allow_private else spelled(host)
     if address is not None and not is_public(address):
         raise Rejected(
-            f"the webhook leads to {address}, which is not public; set"
+            f"the webhook resolves to {address}, which is not public; set"
             " STEWARD_WEBHOOK_ALLOW_PRIVATE to allow that",
             field="webhook",
         )
@@ -161,7 +161,8 @@ def check_emails(emails: tuple[str, ...]) -> None:
     for one in emails:
         if len(one) > 254 or not _EMAIL.fullmatch(one):
             raise Rejected(
-                f"{one[:80]!r} is no e-mail address; write it as ada@example.com", field="emails"
+                f"{one[:80]!r} is not an e-mail address; write it as ada@example.com",
+                field="emails",
             )
 
 

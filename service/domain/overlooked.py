@@ -62,6 +62,6 @@ def told_overlooked(node: Node, usage: Usage, now: int) -> Event:
         node.id,
         now,
         "evidence",
-        f"it was READY from {start} to {end}, which nobody saw: so says the cloud's own record",
+        f"it was READY from {start} to {end}, which no poll saw; source: the cloud's operations",
         facts={"usage": usage.id, "start": usage.start, "end": usage.end},
     )

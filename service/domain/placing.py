@@ -141,12 +141,12 @@ def told(passed: Sequence[tuple[Key, Rest]], spec: NodeSpec, now: int) -> list[s
     """What is left alone, and why, in clauses."""
     said = [_clause(key, rest, spec, now) for key, rest in passed[:SHOWN]]
     more = len(passed) - SHOWN
-    return [*said, f"{more} more are left alone"] if more > 0 else said
+    return [*said, f"{more} more are in cooldown"] if more > 0 else said
 
 
 def _clause(key: Key, rest: Rest, spec: NodeSpec, now: int) -> str:
     said = f"{named(key, spec)} {reason_of(rest, key, now)}"
-    return said if rest.probing else f"{said} and is left alone until {rfc3339(rest.until)}"
+    return said if rest.probing else f"{said}; cooldown until {rfc3339(rest.until)}"
 
 
 def reason_of(rest: Rest, key: Key, now: int) -> str:
@@ -159,12 +159,12 @@ def reason_of(rest: Rest, key: Key, now: int) -> str:
 
 
 _WORDS = {
-    Outcome.STOCK_OUT: "ran out",
-    Outcome.QUOTA: "was refused for want of quota",
+    Outcome.STOCK_OUT: "was out of capacity",
+    Outcome.QUOTA: "was refused for lack of quota",
     Outcome.DENIED: "denied the service's own credentials",
     Outcome.FAILED: "failed",
     Outcome.NAME_TAKEN: "failed",
-    Outcome.PREEMPTED: "took a node back at once",
+    Outcome.PREEMPTED: "preempted a node at once",
 }
 
 
@@ -189,7 +189,7 @@ def refusals(tried: Iterable[Placement], spec: NodeSpec) -> str:
         return next(iter(places))
     said = [f"{', '.join(where)}: {reason}" for reason, where in places.items()]
     more = [f"and {len(said) - SHOWN} more reasons"] if len(said) > SHOWN else []
-    return "; ".join(["every place has refused it", *said[:SHOWN], *more])
+    return "; ".join(["every place refused it", *said[:SHOWN], *more])
 
 
 def denial(node: Node, error: CloudError) -> str:
@@ -198,6 +198,6 @@ def denial(node: Node, error: CloudError) -> str:
         f"run: {error.facts['run']}"
         if "run" in error.facts
         else "give the service's account the permissions of deploy/iam/steward-role.yaml in"
-        f" project {node.spec.project}, or do without that zone"
+        f" project {node.spec.project}, or leave that zone out"
     )
     return f"{node.zone} denies the service's own credentials ({error}); {remedy}"

@@ -86,12 +86,13 @@ def check(need: Need) -> None:
     sized = need.chips or need.hbm_gib or need.flops_per_second
     if not sized and not (need.flops and need.available is not None):
         raise Rejected(
-            "say what is needed: chips, hbm_gib or flops_per_second; or flops with a deadline",
+            "give what is needed: chips, hbm_gib or flops_per_second; or flops with a deadline",
             field="chips",
         )
     if need.flops and need.seconds is not None:
         raise Rejected(
-            "say either flops, which tells how long it takes, or duration_seconds", field="flops"
+            "give flops or duration_seconds, not both: the duration follows from flops",
+            field="flops",
         )
     if need.available is not None and need.available <= 0:
         raise Rejected("the deadline has passed", field="deadline")
@@ -204,7 +205,7 @@ def _too_much(need: Need, measured: Sequence[Fit]) -> Rejected:
         return Rejected("the Cloud TPU API has no such hardware there", field="generation")
     closest = max(measured, key=lambda fit: (_share(need, fit), -fit.accelerator.chips))
     return Rejected(
-        f"no accelerator type has {_wanted(need)}; {closest.accelerator.name} comes closest with"
+        f"no accelerator type has {_wanted(need)}; {closest.accelerator.name} is closest with"
         f" {_has(closest)}",
         closest=closest.accelerator.name,
         chips=closest.accelerator.chips,
@@ -241,8 +242,8 @@ def _none_will_do(need: Need, found: Sequence[Option]) -> Rejected:
     """Everything is too slow or too dear: the cheapest in time, or else the fastest, is closest."""
     if not found:
         return Rejected(
-            "nothing that is large enough is sold that way there; leave out regions, generation or"
-            " provisioning_model, or ask for less",
+            "no hardware of this size is sold that way there; leave out regions, generation or"
+            " provisioning_model, or request less",
             field="regions",
         )
     in_time = [one for one in found if one.fit.in_time is not False]
@@ -255,8 +256,8 @@ def _none_will_do(need: Need, found: Sequence[Option]) -> Rejected:
     takes = "" if closest.fit.seconds is None else f", in {closest.fit.seconds} seconds"
     price = "" if cost is None else f", for {usd(cost)} dollars"
     return Rejected(
-        f"nothing does it {' '.join(filter(None, limits))}; {name} as {closest.offer.model}"
-        f" comes closest{takes}{price}",
+        f"no hardware does it {' '.join(filter(None, limits))}; {name} as {closest.offer.model}"
+        f" is closest{takes}{price}",
         closest=name,
         provisioning_model=closest.offer.model,
         duration_seconds=closest.fit.seconds,

@@ -32,8 +32,8 @@ def check_open(instant: int, now: int, field: str) -> None:
     month = period_of(instant)
     if month.state(now) is PeriodState.CLOSED:
         raise Rejected(
-            f"{month.name} is closed, its sum never changes again;"
-            f" the first month that is not is {period_of(open_since(now)).name}",
+            f"{month.name} is closed and cannot change; the first open month is"
+            f" {period_of(open_since(now)).name}",
             field=field,
             period=month.name,
         )
@@ -44,7 +44,7 @@ def check_not_past(instant: int, now: int, what: str, field: str) -> None:
     check_open(instant, now, field)
     if instant < now:
         raise Rejected(
-            f"{what} never rewrites the past, and {rfc3339(instant)} is over; let it be"
+            f"{what} cannot change the past, and {rfc3339(instant)} is over; set it to"
             f" {rfc3339(now)} or later",
             field=field,
         )

@@ -181,7 +181,7 @@ def reservation_in(price_id: str) -> str:
 def check_price(price: Price) -> None:
     """ValueError when a price cannot be right: it would make every figure after it wrong."""
     if price.nanos <= 0:
-        raise ValueError("a price is more than zero; leave it out when it is not known")
+        raise ValueError("a price must be more than zero; leave it out if it is unknown")
     if price.unit not in (CHIP_HOUR, DEVICE_HOUR, VM_HOUR):
         raise ValueError(f"a price is per {CHIP_HOUR}, per {DEVICE_HOUR} or per {VM_HOUR}")
     if price.unit == DEVICE_HOUR and price.generation not in _DEVICE_PRICED:

@@ -31,14 +31,14 @@ IN_LINE = frozenset({QueueState.CREATING, QueueState.ACCEPTED, QueueState.WAITIN
 """Nothing is made yet, and nothing costs anything."""
 
 _MEANINGS: Mapping[str, str] = {
-    QueueState.CREATING: "Google is taking the request in",
-    QueueState.ACCEPTED: "Google has taken the request",
-    QueueState.WAITING_FOR_RESOURCES: "in line until Google has the hardware",
-    QueueState.PROVISIONING: "there is hardware, and it is being set up",
+    QueueState.CREATING: "Google is accepting the request",
+    QueueState.ACCEPTED: "Google has accepted the request",
+    QueueState.WAITING_FOR_RESOURCES: "waiting in the queue for hardware",
+    QueueState.PROVISIONING: "hardware is available and is being set up",
     QueueState.ACTIVE: "granted",
-    QueueState.SUSPENDING: "Google is taking the hardware back",
-    QueueState.SUSPENDED: "its hardware was taken back, and it gets no other",
-    QueueState.FAILED: "it came to nothing",
+    QueueState.SUSPENDING: "Google is reclaiming the hardware",
+    QueueState.SUSPENDED: "its hardware was preempted, and it gets no other",
+    QueueState.FAILED: "it failed",
     QueueState.DELETING: "it is being deleted",
 }
 

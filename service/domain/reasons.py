@@ -42,7 +42,7 @@ def chosen(name: str, framework: Framework, why: Sequence[str], *, by_default: b
 def named(name: str, accelerator: AcceleratorType) -> str:
     """The same line where the caller named the runtime version himself, and it fits."""
     fits = f"it fits {_hosts(accelerator)} of {accelerator.generation}"
-    return f"took {name}, which was asked for by name: {fits}"
+    return f"took {name}, which was requested by name: {fits}"
 
 
 def warnings(image: Image, accelerator: AcceleratorType) -> list[str]:
@@ -82,7 +82,7 @@ def why_none(
         return _no_node(accelerator)
     if not known:
         if architecture is Architecture.NODE:
-            other = "ask for another framework or version, or for architecture vm"
+            other = "request another framework or version, or use architecture vm"
             return f"no runtime version with {wanted} is known for a legacy TPU Node; {other}"
         return f"no runtime version with {wanted} is known for a TPU VM"
     have = sorted({generation for image in known for generation in image.generations})
@@ -102,7 +102,7 @@ def why_not(
         return f"no runtime version {name[:SHOWN]!r} is known"
     if image.architecture is not architecture:
         sort = "legacy TPU Nodes" if image.architecture is Architecture.NODE else "TPU VMs"
-        return f"{name} is for {sort}, and architecture {architecture.value} was asked for"
+        return f"{name} is for {sort}, and architecture {architecture.value} was requested"
     if accelerator.generation not in image.generations:
         fits = ", ".join(image.generations)
         return f"{name} is for {fits}; {accelerator.name} is {accelerator.generation}"
@@ -113,7 +113,7 @@ def why_not(
 def _no_node(accelerator: AcceleratorType) -> str:
     return (
         f"the legacy TPU Node exists for {' and '.join(NODE_GENERATIONS)} only, not for"
-        f" {accelerator.generation}; ask for architecture vm"
+        f" {accelerator.generation}; use architecture vm"
     )
 
 
@@ -140,7 +140,7 @@ def _why_this_version(
 ) -> str:
     found = f"{framework.label} {best.framework_version}"
     if version == best.framework_version:
-        return f"{found} was asked for, and {best.name} has it."
+        return f"{found} was requested, and {best.name} has it."
     known = "documented" if best.standing is ImageStanding.DOCUMENTED else "known"
     release = f"{version} release" if version else "version"
     return f"{found} is the newest {known} {release} for {accelerator.generation}."

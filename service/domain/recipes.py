@@ -64,7 +64,7 @@ def on_vm(target: Target, image: Image | None) -> tuple[Recipe, ...]:
 
 def _not_on(framework: Framework, image: Image) -> str:
     return (
-        f"{image.name} is not made for {framework.label}; ask for a node with framework"
+        f"{image.name} is not made for {framework.label}; create a node with framework"
         f" {framework.value}"
     )
 
@@ -133,7 +133,7 @@ def beside_node(
         else Recipe(framework, note=_not_in(framework, image))
         for framework, make in makers.items()
     )
-    no_jax = "cannot reach a legacy TPU Node: ask for a node of architecture vm"
+    no_jax = "cannot reach a legacy TPU Node: create a node with architecture vm"
     return (*served, Recipe(Framework.JAX, note=no_jax))
 
 

@@ -163,7 +163,7 @@ def _sight(pair: Pair, of_inventory: Sight | None) -> Sight:
 def _written(one: Reservation) -> str:
     taken_back = "" if one.withdrawn_at is None else f", which was withdrawn: {one.reason}"
     span = f"from {rfc3339(one.start)} to {rfc3339(one.end)}"
-    return f"{one.name} is written down as bought {span}{taken_back}"
+    return f"{one.name} is recorded {span}{taken_back}"
 
 
 def _resource(theirs: Sequence[Billed]) -> str:
@@ -280,12 +280,12 @@ def _reason(pair: Pair, verdict: Verdict, difference: Difference, sight: Sight) 
 
 def _leak(row: Billed, sight: Sight) -> str:
     if row.no_rate:
-        return f"made outside of this service; {_without_rate(row.no_rate)}"
+        return f"created outside of this service; {_without_rate(row.no_rate)}"
     if row.model == RESERVED:
-        return "bought outside of this service; no reservation that it may be is written down"
+        return "bought outside of this service; no recorded reservation matches"
     if sight.seen is Seen.ORPHAN:
-        return f"made outside of this service; {sight.words}"
-    return f"made outside of this service; {sight.words or 'our inventory never saw it'}"
+        return f"created outside of this service; {sight.words}"
+    return f"created outside of this service; {sight.words or 'no poll ever listed it'}"
 
 
 def _without_rate(currency: str) -> str:
@@ -322,7 +322,7 @@ def _disagreement(pair: Pair, difference: Difference) -> str:
         return "it is not on the bill yet"
     if not pair.charged:
         whose = "reservation" if pair.bought else "node"
-        return f"the {whose} is ours, and the ledger has nothing in this hour"
+        return f"the {whose} is managed here, and the ledger has no charge in this hour"
     if of_sku := _of_sku(pair, difference):
         return of_sku
     return _WORDS[difference] + (_contracted(pair) if difference is Difference.PRICE else "")
@@ -355,5 +355,6 @@ def _contracted(pair: Pair) -> str:
     if theirs is None or not pair.is_exact(theirs - pair.amount) or pair.cost > theirs:
         return ""
     return (
-        f"; at list it agrees, so {usd(theirs - pair.cost)} is a discount that is not in our books"
+        f"; at list price the amounts agree, so {usd(theirs - pair.cost)} is a discount that"
+        " is not recorded"
     )

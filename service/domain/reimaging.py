@@ -43,9 +43,7 @@ def wanted(node: Node, software: Software, now: int) -> Node:
     if spec.runtime_version == name:
         return node
     if node.state == NodeState.REIMAGING or (spec.reimage_from and node.operation):
-        raise Conflict(
-            f"node {node.id} is getting {spec.runtime_version}; ask again once it is READY"
-        )
+        raise Conflict(f"node {node.id} is getting {spec.runtime_version}; retry when it is READY")
     before = spec.reimage_from or spec.runtime_version
     changed = replace(_with(spec, name), reimage_from=before)
     return replace(node, spec=changed, tries=0, next_try_at=now)
@@ -54,11 +52,11 @@ def wanted(node: Node, software: Software, now: int) -> Node:
 def _check(node: Node) -> None:
     if node.spec.architecture is not Architecture.NODE:
         raise Rejected(
-            "a TPU VM is not reimaged: delete it, and ask for a new one with that software",
+            "a TPU VM cannot be reimaged: delete it, and create a new node with that software",
             field="runtime_version",
         )
     if node.ended or node.asked is Asked.ABSENT:
-        raise Conflict(f"node {node.id} is {node.state} or on its way out: ask for a new one")
+        raise Conflict(f"node {node.id} is {node.state} or is being deleted: create a new node")
     if node.asked is Asked.STOPPED:
         raise Conflict(f"node {node.id} is to be stopped: start it first, then reimage it")
 
@@ -66,7 +64,7 @@ def _check(node: Node) -> None:
 def _named(spec: NodeSpec, software: Software) -> str:
     """The name of the runtime version that is meant; Rejected where it does not fit."""
     if (software.runtime_version is None) is (software.framework is None):
-        raise Rejected("say either runtime_version or framework", field="runtime_version")
+        raise Rejected("give exactly one of runtime_version and framework", field="runtime_version")
     accelerator, architecture = catalog.load().accelerator(spec.accelerator_type), spec.architecture
     if software.framework is None:
         name = software.runtime_version or ""

@@ -34,7 +34,7 @@ def first_events(node: Node, meant: Understood, actor: str) -> tuple[Event, ...]
     spec, now = meant.spec, node.created_at
     images = dict.fromkeys(one.runtime_version for one in spec.possible)
     what = f"{' or '.join(spec.accelerator_types)}, {spec.provisioning_model}"
-    message = f"asked for: {what}, {' or '.join(images)}, in {' or '.join(spec.zones[:3])}"
+    message = f"requested: {what}, {' or '.join(images)}, in {' or '.join(spec.zones[:3])}"
     facts = {"zones": list(spec.zones), "warnings": list(meant.warnings)}
     asked = Event(node.id, now, "asked", message, actor or "caller", facts)
     return asked, *(Event(node.id, now, "runtime", why) for why in meant.reasons)

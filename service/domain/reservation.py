@@ -95,7 +95,7 @@ def check(wanted: Reservation, others: Iterable[Reservation]) -> None:
         raise Rejected(f"a reservation has 1 to {MAX_CHIPS:,} chips", field="chips")
     if not shortest <= wanted.end - wanted.start <= longest:
         raise Rejected(
-            f"a reservation by the calendar lasts {shortest // DAY} to {longest // DAY} days, not"
+            f"a calendar-mode reservation lasts {shortest // DAY} to {longest // DAY} days, not"
             f" from {rfc3339(wanted.start)} to {rfc3339(wanted.end)}",
             field="ends_at",
         )
@@ -103,8 +103,8 @@ def check(wanted: Reservation, others: Iterable[Reservation]) -> None:
         same = (other.project, other.zone, other.name) == (wanted.project, wanted.zone, wanted.name)
         if same and other.start < wanted.end and wanted.start < other.end:
             raise Conflict(
-                f"{other.name!r} is written down for {wanted.zone} from {rfc3339(other.start)} to"
-                f" {rfc3339(other.end)} already; withdraw that first if it is wrong",
+                f"{other.name!r} is recorded for {wanted.zone} from {rfc3339(other.start)} to"
+                f" {rfc3339(other.end)} already; if that record is wrong, withdraw it first",
                 reservation_id=other.id,
             )
 
@@ -116,7 +116,7 @@ def check_countable(wanted: Reservation, book: PriceBook) -> None:
     whole = Meter(usage_of(wanted, ""), with_it, wanted.end).total()
     if whole > MAX_WHOLE:
         raise Rejected(
-            f"{wanted.chips:,} chips come to {dollars(whole)} until then, more than"
+            f"{wanted.chips:,} chips cost {dollars(whole)} until then, more than"
             f" {dollars(MAX_WHOLE)}; check the chips and their price",
             field="chips",
         )
@@ -127,7 +127,7 @@ def _check_place(wanted: Reservation) -> None:
     there = sorted({one.generation for one in offers if one.zone == wanted.zone})
     sold = sorted({one.generation for one in offers if one.calendar})
     if not there and not _is_unlisted(wanted.zone):
-        raise Rejected(f"no zone is called {wanted.zone[:80]!r}", field="zone")
+        raise Rejected(f"there is no zone {wanted.zone[:80]!r}", field="zone")
     if there and wanted.generation not in there:
         raise Rejected(
             f"{wanted.zone} has {' and '.join(there)}, not {wanted.generation[:80]}",
@@ -136,7 +136,7 @@ def _check_place(wanted: Reservation) -> None:
         )
     if wanted.generation not in sold:
         raise Rejected(
-            f"{wanted.generation[:80]} is not sold by the calendar: Google sells"
+            f"{wanted.generation[:80]} has no calendar-mode reservations: Google offers"
             f" {', '.join(sold)} so",
             field="generation",
             generations=sold,

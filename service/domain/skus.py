@@ -172,7 +172,7 @@ def read(found: Iterable[SkuFacts]) -> Reading:
 def _quotes(facts: SkuFacts) -> list[Quote]:
     generation, model, unit = _what(facts)
     if facts.effective_at is None:
-        raise _NotUnderstood("it does not say since when")
+        raise _NotUnderstood("it has no start date")
     nanos = _price(facts)
     if facts.service == CLOUD_TPU and unit == CHIP_HOUR:
         nanos = _per_chip(nanos)

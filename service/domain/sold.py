@@ -50,7 +50,7 @@ def check_sold(price: Price) -> None:
         )
     if price.model == CALENDAR and price.generation in NODE_GENERATIONS:
         raise Rejected(
-            f"{price.generation} is not sold by the calendar: Google sells v5e and later so",
+            f"{price.generation} has no calendar-mode reservations: Google offers v5e and later so",
             field="provisioning_model",
         )
 

@@ -21,10 +21,10 @@ def obstacles(spec: NodeSpec) -> tuple[str, ...]:
     elif spec.hosts > 1:
         found.append(f"it is a pod slice of {spec.hosts} hosts, and only one host can be stopped")
     if model in TAKEN_BACK:
-        found.append(f"it is {model}, which the cloud takes back and does not stop")
+        found.append(f"it is {model}, which the cloud can preempt and cannot stop")
     if model in QUEUED_ONLY:
         called = model.replace("_", "-")
-        found.append(f"it is {called}, which is held through a queued resource until it is deleted")
+        found.append(f"it is {called}, which a queued resource owns until it is deleted")
     elif spec.queued:
         found.append("it belongs to a queued resource, whose nodes the cloud does not stop")
     return tuple(found)

@@ -54,7 +54,9 @@ def with_terms(node: Node, change: TermsChange, now: int, least: int) -> Node:
     if spec == node.spec:
         return node
     if node.ended or node.asked is Asked.ABSENT:
-        raise Conflict(f"node {node.name} is {node.state}: it was deleted, and that is not undone")
+        raise Conflict(
+            f"node {node.name} is {node.state}: it was deleted, and a deletion cannot be undone"
+        )
     if spec.idle != node.spec.idle:
         check_idle(spec, least)
     after = replace(node, spec=spec)
@@ -66,8 +68,8 @@ def _with_ttl(after: Node, before: Node, now: int) -> Node:
         at = cloud_ends_at(before)
         when = f"{before.spec.ttl_seconds} s after its start" if at is None else rfc3339(at)
         raise Rejected(
-            f"Google was told the time to live of this flex-start node, and ends it {when};"
-            " nobody can change that",
+            f"Google knows the time to live of this flex-start node, and deletes it {when}; it"
+            " cannot be changed",
             field="ttl_seconds",
             ends_at=None if at is None else rfc3339(at),
         )

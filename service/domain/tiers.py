@@ -39,14 +39,12 @@ def is_queued(terms: Terms) -> bool:
         raise Rejected(f"{needs} only through a queued resource; leave out queued", field="queued")
     if terms.model is ProvisioningModel.PREEMPTIBLE and (terms.queued or needs):
         raise Rejected(
-            "queued resources have no preemptible tier; ask for spot, which is the same hardware"
+            "queued resources have no preemptible tier; use spot, which is the same hardware"
             " without the limit of 24 hours",
             field="provisioning_model",
         )
     if terms.reservation and terms.model is not ProvisioningModel.RESERVED:
-        raise Rejected(
-            "a reservation goes with provisioning_model reserved alone", field="reservation"
-        )
+        raise Rejected("a reservation needs provisioning_model reserved", field="reservation")
     return bool(terms.queued or needs)
 
 
@@ -56,7 +54,7 @@ def run_limit(terms: Terms) -> tuple[int | None, tuple[str, ...]]:
     if terms.model is not ProvisioningModel.FLEX_START:
         return terms.ttl_seconds, ()
     if terms.ttl_seconds is None:
-        told = "flex-start runs at most 7 days: it is deleted then; ttl_seconds can make it less"
+        told = "flex-start runs at most 7 days and is deleted then; set ttl_seconds to shorten it"
         return MAX_FLEX_SECONDS, (told,)
     if terms.ttl_seconds > MAX_FLEX_SECONDS:
         raise Rejected(
@@ -72,7 +70,7 @@ def check_times(valid_until: int | None, max_wait_seconds: int | None, now: int)
     if valid_until is None:
         return
     if max_wait_seconds is not None:
-        raise Rejected("say either valid_until or max_wait_seconds", field="valid_until")
+        raise Rejected("give valid_until or max_wait_seconds, not both", field="valid_until")
     if valid_until <= now:
         raise Rejected(
             f"valid_until {rfc3339(valid_until)} has passed: it is {rfc3339(now)}",
@@ -90,5 +88,5 @@ def gives_up_at(created_at: int, max_wait_seconds: int | None, until: int | None
 def _needs_the_queue(terms: Terms) -> str:
     """Why it cannot be had directly; empty when it can."""
     if terms.model in QUEUED_ONLY:
-        return f"{terms.model} is to be had"
-    return "nodes of several slices are to be had" if terms.slices > 1 else ""
+        return f"{terms.model} is available"
+    return "nodes of several slices are available" if terms.slices > 1 else ""

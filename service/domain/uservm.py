@@ -23,8 +23,7 @@ def check(vm: UserVm, architecture: Architecture) -> None:
     """Raise Rejected for what cannot be a machine of Compute Engine, or drives nothing."""
     if architecture is not Architecture.NODE:
         raise Rejected(
-            "a TPU VM is a machine of its own, and its price includes that; vm goes with"
-            " architecture node alone",
+            "the price of a TPU VM includes its machine; use vm only with architecture node",
             field="vm",
         )
     check_machine_type(vm.machine_type, "vm.machine_type")
@@ -42,7 +41,7 @@ def check_machine_type(name: str, field: str) -> None:
         )
     if not is_machine_type(name):
         raise Rejected(
-            f"{name[:80]!r} is no machine type; write it as n1-standard-8",
+            f"{name[:80]!r} is not a machine type; write it as n1-standard-8",
             field=field,
         )
 
@@ -68,8 +67,8 @@ def unpriced(vm: UserVm, zones: Iterable[str], book: PriceBook, now: int) -> tup
     regions = dict.fromkeys(region_of(zone) for zone in zones)
     unknown = [one for one in regions if book.at(sku_of(vm, one), now) is None]
     said = (
-        f"no {vm.provisioning_model} price is known for {vm.machine_type} in {', '.join(unknown)}:"
-        " what the VM costs is called unpriced, and is in no figure, until it is entered with POST"
-        f" /v1/prices, generation {vm.machine_type} and unit {VM_HOUR}"
+        f"no {vm.provisioning_model} price is known for {vm.machine_type} in"
+        f" {', '.join(unknown)}. The cost of the VM is in no figure until you add the price:"
+        f" POST /v1/prices with generation {vm.machine_type} and unit {VM_HOUR}"
     )
     return (said,) if unknown else ()

@@ -93,13 +93,13 @@ def _between(text: str, zone: ZoneInfo) -> Window:
         raise _no_window(text) from None
     if window.end < window.start:
         raise Rejected(
-            f"the window {text[:80]!r} ends before it starts; write the earlier instant first",
+            f"the window {text[:80]!r} ends before it starts; write the earlier time first",
             field="window",
         )
     if window.end == window.start:
         raise Rejected(
-            f"the window {text[:80]!r} is empty: it ends where it starts, and its end does not"
-            " belong to it; for one day write its date and that of the day after",
+            f"the window {text[:80]!r} is empty: it ends where it starts. The end is exclusive;"
+            " for one day write its date and the next date",
             field="window",
         )
     if window.start < _FIRST or window.end > _LAST:
@@ -109,7 +109,7 @@ def _between(text: str, zone: ZoneInfo) -> Window:
 
 def _no_window(text: str) -> Rejected:
     return Rejected(
-        f"{text[:80]!r} is not a window; write 7d, 24h, today, mtd, or two instants as in"
+        f"{text[:80]!r} is not a window; write 7d, 24h, today, mtd, or two timestamps as in"
         " 2026-11-01T00:00:00Z,2026-12-01T00:00:00Z",
         field="window",
     )
@@ -133,7 +133,9 @@ def buckets(window: Window, step: Granularity, zone: ZoneInfo) -> Iterator[Windo
     """
     length = window.end - window.start
     if step is not Granularity.ALL and length // _SHORTEST[step] > MAX_BUCKETS:
-        raise Rejected("that is more than ten thousand buckets; take a longer step", field="step")
+        raise Rejected(
+            "the answer would have more than ten thousand buckets; use a longer step", field="step"
+        )
     start = window.start
     while start < window.end:
         end = min(_next(start, step, zone, window.end), window.end)

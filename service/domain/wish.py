@@ -90,13 +90,13 @@ def hardware(wish: Wish, catalog: Catalog) -> AcceleratorType:
     if wish.accelerator_type is not None:
         if by_size:
             raise Rejected(
-                "say either accelerator_type, or generation with chips or topology",
+                "give either accelerator_type, or generation with chips or topology",
                 field="accelerator_type",
             )
         return catalog.accelerator(wish.accelerator_type)
     if wish.generation is None:
         raise Rejected(
-            "say what hardware: accelerator_type, accelerator_types (any of them will do), or"
+            "give the hardware: accelerator_type, accelerator_types (any of them will do), or"
             " generation with chips or topology",
             field="accelerator_type",
         )
@@ -199,14 +199,17 @@ def _check_script(wish: Wish) -> None:
     if "\0" in "".join((*values, *values.values())):
         raise Rejected("metadata cannot hold a NUL character", field="metadata")
     if wish.startup_script and "startup-script" in wish.metadata:
-        raise Rejected("say startup_script once: there or in metadata", field="startup_script")
+        raise Rejected(
+            "startup_script is given twice; give it either as startup_script or in metadata",
+            field="startup_script",
+        )
 
 
 def _runtime(wish: Wish, accelerator: AcceleratorType) -> _Runtime:
     named = wish.runtime_version
     if named is not None:
         if wish.framework is not None:
-            raise Rejected("say either runtime_version or framework", field="runtime_version")
+            raise Rejected("give runtime_version or framework, not both", field="runtime_version")
         warnings = runtimes.check(named, accelerator, wish.architecture)
         return _Runtime(named, tuple(warnings), reasons.named(named, accelerator))
     framework = wish.framework or _DEFAULT_FRAMEWORK[wish.architecture]

@@ -8,7 +8,7 @@ from service.domain.errors import Rejected
 from service.domain.idempotency import Key
 from service.store.tables import idempotency_keys
 
-ANOTHER_BODY = "this Idempotency-Key came with another body before; take a new key for a new wish"
+ANOTHER_BODY = "this Idempotency-Key was used with another body; use a new key for a new request"
 
 
 class IdempotencyKeys:

@@ -92,7 +92,7 @@ class Listing:
     def page(self, only: Filter, size: int, token: str, shelf: PriceShelf, now: int) -> Page:
         """The newest nodes before `token`. Raises Rejected when the token is none of ours."""
         if token and not _ID.fullmatch(token):
-            raise Rejected("the page_token is not one that was given out", field="page_token")
+            raise Rejected("the page_token is not one that this service issued", field="page_token")
         statement = _OLDER if token else _NEWEST
         values = {"limit": size + 1, **({"before": token} if token else {})}
         if only == ANY:

@@ -10,11 +10,10 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from service.domain.errors import StaleVersion, StoreUnavailable
 
-_DISK_FULL = "the disk of the database is full; make room on it"
-_DAMAGED = "the database file is damaged; bring back a copy of it"
+_DISK_FULL = "the disk of the database is full; free space on it"
+_DAMAGED = "the database file is damaged; restore a backup"
 _NO_DATABASE = (
-    "the database file is damaged, or is no SQLite database; bring back a copy of it, or name"
-    " another file"
+    "the database file is damaged, or is no SQLite database; restore a backup, or name another file"
 )
 _READ_ONLY = "the database is read-only; use the primary, not a replica"
 _DISK_BROKEN = (
@@ -31,7 +30,7 @@ _BY_CODE = {
     "SQLITE_READONLY_DBMOVED": _MOVED,
     "53100": _DISK_FULL,
     "58030": _DISK_BROKEN,
-    "XX001": "the database is damaged; bring back a copy of it",
+    "XX001": "the database is damaged; restore a backup",
     "XX002": "an index of the database is damaged; run in the database: REINDEX DATABASE",
     "25006": f"{_READ_ONLY}, and leave default_transaction_read_only off",
 }
@@ -39,7 +38,7 @@ _BY_CODE = {
 
 _BUSY = (
     "the database took too long to answer; try again",
-    "others were writing there for too long; try again",
+    "other writers blocked the database for too long; retry",
     "the database is locked by another program; try again",
 )
 
@@ -74,7 +73,7 @@ def told_apart() -> Iterator[None]:
     try:
         yield
     except IntegrityError as error:
-        raise StaleVersion("someone else wrote the same thing just now") from error
+        raise StaleVersion("another transaction wrote the same data just now") from error
     except PoolTimeout as error:
         raise StoreUnavailable("all connections to the database are in use; try again") from error
     except DBAPIError as error:
@@ -100,7 +99,10 @@ def _advice(error: DBAPIError) -> str | None:
         if sign in cause:
             return advice
     if isinstance(error, OperationalError) or error.connection_invalidated:
-        return "the database does not answer; is it running, and is STEWARD_DATABASE_URL right?"
+        return (
+            "the database does not answer; check that it runs, and that STEWARD_DATABASE_URL"
+            " is right"
+        )
     return None
 
 

@@ -47,7 +47,7 @@ class Turns:
 
         try:
             if not self._bell.wait_for(is_my_turn, LONGEST_SECONDS):
-                raise StoreUnavailable("others are writing to the database for too long; try again")
+                raise StoreUnavailable("other writers blocked the database for too long; retry")
         finally:
             self._line.remove(me)
             self._bell.notify_all()

@@ -133,9 +133,9 @@ class Witnesses:
         found = {}
         for node_id in node_ids:
             number, last = looks.get(node_id, (0, 0))
-            times = "1 look" if number == 1 else f"{number} looks"
+            times = "1 poll" if number == 1 else f"{number} looks"
             saw = f"{times} saw it READY, the last at {rfc3339(last)}" if number else ""
-            words = [*([saw] if saw else ["no look ever saw it READY"]), *spans.get(node_id, [])]
+            words = [*([saw] if saw else ["no poll ever saw it READY"]), *spans.get(node_id, [])]
             seen = Seen.OBSERVED if number else Seen.RECORDED
             found[node_id] = Sight(seen, "; ".join(words))
         return found

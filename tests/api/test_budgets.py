@@ -109,7 +109,7 @@ def test_a_node_over_the_cap_is_refused_with_what_would_fit(client, put, ask):
         ({"period": "fortnight"}, "period", "should be"),
         ({"period": "custom"}, "end", "needs an end"),
         ({"start": "2026-11-05", "end": "2026-11-04"}, "end", "before it starts"),
-        ({"end": "soon"}, "end", "no instant"),
+        ({"end": "soon"}, "end", "not a timestamp"),
         ({"end": "9999-12-31"}, "end", "between 1970 and 2100"),
         ({"start": "0001-01-01T00:00:00+14:00"}, "start", "between 1970 and 2100"),
         ({"period": "custom", "end": "2041-01-01"}, "end", "5 years long at most"),
@@ -133,7 +133,7 @@ def test_a_node_over_the_cap_is_refused_with_what_would_fit(client, put, ask):
         ({**HOOK, "webhook_secret": "geheim-geheim\0geheim"}, "webhook_secret", "NUL"),
         ({**HOOK, "webhook_secret": "geheim-geheim\ngeheim"}, "webhook_secret", "line breaks"),
         ({**HOOK, "webhook_secret": " " * 16}, "webhook_secret", "blanks alone"),
-        ({"emails": ["ada"]}, "emails", "no e-mail address"),
+        ({"emails": ["ada"]}, "emails", "not an e-mail address"),
         ({"name": ""}, "name", "should not be empty"),
         ({"color": "red"}, "color", "unknown field"),
     ],
@@ -172,7 +172,7 @@ def test_there_are_no_more_budgets_than_can_be_looked_at(client, put, monkeypatc
     made = put()
     answer = client.post("/v1/budgets", json=BODY | {"name": "one more"})
     assert answer.status_code == 409
-    assert "take one away first" in answer.json()["detail"]
+    assert "delete one first" in answer.json()["detail"]
     client.delete(f"/v1/budgets/{made['id']}")
     put(name="one more")
 
@@ -252,7 +252,7 @@ def test_a_version_that_is_not_the_present_one_is_not_changed(client, put):
 def test_a_budget_that_deletes_and_tells_nobody_is_taken_and_says_so(client, put):
     made = put(on_exceeded="delete", grace_seconds=0)
     (said,) = made["warnings"]
-    assert said.startswith("nobody is told before its nodes are deleted")
+    assert said.startswith("no recipient is notified before its nodes are deleted")
     assert client.get(f"/v1/budgets/{made['id']}").json()["warnings"] == [said]
     mailed = put(name="mailed", on_exceeded="delete", emails=["ada@example.com"])
     assert "STEWARD_SMTP_URL is not set" in mailed["warnings"][0]

@@ -74,7 +74,7 @@ def test_what_became_of_the_attempts_is_told_with_what_is_left_alone(client, tri
         "median_seconds_lived": 3_600,
         "last_attempt_at": "2026-11-05T11:59:15Z",
         "back_off_until": "2026-11-05T12:00:20Z",
-        "reason": "ran out 40 s ago",
+        "reason": "was out of capacity 40 s ago",
     }
 
 
@@ -164,7 +164,7 @@ def test_any_of_several_types_is_shown_with_the_one_that_is_tried_first(client):
     assert set(node["accelerator_types"]) == set(body["accelerator_types"])
     assert all(zone.startswith("us-east5-") for zone in node["zones"])
     event, *_ = client.get(f"/v1/nodes/{node['id']}/events").json()["events"]
-    assert event["message"].startswith(f"asked for: {' or '.join(node['accelerator_types'])}, ")
+    assert event["message"].startswith(f"requested: {' or '.join(node['accelerator_types'])}, ")
 
 
 def test_a_type_that_is_left_out_is_told_as_a_warning(client):

@@ -113,7 +113,7 @@ def test_buckets_follow_the_calendar_that_is_asked_for(client, query, starts):
     ("query", "said"),
     [
         ("window=soon", "write 7d, 24h, today, mtd"),
-        ("window=2026-11-05,2026-11-01", "before it starts; write the earlier instant first"),
+        ("window=2026-11-05,2026-11-01", "before it starts; write the earlier time first"),
         ("window=2026-11-05,2026-11-05", "is empty: it ends where it starts"),
         ("window=2026-11-05T00:00:00,2026-11-06T00:00:00", "is not a window"),
         (f"window={'9' * 101}", "at most 100"),

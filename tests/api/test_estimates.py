@@ -85,7 +85,7 @@ def test_a_price_that_begins_within_the_duration_counts_from_then_on(client):
         ({"accelerator_type": None}, "say what hardware"),
         ({"zone": "us-west4-a", "regions": ["us-west4"]}, "at most one of"),
         ({"duration_seconds": 0}, "greater than 0"),
-        ({"duration_seconds": 60, "ttl_seconds": 60}, "either duration_seconds or ttl_seconds"),
+        ({"duration_seconds": 60, "ttl_seconds": 60}, "duration_seconds or ttl_seconds, not both"),
         ({"provisioning_model": "free"}, "'spot'"),
         ({"model": "spot"}, "unknown field 'model'"),
     ],

@@ -45,7 +45,7 @@ def test_a_whole_hour_is_a_sum_that_can_be_checked_by_hand(client, books):
     found = explained(client, node_id)
     assert found["explanation"] == [
         "8 chips x 3,600 s x $1.20 a chip-hour / 3,600 = $9.60",
-        "the price test/0 is no longer in the book",
+        "the price test/0 is no longer in the price book",
         "it began at 2026-11-05T12:00:00Z, by the cloud's record of the operation",
         "it has not ended",
         "it is charged to team vision, owner ada",
@@ -70,8 +70,8 @@ def test_a_line_that_is_rounded_with_its_interval_says_so(client, books):
 def test_an_end_that_was_seen_between_two_looks_says_between_which(client, books):
     node_id, _ = books(end=NOON + 100, end_lo=NOON + 85, end_evidence=Evidence.OBSERVED)
     assert explained(client, node_id)["explanation"][3] == (
-        "it ended between 2026-11-05T12:01:25Z and 2026-11-05T12:01:40Z, two looks 15 s apart; all"
-        " of that is charged, and said to be uncertain"
+        "it ended between 2026-11-05T12:01:25Z and 2026-11-05T12:01:40Z, two polls 15 s apart;"
+        " all of it is charged, and marked as uncertain"
     )
 
 
@@ -225,8 +225,8 @@ def test_a_line_of_several_stretches_names_each(client, units, clock):
     assert plain["explanation"][0] == "8 chips x 706 s x $1.20 a chip-hour / 3,600 = $1.882666667"
     assert plain["explanation"][2] == (
         "it is of 2 stretches, from 2026-11-05T12:01:17Z to 2026-11-05T12:10:00Z (523 s) and from"
-        " 2026-11-05T12:13:00Z to 2026-11-05T12:16:03Z (183 s): in between something else was"
-        " charged, on lines of its own"
+        " 2026-11-05T12:13:00Z to 2026-11-05T12:16:03Z (183 s). Other lines of the ledger charge"
+        " the time between them"
     )
     assert plain["stretches"] == [
         {"start": "2026-11-05T12:01:17Z", "end": "2026-11-05T12:10:00Z"},
@@ -260,7 +260,7 @@ def test_what_nobody_used_is_of_the_seconds_of_its_stretches(client, bought_with
         "64 chips x 3,420 s = 218,880 chip-seconds reserved, of which no node used any: 218,880"
     )
     assert "(600 s) and from" in plain["explanation"][2]
-    assert not any("by now nodes are charged" in said for said in plain["explanation"])
+    assert not any("nodes are now charged" in said for said in plain["explanation"])
 
 
 def test_a_line_of_a_node_names_the_reservation_that_it_ran_in(client, bought):
@@ -268,8 +268,8 @@ def test_a_line_of_a_node_names_the_reservation_that_it_ran_in(client, bought):
     found = told(client, f"/v1/nodes/{node.id}")
     assert found["explanation"][0] == ("8 chips x 1,800 s x $0.60 a chip-hour / 3,600 = $2.40")
     assert found["explanation"][2] == (
-        f"it ran in the reservation autumn ({one['id']}), at the price of that; what no node uses"
-        " of it is charged under the reservation itself"
+        f"it ran in the reservation autumn ({one['id']}), at its price; what no node uses of it"
+        " is charged under the reservation itself"
     )
     assert found["entry"]["reservation_id"] == one["id"]
 
@@ -283,13 +283,13 @@ def test_what_became_known_late_is_said_on_both_lines(client, units, clock, boug
     assert told(client, f"/v1/nodes/{late.id}")["entry"]["amount"] == "1.600000000"
     first, adjustment = told(client, path), told(client, path, -1)
     assert first["explanation"][2] == (
-        "by now nodes are charged for 24,000 chip-seconds of it; later lines adjust this one"
+        "nodes are now charged for 24,000 chip-seconds of it; later lines adjust this one"
     )
     assert adjustment["explanation"][0] == (
         "-9,600 chip-seconds x $0.60 a chip-hour / 3,600 = -$1.60"
     )
     assert adjustment["explanation"][2] == (
-        f"it adjusts line {number}: more became known of what nodes used of it, or of its record"
+        f"it adjusts line {number}: more is known of what nodes used of it, or of its record"
     )
 
 

@@ -176,7 +176,7 @@ def house(services, units):
 
 
 DENIED = NotAllowed("the service account lacks logging.logEntries.list")
-TROUBLE = f"no more output can be shown, as the log cannot be read: {DENIED}"
+TROUBLE = f"no more output can be shown: the log cannot be read: {DENIED}"
 REFUSED = "attempt 1, worker 0: the log was not shipped: 403 denied"
 
 
@@ -228,7 +228,7 @@ def test_a_log_that_gives_no_answer_for_long_ends_too(house):
         house.timeline.wake()
         return await one.ended()
 
-    said = "no more output can be shown, as the log cannot be read: no answer"
+    said = "no more output can be shown: the log cannot be read: no answer"
     assert asyncio.run(followed()) == [said, REFUSED]
 
 

@@ -65,7 +65,7 @@ def test_nothing_is_expected_where_nothing_ever_ran(client):
     assert (found["start"], found["end"]) == ("2026-11-01T00:00:00Z", "2026-12-01T00:00:00Z")
     assert found["total"] == dict.fromkeys(("low", "mid", "high"), "0.000000000")
     assert (found["method"], found["history_days"], found["last_error"]) == ("run_rate", 0, None)
-    assert "run-rate only" in found["explanation"]
+    assert "Run-rate only" in found["explanation"]
 
 
 def test_what_runs_is_committed_until_its_ttl_or_else_the_end(client, clock, ran):

@@ -46,7 +46,9 @@ def test_a_service_without_a_daemon_is_ready_and_names_the_projects(client):
     answer = client.get("/readyz")
     assert answer.status_code == 200
     (said,) = answer.json()["warnings"]
-    assert said.startswith("no daemon is in charge of lab: nothing is created, deleted or metered")
+    assert said.startswith(
+        "no daemon holds the lease of lab: nothing is created, deleted or metered"
+    )
 
 
 def test_a_database_that_can_only_be_read_is_not_ready(services, engine):

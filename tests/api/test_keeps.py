@@ -37,7 +37,7 @@ def test_a_node_is_kept_until_a_date(client, ask):
     assert kept["keep"]["until"] == "2026-11-06T12:00:00Z"
     shorter = client.post(f"{path_of(node)}:keep", json={"for_seconds": 60, "reason": "x"})
     assert shorter.json()["keep"] == kept["keep"]
-    assert "a shorter keep changes nothing" in shorter.json()["warnings"][0]
+    assert "a shorter keep has no effect" in shorter.json()["warnings"][0]
 
 
 @pytest.mark.parametrize(

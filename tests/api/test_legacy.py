@@ -16,8 +16,8 @@ from tests.hands import NOON
 LEGACY = {"accelerator_type": "v2-8", "zone": "us-central1-b", "architecture": "node"}
 VM = {"machine_type": "n1-standard-8"}
 BESIDES = (
-    "Compute Engine bills the VM that drives the legacy TPU Node from its start to its stop, and"
-    " its disks besides; here it is charged for as long as the TPU is"
+    "Compute Engine bills the VM of a legacy TPU Node from its start to its stop, and also"
+    " its disks. Here it is charged for the time of the TPU"
 )
 ELSEWHERE = "the VM that drives the legacy TPU Node is billed by Compute Engine"
 
@@ -64,7 +64,7 @@ def test_a_connection_is_everything_that_is_needed(client, units, ask):
 def test_a_node_that_is_not_ready_has_no_connection_yet(client, ask):
     answer = client.get(f"/v1/nodes/{ask()['id']}/connection")
     assert answer.status_code == 409
-    assert answer.json()["detail"].endswith("REQUESTED: it can be reached while it is READY")
+    assert answer.json()["detail"].endswith("REQUESTED: only a READY node can be reached")
 
 
 def test_a_reimage_is_a_wish_that_is_stored(client, units, ask):
@@ -79,17 +79,17 @@ def test_a_reimage_is_a_wish_that_is_stored(client, units, ask):
     stale = client.post(path, json={"runtime_version": "2.16.1"}, headers={"If-Match": '"1"'})
     assert stale.status_code == 412
     story = client.get(f"/v1/nodes/{document['id']}/events").json()["events"]
-    assert [one["message"] for one in story][2:] == ["reimage asked for: 2.15.0, was 2.12.0"]
+    assert [one["message"] for one in story][2:] == ["reimage requested: 2.15.0, was 2.12.0"]
 
 
 @pytest.mark.parametrize(
     ("body", "status", "said"),
     [
-        ({}, 422, "either runtime_version or framework"),
+        ({}, 422, "exactly one of runtime_version and framework"),
         (
             {"runtime_version": "2.16.1", "framework": {"name": "jax"}},
             422,
-            "either runtime_version or framework",
+            "exactly one of runtime_version and framework",
         ),
         ({"runtime_version": "2.4"}, 422, "no runtime version '2.4' is known"),
         ({"framework": {"name": "jax"}}, 422, "architecture vm"),
@@ -107,7 +107,7 @@ def test_a_tpu_vm_is_not_reimaged(client, ask):
     path = f"/v1/nodes/{ask()['id']}:reimage"
     answer = client.post(path, json={"runtime_version": "2.16.1"})
     assert answer.status_code == 422
-    assert "delete it, and ask for a new one" in answer.json()["detail"]
+    assert "delete it, and create a new node" in answer.json()["detail"]
 
 
 def test_a_node_on_its_way_out_is_not_reimaged(client, ask):
@@ -126,11 +126,11 @@ def test_what_is_not_there_is_not_found(client, method, tail):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"startup_script": "echo"}, "give it to your own VM"),
-        ({"external_ip": True}, "give it to your own VM"),
+        ({"startup_script": "echo"}, "set it on your own VM"),
+        ({"external_ip": True}, "set it on your own VM"),
         ({"queued": True}, "leave it out"),
         ({"provisioning_model": "spot"}, "preemptible instead"),
-        ({"accelerator_type": "v5litepod-8", "zone": "us-west4-a"}, "ask for architecture vm"),
+        ({"accelerator_type": "v5litepod-8", "zone": "us-west4-a"}, "use architecture vm"),
     ],
 )
 def test_what_a_legacy_node_cannot_be_is_refused_with_what_to_do(client, changes, said):
@@ -178,7 +178,7 @@ def test_a_vm_that_is_null_is_none(ask, architecture):
 @pytest.mark.parametrize(
     ("vm", "changes", "said"),
     [
-        (VM, {"architecture": "vm"}, "vm goes with architecture node alone"),
+        (VM, {"architecture": "vm"}, "use vm only with architecture node"),
         (VM | {"machine_type": "N1"}, {}, "write it as n1-standard-8"),
         (VM | {"machine_type": ""}, {}, "should not be empty"),
         (VM | {"machine_type": "a" * 81}, {}, "at most 80"),
@@ -241,8 +241,8 @@ def test_both_lines_are_explained_and_the_vm_says_whose_seconds_those_are(
     price, why, *rest = vm["explanation"][1:]
     assert price.startswith("$0.379998 per hour for n1-standard-8 on_demand in us-central1, in")
     assert why == (
-        "this VM drives v2-8, and its time is taken to be that of its TPU: Compute Engine bills the"
-        " VM from its start to its stop, which nothing here sees"
+        "this VM drives v2-8, and is charged for the time of its TPU. Compute Engine bills the"
+        " VM from its start to its stop, which this service cannot see"
     )
     assert rest == tpu["explanation"][2:], "both ends of the same interval, and the same team"
     assert (vm["price"]["unit"], vm["price"]["generation"]) == ("vm_hour", "n1-standard-8")
@@ -267,8 +267,8 @@ def test_a_vm_whose_price_nobody_knows_is_unpriced_and_said_to_be(client, units,
     odd = {"machine_type": "c9-standard-8"}
     document = ask(**LEGACY, vm=odd)
     warning = document["warnings"][-1]
-    assert warning.startswith("no on_demand price is known for c9-standard-8 in us-central1:")
-    assert "POST /v1/prices, generation c9-standard-8 and unit vm_hour" in warning
+    assert warning.startswith("no on_demand price is known for c9-standard-8 in us-central1.")
+    assert "POST /v1/prices with generation c9-standard-8 and unit vm_hour" in warning
     assert document["hourly_cost"] is None
     runs(units, clock, document, 3_600)
     cost = client.get(f"/v1/nodes/{document['id']}/cost").json()

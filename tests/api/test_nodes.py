@@ -103,7 +103,7 @@ def test_the_same_key_with_another_wish_is_refused(client):
     answer = client.post("/v1/nodes", json=WISH | {"team": "nlp"}, headers=key)
     assert answer.status_code == 422
     assert answer.json()["led_to"] == first["id"]
-    assert "take a new key" in answer.json()["detail"]
+    assert "use a new key" in answer.json()["detail"]
     assert len(names(client)) == 1
 
 
@@ -169,7 +169,7 @@ def test_a_deletion_is_accepted_and_told(client, ask):
     assert (again.status_code, again.content) == (202, answer.content)
     assert again.headers["etag"] == answer.headers["etag"]
     story = client.get(f"/v1/nodes/{node['id']}/events").json()["events"]
-    assert [event["message"] for event in story][2:] == ["deletion asked for"]
+    assert [event["message"] for event in story][2:] == ["deletion requested"]
 
 
 def test_what_is_gone_is_answered_with_its_end_however_often_it_is_deleted(client, ask, units):
@@ -183,7 +183,7 @@ def test_what_is_gone_is_answered_with_its_end_however_often_it_is_deleted(clien
     assert (second.status_code, second.content) == (202, first.content)
     assert client.get(path).json() | {"warnings": []} == first.json()
     story = client.get(f"{path}/events").json()["events"]
-    assert [event["message"] for event in story].count("deletion asked for") == 1
+    assert [event["message"] for event in story].count("deletion requested") == 1
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_what_has_one_host_is_stopped(client, ask, accelerator_type):
         (
             {"accelerator_type": "v5litepod-4", "provisioning_model": "spot"},
             "v5litepod-4 (spot)",
-            "it is spot, which the cloud takes back and does not stop",
+            "it is spot, which the cloud can preempt and cannot stop",
         ),
     ],
 )
@@ -330,7 +330,7 @@ def test_the_ledger_is_shown_as_it_was_posted(client, units, clock):
         ({"framework": {"name": "pytorch"}}, "chose v2-alpha-tpuv5-lite for PyTorch: Google's "),
         (
             {"runtime_version": "v2-alpha-tpuv5-lite"},
-            "took v2-alpha-tpuv5-lite, which was asked for by name: it fits one host of v5e",
+            "took v2-alpha-tpuv5-lite, which was requested by name: it fits one host of v5e",
         ),
     ],
 )
@@ -352,7 +352,7 @@ def test_the_story_of_a_node_is_told_in_pages(client, ask):
         "2026-11-05T12:00:00Z",
     )
     rest = client.get(path, params={"page_token": first["next_page_token"]}).json()
-    assert [e["message"] for e in rest["events"]][1:] == ["stop asked for"]
+    assert [e["message"] for e in rest["events"]][1:] == ["stop requested"]
     assert rest["next_page_token"] == ""
 
 

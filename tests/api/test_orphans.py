@@ -219,7 +219,7 @@ def test_what_a_live_record_is_at_cannot_be_adopted(client, there, units):
         (stranger(accelerator_type="v99-8"), 422, "there is no accelerator type"),
         (stranger(accelerator_type=""), 422, "there is no accelerator type"),
         (stranger(uid=""), 422, "shows no id"),
-        (stranger(queued=True, state="FAILED"), 422, "it belongs, or delete it"),
+        (stranger(queued=True, state="FAILED"), 422, "its owner, or delete it"),
         (stranger(state="PREEMPTED"), 409, "is PREEMPTED"),
         (stranger(state="STOPPED"), 409, "is STOPPED"),
         (stranger("Not_a-name"), 422, "is not allowed"),
@@ -256,9 +256,9 @@ def test_a_queued_resource_is_not_adopted_and_what_it_is_told_to_delete_can_be(c
     assert answer.status_code == 422
     said = answer.json()
     assert said["detail"] == (
-        "a queued resource cannot be adopted, and neither can its nodes; leave it to whom it"
-        f" belongs, or delete all of it: its nodes first (sq1-n as orphan {node.id}), and it as"
-        " well, which goes after them"
+        "a queued resource cannot be adopted, and neither can its nodes. Leave them to their"
+        f" owner, or delete the nodes first (sq1-n as orphan {node.id}) and then the queued"
+        " resource"
     )
     assert (said["nodes"], said["orphan_ids"]) == (["sq1-n"], [node.id])
     for one in (*said["orphan_ids"], ticket.id):

@@ -106,7 +106,7 @@ def test_what_has_no_known_price_is_last_and_says_so(client):
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ({}, "say what is needed"),
+        ({}, "give what is needed"),
         ({"chips": 0}, "greater than or equal to 1"),
         ({"chips": 8, "flops": "many"}, "write a whole number"),
         ({"chips": 8, "flops": "1e-3"}, "write a whole number"),
@@ -118,11 +118,14 @@ def test_what_has_no_known_price_is_last_and_says_so(client):
         ({"chips": 8, "max_spend": "a lot"}, "not an amount"),
         ({"chips": 8, "utilisation_percent": 101}, "less than or equal to 100"),
         ({"chips": 8, "deadline": "2026-11-05T11:00:00Z"}, "has passed"),
-        ({"chips": 8, "deadline": "2026-11-06", "deadline_seconds": 5}, "either deadline"),
+        (
+            {"chips": 8, "deadline": "2026-11-06", "deadline_seconds": 5},
+            "deadline or deadline_seconds, not both",
+        ),
         ({"chips": 8, "generation": "v9"}, "no generation"),
         ({"chips": 8, "generation": "v7"}, "no such hardware"),
         ({"chips": 8, "regions": ["mars-north1"]}, "sold that way there; leave out regions"),
-        ({"chips": 100_000}, "comes closest"),
+        ({"chips": 100_000}, "is closest"),
         ({"chips": 8, "seconds": 5}, "unknown field 'seconds'"),
     ],
 )

@@ -140,7 +140,7 @@ def test_an_old_limit_is_told_but_refuses_nothing(client, learned, clock):
     assert (one["standing"], one["believed_until"]) == ("old", None)
     answer = client.post("/v1/nodes", json=WISH)
     assert answer.status_code == 201
-    assert "that is old" in answer.json()["warnings"][0]
+    assert "this limit is old" in answer.json()["warnings"][0]
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_a_place_that_is_too_small_is_warned_of_where_another_is_left(client, le
     node = answer.json()
     assert node["warnings"][0].startswith("not tried in us-west4-a until 2026-11-06T11:59:00Z")
     event, _ = client.get(f"/v1/nodes/{node['id']}/events").json()["events"]
-    assert event["message"].startswith("asked for")
+    assert event["message"].startswith("requested")
 
 
 def test_a_limit_that_was_raised_can_be_forgotten(client, learned):

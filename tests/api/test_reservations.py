@@ -187,7 +187,7 @@ def test_another_of_the_same_name_at_the_same_time_is_a_conflict(client, record,
     answer = client.post(PATH, json=BOUGHT | changes)
     assert answer.status_code == 409
     assert answer.json()["reservation_id"] == one["id"]
-    assert "withdraw that first if it is wrong" in answer.json()["detail"]
+    assert "if that record is wrong, withdraw it first" in answer.json()["detail"]
     assert listed(client) == [one]
 
 
@@ -214,16 +214,32 @@ def test_the_latest_to_begin_is_first_and_the_list_is_cut_into_pages(client, rec
         ({"ends_at": "2026-11-04T12:00:00Z"}, "ends_at", "lasts 1 to 90 days"),
         ({"ends_at": "2026-11-06T11:59:59Z"}, "ends_at", "lasts 1 to 90 days"),
         ({"ends_at": "2027-02-03T12:00:01Z"}, "ends_at", "lasts 1 to 90 days"),
-        ({"zone": "moon-east1-a"}, "zone", "no zone is called 'moon-east1-a'"),
-        ({"zone": "us-west4-q"}, "zone", "no zone is called"),
-        ({"zone": "asia-south2"}, "zone", "no zone is called"),
-        ({"zone": HOSTILE}, "zone", "no zone is called"),
+        ({"zone": "moon-east1-a"}, "zone", "there is no zone 'moon-east1-a'"),
+        ({"zone": "us-west4-q"}, "zone", "there is no zone"),
+        ({"zone": "asia-south2"}, "zone", "there is no zone"),
+        ({"zone": HOSTILE}, "zone", "there is no zone"),
         ({"generation": "v5p"}, "generation", "us-west4-a has v5e, not v5p"),
         ({"generation": HOSTILE}, "generation", "not <img"),
-        ({"zone": "us-central1-b", "generation": "v2"}, "generation", "not sold by the calendar"),
-        ({"zone": "europe-west4-a", "generation": "v3"}, "generation", "not sold by the calendar"),
-        ({"zone": "us-central2-b", "generation": "v4"}, "generation", "not sold by the calendar"),
-        ({"zone": "asia-south2-a", "generation": "v9"}, "generation", "not sold by the calendar"),
+        (
+            {"zone": "us-central1-b", "generation": "v2"},
+            "generation",
+            "no calendar-mode reservations",
+        ),
+        (
+            {"zone": "europe-west4-a", "generation": "v3"},
+            "generation",
+            "no calendar-mode reservations",
+        ),
+        (
+            {"zone": "us-central2-b", "generation": "v4"},
+            "generation",
+            "no calendar-mode reservations",
+        ),
+        (
+            {"zone": "asia-south2-a", "generation": "v9"},
+            "generation",
+            "no calendar-mode reservations",
+        ),
         ({"project": "elsewhere"}, "project", "not a project of this service"),
         ({"name": "Autumn"}, "name", "is not the name of a reservation"),
         ({"labels": {"steward-id": "x"}}, "labels", "belongs to the service"),

@@ -38,7 +38,7 @@ def test_the_answer_explains_itself(client):
     assert found["alternatives"] == ["tpu-vm-tf-2.17.1-se"]
     assert found["warnings"] == []
     assert found["vm_software"] is None
-    assert "TensorFlow 2.17.1 was asked for" in found["why"][0]
+    assert "TensorFlow 2.17.1 was requested" in found["why"][0]
 
 
 def test_an_image_that_pins_nothing_says_so(client):

@@ -65,8 +65,8 @@ def test_the_first_hour_is_explained_before_anything_is_posted(client, clock, ru
             "8 chips x 600 s x $1.20 a chip-hour / 3,600 = $1.60",
             found["explanation"][1],
             (
-                "it began between 2026-11-05T12:00:00Z and 2026-11-05T12:00:15Z, two looks 15 s"
-                " apart; all of that is charged, and said to be uncertain"
+                "it began between 2026-11-05T12:00:00Z and 2026-11-05T12:00:15Z, two polls 15 s"
+                " apart; all of it is charged, and marked as uncertain"
             ),
             "it has not ended",
             "it is charged to team vision, owner ada",
@@ -103,7 +103,7 @@ def test_what_has_no_price_is_said_to_be_in_no_figure(client, clock, running):
     assert (found["amount"], found["price_id"], found["usd_per_chip_hour"]) == (None, None, None)
     assert found["explanation"][:2] == [
         "8 chips x 60 s, which is in no figure and not free",
-        "nobody knows its price: the price book has none for it",
+        "its price is unknown: the price book has none for it",
     ]
 
 

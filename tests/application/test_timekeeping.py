@@ -42,7 +42,8 @@ def test_a_clock_that_differs_is_told_of_once_and_shown(units):
         keeper.look()
     assert [one["event"] for one in logs] == ["clock.differs"]
     assert keeper.warning == (
-        "the clock of this machine is 3600 s ahead of the database's; the database's is used"
+        "the clock of this machine is 3600 s ahead of the database's; the clock of the database"
+        " is used"
     )
 
 

@@ -92,7 +92,7 @@ def test_what_is_spent_held_and_left_adds_up_to_the_amount(api):
     assert cells(row)[3:8] == ["$10.00", "$3.34", "48%", "$3.33", "$3.33"]
     api.when("GET", f"/v1/budgets/{ID}", thirds | {"refusals": [], "notifications": []})
     shown = steward("budgets", "show", ID).stdout
-    for line in ("$3.34, 48%", "$3.33 for what runs or is asked for", "Left        $3.33"):
+    for line in ("$3.34, 48%", "$3.33 for running and requested nodes", "Left           $3.33"):
         assert line in shown
 
 
@@ -101,9 +101,9 @@ def test_what_is_known_is_shown_beside_the_nodes_without_a_price(api):
     api.when("GET", "/v1/budgets", page(budget()))
     api.when("GET", f"/v1/budgets/{ID}", shown)
     lines = steward("budgets", "show", ID).stdout.splitlines()
-    assert "Held        at least $19.20 for what runs or is asked for" in lines
-    assert "Left        at most $32.80" in lines
-    assert "No price    v6e-1f3a" in lines
+    assert "Held           at least $19.20 for running and requested nodes" in lines
+    assert "Left           at most $32.80" in lines
+    assert "No price       v6e-1f3a" in lines
 
 
 def test_without_a_budget_it_is_said_how_to_set_one(api):
@@ -142,7 +142,7 @@ def test_one_is_shown_by_its_name_with_what_it_refused_and_told(api):
         "Refused lately:",
         "2026-11-05 12:00:00  no room",
         "80, webhook, given up: answers 500",
-        "80, webhook, tried again at 2026-11-05 12:01:00: answers 500",
+        "80, webhook, retry at 2026-11-05 12:01:00: answers 500",
         "80, webhook, sent",
     ):
         assert part in said
@@ -173,7 +173,7 @@ def test_a_budget_is_set_as_it_was_said(api):
 
 
 def test_that_nobody_is_told_before_nodes_are_deleted_is_said_where_it_is_set_and_shown(api):
-    said = "nobody is told before its nodes are deleted: name a webhook (--webhook)"
+    said = "no recipient is notified before its nodes are deleted: add a webhook (--webhook)"
     silent = budget(on_exceeded="delete", webhook="", emails=[], warnings=[said])
     api.when("POST", "/v1/budgets", silent, status=201)
     made = steward("budgets", "create", "x", "--amount", "1", "--on-exceeded", "delete")
@@ -204,8 +204,8 @@ def test_a_webhook_without_a_secret_gets_one_that_is_shown_once(api):
     [
         (("--scope", "vision"), "KEY=VALUE"),
         (("--scope", "team=a", "--scope", "team=b"), "twice"),
-        (("--threshold", "most"), "no threshold"),
-        (("--grace", "soon"), "no duration"),
+        (("--threshold", "most"), "not a threshold"),
+        (("--grace", "soon"), "not a duration"),
     ],
 )
 def test_what_makes_no_sense_is_a_usage_error(api, arguments, said):
@@ -216,18 +216,18 @@ def test_what_makes_no_sense_is_a_usage_error(api, arguments, said):
 
 
 def test_a_refusal_of_the_api_is_told(api):
-    problem = {"detail": "the amount has to be more than 0", "status": 422, "field": "amount"}
+    problem = {"detail": "the amount must be more than 0", "status": 422, "field": "amount"}
     api.when("POST", "/v1/budgets", problem, status=422)
     result = steward("budgets", "create", "x", "--amount", "0")
     assert result.exit_code == 1
-    assert "the amount has to be more than 0" in result.stderr
+    assert "the amount must be more than 0" in result.stderr
 
 
 def test_one_is_taken_away_by_its_name(api):
     api.when("GET", "/v1/budgets", page(budget()))
     api.when("DELETE", f"/v1/budgets/{ID}", budget())
     assert steward("budgets", "delete", "vision monthly").stdout == (
-        "the budget vision monthly is gone\n"
+        "the budget vision monthly is deleted\n"
     )
     api.when("GET", "/v1/budgets", page())
     result = steward("budgets", "delete", "other")

@@ -88,7 +88,7 @@ def test_an_empty_plan_names_no_command(api):
 def test_apply_says_what_was_asked_for(api):
     api.when("POST", "/v1/cleanup:apply", plan(entry()))
     said = steward("cleanup", "apply", PLAN).stdout
-    assert said == "trainer: delete asked for\nthat saves $9.60 an hour\n"
+    assert said == "trainer: delete requested\nthat saves $9.60 an hour\n"
     assert api.calls[0].body == {"plan_id": PLAN}
 
 
@@ -140,7 +140,7 @@ def test_the_status_says_what_holds_and_who_waits(api):
     held = project(rails=[rail], waiting=[waiting], ticked_at=None)
     api.when("GET", "/v1/cleanup", {"mode": "observe", "projects": [held]})
     lines = steward("cleanup", "status").stdout.splitlines()
-    assert lines[0] == "mode observe: nodes are judged, and nothing else is done"
+    assert lines[0] == "mode observe: nodes are assessed, and no action follows"
     assert "last check  never" in lines
     assert (
         "held by mass since 2026-11-05 11:30:00, until 2026-11-05 12:30:00: most nodes are idle"
@@ -330,8 +330,8 @@ ENDED = {
             {"due_at": None, "action": "notify"},
             "NOTIFIED: idle, no action follows (policy action notify)",
         ),
-        ({"verdict": None, "state": ""}, "not looked at yet: no signal was read yet"),
-        ({"ended": [ENDED]}, "NOTIFIED: delete asked for by the cleanup daemon"),
+        ({"verdict": None, "state": ""}, "not checked yet: no signal was read yet"),
+        ({"ended": [ENDED]}, "NOTIFIED: delete requested by the cleanup daemon"),
     ],
 )
 def test_a_node_says_what_happens_to_it_next(api, changes, said):
@@ -413,7 +413,7 @@ def test_watching_looks_again_until_the_node_goes(api):
     lines = steward("nodes", "idle", ID, "--watch").stdout.splitlines()
     assert lines[-2:] == [
         "12:00:00 NOTIFIED: deleted in 5s",
-        "12:00:00 DELETING: delete asked for by the cleanup daemon",
+        "12:00:00 DELETING: delete requested by the cleanup daemon",
     ]
 
 

@@ -79,7 +79,7 @@ def test_where_no_tls_is_spoken_that_is_said(api):
     result = steward("nodes", "list", STEWARD_URL=url)
     assert result.exit_code == 1
     assert result.stderr == (
-        f"what answers at {url} speaks no TLS that we understand; is it http://? (STEWARD_URL)\n"
+        f"what answers at {url} does not speak a known TLS version; is it http://? (STEWARD_URL)\n"
     )
 
 

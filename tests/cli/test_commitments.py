@@ -174,7 +174,7 @@ def test_where_no_rate_is_known_it_is_said_how_to_say_it(api):
         *("commitments", "add", "base-2026", "--region", "us-west4", "--generation", "v5e"),
         *("--chips", "64", "--term", "1y", "--start", "2025-11-05"),
     )
-    assert "no rate is known; say yours with --rate" in said.stdout
+    assert "no rate is known; give yours with --rate" in said.stdout
 
 
 def test_one_is_shown_with_its_rate_and_fee(api):
@@ -211,8 +211,8 @@ def test_a_record_is_withdrawn_by_its_name_with_a_reason(api):
     ("known", "said"),
     [
         ([], "no commitment is named 'base-2026'; see: tpu-steward commitments list"),
-        ([commitment(), commitment(id=OTHER)], "is the name of several; say its id"),
-        ([commitment(**GONE)], "no commitment named 'base-2026' stands; there was"),
+        ([commitment(), commitment(id=OTHER)], "is the name of several; give its id"),
+        ([commitment(**GONE)], "every commitment named 'base-2026' is withdrawn"),
     ],
 )
 def test_what_is_not_clear_is_not_withdrawn(api, known, said):

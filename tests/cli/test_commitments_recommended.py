@@ -81,7 +81,7 @@ def test_both_terms_are_told_at_80_columns(api, monkeypatch):
 def test_without_any_use_it_says_what_is_missing(api):
     told(api, [])
     assert steward("commitments", "recommended").stdout.splitlines() == [
-        "no chip was in use on demand on a full day yet; a recommendation needs 28 of them"
+        "no chip was in use on demand on a full day yet; a recommendation needs 28 full days"
     ]
 
 

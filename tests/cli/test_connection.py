@@ -85,7 +85,7 @@ def test_json_is_the_text_of_the_api(api):
 
 
 def test_a_node_that_cannot_be_reached_yet_says_so(api):
-    problem = {"detail": "node n is CREATING: it can be reached while it is READY"}
+    problem = {"detail": "node n is CREATING: only a READY node can be reached"}
     api.when("GET", f"/v1/nodes/{ID}/connection", problem, status=409)
     result = steward("nodes", "connect", ID)
     assert (result.exit_code, result.stderr) == (1, f"{problem['detail']}\n")
@@ -112,7 +112,7 @@ def test_a_reimage_says_what_the_node_is_to_run(api, typed, body):
 def test_a_reimage_to_nothing_or_to_two_things_is_a_usage_error(typed):
     result = steward("nodes", "reimage", ID, *typed)
     assert result.exit_code == 2
-    assert "say one of both" in result.stderr
+    assert "give exactly one of --runtime-version and --framework" in result.stderr
 
 
 def test_a_legacy_node_is_asked_for_and_shown_as_one(api):

@@ -83,9 +83,9 @@ def test_costs_say_what_is_to_be_known_of_their_sum(api):
     more = {"uncertainty": "0.003118444", "unpriced_seconds": 192, "list_total": "2500.000000000"}
     api.when("GET", "/v1/costs", {**COSTS, **more})
     assert steward("costs", "--by", "team").stdout.splitlines()[-3:] == [
-        "not sure by ± $0.0031: some ends are only known by two looks",
-        "3m12s at a price nobody knows: in no figure",
-        "on demand and at list price it would be $2,500.00",
+        "uncertain by ± $0.0031: some ends are known only between two polls",
+        "3m12s with unknown price: in no figure",
+        "on demand at list price: $2,500.00",
     ]
 
 
@@ -140,13 +140,13 @@ def test_a_statement_has_each_price_in_full(api):
         *("-", "ada", "v6e-8", "spot", "us-east5-b"),
         "$1.4033        2.00  $2.81 (corrects 2026-10)",
     ]
-    assert lines[-1] == "2026-11 comes to $2.81 and is open"
+    assert lines[-1] == "2026-11: $2.81, open"
 
 
 def test_the_lines_of_a_statement_add_up_to_its_amount(api):
     lines = [LINE | {"amount": amount, "corrects": ""} for amount in ("1.4034", "1.4032", "0.0000")]
     _, *shown, _, whole = statement(api, *lines)
-    assert dollars(line.split()[-1] for line in shown) == dollars([whole.split()[3]])
+    assert dollars(line.split()[-1] for line in shown) == dollars([whole.split()[1].rstrip(",")])
 
 
 def test_a_statement_tells_what_is_no_node_from_what_is(api):

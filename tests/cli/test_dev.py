@@ -123,7 +123,7 @@ def test_everything_starts_works_heals_and_stops(dev, tmp_path):
     a_second_one_names_each_port_that_is_taken(dev, tmp_path)
 
     os.kill(first[1], signal.SIGKILL)
-    dev.hears("daemon was killed by SIGKILL; it is started again", dev.logged)
+    dev.hears("daemon was killed by SIGKILL; restarting it", dev.logged)
     dev.hears("daemon is process", dev.logged)
 
     asked = ("nodes", "create", "--accelerator-type", "v5litepod-8", "--zone", "us-west4-a")
@@ -158,7 +158,7 @@ def a_second_one_names_each_port_that_is_taken(dev: Dev, folder: Path) -> None:
     again = program("dev", folder=folder, **dev.settings)
     taken = again.communicate(timeout=60)[1].splitlines()
     assert again.returncode == 1
-    assert taken[0].startswith(f"TPU Steward runs already at {dev.url}; stop that one first")
+    assert taken[0].startswith(f"TPU Steward already runs at {dev.url}; stop it first")
     assert taken[0].endswith("set STEWARD_PORT to another port, or to 0 for any free one")
     assert [line.partition(" (")[0] for line in taken[1:]] == [
         f"port {dev.grpc} on 127.0.0.1 is taken",

@@ -82,7 +82,7 @@ def test_scripts_of_nodes_are_run_for_nobody_but_this_machine(tmp_path, option):
     code, err = ended(*option, "--host", "0.0.0.0", folder=tmp_path)
     assert code == 2
     assert err.splitlines() == [
-        f"{option[0]} is for this machine alone, and 0.0.0.0 is reached by others",
+        f"{option[0]} is for this machine only, and 0.0.0.0 is reachable by others",
         "leave --host out, or the scripts",
     ]
 

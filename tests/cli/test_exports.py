@@ -44,7 +44,7 @@ def test_a_file_that_ends_in_the_middle_of_a_line_is_not_whole(files, said):
     files.when("GET", "/v1/exports/focus", said)
     result = steward("costs", "export")
     assert result.exit_code == 1
-    assert result.stderr == "its last line does not end: what was written is not the whole file\n"
+    assert result.stderr == "its last line is incomplete: the file that was written is incomplete\n"
 
 
 def test_a_file_that_breaks_off_is_not_whole():
@@ -52,7 +52,7 @@ def test_a_file_that_breaks_off_is_not_whole():
     with answering(BROKEN_OFF) as url:
         result = steward("costs", "export", STEWARD_URL=url)
     assert (result.exit_code, result.stdout_bytes) == (1, FILE.encode())
-    assert result.stderr.splitlines()[-1] == "what was written is not the whole file"
+    assert result.stderr.splitlines()[-1] == "the file that was written is incomplete"
 
 
 BROKEN_OFF = (

@@ -144,7 +144,7 @@ def test_a_heartbeat_token_stands_alone_on_its_line(api):
     api.when("POST", f"{PATH}/heartbeat-token", made, status=201)
     shown = steward("nodes", "heartbeat-token", ID)
     assert shown.stdout == "hb_x\n"
-    assert "not shown again; good until 2026-12-05 12:00:00 UTC" in shown.stderr
+    assert "not shown again; valid until 2026-12-05 12:00:00 UTC" in shown.stderr
 
 
 def test_the_policy_of_a_node_says_whence_it_comes_and_why_less_is_done(api):
@@ -216,7 +216,7 @@ def test_a_node_inherits_again_and_lives_as_long_as_is_said(api):
     assert "the idle policy of trainer is that of team:vision" in shown
     api.when("PATCH", PATH, node(ttl_seconds=None, deletes_at=None, policy=applied(), warnings=[]))
     shown = steward("nodes", "set", ID, "--no-ttl").stdout
-    assert shown == "trainer lives until somebody deletes it\n"
+    assert shown == "trainer lives until it is deleted\n"
     assert api.calls[1].body == {"ttl_seconds": None}
 
 

@@ -28,7 +28,7 @@ BY_NAME = [
 def test_a_blank_name_is_a_usage_error_and_nobody_is_asked(api, command, name):
     result = steward(*command, name)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "it is empty; say which one is meant" in result.stderr
+    assert "it is empty; give a name or an id" in result.stderr
     assert not api.calls
 
 
@@ -51,7 +51,7 @@ def test_a_blank_name_is_a_usage_error_and_nobody_is_asked(api, command, name):
 def test_what_has_a_default_does_not_have_it_for_an_empty_name(api, command):
     result = steward(*command)
     assert result.exit_code == 2
-    assert "it is empty; say which one is meant" in result.stderr
+    assert "it is empty; give a name or an id" in result.stderr
     assert not api.calls
 
 

@@ -109,7 +109,7 @@ def test_a_node_is_shown_with_its_attempts(api):
         ([], "no node is named 'trainer'; see: tpu-steward nodes list"),
         (
             [node(), node(id=OTHER, project="prod")],
-            f"'trainer' is alive in several projects; say its id: {ID} in lab, {OTHER} in prod",
+            f"'trainer' exists in several projects; give its id: {ID} in lab, {OTHER} in prod",
         ),
     ],
 )
@@ -132,14 +132,17 @@ def test_a_deletion_that_does_not_end_is_said(api):
         f"/v1/nodes/{ID}",
         node(**late, delete_requested_at="2026-11-05T11:00:00Z"),
     )
-    said = "its deletion was asked for 1h00m ago and is not over; it is tried again for ever"
+    said = "its deletion was requested 1h00m ago and has not ended; it is retried indefinitely"
     assert said in steward("nodes", "show", ID).stdout
 
 
 def test_a_deletion_that_makes_room_and_does_not_end_is_said(api):
     late = {"overdue_since": "2026-11-05T11:30:00Z", "replacing_since": "2026-11-05T11:00:00Z"}
     api.when("GET", f"/v1/nodes/{ID}", node(**late))
-    said = "its deletion, to make another, was asked for 1h00m ago and is not over; it is tried"
+    said = (
+        "its deletion before the next attempt was requested 1h00m ago and has not ended; it"
+        " is retried"
+    )
     assert said in steward("nodes", "show", ID).stdout
 
 
@@ -234,7 +237,7 @@ def test_waiting_has_an_end(api):
     api.when("GET", f"/v1/nodes/{ID}", node(state="DELETING"))
     result = steward("nodes", "delete", ID, "--wait", "--timeout", "0")
     assert result.exit_code == 1
-    assert "trainer is still DELETING after 0s; it goes on without us" in result.stderr
+    assert "trainer is still DELETING after 0s; the service continues" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -294,7 +297,7 @@ def test_what_a_node_cost_and_how_sure_that_is(api):
     )
     assert steward("nodes", "cost", ID).stdout.splitlines() == [
         "Cost           $0.154106667, and it may still change",
-        "Not sure by    ± $0.001284222",
+        "Uncertain by   ± $0.001284222",
         "At list price  $0.32",
         "Chip-hours     0.2667",
         "As of          2026-11-05 12:00:00 UTC",
@@ -348,7 +351,7 @@ FREE = {"free": ["preempted in its first minute"]}
             FREE,
             "nothing is posted: it has ended and cost nothing (preempted in its first minute)",
         ),
-        ({}, {"unpriced_seconds": 192}, "nothing is posted: 3m12s at a price nobody knows"),
+        ({}, {"unpriced_seconds": 192}, "nothing is posted: 3m12s with unknown price"),
         ({}, {"cost": "0.15"}, "nothing is posted yet of the $0.15 that it cost"),
     ],
 )

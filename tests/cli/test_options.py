@@ -36,7 +36,7 @@ def test_durations_are_read(text, seconds):
 
 @pytest.mark.parametrize("text", ["", "soon", "-1h", "2 h", "1.5h", "2w", "h", "1h30", "²"])
 def test_what_is_no_duration_is_refused(text):
-    with pytest.raises(typer.BadParameter, match="is no duration"):
+    with pytest.raises(typer.BadParameter, match="is not a duration"):
         options.seconds(text)
 
 
@@ -98,7 +98,7 @@ def test_a_value_may_hold_an_equals_sign():
 
 @pytest.mark.parametrize("text", ["", " ", "\t\n"])
 def test_a_blank_name_means_nothing(text):
-    with pytest.raises(typer.BadParameter, match="is empty; say which one"):
+    with pytest.raises(typer.BadParameter, match="is empty; give a name"):
         options.named(text)
 
 
@@ -128,5 +128,5 @@ def test_a_script_that_nobody_could_run_is_refused(tmp_path, content, why):
 
 
 def test_a_script_is_a_file_that_has_an_end():
-    with pytest.raises(typer.BadParameter, match="/dev/zero is no file that has an end"):
+    with pytest.raises(typer.BadParameter, match="/dev/zero is not a regular file"):
         options.script(Path("/dev/zero"))

@@ -95,24 +95,27 @@ def test_the_list_says_what_each_costs_and_that_strangers_are_never_touched(api)
     heading, stranger, zombie, *rest = steward("orphans", "list").stdout.splitlines()
     assert heading.split("  ")[0] == "NAME"
     assert [column.strip() for column in stranger.split("  ") if column.strip()] == [
-        *("somebodys", "stranger", "READY", "v5litepod-8", "us-west4-a", "1h00m", "$9.60"),
+        *("somebodys", "unmanaged", "READY", "v5litepod-8", "us-west4-a", "1h00m", "$9.60"),
         *("stays", "owner=grace", ID),
     ]
     assert [column.strip() for column in zombie.split("  ") if column.strip()] == [
-        *("run-1 (queue)", "ours, spent queue", "SUSPENDED", "v5litepod-8", "us-west4-a"),
-        *("1h00m", "-", "goes soon", "-", OTHER),
+        *("run-1 (queue)", "stale queued resource", "SUSPENDED", "v5litepod-8", "us-west4-a"),
+        *("1h00m", "-", "deleted soon", "-", OTHER),
     ]
     assert rest == [
         "",
         "2 orphans at $9.60 an hour",
-        "Strangers are never touched, unless you adopt one or repeat its name to delete it.",
+        (
+            "Unmanaged resources are never touched, unless you adopt one or repeat its name to"
+            " delete it."
+        ),
     ]
 
 
 def test_nothing_to_show_is_good_news(api):
     api.when("GET", "/v1/orphans", page(total="0.000000000"))
     said = steward("orphans", "list", "--project", "lab", "--kind", "leftover").stdout
-    assert said.startswith("everything in the cloud is in our books\n")
+    assert said.startswith("no orphans: every resource in the cloud has a record\n")
     assert api.calls[0].query["kind"] == ["leftover"]
     assert api.calls[0].query["project"] == ["lab"]
 
@@ -125,10 +128,12 @@ def test_what_has_no_price_is_not_called_free(api):
 
 
 def test_what_holds_up_a_deletion_is_told(api):
-    stuck = orphan(to_be_deleted=True, last_error="a node of it is READY; delete that first")
+    stuck = orphan(
+        to_be_deleted=True, last_error="one of its nodes is READY; delete that node first"
+    )
     api.when("GET", "/v1/orphans", page(stuck))
     said = steward("orphans", "list").stdout
-    assert f"\n{NAME}: a node of it is READY; delete that first\n" in said
+    assert f"\n{NAME}: one of its nodes is READY; delete that node first\n" in said
     assert "to be deleted" in said
 
 
@@ -142,7 +147,7 @@ def test_one_is_deleted_by_its_id_or_by_its_name(api, said):
     api.when("GET", "/v1/orphans", page(orphan()))
     api.when("POST", f"/v1/orphans/{ID}:delete", orphan(to_be_deleted=True))
     answer = steward("orphans", "delete", said, "--confirm", NAME)
-    assert answer.stdout == f"{NAME} is READY and is to be deleted\n"
+    assert answer.stdout == f"{NAME} is READY and will be deleted\n"
     assert api.calls[-1].body == {"confirm": NAME}
 
 
@@ -156,7 +161,7 @@ def test_a_stranger_is_refused_in_a_line_with_what_to_do(api):
         "type": "urn:tpu-steward:problem:conflict",
         "title": "Conflict",
         "status": 409,
-        "detail": f"{NAME} is not ours; to delete it all the same, repeat its full name in confirm",
+        "detail": f"{NAME} is unmanaged; to delete it anyway, repeat its full name in confirm",
         "instance": f"/v1/orphans/{ID}:delete",
         "confirm": NAME,
     }
@@ -171,7 +176,7 @@ def test_a_name_that_several_bear_has_to_be_said_in_full(api):
     api.when("GET", "/v1/orphans", page(orphan(), twin))
     answer = steward("orphans", "delete", "somebodys")
     assert answer.exit_code == 1
-    assert "say the full name" in answer.stderr
+    assert "give the full name" in answer.stderr
     assert "us-east1-c" in answer.stderr
     api.when("GET", "/v1/nodes", {"nodes": [], "next_page_token": ""})
     assert "no orphan is named 'x'" in steward("orphans", "adopt", "x").stderr
@@ -194,7 +199,7 @@ def test_a_node_of_ours_is_said_to_be_that_with_its_id(api, verb, said):
     api.when("GET", "/v1/nodes", {"nodes": [node()], "next_page_token": ""})
     answer = steward("orphans", verb, said)
     assert answer.exit_code == 1
-    told = f"it is node {node()['id']} of ours already; see: tpu-steward nodes show {node()['id']}"
+    told = f"it is node {node()['id']}; see: tpu-steward nodes show {node()['id']}"
     assert told in " ".join(answer.stderr.split())
 
 
@@ -213,8 +218,8 @@ def test_the_queued_resource_that_a_deleted_node_leaves_is_told_with_what_to_typ
     left = orphan(to_be_deleted=True, queued_resource=ticket, kind=kind)
     api.when("POST", f"/v1/orphans/{ID}:delete", left)
     assert steward("orphans", "delete", ID).stdout.splitlines() == [
-        f"{NAME} is READY and is to be deleted",
-        f"its queued resource {ticket} stays and holds quota; to have that deleted too:",
+        f"{NAME} is READY and will be deleted",
+        f"its queued resource {ticket} stays and holds quota; to delete it too:",
         f"  tpu-steward orphans delete {orphan_id(ticket)}{sure}",
     ]
 
@@ -224,7 +229,7 @@ def test_a_node_is_adopted_with_an_owner(api):
     asked = ("--name", "trainer", "--owner", "ada", "--team", "vision")
     answer = steward("orphans", "adopt", ID, *asked)
     assert answer.stdout.splitlines() == [
-        "trainer is ours now, $4.62 an hour from this second",
+        "trainer is adopted, $4.62 an hour from now on",
         f"id {node()['id']}",
     ]
     assert api.calls[-1].body == {"name": "trainer", "owner": "ada", "team": "vision"}

@@ -38,5 +38,5 @@ def test_a_problem_becomes_what_is_wrong_and_what_to_do(document, shown):
 
 def test_an_unknown_caller_is_told_about_the_token():
     assert lines(401, {"detail": "send the header"}) == [
-        "the service wants to know who asks: set STEWARD_TOKEN to its token"
+        "the service needs a token: set STEWARD_TOKEN"
     ]

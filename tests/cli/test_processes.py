@@ -46,7 +46,7 @@ def ended(*arguments: str, folder, **environment: str) -> tuple[int, str, str]:
             {"STEWARD_DATABASE_URL": "sqlite:///a-file"},
             1,
             (
-                "the database file is damaged, or is no SQLite database; bring back a copy of it,"
+                "the database file is damaged, or is no SQLite database; restore a backup,"
                 " or name another file"
             ),
         ),
@@ -81,7 +81,7 @@ def test_what_cannot_start_says_why_in_one_line(
             "daemon",
             {},
             2,
-            "STEWARD_PROJECTS: no project is set; name those to look after, separated by commas",
+            "STEWARD_PROJECTS: no project is set; name the projects, separated by commas",
         ),
         (
             "daemon",

@@ -59,12 +59,12 @@ def test_flex_start_has_a_short_name(api, command):
 @pytest.mark.parametrize(
     ("option", "value", "said"),
     [
-        ("--valid-until", "6h", "6h is a duration; say --max-wait 6h for that"),
+        ("--valid-until", "6h", "6h is a duration; use --max-wait 6h"),
         ("--valid-until", "soon", "write it as 2026-11-05T18:00:00Z"),
-        ("--valid-until", "2026-11-05T18:00:00", "is no instant"),
+        ("--valid-until", "2026-11-05T18:00:00", "is not a timestamp"),
         ("--slices", "0", "1"),
         ("--slices", "257", "256"),
-        ("--provisioning-model=spot", "--flex-start", "say only one of"),
+        ("--provisioning-model=spot", "--flex-start", "give only one of"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_it_is_sent(api, option, value, said):
@@ -88,7 +88,7 @@ def test_a_node_in_the_queue_says_what_it_waits_for_and_until_when(api):
     lines = shown(api, **WAITING, reservation="ours", max_wait_seconds=7_200)
     for line in (
         "State         QUEUED, for 2m00s",
-        "Queue         WAITING_FOR_RESOURCES: in line until Google has the hardware",
+        "Queue         WAITING_FOR_RESOURCES: waiting in the queue for hardware",
         "Gives up      2026-11-05 13:56:48 UTC, in 1h56m",
         "Model         spot, through the queue",
         "Reservation   ours",
@@ -137,11 +137,11 @@ def test_waiting_tells_how_it_stands_in_the_queue_and_how_many_slices_are_ready(
     assert [line.strip().split("  ") for line in result.stderr.splitlines()] == [
         [
             *("0s", "QUEUED", "us-west4-a"),
-            "queued resource WAITING_FOR_RESOURCES: in line until Google has the hardware",
+            "queued resource WAITING_FOR_RESOURCES: waiting in the queue for hardware",
         ],
         [
             *("0s", "CREATING", "us-west4-a"),
-            "queued resource PROVISIONING: there is hardware, and it is being set up",
+            "queued resource PROVISIONING: hardware is available and is being set up",
             "1 of 2 slices READY",
         ],
         ["0s", "READY", "us-west4-a"],
@@ -156,6 +156,6 @@ def test_patience_that_ends_in_the_queue_says_so(api):
     )
     assert result.exit_code == 1
     assert (
-        "trainer is still QUEUED (queued resource WAITING_FOR_RESOURCES: in line until Google has"
-        " the hardware) after 0s; it goes on without us: tpu-steward nodes show trainer"
+        "trainer is still QUEUED (queued resource WAITING_FOR_RESOURCES: waiting in the queue"
+        " for hardware) after 0s; the service continues; see: tpu-steward nodes show trainer"
     ) in result.stderr

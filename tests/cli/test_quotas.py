@@ -53,12 +53,12 @@ def test_limits_are_a_table_with_googles_own_words_below(api):
 def test_quota_held_by_dead_resources_is_told(api):
     listed(api, QUOTA | {"held_chips": 16, "held_cores": 32, "dead_chips": 8, "dead_cores": 16})
     said = " ".join(steward("catalog", "quotas").stdout.split())
-    assert "us-east5-a: 8 (16 cores) of what is held is dead" in said
+    assert "us-east5-a: 8 (16 cores) is held by preempted nodes" in said
 
 
 @pytest.mark.parametrize(
     ("standing", "said"),
-    [("old", "no more: it is old"), ("contradicted", "no more: more was granted")],
+    [("old", "no longer: old"), ("contradicted", "no longer: more was granted")],
 )
 def test_what_refuses_nothing_any_more_says_so(api, standing, said):
     listed(api, QUOTA | {"standing": standing, "believed_until": None})
@@ -86,14 +86,14 @@ def test_what_is_held_under_a_limit_that_nobody_named_is_told_as_not_known(api):
     ]
     assert lines[2:] == [
         "",
-        "Google cannot be asked for a limit: it is known once it has refused something",
+        "Google has no API for these limits: a limit is known after the first refusal",
     ]
 
 
 def test_without_any_refusal_and_any_node_that_is_said(api):
     listed(api)
     assert steward("catalog", "quotas").stdout == (
-        "nothing is held, and Google has refused nothing for want of quota yet\n"
+        "no quota is held, and Google has not refused a request for lack of quota yet\n"
     )
 
 
@@ -105,15 +105,17 @@ def test_json_is_what_the_api_said(api):
 def test_a_limit_that_was_raised_is_forgotten(api):
     api.when("POST", f"/v1/catalog/quotas/{ID}:forget", QUOTA)
     assert steward("catalog", "forget-quota", ID).stdout == (
-        "forgotten: TPUV5PPerProjectPerZoneForTPUAPI of 1,536 in us-east5-a; what waits for it asks"
-        " within half an hour\n"
+        "forgotten: TPUV5PPerProjectPerZoneForTPUAPI of 1,536 in us-east5-a; waiting nodes are"
+        " retried within half an hour\n"
     )
 
 
 def test_what_is_no_id_is_refused_with_where_to_find_it(api):
     result = steward("catalog", "forget-quota", "../nodes")
     assert result.exit_code == 1
-    assert result.stderr == ("'../nodes' is no id of a quota; see: tpu-steward catalog quotas\n")
+    assert result.stderr == (
+        "'../nodes' is not the id of a quota; see: tpu-steward catalog quotas\n"
+    )
     assert api.calls == []
 
 

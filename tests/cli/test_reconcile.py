@@ -36,7 +36,7 @@ LEAK = {
     "project": "lab",
     "billed": "9.600000000",
     "charged": "0.000000000",
-    "reason": "made outside of this service; our inventory never saw it",
+    "reason": "created outside of this service; no poll ever listed it",
 }
 SUMMARY = (
     "the bill differs from the ledger by $9.60, 50.0000 % of what matched:",
@@ -76,10 +76,10 @@ def test_the_headline_and_every_disagreement_are_shown(api, file):
     head, lines = told.stdout.split("HOUR (UTC)")
     *table, why = lines.split("WHY\n")
     assert head.splitlines() == [
-        "1,234 rows: 2 written twice, 30 of other projects, 1,000 of other things",
+        "1,234 rows: 2 duplicates, 30 of other projects, 1,000 of other things",
         "from 2026-11-01 00:00:00 to 2026-11-01 03:00:00 UTC",
         "",
-        "WHAT CAME OF IT       HOURS  BILLED  CHARGED  VARIANCE",
+        "RESULT                HOURS  BILLED  CHARGED  VARIANCE",
         "matched                   2  $19.20   $19.20     $0.00",
         "on the bill, no node      1   $9.60    $0.00     $9.60",
         "apart from that, tax: 1 row, $1.23",
@@ -154,7 +154,7 @@ def test_credits_invoices_and_joined_files_are_told_at_80_columns(api, file, mon
     said_all = "\n".join(" ".join(line.split()) for line in lines)
     for said in (
         "with 420 rows of november.csv, sent before; 10 are in both and count once",
-        f"a later file has joined it: {OTHER} is of all",
+        f"a later file was joined with it: see {OTHER}",
         "apart from that, no_conversion_rate: 2 rows, EUR 18.00",
         "COMMITTED_USAGE_DISCOUNT_DOLLAR_BASE -$1.60",
         "not explained: 1 of 3 hours differ, and credits do not explain it",
@@ -211,7 +211,7 @@ def test_commitments_are_told_at_80_columns_and_what_is_not_known_is_no_figure(
 
 
 def test_commitments_that_are_not_known_have_a_reason_at_80_columns(api, file, monkeypatch):
-    why = "a later file has joined this one, and its reconciliation has them; look at that one"
+    why = "a later file was joined with this one; its reconciliation has them; look at that one"
     found = FOUND | {"commitments": [], "commitments_reason": why}
     api.when("POST", PATH, found, status=201)
     api.when("GET", f"{PATH}/{ID}/lines", {"lines": [], "next_page_token": ""})

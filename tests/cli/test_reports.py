@@ -149,7 +149,7 @@ CAPACITY = {
     "median_seconds_lived": None,
     "last_attempt_at": "2026-11-05T11:59:20Z",
     "back_off_until": "2026-11-05T12:00:20Z",
-    "reason": "ran out 40 s ago",
+    "reason": "was out of capacity 40 s ago",
 }
 
 
@@ -159,16 +159,16 @@ def test_capacity_says_what_was_to_be_had_and_what_is_left_alone(api):
         "catalog", "capacity", "--provisioning-model", "spot"
     ).stdout.splitlines()
     assert heading.split()[:5] == ["ZONE", "TYPE", "MODEL", "PROJECT", "TRIED"]
-    assert "TAKEN BACK  THOSE AFTER" in heading, "not how long they live: how long those did"
+    assert "PREEMPTED  LIFETIME" in heading, "not how long they live: how long those did"
     assert line.split(maxsplit=15) == [
         *("us-west4-a", "v5litepod-8", "spot", "lab"),
         *("1,200", "3", "9", "1", "0", "2", "2m22s", "0", "-"),
-        *("2026-11-05", "12:00:20", "ran out 40 s ago"),
+        *("2026-11-05", "12:00:20", "was out of capacity 40 s ago"),
     ]
     assert api.calls[0].query["window"] == ["7d"]
     assert api.calls[0].query["provisioning_model"] == ["spot"]
     api.when("GET", "/v1/catalog/capacity", {"capacity": [], "next_page_token": ""})
-    assert steward("catalog", "capacity").stdout == "nothing was tried in that time\n"
+    assert steward("catalog", "capacity").stdout == "no attempts in that time\n"
 
 
 def test_a_forecast_is_a_sum_with_its_band_and_what_it_is_made_of(api):
@@ -199,7 +199,7 @@ def test_a_forecast_is_a_sum_with_its_band_and_what_it_is_made_of(api):
         "  Last month    $1,000.00, forecast at half time as $900.00, off by -10.0 %",
         "",
         "What is spent, and so on.",
-        "1 node at a price nobody knows: in no figure.",
+        "1 node with unknown price: in no figure.",
     ]
     assert api.calls[0].query == {
         "period": ["month"],
@@ -290,7 +290,7 @@ def test_a_plan_is_a_line_for_each_type_and_model(api):
         "v5litepod-8      8  spot   us-west4-a     $4.62     2h     $9.25          4  yes",
         (
             "v5litepod-8      8  spot   us-west4-a     $4.62     2h     $9.25  5, uneven"
-            "  too late, too dear"
+            "  too late, too expensive"
         ),
         (
             "v5litepod-8      8  spot   us-west4-a  unpriced     2h  unpriced          -"
@@ -298,7 +298,7 @@ def test_a_plan_is_a_line_for_each_type_and_model(api):
         ),
         (
             "v5litepod-8      8  spot   us-west4-a     $4.62      -         -          -"
-            "  yes, the money does for 1h30m"
+            "  yes, the spend lasts for 1h30m"
         ),
         "",
         "prices as of 2026-11-05 12:00:00 UTC",
@@ -336,7 +336,7 @@ def test_an_estimate_says_what_it_would_take_of_the_budgets(api):
     assert steward("estimate", *asked).stdout.splitlines()[-4:] == [
         "vision: the cheapest takes 9 % of $100.00; $12.50 is left after it",
         f"b-1: the cheapest takes 9 % of $100.00; {TOO_MUCH}",
-        "lab: the cheapest takes 9 % of $100.00; what is left nobody knows: it would refuse",
-        f"edge: the cheapest takes 9 % of $100.00; {TOO_LITTLE}: it tells, and refuses nothing",
+        "lab: the cheapest takes 9 % of $100.00; what is left is unknown: it would refuse",
+        f"edge: the cheapest takes 9 % of $100.00; {TOO_LITTLE}: it only notifies",
     ]
     assert api.calls[0].body["labels"] == {"run": "17"}

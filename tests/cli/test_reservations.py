@@ -152,7 +152,7 @@ def test_all_of_one_can_be_said(api):
         *("--chips", "64", "--start", "2026-11-05T00:00:00Z", "--end", "2026-11-07T00:00:00Z"),
         *("--project", "lab", "--owner", "ada", "--team", "infra", "--label", "run=17"),
     )
-    assert "at a price nobody knows" in steward(*arguments).stdout
+    assert "with unknown price" in steward(*arguments).stdout
     more = {"project": "lab", "owner": "ada", "team": "infra", "labels": {"run": "17"}}
     assert more.items() <= api.calls[0].body.items()
     assert json.loads(steward(*arguments, "--json").stdout) == reservation(whole=None)
@@ -191,7 +191,7 @@ def test_one_is_shown_by_its_name(api):
         ["At its end", "$9,031.68"],
         ["Team", "infra"],
         ["Labels", "run=17"],
-        ["Written down", "2026-11-04 09:00:00 UTC by caller"],
+        ["Recorded", "2026-11-04 09:00:00 UTC by caller"],
         ["As of", "2026-11-05 12:00:00 UTC"],
     ]
     assert json.loads(steward("reservations", "show", ID, "--json").stdout) == reservation()
@@ -206,7 +206,7 @@ def test_one_is_shown_by_its_name(api):
         ({"unused_chip_seconds": 2_764_799}, "$1,128.96, <1%"),
         ({"unused_chip_seconds": 2_764_799}, "$1,128.96, >99%"),
         ({"unused_chip_seconds": 2_764_800}, "$1,128.96, 0%"),
-        ({"unpriced_seconds": 7_200}, "2h00m at a price nobody knows, in no figure"),
+        ({"unpriced_seconds": 7_200}, "2h00m with unknown price, in no figure"),
         (GONE, "2026-11-05 12:00:00 UTC: bought twice"),
     ],
 )
@@ -223,7 +223,7 @@ def test_a_name_that_only_a_withdrawn_one_had_can_be_read(api):
     assert "nothing is posted yet" in steward("reservations", "ledger", "autumn").stdout
     again = steward("reservations", "withdraw", "autumn", "--reason", "x")
     assert again.exit_code == 1
-    assert f"no reservation named 'autumn' stands; there was: {ID}" in again.stderr
+    assert f"every reservation named 'autumn' is withdrawn: {ID}" in again.stderr
 
 
 def test_one_is_withdrawn_with_its_reason(api):
@@ -249,11 +249,15 @@ def test_a_name_that_several_have_is_not_guessed(api):
 
 
 def test_a_refusal_is_told_in_the_words_of_the_api(api):
-    problem = {"detail": "say why the record is wrong", "status": 422, "field": "reason"}
+    problem = {
+        "detail": "give a reason: why is the record wrong?",
+        "status": 422,
+        "field": "reason",
+    }
     api.when("DELETE", f"{PATH}/{ID}", problem, status=422)
     result = steward("reservations", "withdraw", ID, "--reason", " ")
     assert result.exit_code == 1
-    assert "say why the record is wrong" in result.stderr
+    assert "give a reason: why is the record wrong?" in result.stderr
 
 
 def test_its_ledger_is_what_nobody_used_hour_by_hour(api):

@@ -41,7 +41,7 @@ def test_what_the_service_says_and_we_do_not_understand_is_a_fault_of_ours(api):
     assert (result.exit_code, result.stdout) == (1, "")
     failed, whose = result.stderr.splitlines()
     assert failed.startswith("tpu-steward nodes list failed: KeyError: 'state' (cli/nodeview.py,")
-    assert whose.startswith("that is a fault of this program, unless the service is of another")
+    assert whose.startswith("this is a bug, unless the service has another")
 
 
 def test_a_fault_before_anybody_is_asked_is_one_of_ours(monkeypatch):

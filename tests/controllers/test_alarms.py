@@ -72,8 +72,9 @@ def test_a_node_that_is_still_there_half_an_hour_after_it_should_go(
     lab.nodes.delete(node.id)
     look_after(lab, "delete", seconds)
     sentence = (
-        f"deletion was asked for 30 minutes ago, and {lab.node(node).cloud_id} in us-west4-a is"
-        " still there (READY); it is billed $9.600000000 an hour. It is tried again for ever"
+        f"deletion was requested 30 minutes ago, and {lab.node(node).cloud_id} in us-west4-a is"
+        " still there (READY); it is billed $9.600000000 an hour. The deletion is retried"
+        " indefinitely"
     )
     assert alarms(lab, node) == [sentence] * told
     assert overdue(lab) == told
@@ -91,9 +92,9 @@ def test_a_node_that_is_still_there_half_an_hour_after_it_should_make_room(
     lab.inventory.tick(lab.lease)
     look_after(lab, "delete", seconds - 60)
     sentence = (
-        "deletion to make another was asked for 30 minutes ago, and"
+        "deletion before the next attempt was requested 30 minutes ago, and"
         f" {lab.node(node).cloud_id} in us-west4-a is still there (READY);"
-        " it is billed $9.600000000 an hour. It is tried again for ever"
+        " it is billed $9.600000000 an hour. The deletion is retried indefinitely"
     )
     assert alarms(lab, node) == [sentence] * told
     assert overdue(lab) == told
@@ -108,9 +109,9 @@ def test_slices_that_are_billed_on_while_the_group_should_make_room(
     with lab.units.reading() as unit:
         assert len(unit.usage.running_of(node.id)) == 1, "one slice is billed"
     sentence = (
-        "deletion to make another was asked for 30 minutes ago, and"
+        "deletion before the next attempt was requested 30 minutes ago, and"
         f" {lab.node(node).cloud_id} in us-west4-a is still there (PREEMPTED, its queued resource"
-        " ACTIVE); it is billed $4.623200000 an hour. It is tried again for ever"
+        " ACTIVE); it is billed $4.623200000 an hour. The deletion is retried indefinitely"
     )
     assert alarms(lab, node) == [sentence] * told
     assert overdue(lab) == told
@@ -127,10 +128,10 @@ def test_a_suspended_queued_resource_that_keeps_its_name_and_its_quota(
     lab.tick(15)
     look_after(lab, "dequeue", seconds)
     sentence = (
-        "deletion to make another was asked for 30 minutes ago, and"
+        "deletion before the next attempt was requested 30 minutes ago, and"
         f" {lab.node(node).cloud_id} in us-west4-a is still there"
-        f" ({lab.node(node).state}, its queued resource SUSPENDED); nothing of it is billed."
-        " It is tried again for ever"
+        f" ({lab.node(node).state}, its queued resource SUSPENDED); it is not billed."
+        " The deletion is retried indefinitely"
     )
     assert alarms(lab, node) == [sentence] * told
     assert overdue(lab) == told
@@ -188,8 +189,8 @@ def test_a_deletion_that_is_asked_for_meanwhile_has_its_own_half_hour(lab: Lab) 
     assert len(alarms(lab, node)) == 1
     look_after(lab, "delete", 1_800)
     first, second = alarms(lab, node)
-    assert first.startswith("deletion to make another was asked for 30 minutes ago, and ")
-    assert second.startswith("deletion was asked for 59 minutes ago, and ")
+    assert first.startswith("deletion before the next attempt was requested 30 minutes ago, and ")
+    assert second.startswith("deletion was requested 59 minutes ago, and ")
     lab.tick(600)
     lab.cloud.settle()
     lab.tick(60)

@@ -55,7 +55,7 @@ def test_what_somebody_stopped_between_the_last_look_and_our_deletion_costs_unti
         (usage,) = unit.usage.of(node.id)
     assert (usage.end_lo, usage.end) == (stopped, stopped)
     assert lab.cost(node) == lab.posted(node)
-    assert "4 s longer than was believed" in lab.story(node)
+    assert "4 s longer than recorded" in lab.story(node)
 
 
 def test_what_ran_after_a_deletion_that_failed_unseen_is_charged(lab: Lab) -> None:
@@ -164,7 +164,7 @@ def test_a_node_that_google_took_from_the_queue_says_so_and_not_that_it_was_susp
     lab.cloud.suspend()
     lab.tick(15)
     gone(lab, node)
-    why = "its queued resource in us-west4-a was suspended: Google took its nodes"
+    why = "its queued resource in us-west4-a was suspended: Google reclaimed its nodes"
     assert lab.node(node).delete_reason == why
     assert f"DELETED: verified gone; {why}" in lab.story(node)
 

@@ -53,7 +53,7 @@ def test_an_end_between_two_looks_becomes_exact_once_the_log_tells_it(
     assert (usage.end, usage.end_lo, usage.end_evidence) == (preempted, preempted, Evidence.AUDIT)
     assert lab.nodes.cost(node.id).uncertainty == 0
     assert lab.cost(node) == half_even(RATE * (preempted - start), HOUR) == lab.posted(node)
-    assert "by Google's audit log (PREEMPTED); what was charged for 22 s more is taken back: $" in (
+    assert "by Google's audit log (PREEMPTED); the charge for 22 s more is credited: $" in (
         lab.story(node)
     )
 

@@ -157,7 +157,7 @@ def test_another_incarnation_under_copied_labels_is_only_shown(yard: Yard, state
     yard.watch(3 * 3_600)
     one = yard.orphan(path)
     assert (one.kind, one.verdict) == (OrphanKind.OURS, OrphanVerdict.LEAVE)
-    assert "made by somebody else under a name of ours" in one.reason
+    assert "Google's id is not that of the recorded resource" in one.reason
     assert yard.cloud.count("delete") == 0
     yard.orphans.delete(one.id)
     yard.watch(60)
@@ -198,7 +198,7 @@ def test_what_was_called_gone_and_is_there_again_is_never_collected(yard: Yard) 
     with capture_logs() as logs:
         yard.watch(3 * 3_600)
     one = yard.orphan(path)
-    assert f"called gone at {rfc3339(node.ended_at or 0)} and is there again" in one.reason
+    assert f"recorded as gone at {rfc3339(node.ended_at or 0)} and is listed again" in one.reason
     assert one.verdict is OrphanVerdict.LEAVE
     assert yard.cloud.count("delete") == 0
     (found,) = [log for log in logs if log["event"] == "orphan.found"]
@@ -244,7 +244,7 @@ def test_after_the_books_were_brought_back_from_a_copy_nothing_is_deleted(yard: 
     assert {one.kind for one in yard.all()} == {OrphanKind.OURS}
     assert {one.reason.rpartition("; ")[2] for one in yard.all()} == {
         "adopt it, or delete it",
-        "delete it once nobody needs it",
+        "delete it when nobody needs it",
     }
     assert yard.cloud.count("delete") == 0
     assert {running, lost} == set(yard.cloud.nodes)
@@ -319,7 +319,7 @@ def test_a_queued_resource_with_a_node_at_work_is_not_forced(yard: Yard) -> None
     yard.watch()
     yard.look()
     assert yard.cloud.count("dequeue") == 0
-    assert "delete that first" in yard.orphan(entry.path).last_error
+    assert "delete that node first" in yard.orphan(entry.path).last_error
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -419,7 +419,7 @@ def test_a_zone_that_does_not_answer_holds_what_is_in_it(yard: Yard) -> None:
     assert {verb for verb, _ in yard.cloud.calls} == {"inventory", "queue"}
     one = yard.orphan(path)
     assert (one.gone_at, one.next_try_at) == (None, None), "absence says nothing"
-    assert one.reason == "its zone did not answer when it was last looked at"
+    assert one.reason == "its zone did not answer the last poll"
     yard.cloud.unreachable = frozenset()
     yard.watch(60)
     assert yard.cloud.count("delete") == 1

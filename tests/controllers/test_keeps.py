@@ -17,7 +17,7 @@ from service.store.pricebook import PriceShelf
 from tests.hands import NOON
 
 KEEP = KeepOrder("a demo", for_seconds=4 * HOUR)
-OVER = "its time to live ran out"
+OVER = "its time to live has expired"
 
 
 @pytest.fixture

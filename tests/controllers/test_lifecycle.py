@@ -137,8 +137,8 @@ def test_a_stranger_under_our_name_is_left_alone_and_reported(lab: Lab) -> None:
     lab.tick(300)
     assert lab.node(node).state == NodeState.FAILED
     assert lab.node(node).last_error == (
-        f"{lab.node(node).cloud_id} in us-west4-a exists and is not ours; it is left alone. Ask for"
-        " the node again: its name in the cloud is another one then"
+        f"{lab.node(node).cloud_id} in us-west4-a exists and is unmanaged; it is not touched."
+        " Create the node again: it then gets another name in the cloud"
     )
     assert path in lab.cloud.nodes
     assert lab.cloud.count("delete") == 0
@@ -199,7 +199,7 @@ def test_time_to_live_is_counted_from_ready(lab: Lab) -> None:
     assert lab.node(node).asked is Asked.PRESENT
     lab.tick(40)
     assert lab.node(node).asked is Asked.ABSENT
-    assert lab.node(node).delete_reason == "its time to live ran out"
+    assert lab.node(node).delete_reason == "its time to live has expired"
     assert lab.node(node).state == NodeState.DELETING
 
 

@@ -248,8 +248,8 @@ def test_what_google_no_longer_knows_the_state_of_is_told_to_a_human_and_left_al
         lab.tick(30)
     told = [line for line in lab.story(node).splitlines() if "has been UNKNOWN for" in line]
     assert len(told) == 1, "once"
-    assert "nothing of it is billed" in told[0]
-    assert lab.cloud.count("delete") == 0, "it may be at work"
+    assert "it is not billed" in told[0]
+    assert lab.cloud.count("delete") == 0, "It may be in use"
     lab.cloud.become(NodeState.READY)
     lab.tick(30)
     lab.tick(30)

@@ -51,7 +51,7 @@ def test_a_zone_that_ran_out_is_left_alone_for_a_while_by_every_node(lab: Lab) -
     second = lab.ask(**TWO)
     lab.tick()
     assert zones_asked(lab) == ["us-west4-a", "us-central1-a", "us-central1-a"]
-    assert "first left of 2 places; us-west4-a ran out 5 s ago and is left alone until" in (
+    assert "first left of 2 places; us-west4-a was out of capacity 5 s ago; cooldown until" in (
         lab.story(second)
     )
     lab.tick(60)
@@ -70,7 +70,7 @@ def test_the_story_says_of_each_attempt_why_it_was_made_there(lab: Lab) -> None:
     first, second = [one for one in facts if "why" in one]
     assert (first["attempt"], first["why"]) == (1, "first of 2 places")
     assert second["attempt"] == 2
-    assert str(second["why"]).startswith("first left of 2 places; us-west4-a ran out ")
+    assert str(second["why"]).startswith("first left of 2 places; us-west4-a was out of capacity ")
 
 
 def test_what_was_learned_outlives_the_daemon(lab: Lab) -> None:
@@ -94,9 +94,9 @@ def test_a_node_says_what_it_waits_for(lab: Lab) -> None:
     )
     second = lab.ask()
     lab.tick()
-    said = f"us-west4-a ran out 5 s ago and is left alone until {at}; next: us-west4-a at {at}"
+    said = f"us-west4-a was out of capacity 5 s ago; cooldown until {at}; next: us-west4-a at {at}"
     assert lab.node(second).last_error == said
-    assert f"not asked for yet: {said}" in lab.story(second)
+    assert f"not requested yet: {said}" in lab.story(second)
 
 
 def test_a_zone_that_runs_out_again_and_again_is_asked_at_most_every_half_hour(lab: Lab) -> None:
@@ -223,7 +223,7 @@ def test_a_request_that_every_zone_refuses_fails_with_all_the_reasons(lab: Lab) 
     failed = lab.node(node)
     assert failed.state == NodeState.FAILED
     assert failed.last_error == (
-        "every place has refused it; us-west4-a: no such network; us-central1-a: no such disk"
+        "every place refused it; us-west4-a: no such network; us-central1-a: no such disk"
     )
     assert failed.next_try_at is None
 
@@ -310,7 +310,9 @@ def test_another_type_is_tried_where_the_first_ran_out_and_everything_follows_fr
     assert ready.spec.accelerator_types == ("v5litepod-8", "v6e-8")
     assert [one.accelerator_type for one in attempts(lab, node)] == ["v5litepod-8", "v6e-8"]
     assert "asking for v6e-8 in us-east5-b as" in lab.story(node)
-    assert "cheapest left of 2 places; v5litepod-8 in us-east5-b ran out" in lab.story(node)
+    assert "cheapest left of 2 places; v5litepod-8 in us-east5-b was out of capacity" in lab.story(
+        node
+    )
     with lab.units.reading() as unit:
         (usage,) = unit.usage.of(node.id)
     assert (usage.accelerator_type, usage.sku.generation) == ("v6e-8", "v6e")
@@ -326,5 +328,5 @@ def test_a_type_that_is_refused_leaves_the_others(lab: Lab) -> None:
     failed = lab.node(node)
     assert failed.state == NodeState.FAILED
     assert failed.last_error == (
-        "every place has refused it; v5litepod-8 in us-east5-b, v6e-8 in us-east5-b: no such type"
+        "every place refused it; v5litepod-8 in us-east5-b, v6e-8 in us-east5-b: no such type"
     )

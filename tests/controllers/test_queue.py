@@ -222,7 +222,7 @@ def test_what_somebody_deleted_in_the_console_does_not_come_back(lab: Lab) -> No
         lab.tick(60)
     gone = lab.node(node)
     assert (gone.state, gone.attempt) == (NodeState.DELETED, 1)
-    assert "somebody deleted or reset it elsewhere" in gone.delete_reason
+    assert "it was deleted or reset outside this service" in gone.delete_reason
     assert [one.outcome for one in lab.placements(node)] == ["vanished"]
     assert "PREEMPTED" not in lab.story(node)
     assert not lab.cloud.queues
@@ -334,7 +334,7 @@ def test_a_deletion_that_does_not_end_is_told_to_a_human_with_what_it_costs(lab:
     told = [line for line in lab.story(node).splitlines() if "is still there" in line]
     assert len(told) == 1, "once, not each tick"
     assert "it is billed $" in told[0]
-    assert "tried again for ever" in told[0]
+    assert "retried indefinitely" in told[0]
 
 
 def test_who_may_not_list_the_queue_can_still_have_nodes(lab: Lab) -> None:

@@ -90,7 +90,7 @@ def test_the_node_that_was_refused_is_not_tried_again_while_that_is_believed(lab
         lab.tick(1_800)
     assert lab.cloud.count("create") == 1
     assert lab.node(node).last_error.startswith(
-        "us-west4-a may not have 8 chips (Google's limit TPUV5s is 0 in us-west4) and is left alone"
+        "us-west4-a may not have 8 chips (Google's limit TPUV5s is 0 in us-west4); cooldown until"
     )
     lab.tick(1_800)
     assert lab.cloud.count("create") == 2
@@ -123,7 +123,7 @@ def test_what_has_no_room_now_is_accepted_with_what_is_used_and_held(lab: Lab) -
     lab.ask()
     lab.tick()
     (warning,) = warned(lab)
-    assert "may have no room for 8 chips until something else goes" in warning
+    assert "may have no quota for 8 chips until other nodes are deleted" in warning
     assert warning.endswith("; used there: 8 chips; held: 8 chips")
     assert (known(lab).used, known(lab).held) == (Amount(8, 8), Amount(8, 8))
 
@@ -131,7 +131,7 @@ def test_what_has_no_room_now_is_accepted_with_what_is_used_and_held(lab: Lab) -
 def test_after_a_day_it_is_only_warned_of_and_after_a_week_not_even_that(refused: Lab) -> None:
     refused.clock.pass_(DAY)
     (warning,) = warned(refused)
-    assert warning.endswith("that is old, so it is tried with 8 chips all the same")
+    assert warning.endswith("this limit is old, so it is tried with 8 chips anyway")
     refused.clock.pass_(6 * DAY)
     assert warned(refused) == ()
 
@@ -152,7 +152,7 @@ def test_more_that_is_granted_later_sets_it_right(lab: Lab) -> None:
     lab.tick()
     assert known(lab).standing is LimitStanding.CONTRADICTED
     (warning,) = warned(lab, **v6e | {"accelerator_type": "v6e-16"})
-    assert "more was granted since, so it is tried with 16 chips all the same" in warning
+    assert "more was granted since, so it is tried with 16 chips anyway" in warning
     lab.tick(1_800)
     assert lab.node(waiting).state == NodeState.CREATING
 

@@ -183,7 +183,7 @@ def test_a_daemon_that_was_held_up_before_it_could_ask_has_sent_nothing(
     monkeypatch.setattr(FakeCloud, "runtime_versions", slow)
     node = lab.ask()
     lab.tick()
-    assert "held up before it could ask" in lab.node(node).last_error
+    assert "delayed before its request" in lab.node(node).last_error
     assert lab.cloud.count("create") == 0
     lab.nodes.delete(node.id)
     lab.tick()

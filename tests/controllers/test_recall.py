@@ -50,7 +50,7 @@ def test_a_stop_and_a_start_while_nobody_looked_are_cut_out_to_the_second(lab: L
     )
     assert lab.cost(node) == lab.posted(node)
     assert lab.nodes.cost(node.id).uncertainty == 0
-    said = f"it was down from {rfc3339(down)} to {rfc3339(up)}, which nobody saw"
+    said = f"it was down from {rfc3339(down)} to {rfc3339(up)}, which no poll saw"
     assert said in lab.story(node)
 
 

@@ -60,7 +60,7 @@ def test_asking_twice_is_asking_once(lab):
     lab.nodes.reimage(node.id, NEW)
     lab.tick(60)
     assert lab.cloud.count("reimage") == 1
-    assert lab.story(node).count("reimage asked for") == 1
+    assert lab.story(node).count("reimage requested") == 1
 
 
 def test_nobody_pays_while_it_is_reimaged(lab):

@@ -234,7 +234,7 @@ def test_the_sum_of_two_lines_is_read_without_scrolling_on_a_phone(
 def test_the_first_page_of_all_loads_without_a_complaint(address: str, chromium: Browser) -> None:
     with _page(chromium) as page:
         page.goto(address)
-        expect(page.get_by_text("No node was asked for yet")).to_be_visible()
+        expect(page.get_by_text("No nodes yet")).to_be_visible()
 
 
 def test_the_schemes_differ(lab: Lab, address: str, chromium: Browser) -> None:
@@ -304,7 +304,7 @@ def test_a_dollar_can_be_followed_by_clicking(lab: Lab, address: str, chromium: 
         page.goto(address)
         page.locator(".figures a").nth(1).click()
         page.get_by_role("link", name="vision", exact=True).click()
-        page.get_by_title("The lines of the ledger that it is made of").first.click()
+        page.get_by_title("Ledger lines of this cost").first.click()
         page.get_by_title("Explain this dollar").last.click()
         page.get_by_role("link", name="See it in the price list of that hour").click()
         expect(page.locator("tr:target")).to_be_in_viewport()
@@ -315,7 +315,7 @@ def test_another_question_can_be_typed(lab: Lab, address: str, chromium: Browser
     _filled(lab)
     with _page(chromium) as page:
         page.goto(f"{address}/costs")
-        page.get_by_text("Ask something else").click()
+        page.get_by_text("Custom query").click()
         page.get_by_label("Window").fill("today")
         page.get_by_label("Group by").fill("owner,label:stage")
         page.get_by_label("Only").fill("team:vision")
@@ -361,7 +361,7 @@ def test_from_a_job_to_its_node_and_its_costs_and_back(house: JobHouse, chromium
         page.get_by_role("link", name="shared").first.click()
         page.get_by_role("link", name="eval-1", exact=True).click()
         expect(page.get_by_role("heading", name="eval-1", level=1)).to_be_visible()
-        page.get_by_role("link", name="The costs of this job alone").click()
+        page.get_by_role("link", name="Costs of this job").click()
         expect(page.get_by_text(f"only job: {job.id}")).to_be_visible()
 
 

@@ -41,10 +41,10 @@ def test_a_budget_is_shown_with_what_is_spent_held_and_left(lab: Lab, browser: T
     put(lab, thresholds=(Threshold(40), Threshold(80)), on_exceeded=OnExceeded.REFUSE)
     lab.ran(NOON - 5 * HOUR, team="vision", ttl_seconds=7 * HOUR)
     said = text_of(browser.get("/budgets"))
-    assert "vision monthly team vision; each month, refuses new nodes at the cap" in said
+    assert "vision monthly team vision; each month, refuses new nodes when exceeded" in said
     assert "Spent $48.00 48 % Held $19.36 Left $32.64 Amount $100.00 Forecast no forecast" in said
-    assert "Begins anew in 25 d 12 h" in said
-    assert "Tells at 40 %, 80 %." in said
+    assert "Resets in 25 d 12 h" in said
+    assert "Alerts at 40 %, 80 %." in said
     assert "in order" in said
     assert 'width="480"' in browser.get("/budgets").text
 
@@ -54,13 +54,13 @@ def test_what_it_refused_is_said(lab: Lab, browser: TestClient) -> None:
     with pytest.raises(BudgetExceeded):
         lab.services.nodes.request(factories.wish())
     said = text_of(browser.get("/budgets"))
-    assert "Refused lately 2026-11-05 12:00:00 UTC: the budget 'vision monthly' has $0.0" in said
+    assert "Recent refusals 2026-11-05 12:00:00 UTC: the budget 'vision monthly' has $0.0" in said
 
 
 def test_that_nobody_is_told_before_a_deletion_is_said(lab: Lab, browser: TestClient) -> None:
     put(lab, on_exceeded=OnExceeded.DELETE)
     said = text_of(browser.get("/budgets"))
-    assert "Note: nobody is told before its nodes are deleted" in said
+    assert "Note: no recipient is notified before its nodes are deleted" in said
 
 
 def test_what_was_not_delivered_is_said(lab: Lab, browser: TestClient) -> None:
@@ -73,7 +73,7 @@ def test_what_was_not_delivered_is_said(lab: Lab, browser: TestClient) -> None:
         unit.alerts.keep(budget.id, Alert("actual:80", NOON - 4 * DAY - 12 * HOUR, NOON))
     said = text_of(browser.get("/budgets"))
     assert "Not delivered by webhook: answers 500" in said
-    assert "Told of 80 % at 2026-11-05 12:00:00 UTC." in said
+    assert "Alerted: 80 % at 2026-11-05 12:00:00 UTC." in said
 
 
 def test_nothing_of_a_name_becomes_markup(lab: Lab, browser: TestClient) -> None:
@@ -92,7 +92,7 @@ def test_the_fullest_is_first_and_the_rest_is_counted(
     lab.ran(NOON - HOUR, team="vision", ttl_seconds=HOUR)
     page = browser.get("/budgets").text
     assert page.index(">tight<") < page.index(">wide<") < page.index(">late<")
-    assert "does not count now" in page
+    assert "not active now" in page
     monkeypatch.setattr(budgets, "SHOWN", 1)
     assert "and 2 more: tpu-steward budgets list shows all." in text_of(browser.get("/budgets"))
 
@@ -114,7 +114,7 @@ def test_one_node_without_a_price_hides_nothing_of_what_is_known(
     text = text_of(browser.get("/budgets"))
     assert "at least $" in text
     assert "Note: no price is known for lost." in text
-    assert "Note: 1 h of use at no known price are not in what is spent." in text
+    assert "Note: 1 h of usage with unknown price is not in the spend." in text
 
 
 def standing(spent: int, held: int | None) -> Standing:
@@ -149,7 +149,7 @@ def test_a_mark_is_where_its_threshold_is_and_says_whether_it_fired() -> None:
 @pytest.mark.parametrize(
     ("budget", "now", "deletes_at", "verdict"),
     [
-        ({}, None, None, ("still", "does not count now")),
+        ({}, None, None, ("still", "not active now")),
         ({}, (1, 1), None, ("up", "in order")),
         ({}, (101, 0), None, ("trouble", "exceeded")),
         ({}, (1, None), None, ("up", "in order")),
@@ -159,7 +159,12 @@ def test_a_mark_is_where_its_threshold_is_and_says_whether_it_fired() -> None:
             None,
             ("trouble", "refuses new nodes: no price is known for n-1"),
         ),
-        ({"on_exceeded": OnExceeded.REFUSE}, (50, 50), None, ("going", "all is spent or held")),
+        (
+            {"on_exceeded": OnExceeded.REFUSE},
+            (50, 50),
+            None,
+            ("going", "everything is spent or held"),
+        ),
         ({"period": Period.DAY}, (50, 60), None, ("up", "in order")),
         (
             {},

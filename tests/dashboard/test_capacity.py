@@ -24,8 +24,8 @@ NEVER = Tried("lab", KEY, 0, 0, 0, 0, 0, 0, 0, NOON)
 
 def test_before_anything_was_tried_there_is_nothing_to_tell(browser: TestClient) -> None:
     said = text_of(browser.get("/capacity"))
-    assert "Left alone for now Nothing. Whatever is asked for is tried at once." in said
-    assert "Nothing was asked of the cloud in that time." in said
+    assert "Cooldowns None. New requests are tried at once." in said
+    assert "No attempts in this period." in said
 
 
 def test_what_is_left_alone_is_said_with_the_reason_and_until_when(
@@ -34,8 +34,8 @@ def test_what_is_left_alone_is_said_with_the_reason_and_until_when(
     node = lab.asked_for(provisioning_model=ProvisioningModel.SPOT)
     lab.tried(node, (45, Outcome.STOCK_OUT, None))
     said = text_of(browser.get("/capacity"))
-    assert "v5litepod-8 in us-west4-a, spot: ran out 40 s ago." in said
-    assert "Left alone until 2026-11-05 12:00:20 UTC, for another 20 s." in said
+    assert "v5litepod-8 in us-west4-a, spot: was out of capacity 40 s ago." in said
+    assert "Cooldown until 2026-11-05 12:00:20 UTC, in 20 s." in said
 
 
 def test_what_a_quota_bars_is_left_alone_for_a_day(lab: Lab, browser: TestClient) -> None:
@@ -47,7 +47,7 @@ def test_what_a_quota_bars_is_left_alone_for_a_day(lab: Lab, browser: TestClient
         unit.quotas.learn(limit)
     said = text_of(browser.get("/capacity"))
     assert "on_demand: may not have 8 chips (Google's limit is 0 in us-west4)." in said
-    assert "Left alone until 2026-11-06 11:30:00 UTC" in said
+    assert "Cooldown until 2026-11-06 11:30:00 UTC" in said
 
 
 def test_what_was_tried_is_a_row_for_each_kind_of_hardware(lab: Lab, browser: TestClient) -> None:
@@ -60,7 +60,7 @@ def test_what_was_tried_is_a_row_for_each_kind_of_hardware(lab: Lab, browser: Te
     lab.tried(lab.asked_for(zone="us-east5-a"), (60, Outcome.OPEN, None))
     _, east, west = cells_of(browser.get("/capacity").text)
     assert east[:3] == ["us-east5-a", "v5litepod-8", "on_demand"]
-    assert east[3] == "0 of 1 came up1 open or over in another way"
+    assert east[3] == "0 of 1 came up1 open or other"
     assert east[4:] == ["\u2013", "\u2013", "1 min ago"]
     assert west[3] == "2 of 3 came up1 over quota"
     assert west[4:] == ["1 min", "1 after 5 s", "30 min ago"]
@@ -72,7 +72,7 @@ def test_the_project_is_named_where_there_are_several(lab: Lab, browser: TestCli
     lab.tried(lab.asked_for(project="elsewhere"), (60, Outcome.STOCK_OUT, None))
     page = browser.get("/capacity")
     assert {row[3] for row in cells_of(page.text)} == {"Project", "elsewhere", "lab"}
-    assert "on_demand, project elsewhere: ran out" in text_of(page)
+    assert "on_demand, project elsewhere: was out of capacity" in text_of(page)
 
 
 @pytest.mark.parametrize(("window", "rows"), [("24h", 1), ("7d", 2), ("30d", 3), (HOSTILE, 2)])
@@ -99,5 +99,5 @@ def test_what_did_not_come_up_is_told_in_words() -> None:
     assert instead_of(NEVER) == ""
     tried = replace(NEVER, attempts=1_016, ready=2, stock_outs=1_000, quota_refusals=3)
     assert instead_of(replace(tried, denied=4, failed=5)) == (
-        "1,000 ran out, 3 over quota, 4 denied, 5 failed, 2 open or over in another way"
+        "1,000 stockout, 3 over quota, 4 denied, 5 failed, 2 open or other"
     )

@@ -42,7 +42,7 @@ def _figures(row: list[str]) -> tuple[int, int, int]:
 def test_the_figures_are_those_of_the_api(lab: Lab, caller: TestClient, question: str) -> None:
     lab.lives_a_month()
     page = caller.get(f"/costs?{question}&step=all").text
-    said = caller.get(links_of(page)["The same as JSON"]).json()
+    said = caller.get(links_of(page)["Export JSON"]).json()
     head, *rows, total = _table(page, "group")
     by = said["aggregate"]
     assert [name.lower().replace(" ", "_") for name in head[: len(by)]] == by
@@ -85,7 +85,7 @@ def test_by_time_and_by_group_come_to_the_same(
 ) -> None:
     lab.lives_a_month()
     page = caller.get("/costs", params={"window": "7d", "step": step, "tz": tz}).text
-    said = caller.get(links_of(page)["The same as JSON"]).json()
+    said = caller.get(links_of(page)["Export JSON"]).json()
     by_time, by_group = _table(page, "time"), _table(page, "group")
     assert _figures(by_time[-1]) == _figures(by_group[-1])
     assert nanos_of(by_time[-1][-5]) == parse_usd(said["total"])
@@ -129,7 +129,7 @@ def test_strange_names_stay_text_and_lead_where_they_should(
     assert inner.status_code == 200
     assert "<img" not in inner.text
     assert _figures(_table(inner.text, "group")[-1])[0] == 9_600_000_000
-    said = caller.get(links_of(inner.text)["The same as JSON"])
+    said = caller.get(links_of(inner.text)["Export JSON"])
     assert said.json()["total"] == "9.600000000"
     without = links_of(inner.text)[f"remove the filter team: {name or '(none)'}"]
     assert _figures(_table(caller.get(without).text, "group")[-1])[0] == 19_200_000_000
@@ -173,8 +173,8 @@ def test_one_sum_is_a_group_too(lab: Lab, caller: TestClient) -> None:
 def test_before_anything_was_charged_it_is_said_so(caller: TestClient) -> None:
     page = caller.get("/costs")
     assert page.status_code == 200
-    assert "Nothing was charged in that time." in text_of(page)
-    assert "Nothing was charged in that time of what counts here." in text_of(
+    assert "No charges in this window." in text_of(page)
+    assert "No charges in this window with these filters." in text_of(
         caller.get("/costs?filter=team:vision")
     )
 
@@ -186,9 +186,9 @@ def test_before_anything_was_charged_it_is_said_so(caller: TestClient) -> None:
         ("window=2026-11-02,2026-11-01", "ends before it starts"),
         ("tz=Mars/Olympus", "'Mars/Olympus' is not a time zone"),
         ("step=decade", "'decade' is not a step; write one of hour, day"),
-        ("step=hour&window=9999d", "take a longer step"),
+        ("step=hour&window=9999d", "use a longer step"),
         ("aggregate=colour", "there are project, team, owner"),
-        ("filter=colour:red", "is not something costs can be filtered by; there are project"),
+        ("filter=colour:red", "is not a dimension to filter costs by; there are project"),
         ("filter=vision", "write dimension:value, as in team:vision"),
         (f"window={HOSTILE}", "is not a window"),
         (f"filter={HOSTILE}", "is not a filter"),
@@ -202,7 +202,7 @@ def test_a_question_that_makes_no_sense_is_answered_with_what_would(
     assert said in text_of(page).replace("&#39;", "'")
     assert "<img" not in page.text
     assert '<form class="asking"' in page.text
-    assert "The same as JSON" not in page.text
+    assert "Export JSON" not in page.text
 
 
 def test_what_has_no_price_and_what_is_uncertain_is_said_in_words(
@@ -213,15 +213,15 @@ def test_what_has_no_price_and_what_is_uncertain_is_said_in_words(
     lab.clock.pass_(60)
     lab.learned(gone, end_lo=seen, end_evidence=Evidence.OBSERVED)
     said = text_of(caller.get("/costs"))
-    assert "11 min of use have no known price." in said
-    assert "$0.080 of it is charged for seconds that may not have been used" in said
-    assert "Some of it still runs" in said
+    assert "11 min of usage has no known price." in said
+    assert "$0.080 of it is uncertain: no poll confirms these seconds" in said
+    assert "Some usage still runs" in said
 
 
 def test_what_was_idle_is_not_made_up(lab: Lab, caller: TestClient) -> None:
     lab.ran(NOON - HOUR)
     said = text_of(caller.get("/costs?aggregate=activity"))
-    assert "Unknown is what no signal covers." in said
+    assert "Unknown: time that no signal covers." in said
 
 
 def test_the_token_that_the_links_need_is_told_of(lab: Lab, caller: TestClient) -> None:

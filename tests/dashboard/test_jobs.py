@@ -46,7 +46,7 @@ def _names(html: str) -> list[str]:
 
 def test_before_the_first_job_there_is_one_command_to_type(browser: TestClient) -> None:
     said = text_of(browser.get("/jobs"))
-    assert "No job was submitted yet." in said
+    assert "No jobs yet." in said
     assert "tpu-steward jobs submit --image IMAGE --accelerator-type v5litepod-8" in said
 
 
@@ -82,7 +82,7 @@ def test_only_the_jobs_of_a_team_or_owner_are_shown_when_one_is_asked_for(
         assert _names(page.text) == names
         ((key, value),) = question.items()
         assert f"only {key.removesuffix('_id')}: {value} remove" in text_of(page)
-    assert "None of what is asked for here." in text_of(browser.get("/jobs?team=nobody"))
+    assert "None with these filters." in text_of(browser.get("/jobs?team=nobody"))
 
 
 def test_one_state_can_be_chosen(house: JobHouse, browser: TestClient) -> None:
@@ -123,7 +123,7 @@ def test_many_jobs_come_page_by_page_with_the_same_filter(
 def test_a_picture_that_is_too_old_is_called_so_here_too(lab: Lab) -> None:
     lab.clock.pass_(600)
     with TestClient(lab.app(), base_url="http://localhost") as browser:
-        assert "the cloud was last looked at 10 min ago" in text_of(browser.get("/jobs"))
+        assert "the cloud was last polled 10 min ago" in text_of(browser.get("/jobs"))
 
 
 # one job
@@ -169,7 +169,7 @@ def test_the_time_in_which_nothing_is_charged_is_the_queue(
     page = browser.get(f"/jobs/{second.id}")
     said = text_of(page)
     assert "queue waited for its turn or for hardware; nothing is charged 30 s $0.00" in said
-    assert "None yet: it waits for its turn." in said
+    assert "None yet: the job waits for its turn." in said
     assert f"UTC It waits on node shared behind job {first.id}. " in said
 
 
@@ -177,7 +177,7 @@ def test_the_costs_of_a_job_alone_are_one_click_away(house: JobHouse, browser: T
     house.cancelled()
     node, job, _ = house.in_line()
     page = browser.get(f"/jobs/{job.id}")
-    costs = browser.get(links_of(page.text)["The costs of this job alone"])
+    costs = browser.get(links_of(page.text)["Costs of this job"])
     cost = house.jobs.shown(job).cost.cost
     assert cost < house.jobs.cost(node)
     assert f"Cost {money(cost)}" in text_of(costs)
@@ -219,7 +219,7 @@ def test_a_running_job_says_what_can_be_typed_and_that_it_goes_on(
     assert browser.post(f"/jobs/{job.id}").status_code == 405
     house.jobs.jobs.cancel(job.id)
     said = text_of(browser.get(f"/jobs/{job.id}"))
-    assert "Its cancellation was asked for at" in said
+    assert "Cancellation requested at" in said
     assert "jobs cancel" not in said
 
 
@@ -230,7 +230,7 @@ def test_what_was_asked_is_there_word_by_word(house: JobHouse, browser: TestClie
     said = text_of(browser.get(f"/jobs/{job.id}"))
     assert 'Command ["python", "-m", "train"] Arguments ["--lr", "3e-4 "] BATCH 1024' in said
     assert "Digest not looked up" in said
-    assert "Its image is looked up in its registry." in said
+    assert "The image is being looked up in its registry." in said
     house.jobs.ticks(10)
     assert f"Digest {DIGEST}" in text_of(browser.get(f"/jobs/{job.id}"))
 
@@ -445,11 +445,11 @@ def test_what_the_log_costs_is_said_beside_the_cost_and_not_in_it(
 ) -> None:
     job = house.jobs.submit()
     worker = house.run(job)
-    assert "Cloud Logging takes about" not in text_of(browser.get(f"/jobs/{job.id}"))
+    assert "Cloud Logging costs about" not in text_of(browser.get(f"/jobs/{job.id}"))
     house.say(worker, logs={"shipped": 2**30, "lines": 0, "dropped": 0, "cut": 0, "error": ""})
     house.pass_(120)
     said = text_of(browser.get(f"/jobs/{job.id}"))
-    assert "Besides, Cloud Logging takes about $0.50 for the output." in said
+    assert "Cloud Logging costs about $0.50 more for the output." in said
     shown = house.jobs.shown(job).cost
     assert shown.logs == 500_000_000
     assert shown.cost == sum(

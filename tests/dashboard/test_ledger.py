@@ -36,7 +36,7 @@ def test_what_is_not_posted_yet_is_a_line_of_its_own(lab: Lab, caller: TestClien
     page = caller.get(f"/nodes/{node.id}/ledger").text
     rest, posted, total = _amounts(page)
     assert (rest, posted, total) == (1_600_000_000, 9_600_000_000, 11_200_000_000)
-    assert "not posted yet, or part of an hour at an edge" in text_of(
+    assert "not posted yet, or part of an hour at the start or end" in text_of(
         caller.get(f"/nodes/{node.id}/ledger")
     )
 
@@ -82,7 +82,7 @@ def test_of_very_many_lines_the_earliest_are_summed(
     *amounts, total = _amounts(page.text)
     assert len(amounts) == 4
     assert sum(amounts) == total == 86_400_000_000
-    assert "6 earlier; ask for a shorter time to see them" in text_of(page)
+    assert "6 earlier; choose a shorter time to see them" in text_of(page)
 
 
 def test_a_node_that_is_not_there_has_no_ledger(caller: TestClient) -> None:

@@ -27,7 +27,7 @@ def test_a_line_is_explained_in_the_words_of_the_api(lab: Lab, caller: TestClien
     for number in _lines(lab, node):
         page = caller.get(f"/nodes/{node.id}/ledger/{number}")
         said = text_of(page).replace("&#39;", "'")
-        answer = caller.get(links_of(page.text)["The same as JSON"]).json()
+        answer = caller.get(links_of(page.text)["Export JSON"]).json()
         assert answer["entry"]["number"] == number
         for one in answer["explanation"]:
             assert f"{one[0].upper()}{one[1:]}." in said
@@ -75,7 +75,7 @@ def test_a_price_that_left_the_book_is_said_to_have(lab: Lab, caller: TestClient
         line = entry(usage, hour=NOON - HOUR, price_id="gone/0")
         unit.ledger.post([line], usage, whose, NOON)
     page = caller.get(f"/nodes/{node.id}/ledger/{_lines(lab, node)[-1]}").text
-    assert "The price gone/0 is no longer in the book." in page
+    assert "The price gone/0 is no longer in the price book." in page
     assert "See it in the price list of that hour" not in page
 
 
@@ -105,9 +105,7 @@ def test_every_version_of_the_belief_is_told_with_when_it_was_written(
     assert first[3:] == ["not yet", "\N{EN DASH}", "no"]
     assert second[0] == "2026-11-05 12:01:00 UTC"
     assert second[3] == "2026-11-05 11:49:20 UTC or later, by 2026-11-05 11:50:00 UTC"
-    assert "two looks 40 s apart; all of that is charged, and said to be uncertain." in text_of(
-        page
-    )
+    assert "two polls 40 s apart; all of it is charged, and marked as uncertain." in text_of(page)
 
 
 def test_who_is_charged_is_told_with_since_when(lab: Lab, caller: TestClient) -> None:

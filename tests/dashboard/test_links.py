@@ -96,7 +96,7 @@ def test_a_delete_link_deletes(lab: Lab, outside: TestClient) -> None:
     node = told_of(lab.units)
     answer = outside.post(paths_of(lab, node)[Verb.DELETE])
     assert answer.status_code == 200
-    assert "Node train: deletion asked for." in text_of(answer)
+    assert "Node train: deletion requested." in text_of(answer)
     assert node_of(lab, node).asked is Asked.ABSENT
 
 

@@ -33,7 +33,7 @@ def _stranger(cloud_id: str = "somebodys", **changes: Any) -> Orphan:
 
 def test_nothing_is_said_of_orphans_where_there_are_none(lab: Lab, browser: TestClient) -> None:
     assert "orphan" not in text_of(browser.get("/")).replace("Orphans", "")
-    assert "None. Everything in the cloud is in our books." in text_of(browser.get("/orphans"))
+    assert "None. Every resource in the cloud has a record." in text_of(browser.get("/orphans"))
 
 
 def test_the_first_page_says_how_many_there_are_and_what_they_cost(
@@ -41,22 +41,22 @@ def test_the_first_page_says_how_many_there_are_and_what_they_cost(
 ) -> None:
     lab.found(_stranger("a"), _stranger("b", accelerator_type="v99-8"), orphan())
     page = browser.get("/")
-    told = "3 orphans at $19.20/h and 1 more at a price nobody knows: in the cloud, and in no"
+    told = "3 orphans at $19.20/h and 1 more with unknown price: in the cloud, and in no"
     assert told in text_of(page)
-    assert '<a href="/orphans">See what can be done</a>' in page.text
+    assert '<a href="/orphans">See the orphans</a>' in page.text
 
 
 def test_what_costs_nothing_is_not_said_to_burn(lab: Lab, browser: TestClient) -> None:
     lab.found(orphan(kind=OrphanKind.ZOMBIE, shown=shown("queue", queued=True, state="SUSPENDED")))
     assert "1 orphan, which cost nothing now" in text_of(browser.get("/"))
     said = text_of(browser.get("/orphans"))
-    assert "queue ours, a spent queued resource v5litepod-8 queued resource" in said
+    assert "queue stale queued resource v5litepod-8 queued resource" in said
 
 
 def test_a_stranger_is_marked_as_never_touched(lab: Lab, browser: TestClient) -> None:
     lab.found(_stranger())
     said = text_of(browser.get("/orphans"))
-    assert "somebodys not ours, never touched v5litepod-8 us-west4-a project lab READY" in said
+    assert "somebodys unmanaged, never touched v5litepod-8 us-west4-a project lab READY" in said
     assert "$9.60/h" in said
     assert "Its labels say owner=grace." in said
     assert "Seen for 1 h: first 2026-11-05 11:00:00 UTC, last 2026-11-05 12:00:00 UTC" in said
@@ -105,12 +105,15 @@ def test_a_name_from_the_cloud_is_no_command(lab: Lab, browser: TestClient) -> N
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"verdict": OrphanVerdict.LEAVE, "reason": "why"}, "Left alone. Why."),
-        ({"verdict": OrphanVerdict.OBSERVE, "reason": "why"}, "To go by itself, but not yet. Why."),
-        ({"verdict": OrphanVerdict.COLLECT, "reason": "why"}, "Goes by itself now. Why."),
+        ({"verdict": OrphanVerdict.LEAVE, "reason": "why"}, "Kept. Why."),
+        (
+            {"verdict": OrphanVerdict.OBSERVE, "reason": "why"},
+            "To be deleted automatically, not yet. Why.",
+        ),
+        ({"verdict": OrphanVerdict.COLLECT, "reason": "why"}, "Deleted automatically now. Why."),
         (
             {"wanted": "delete", "asked_by": "ada", "last_error": "no right"},
-            "To be deleted, asked for by ada. No right.",
+            "To be deleted, requested by ada. No right.",
         ),
         ({"wanted": "delete", "asked_by": STEWARD}, "To be deleted."),
     ],
@@ -135,4 +138,4 @@ def test_of_very_many_only_the_dearest_are_shown(
 
 def test_a_picture_that_is_too_old_is_called_so_here_too(lab: Lab, browser: TestClient) -> None:
     lab.clock.pass_(600)
-    assert "the cloud was last looked at 10 min ago" in text_of(browser.get("/orphans"))
+    assert "the cloud was last polled 10 min ago" in text_of(browser.get("/orphans"))

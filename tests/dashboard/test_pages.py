@@ -138,18 +138,18 @@ def test_nothing_is_doubted_while_all_is_well(lab: Lab, browser: TestClient) -> 
 def test_a_picture_that_is_too_old_is_called_so(lab: Lab, browser: TestClient) -> None:
     lab.clock.pass_(600)
     said = text_of(browser.get("/"))
-    assert "the cloud was last looked at 10 min ago, at 2026-11-05 11:59:50 UTC" in said
+    assert "the cloud was last polled 10 min ago, at 2026-11-05 11:59:50 UTC" in said
 
 
 def test_that_nobody_is_in_charge_is_said(lab: Lab, browser: TestClient) -> None:
     lab.looked_at(held=False)
-    assert "Project lab: no daemon is in charge of it." in text_of(browser.get("/"))
+    assert "Project lab: no daemon holds its lease." in text_of(browser.get("/"))
 
 
 def test_a_cloud_that_was_never_looked_at_is_called_so(lab: Lab) -> None:
     other = Lab(lab.units, lab.clock, ("elsewhere",))
     with TestClient(other.app(), base_url="http://localhost") as browser:
-        assert "Project elsewhere: the cloud was never looked at" in text_of(browser.get("/"))
+        assert "Project elsewhere: the cloud was never polled" in text_of(browser.get("/"))
 
 
 def test_no_project_is_worth_a_word(lab: Lab) -> None:
@@ -169,7 +169,7 @@ def test_what_has_no_price_is_not_free(lab: Lab, browser: TestClient) -> None:
 
 def test_before_the_first_node_there_is_one_command_to_type(browser: TestClient) -> None:
     said = text_of(browser.get("/"))
-    assert "No node was asked for yet" in said
+    assert "No nodes yet" in said
     assert """curl http://localhost/v1/nodes \\ -H 'Content-Type: application/json'""" in said
     assert "Authorization" not in said
     assert "nothing is READY" in said
@@ -208,8 +208,8 @@ def test_a_rate_that_is_not_charged_yet_says_so(lab: Lab, browser: TestClient) -
 def test_what_ended_does_not_just_vanish(lab: Lab, browser: TestClient) -> None:
     lab.ran(NOON - 7_200, NOON - 60, name="gone", state=NodeState.FAILED, last_error="why")
     said = text_of(browser.get("/"))
-    assert "None. Nothing runs, and nothing is waited for." in said
-    assert "Ended lately gone v5litepod-8 FAILED 2026-11-05 11:59:00 UTC" in said
+    assert "None. No node runs or waits." in said
+    assert "Recently ended gone v5litepod-8 FAILED 2026-11-05 11:59:00 UTC" in said
     assert "why" in said
 
 

@@ -28,7 +28,7 @@ UNITS = {"chip_hour": "a chip-hour", "device_hour": "a device-hour", "vm_hour": 
 )
 def test_the_prices_are_those_of_the_api(lab: Lab, caller: TestClient, question: str) -> None:
     page = caller.get(f"/prices{question}")
-    address = links_of(page.text)["The same as JSON"]
+    address = links_of(page.text)["Export JSON"]
     said = caller.get(f"{address}&page_size=1000").json()["prices"]
     rows = cells_of(page.text)[1:]
     assert len(rows) == len(said) > 0
@@ -64,7 +64,7 @@ def test_a_discount_stands_beside_the_list_price_with_its_source(
     assert rows["spot"][4] == "$0.5056625less 12.5 %"
     assert rows["on_demand"][4] == rows["on_demand"][3].removesuffix("a chip-hour")
     assert "<img" not in page.text
-    said = caller.get(links_of(page.text)["Discounts as JSON"]).json()["discounts"]
+    said = caller.get(links_of(page.text)["Export discounts as JSON"]).json()["discounts"]
     assert [one["percent"] for one in said] == ["12.5"]
     assert "Paid" not in text_of(caller.get("/prices?at=2026-11-04&generation=v5e"))
 
@@ -72,18 +72,18 @@ def test_a_discount_stands_beside_the_list_price_with_its_source(
 def test_where_no_price_is_known_it_is_said_what_that_means(caller: TestClient) -> None:
     page = caller.get("/prices?region=nowhere")
     assert page.status_code == 200
-    assert "No price is known for that." in text_of(page)
+    assert "No price is known." in text_of(page)
 
 
 @pytest.mark.parametrize(
     ("question", "said"),
     [
         ("at=yesterday", "'yesterday' is no date: write it as 2026-11-01T00:00:00Z"),
-        ("at=0001-01-01", "it has to lie between 1970 and 2100"),
+        ("at=0001-01-01", "it must be between 1970 and 2100"),
         ("at=2026-11-01T00:00:00", "is no date"),
         ("generation=v99", "v99"),
         (f"at={HOSTILE}", "is no date"),
-        (f"generation={HOSTILE}", "That cannot be shown"),
+        (f"generation={HOSTILE}", "This page cannot be shown"),
     ],
 )
 def test_what_makes_no_sense_is_said_to_make_none(

@@ -33,8 +33,8 @@ def _changed(lab: Lab, node: Node, **changes: Any) -> Node:
 
 def test_a_node_that_waits_says_for_what_and_until_when(lab: Lab, browser: TestClient) -> None:
     said = _page(lab, browser, **WAITING, max_wait_seconds=HOUR, reservation="ours")
-    assert "Its queued resource is WAITING_FOR_RESOURCES: in line until Google has" in said
-    assert "the hardware. Waiting costs nothing. It is given up when it is not READY by" in said
+    assert "Its queued resource is WAITING_FOR_RESOURCES: waiting in the queue for" in said
+    assert "hardware. Waiting costs nothing. It is given up if it is not READY by" in said
     assert "by 2026-11-05 13:00:00 UTC." in said
     assert "Provisioning model on_demand, through the queue" in said
     assert "Reservation ours" in said
@@ -51,7 +51,7 @@ def test_a_node_that_waits_says_for_what_and_until_when(lab: Lab, browser: TestC
         ),
         (
             {"state": NodeState.CREATING, "queue_state": "PROVISIONING"},
-            "there is hardware, and it is being set up.",
+            "hardware is available and is being set up.",
             "Waiting costs nothing",
         ),
         (
@@ -129,13 +129,16 @@ def test_a_placement_says_of_what_it_was_and_why_it_was_there(
 ) -> None:
     node = lab.asked_for()
     lab.tried(node, (60, Outcome.STOCK_OUT, None), (50, Outcome.OPEN, None))
-    facts = {"attempt": 2, "why": "first left of 2 places; us-east5-b ran out 5 s ago"}
+    facts = {"attempt": 2, "why": "first left of 2 places; us-east5-b was out of capacity 5 s ago"}
     with lab.units() as unit:
         unit.events.add(Event(node.id, NOON, "placement", "attempt 1", facts={"attempt": 1}))
         unit.events.add(Event(node.id, NOON, "placement", "attempt 2", facts=facts))
     said = text_of(browser.get(f"/nodes/{node.id}"))
     assert "v5litepod-8 in us-west4-a, on_demand: stock out after 5 s attempt 1," in said
-    assert "open, for 50 s Why there: first left of 2 places; us-east5-b ran out 5 s ago." in said
+    assert (
+        "open, for 50 s Why there: first left of 2 places; us-east5-b was out of capacity 5 s ago."
+        in said
+    )
 
 
 def _late(lab: Lab, **changes: Any) -> Node:
@@ -150,8 +153,8 @@ def test_a_deletion_that_does_not_end_is_the_first_thing_said(
     node = _late(lab, name="stuck")
     page = browser.get("/")
     assert (
-        "stuck: its deletion was asked for 2 h ago and is not over. It is READY in us-west4-a, it"
-        " costs $9.60/h meanwhile, and the deletion is tried again for ever."
+        "stuck: its deletion was requested 2 h ago and has not ended. It is READY in us-west4-a, it"
+        " costs $9.60/h meanwhile, and the deletion is retried indefinitely."
     ) in text_of(page)
     assert page.text.index("notice alarm") < page.text.index("Burning now")
     assert f'<a href="/nodes/{node.id}">stuck</a>:' in page.text
@@ -161,7 +164,10 @@ def test_a_deletion_that_makes_room_for_another_says_that(lab: Lab, browser: Tes
     node = lab.ran(NOON - 4 * HOUR, name="stuck")
     _changed(lab, node, replacing=True, replacing_since=NOON - HOUR, alarmed_at=NOON)
     said = text_of(browser.get("/"))
-    assert "stuck: its deletion, to make another, was asked for 1 h ago and is not over." in said
+    assert (
+        "stuck: its deletion before the next attempt was requested 1 h ago and has not ended."
+        in said
+    )
 
 
 def test_what_costs_nothing_meanwhile_or_nobody_knows_what_says_so(
@@ -171,7 +177,7 @@ def test_what_costs_nothing_meanwhile_or_nobody_knows_what_says_so(
     unbilled = lab.asked_for(name="still", state=NodeState.STOPPED)
     _changed(lab, unbilled, delete_requested_at=NOON - HOUR, alarmed_at=NOON)
     said = text_of(browser.get("/"))
-    assert "it costs money at a price that nobody knows" in said
+    assert "it costs money at an unknown price" in said
     assert "It is STOPPED in us-west4-a, it costs nothing meanwhile" in said
 
 
@@ -182,8 +188,8 @@ def test_of_many_deletions_that_do_not_end_the_oldest_are_named(
     for _ in range(3):
         _late(lab)
     page = browser.get("/")
-    assert page.text.count("its deletion was asked for") == 1
-    assert "2 more deletions are not over either." in text_of(page)
+    assert page.text.count("its deletion was requested") == 1
+    assert "2 more deletions have not ended." in text_of(page)
 
 
 def test_an_alarm_is_told_on_the_page_of_the_node_until_it_is_gone(

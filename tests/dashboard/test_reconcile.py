@@ -55,7 +55,7 @@ def sent(lab: Lab, name: str = "november.csv") -> str:
 
 def test_before_the_first_bill_the_page_says_what_to_type(browser: TestClient) -> None:
     said = text_of(browser.get("/reconcile"))
-    assert "No bill was held against the ledger yet." in said
+    assert "No bill was reconciled yet." in said
     assert "tpu-steward costs reconcile billing-export.csv" in said
 
 
@@ -105,11 +105,11 @@ def test_commitments_of_a_bill_that_was_imported_before_are_read_from_its_rows(
 def test_the_page_tells_the_variance_in_both_directions(lab: Lab, browser: TestClient) -> None:
     sent(lab)
     said = text_of(browser.get("/reconcile"))
-    assert "The bill less the ledger +$27.95 145.5729 % of what matched" in said
+    assert "Bill minus ledger +$27.95 145.5729 % of what matched" in said
     assert "The bill says more +$47.15" in said
     assert "The bill says less \N{MINUS SIGN}$19.20" in said
     assert "Matched $19.20" in said
-    assert "Apart from all of this: tax $7.77 (a tax is no use of a node)." in said
+    assert "Set apart: tax $7.77 (a tax is no use of a node)." in said
     assert "On the bill, no node of ours 2 $44.25 $0.00 +$44.25" in said
 
 
@@ -138,7 +138,7 @@ def test_the_page_tells_credits_invoices_and_the_file_that_joined(
     assert "no conversion rate In another currency, without" in said
     assert "tax A tax is no use of a node. 1 $7.77" in said
     old = browser.get(f"/reconcile?bill={first}")
-    assert "A later file of the same month has joined this one" in text_of(old)
+    assert "A later file of the same month was joined with this one" in text_of(old)
 
 
 def test_the_largest_disagreement_stands_first_with_who_saw_it(
@@ -162,7 +162,7 @@ def test_the_hours_of_each_verdict_can_be_looked_at(
     said = text_of(browser.get(f"/reconcile?bill={bill}&verdict={verdict}"))
     assert "Chosen hours" in said
     assert told in said
-    assert text_of(browser.get("/reconcile?verdict=nonsense")).count("Where they disagree") == 1
+    assert text_of(browser.get("/reconcile?verdict=nonsense")).count("Differences") == 1
 
 
 def test_what_a_reservation_and_a_machine_cost_is_told_as_what_it_is(
@@ -180,8 +180,8 @@ def test_what_a_reservation_and_a_machine_cost_is_told_as_what_it_is(
     lab.services.reconciliations.reconcile(io.BytesIO(content), name="november.csv")
     page = browser.get("/reconcile")
     said = text_of(page)
-    assert "Left out of our ledger: $0.38 of the VMs with which users drive TPU Nodes" in said
-    assert "Charged by us and not on the bill; march is written down as bought from" in said
+    assert "Not compared: $0.38 of users' VMs for TPU Nodes" in said
+    assert "Charged by us and not on the bill; march is recorded from" in said
     assert f"/nodes/{bought.id}" not in page.text
 
 

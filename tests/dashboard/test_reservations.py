@@ -61,7 +61,7 @@ def _table(page: str, heading: str) -> list[list[str]]:
 
 def test_before_there_is_one_it_is_said_how_to_write_it_down(browser: TestClient) -> None:
     said = text_of(browser.get("/reservations"))
-    assert "Google cannot be asked what was bought by the calendar, so say it once:" in said
+    assert "The TPU API does not list calendar-mode reservations, so record each once:" in said
     assert "tpu-steward reservations add NAME --zone us-west4-a" in said
 
 
@@ -78,7 +78,7 @@ def test_the_list_says_what_where_when_and_what_it_comes_to(
         " At its end $9,031.68"
     ) in said
     assert links_of(page.text)["autumn"] == f"/reservations/{autumn.id}"
-    assert 'aria-label="25 % of the period has gone by; 12 % of that was used"' in page.text
+    assert 'aria-label="25 % of the period has passed; 12 % of that was used"' in page.text
 
 
 def test_what_runs_is_first_and_what_was_wrong_is_last(lab: Lab, browser: TestClient) -> None:
@@ -111,10 +111,9 @@ def test_the_sum_is_told_in_words(autumn: Reservation, browser: TestClient) -> N
     assert (
         "So far, used or not: 64 chips x 43,980 s x $2.94 a chip-hour ÷ 3,600 = $2,298.688."
     ) in said
-    assert ("Of that 1 node is charged for $282.24, and nobody used the other $2,016.448.") in said
+    assert ("Of that 1 node is charged for $282.24, and $2,016.448 is unused.") in said
     assert (
-        "At its end it will have come to 64 chips x 172,800 s x $2.94 a chip-hour ÷ 3,600 ="
-        " $9,031.68."
+        "Total at its end: 64 chips x 172,800 s x $2.94 a chip-hour ÷ 3,600 = $9,031.68."
     ) in said
 
 
@@ -122,7 +121,7 @@ def test_nodes_and_nobody_come_to_the_whole(
     lab: Lab, autumn: Reservation, caller: TestClient
 ) -> None:
     page = caller.get(f"/reservations/{autumn.id}")
-    said = caller.get(links_of(page.text)["The same as JSON"]).json()
+    said = caller.get(links_of(page.text)["Export JSON"]).json()
     head, train, nobody, total = _table(page.text, "users")
     assert head == ["Node", "Chips", "Chip-hours", "Share", "Cost"]
     assert (train[:4], nobody[0], total[0]) == (["train", "16", "96", "12 %"], "nobody", "Total")
@@ -159,8 +158,8 @@ def test_its_ledger_comes_to_what_nobody_used(autumn: Reservation, caller: TestC
     assert (len(amounts), rest + sum(amounts)) == (12, total)
     assert total == parse_usd(caller.get(f"/v1/reservations/{autumn.id}").json()["unused"])
     assert links_of(inner.text)["autumn"] == f"/reservations/{autumn.id}"
-    assert "What nobody used. All of its time" in text_of(inner)
-    assert caller.get(links_of(inner.text)["The same as JSON"]).json()["entries"]
+    assert "Unused time. All of its time" in text_of(inner)
+    assert caller.get(links_of(inner.text)["Export JSON"]).json()["entries"]
 
 
 def test_its_costs_lead_to_its_page_and_to_its_lines(
@@ -205,8 +204,8 @@ def test_the_first_page_says_that_reservations_burn_too(lab: Lab, browser: TestC
 def test_what_is_planned_says_what_it_will_come_to(lab: Lab, browser: TestClient) -> None:
     one = lab.bought(start=NOON + DAY, end=NOON + 3 * DAY)
     said = text_of(browser.get(f"/reservations/{one.id}"))
-    assert "Used or not, it will come to 64 chips x 172,800 s x $2.94 a chip-hour" in said
-    assert "Who used it" not in said
+    assert "Total, used or not: 64 chips x 172,800 s x $2.94 a chip-hour" in said
+    assert "Usage" not in said
     assert "Posted as unused" not in said
 
 
@@ -214,7 +213,7 @@ def test_what_is_over_says_that_nobody_used_it(lab: Lab, browser: TestClient) ->
     one = lab.bought()
     lab.clock.pass_(9 * DAY)
     said = text_of(browser.get(f"/reservations/{one.id}"))
-    assert "Used or not, it came to 64 chips x 172,800 s x $2.94" in said
+    assert "Total, used or not: 64 chips x 172,800 s x $2.94" in said
     assert "No node used any of it." in said
 
 
@@ -233,10 +232,10 @@ def test_a_price_that_nobody_knows_is_not_nothing(lab: Lab, browser: TestClient)
     lab.clock.pass_(3 * HOUR)
     said = text_of(browser.get("/reservations"))
     assert "Price not known Cost so far not known Used not known Unused not known" in said
-    assert "No price is known for 3 h of it. What that cost is in no figure here." in said
+    assert "No price is known for 3 h of it. Its cost is in no figure here." in said
     assert "At its end not known" in text_of(browser.get(f"/reservations/{one.id}"))
     ahead = text_of(browser.get(f"/reservations/{planned.id}"))
-    assert "No price is known for it yet; what it costs is in no figure until one is." in ahead
+    assert "The price is unknown; its cost is in no figure until you add one." in ahead
 
 
 def test_what_was_withdrawn_says_why_and_charges_nothing(
@@ -247,7 +246,7 @@ def test_what_was_withdrawn_says_why_and_charges_nothing(
     page = browser.get(f"/reservations/{autumn.id}")
     said = text_of(page)
     assert "Withdrawn 2026-11-06 00:13:00 UTC: bought twice" in said
-    assert "It charges nothing: what it had charged is taken back, and nothing was erased." in said
+    assert "It charges nothing. Its earlier charges are credited, and nothing was erased." in said
     assert "budget-bar" not in page.text
     assert sum(nanos_of(row[-1]) for row in _table(page.text, "lines")[1:]) == 0
 
@@ -324,7 +323,7 @@ def test_a_sign_says_how_it_stands(changes: dict[str, Any], verdict: tuple[str, 
 
 def test_more_used_than_bought_is_said() -> None:
     (said,) = row_of(shown(unused_chip_seconds=-1, unused=-1)).doubts
-    assert said.startswith("Nodes used more chips in it than were bought")
+    assert said.startswith("Nodes used more chips than were bought")
 
 
 @pytest.mark.parametrize(

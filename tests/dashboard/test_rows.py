@@ -43,7 +43,7 @@ def test_only_what_is_ready_is_billed() -> None:
 
 def test_what_is_asked_is_said_until_it_is_so() -> None:
     leaving = factories.node(state=NodeState.READY, asked=Asked.ABSENT)
-    assert row_of(_document(leaving), NOON).wish == "deletion asked for"
+    assert row_of(_document(leaving), NOON).wish == "deletion requested"
     gone = factories.node(state=NodeState.DELETED, asked=Asked.ABSENT, ended_at=NOON)
     assert row_of(_document(gone), NOON).wish == ""
 

@@ -31,16 +31,16 @@ def _two_months(lab: Lab, **changes: str) -> Node:
 
 
 def test_before_anything_was_charged_it_is_said_so(caller: TestClient) -> None:
-    assert "Nothing was charged yet." in text_of(caller.get("/statements"))
+    assert "No charges yet." in text_of(caller.get("/statements"))
 
 
 def test_months_are_listed_with_what_may_still_become_of_them(lab: Lab, caller: TestClient) -> None:
     _two_months(lab)
     page = caller.get("/statements")
     said = text_of(page)
-    assert "2026-11 open It is not over: this is what is posted so far" in said
-    assert "2026-10 closed Closed since 2026-11-04 00:00:00 UTC: its sum never changes" in said
-    for one in caller.get(links_of(page.text)["The same as JSON"]).json()["statements"]:
+    assert "2026-11 open Open: posted so far" in said
+    assert "2026-10 closed Closed since 2026-11-04 00:00:00 UTC: the sum is final" in said
+    for one in caller.get(links_of(page.text)["Export JSON"]).json()["statements"]:
         inner = caller.get(links_of(page.text)[one["period"]])
         assert f"Billed in this month ${one['amount'].rstrip('0')}" in _plain(inner.text)
 
@@ -58,7 +58,7 @@ def test_a_month_that_is_over_says_until_when_it_takes_what_comes_late(
     lab.clock.pass_(26 * DAY)
     said = text_of(caller.get("/statements/2026-11"))
     assert "provisional" in said
-    assert "what becomes known late still goes into it, until 2026-12-04 00:00:00 UTC." in said
+    assert "late corrections still go into it until 2026-12-04 00:00:00 UTC." in said
 
 
 @pytest.mark.parametrize("month", ["2026-10", "2026-11"])
@@ -67,7 +67,7 @@ def test_the_lines_are_those_of_the_api_and_add_up(
 ) -> None:
     _two_months(lab)
     page = caller.get(f"/statements/{month}").text
-    said = caller.get(links_of(page)["The same as JSON"]).json()
+    said = caller.get(links_of(page)["Export JSON"]).json()
     own, _, corrections = page.partition("Corrections of closed months")
     rows = [*cells_of(own)[1:-1], *(cells_of(corrections)[1:-1] if corrections else [])]
     assert [nanos_of(row[-1]) for row in rows] == [
@@ -76,7 +76,7 @@ def test_the_lines_are_those_of_the_api_and_add_up(
     assert sum(nanos_of(row[-1]) for row in rows) == parse_usd(said["amount"])
     sums = [cells_of(part)[-1][-1] for part in (own, corrections) if part]
     assert sum(map(nanos_of, sums)) == parse_usd(said["amount"])
-    file = caller.get(links_of(page)["The same as CSV"]).text
+    file = caller.get(links_of(page)["Export CSV"]).text
     assert [row["amount"] for row in csv.DictReader(io.StringIO(file))] == [
         one["amount"] for one in said["lines"]
     ]

@@ -72,7 +72,7 @@ def _follow_the_newest(caller: TestClient, lines: str) -> None:
     """From the newest line of a page to its price, by the links and by the API."""
     address = re.findall(r'href="(/nodes/[^"]*/ledger/\d+)"', lines)[0]
     page = caller.get(address).text
-    said = caller.get(links_of(page)["The same as JSON"]).json()
+    said = caller.get(links_of(page)["Export JSON"]).json()
     entry, price = said["entry"], said["price"]
     amount, paid = parse_usd(entry["amount"]), parse_usd(entry["usd_per_chip_hour"])
     assert exact(amount) in re.sub(r"<[^>]*>", "", page)

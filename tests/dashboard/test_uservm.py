@@ -48,7 +48,7 @@ def test_a_node_says_which_vm_drives_it_and_what_that_costs(lab: Lab, caller: Te
     assert "Of the cost, its VM $0.38 charged while its TPU is" in said
     assert f"Per hour $4.88 4 {TIMES} $1.125 per chip-hour + $0.379998 for the VM" in said
     assert "Its VM n1-standard-8, on_demand" in said
-    assert "What its VM costs Compute Engine bills the VM that drives" in said
+    assert "What its VM costs Compute Engine bills the VM of a legacy" in said
     without = text_of(caller.get(f"/nodes/{lab.ran_legacy(NOON - HOUR, vm=None).id}"))
     assert "Of the cost, its VM" not in without
     assert "Not in its cost the VM that drives the legacy TPU Node is billed by" in without
@@ -132,7 +132,7 @@ def test_both_lines_are_explained(lab: Lab, caller: TestClient) -> None:
         )
         assert f'id="{anchor.replace("%2F", "/")}"' in caller.get(address).text
     assert "1 VM x 1,800 s x $0.379998 an hour / 3,600 = $0.189999." in said
-    assert "its time is taken to be that of its TPU" in said
+    assert "is charged for the time of its TPU" in said
 
 
 def test_a_discount_on_the_machine_is_told_with_what_the_list_says(

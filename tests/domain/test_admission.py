@@ -50,8 +50,8 @@ def test_what_fits_nowhere_is_refused_with_the_limit_and_what_to_do():
     error = refusal(spec(zones=(WEST,)), known())
     assert str(error) == (
         "v5litepod-8 (on_demand) fits no quota: us-west4-a cannot hold 8 chips: Google's limit"
-        " TPUV5s is 0 in us-west4, as it said at 2026-11-05T12:00:00Z. Ask Google for more quota,"
-        " or take another region, type or provisioning model; once it was raised, say so with:"
+        " TPUV5s is 0 in us-west4, as it said at 2026-11-05T12:00:00Z. Ask Google for more"
+        " quota, or choose another region, type or provisioning model; after a raise, run:"
         f" tpu-steward catalog forget-quota {LIMIT.id}"
     )
     assert error.facts["quotas"] == [
@@ -93,7 +93,7 @@ def test_a_place_that_is_too_small_is_left_out_as_long_as_another_is_not():
     ("tally", "said"),
     [
         (known(16, used=8, held=4), "used there: 8 chips; held: 4 chips"),
-        (known(0, LimitStanding.OLD), "that is old, so it is tried with 8 chips all the same"),
+        (known(0, LimitStanding.OLD), "this limit is old, so it is tried with 8 chips anyway"),
         (
             known(0, LimitStanding.CONTRADICTED),
             "more was granted since, so it is tried with 8 chips",
@@ -171,8 +171,8 @@ def test_where_it_is_barred_it_is_left_alone_until_that_is_old():
     assert (choice.key.zone, choice.at) == (EAST, NOON + 10)
     (said,) = told(choice.passed, spec(), NOON + 10)
     assert said == (
-        "us-west4-a may not have 8 chips (Google's limit another is 0 in us-west4) and is left"
-        " alone until 2026-11-06T12:00:09Z"
+        "us-west4-a may not have 8 chips (Google's limit another is 0 in us-west4); cooldown"
+        " until 2026-11-06T12:00:09Z"
     )
 
 

@@ -122,7 +122,11 @@ EMAILS = {"emails": ("ada@example.com",)}
 @pytest.mark.parametrize(
     ("told", "mails", "said"),
     [
-        ({}, True, "nobody is told before its nodes are deleted: name a webhook (--webhook)"),
+        (
+            {},
+            True,
+            "no recipient is notified before its nodes are deleted: add a webhook (--webhook)",
+        ),
         (EMAILS, False, "nobody is told before its nodes are deleted: STEWARD_SMTP_URL is not set"),
         (HOOK | EMAILS, False, "nobody at its addresses is told before its nodes are deleted"),
     ],

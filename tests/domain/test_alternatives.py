@@ -142,7 +142,7 @@ def test_what_leaves_nothing_or_contradicts_itself_is_refused(changes, error, fa
 def test_a_refusal_of_all_types_says_why_for_each():
     with pytest.raises(RuntimeMismatch) as refused:
         settle(accelerator_types=BOTH, runtime_version="v2-alpha-tpuv4")
-    assert str(refused.value).startswith("none of these types will do: v5litepod-16: ")
+    assert str(refused.value).startswith("none of these types can be used: v5litepod-16: ")
     assert "; v6e-16: " in str(refused.value)
     fits: Any = refused.value.facts["compatible"]
     assert "tpu-vm-tf-2.17.1-pod-pjrt" in fits
@@ -167,4 +167,4 @@ def test_why_each_type_gets_its_runtime_version_is_said_once():
     assert [why.startswith(chose) for why in each.reasons] == [True, True]
     assert all(f"{name} has 4 hosts" in why for name, why in zip(BOTH, each.reasons, strict=True))
     named = settle(accelerator_types=("v5litepod-8", "v5litepod-4"), runtime_version=LITE)
-    assert named.reasons == (f"took {LITE}, which was asked for by name: it fits one host of v5e",)
+    assert named.reasons == (f"took {LITE}, which was requested by name: it fits one host of v5e",)

@@ -54,7 +54,7 @@ def test_an_amount_is_read_exactly_and_rounded_half_to_even_beyond_the_ninth_pla
     ["", "free", "NaN", "Infinity", "1e999999999", "1e10", "1,200.00", "1_000", "\uff11\uff12"],
 )
 def test_what_is_no_amount_is_refused(said):
-    with pytest.raises(ValueError, match=r"no number|no finite|more than can be kept"):
+    with pytest.raises(ValueError, match=r"not a number|not a finite|more than can be stored"):
         nanos(said)
 
 
@@ -228,22 +228,22 @@ def test_a_commitment_is_no_usage():
     [
         ({"usage_end_time": "2026-10-31 23:00:00 UTC"}, "ends at 2026-10-31 23:00:00 UTC, before"),
         ({"usage_end_time": "2026-11-01 02:00:00 UTC"}, "more than one UTC hour"),
-        ({"usage_start_time": "yesterday"}, "usage_start_time 'yesterday' is no instant"),
+        ({"usage_start_time": "yesterday"}, "usage_start_time 'yesterday' is not a timestamp"),
         ({"currency": "Dollars"}, "currency is 'DOLLARS'"),
-        ({"invoice.month": "2026-13"}, "invoice_month '2026-13' is no month"),
-        ({"project.id": "theirs", "cost": "a lot"}, "cost: 'a lot' is no number"),
-        ({"credits": [{"amount": 1, "type": "a\0b"}]}, "is no kind of credit"),
-        ({"cost": "a lot"}, "cost: 'a lot' is no number"),
+        ({"invoice.month": "2026-13"}, "invoice_month '2026-13' is not a month"),
+        ({"project.id": "theirs", "cost": "a lot"}, "cost: 'a lot' is not a number"),
+        ({"credits": [{"amount": 1, "type": "a\0b"}]}, "is not a kind of credit"),
+        ({"cost": "a lot"}, "cost: 'a lot' is not a number"),
         ({"cost_at_list": "1e400"}, "cost_at_list"),
         ({"credits": [{"name": "no amount"}]}, "credits cannot be read"),
-        ({"credits": [{"amount": "-9e9"}, {"amount": "-9e9"}]}, "more than can be kept"),
-        ({"usage_end_time": "9999-12-31 23:59:59 UTC"}, "is no instant such as"),
-        ({"export_time": "0001-01-01 00:00:00 UTC"}, "is no instant such as"),
-        ({"resource.global_name": "a\0b"}, "resource_global_name 'a\\x00b' is no text"),
-        ({"sku.id": "a\0b"}, "sku_id 'a\\x00b' is no text"),
+        ({"credits": [{"amount": "-9e9"}, {"amount": "-9e9"}]}, "more than can be stored"),
+        ({"usage_end_time": "9999-12-31 23:59:59 UTC"}, "is not a timestamp such as"),
+        ({"export_time": "0001-01-01 00:00:00 UTC"}, "is not a timestamp such as"),
+        ({"resource.global_name": "a\0b"}, "resource_global_name 'a\\x00b' is not text"),
+        ({"sku.id": "a\0b"}, "sku_id 'a\\x00b' is not text"),
         ({"sku.description": "TpuV5e running in " + "x" * 2_000}, "2,000 characters at most"),
-        ({"cost_type": "a\0b"}, "cost_type 'a\\x00b' is no text"),
-        ({"labels": [{"key": "steward-id", "value": "a\0b"}]}, "labels 'a\\x00b' is no text"),
+        ({"cost_type": "a\0b"}, "cost_type 'a\\x00b' is not text"),
+        ({"labels": [{"key": "steward-id", "value": "a\0b"}]}, "labels 'a\\x00b' is not text"),
     ],
 )
 def test_a_row_that_cannot_be_is_told_by_its_number(changes, told):
@@ -312,21 +312,21 @@ def test_missing_columns_are_named_in_json_lines_too(gone):
         (b"", "the file is empty"),
         (b"\n \n", "the file is empty"),
         (b'[{"cost": 1}]', "one JSON array"),
-        (b"{nonsense", "row 1: it is no JSON"),
-        (b"\xff\xfe\x00", "no text in UTF-8"),
-        (b"\x1f\x8b\x08\x00", "no text in UTF-8"),
+        (b"{nonsense", "row 1: it is not JSON"),
+        (b"\xff\xfe\x00", "not text in UTF-8"),
+        (b"\x1f\x8b\x08\x00", "not text in UTF-8"),
         (b"hello\nworld\n", "columns are missing"),
-        (b"cost,cost\n", "columns come twice: cost"),
+        (b"cost,cost\n", "duplicate columns: cost"),
         (b"{" + b" " * 2_000_000, "more than 1,048,576 characters"),
         (detailed_csv([row()]) + b"1,2,3\n", "row 3: it has 3 fields"),
         (detailed_csv([row()]) + b'"never closed', "row 3: it cannot be read"),
-        (json_lines([row()]) + b"[1]\n", "row 2: it is no JSON object"),
-        (json_lines([row()]) + b"[" * 200_000, "row 2: it is no JSON"),
-        (json_lines([row()]) + b'{"cost": ' + b"9" * 5_000 + b"}", "row 2: it is no JSON"),
+        (json_lines([row()]) + b"[1]\n", "row 2: it is not a JSON object"),
+        (json_lines([row()]) + b"[" * 200_000, "row 2: it is not JSON"),
+        (json_lines([row()]) + b'{"cost": ' + b"9" * 5_000 + b"}", "row 2: it is not JSON"),
         (json_lines([row(cost="QQ")]).replace(b'"QQ"', b"1e999999"), "row 1: cost: '1e999999'"),
         (
             json_lines([row(**{"sku.id": "QQ"})]).replace(b"QQ", b"\\ud800"),
-            "row 1: sku_id '\\ud800' is no text",
+            "row 1: sku_id '\\ud800' is not text",
         ),
         (b",".join(b"%d" % number for number in range(501)), "the file has 501 columns"),
     ],

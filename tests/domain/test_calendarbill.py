@@ -109,7 +109,7 @@ def test_what_is_billed_at_another_price_is_told_with_what_was_written_down():
     (line,) = compared([whole(resource=PATH)], [replace(one, amount=HALF // 2) for one in OURS])
     assert (line.verdict, line.variance) == (Verdict.AMOUNT_DIFFERS, HALF)
     assert line.reason == (
-        "the same seconds at another price; march is written down as bought from"
+        "the same seconds at another price; march is recorded from"
         " 2026-10-31T00:00:00Z to 2026-11-10T00:00:00Z"
     )
 
@@ -126,13 +126,13 @@ def test_where_nothing_of_it_is_billed_node_and_reservation_are_each_told():
         ("march", Verdict.NODE_WITHOUT_BILL),
     }
     assert [line.node_id for line in lines] == ["", "n1"]
-    assert "march is written down as bought" in lines[0].reason
+    assert "march is recorded" in lines[0].reason
 
 
 def test_where_the_ledger_has_nothing_of_it_yet_it_is_no_leak():
     (line,) = compared([whole(resource=PATH)], [])
     assert (line.verdict, line.reservation) == (Verdict.AMOUNT_DIFFERS, "march")
-    assert line.reason.startswith("the reservation is ours, and the ledger has nothing")
+    assert line.reason.startswith("the reservation is managed here, and the ledger has no charge")
 
 
 def test_a_node_that_is_billed_on_demand_did_not_run_in_it():
@@ -157,9 +157,7 @@ def test_a_node_that_is_billed_on_demand_did_not_run_in_it():
 def test_what_no_reservation_on_record_can_be_is_a_leak(row):
     (leak,) = [line for line in compared([row]) if not line.charged]
     assert (leak.verdict, leak.reservation) == (Verdict.BILL_WITHOUT_NODE, "")
-    assert ("no reservation that it may be is written down" in leak.reason) == (
-        row.model == "reserved"
-    )
+    assert ("no recorded reservation matches" in leak.reason) == (row.model == "reserved")
 
 
 def test_another_name_is_another_reservation_only_where_ours_is_billed_by_its_own():

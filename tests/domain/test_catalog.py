@@ -151,7 +151,7 @@ def test_a_topology_is_read_in_either_case():
 
 @pytest.mark.parametrize("wish", [{}, {"chips": 16, "topology": "4x4"}])
 def test_a_size_is_said_in_exactly_one_way(wish):
-    with pytest.raises(Rejected, match="either chips or topology"):
+    with pytest.raises(Rejected, match="exactly one of chips and topology"):
         CATALOG.choose("v5e", **wish)
 
 

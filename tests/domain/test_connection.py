@@ -50,7 +50,7 @@ def recipe(node, framework):
 
 @pytest.mark.parametrize("state", [NodeState.REQUESTED, NodeState.CREATING, NodeState.STOPPED])
 def test_what_is_not_ready_cannot_be_reached_and_says_so(state):
-    with pytest.raises(Conflict, match="can be reached while it is READY") as refused:
+    with pytest.raises(Conflict, match="only a READY node can be reached") as refused:
         connection_to(ready(state=state))
     assert refused.value.facts == {"state": state}
 
@@ -113,7 +113,7 @@ def test_an_image_without_a_framework_says_what_to_ask_for():
     found = recipe(ready(), Framework.TENSORFLOW)
     assert not found.works
     assert (found.shell, found.python) == ((), ())
-    assert found.note.endswith("ask for a node with framework tensorflow")
+    assert found.note.endswith("create a node with framework tensorflow")
 
 
 @pytest.mark.parametrize(

@@ -50,10 +50,10 @@ def test_every_share_reads_back_as_it_is_written(ppm):
         ("0.00001", "four decimal places"),
         ("12.50000000000000000000000000000001", "four decimal places"),
         ("1e-400", "four decimal places"),
-        ("1e1", "not written plainly"),
-        ("+5", "not written plainly"),
-        (" 5", "not written plainly"),
-        (".5", "not written plainly"),
+        ("1e1", "not a plain number"),
+        ("+5", "not a plain number"),
+        (" 5", "not a plain number"),
+        (".5", "not a plain number"),
     ],
 )
 def test_what_is_no_share_is_refused(text, said):

@@ -273,13 +273,13 @@ def test_what_is_taken_back_was_said_to_be_uncertain(drawn, offset, book):
 @pytest.mark.parametrize(
     ("before", "at", "words"),
     [
-        (ended(), LAST_UP + 8, "; what was charged for 22 s more is taken back: $0.058666667"),
-        (ended(), FIRST_GONE, "; what was charged stays as it is"),
+        (ended(), LAST_UP + 8, "; the charge for 22 s more is credited: $0.058666667"),
+        (ended(), FIRST_GONE, "; the charge does not change"),
         (
             forgiven(ended(NOON + 50, NOON + 80), NOON),
             NOON + 55,
             (
-                ", preempted in its first minute, which is free; what was charged is taken back:"
+                ", preempted in its first minute, which is free; the charge is credited:"
                 " $0.213333333"
             ),
         ),
@@ -297,4 +297,4 @@ def test_what_changed_is_told_in_a_sentence(before, at, words):
 def test_without_a_price_or_a_reason_no_sum_and_no_reason_are_told():
     before, found = ended(), entry(LAST_UP + 8, reason="")
     words = sentence(before, corrected(before, found, NOON, None), found, 0)
-    assert words.endswith("by Google's audit log; what was charged for 22 s more is taken back")
+    assert words.endswith("by Google's audit log; the charge for 22 s more is credited")

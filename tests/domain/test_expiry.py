@@ -22,7 +22,7 @@ from service.domain.node import Asked
 from tests import factories
 from tests.hands import NOON
 
-OVER = "its time to live ran out"
+OVER = "its time to live has expired"
 JOB = "job 7 is SUCCEEDED"
 LIVES = {"ttl_seconds": HOUR, "ready_at": NOON - HOUR}
 """A node whose time to live is over at noon."""
@@ -194,7 +194,5 @@ def test_a_keep_is_said_with_its_date_and_its_reason():
     assert keep_sentence(factories.sent(**KEPT)) == (
         "it is kept until 2026-11-05T13:00:00Z (a demo)"
     )
-    assert "a date that cannot be read (label keep-until=soon)" in keep_sentence(
-        factories.sent(**UNREADABLE)
-    )
+    assert "an invalid date (label keep-until=soon)" in keep_sentence(factories.sent(**UNREADABLE))
     assert keep_sentence(factories.sent()) == ""

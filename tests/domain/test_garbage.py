@@ -116,7 +116,7 @@ def test_another_incarnation_with_our_labels_was_made_by_somebody_else(what, by,
     assert found.certain is certain
     if not certain:
         assert found.kind is OrphanKind.OURS
-        assert "made by somebody else under a name of ours" in found.doubt
+        assert "Google's id is not that of the recorded resource" in found.doubt
 
 
 CALLED_GONE = attempt(uids=("7001",), called_gone_at=NOON)
@@ -131,9 +131,9 @@ CALLED_GONE = attempt(uids=("7001",), called_gone_at=NOON)
         (
             shown(queued_resource="q"),
             OrphanKind.OURS,
-            "by itself; delete it, and its queued resource",
+            "automatically; delete it, and its queued resource",
         ),
-        (shown(state="ACTIVE", **QR), OrphanKind.OURS, "by itself; delete it once"),
+        (shown(state="ACTIVE", **QR), OrphanKind.OURS, "automatically; delete it when"),
         (shown(state="PREEMPTED"), OrphanKind.LEFTOVER, ""),
         (shown(state="SUSPENDED", **QR), OrphanKind.ZOMBIE, ""),
     ],
@@ -145,7 +145,7 @@ def test_what_lives_though_it_was_called_gone_is_left_to_a_human(what, kind, sai
     assert found.certain is not bool(said)
     assert said in found.doubt
     if said:
-        assert "it was called gone at 2026-11-05T12:00:00Z and is there again" in found.doubt
+        assert "it was recorded as gone at 2026-11-05T12:00:00Z and is listed again" in found.doubt
 
 
 def test_what_is_certain_goes_after_two_looks_and_a_while():
@@ -160,7 +160,7 @@ def test_what_is_certain_goes_after_two_looks_and_a_while():
         ({"shown": shown(created_at=NOON - 60)}, {}, "less than 15 minutes"),
         ({"shown": shown(created_at=NOON + 60)}, {}, "less than 15 minutes"),
         ({"shown": shown(state="DELETING")}, {}, "is being deleted"),
-        ({"next_try_at": NOON}, {}, "asked for by name"),
+        ({"next_try_at": NOON}, {}, "being checked by name"),
         ({}, {"since": NOON - WINDOW_SECONDS}, "this daemon"),
         ({}, {"sizes": ((10, NOON - LONG), (5, NOON - 60))}, "half of the project's nodes or more"),
         ({}, {"blind": frozenset({(False, ZONE)})}, "did not answer"),
@@ -191,7 +191,7 @@ def test_what_runs_under_our_label_without_a_record_is_only_shown():
 
 
 ADOPT, LATER = "; adopt it, or delete it", "; adopt it once it is READY, or delete it"
-REPEAT, UNNEEDED = " by repeating its name", "; delete it once nobody needs it"
+REPEAT, UNNEEDED = " by repeating its name", "; delete it when nobody needs it"
 BOTH = "; delete it, and its queued resource too,"
 
 
@@ -207,7 +207,7 @@ BOTH = "; delete it, and its queued resource too,"
         (
             shown(queued_resource="q"),
             BOTH + " by repeating their names",
-            BOTH + " once nobody needs them",
+            BOTH + " when nobody needs them",
         ),
     ],
 )

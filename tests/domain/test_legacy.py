@@ -63,7 +63,7 @@ def test_it_is_stopped_where_a_tpu_vm_would_be(changes, stoppable):
         ({"data_disks": ("scratch",)}, "data_disks", "your own VM"),
         ({"service_account": "a@b.example"}, "service_account", "your own VM"),
         ({"external_ip": True}, "external_ip", "your own VM"),
-        ({"subnetwork": "s"}, "subnetwork", "say only the network"),
+        ({"subnetwork": "s"}, "subnetwork", "give only the network"),
         ({"queued": True}, "queued", "leave it out"),
         ({"slices": 2}, "slices", "leave it out"),
         ({"reservation": "lab-v2"}, "reservation", "leave it out"),
@@ -80,7 +80,7 @@ def test_what_needs_a_machine_of_its_own_is_refused_with_what_to_do(changes, fie
 
 
 def test_flex_start_is_refused_wherever_it_were_sold():
-    with pytest.raises(Rejected, match="ask for on_demand"):
+    with pytest.raises(Rejected, match="use on_demand"):
         legacy.check((), load().accelerator("v2-8"), ProvisioningModel.FLEX_START)
 
 

@@ -253,7 +253,7 @@ def test_a_late_or_doubled_tick_comes_to_the_same_answer():
         ({}, NOON + 10**9, ""),
         ({"ttl_seconds": 3_600}, NOON + 10**9, ""),
         ({"ttl_seconds": 3_600, "ready_at": NOON}, NOON + 3_599, ""),
-        ({"ttl_seconds": 3_600, "ready_at": NOON}, NOON + 3_600, "its time to live ran out"),
+        ({"ttl_seconds": 3_600, "ready_at": NOON}, NOON + 3_600, "its time to live has expired"),
         ({"max_wait_seconds": 60}, NOON + 59, ""),
         ({"max_wait_seconds": 60}, NOON + 60, "it was not READY within 60 seconds"),
         ({"max_wait_seconds": 60, "ready_at": NOON}, NOON + 10**9, ""),

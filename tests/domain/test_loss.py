@@ -26,15 +26,15 @@ NO_ROOM = CapacityUnavailable("no capacity")
         (Look(OVER), "it was terminated in us-west4-a"),
         (
             Look(None, queue=ticket(state="SUSPENDED", initiator="SERVICE")),
-            f"{SUSPENDED}: Google took its nodes",
+            f"{SUSPENDED}: Google reclaimed its nodes",
         ),
         (
             Look(TAKEN, queue=ticket(state="SUSPENDING")),
-            f"{SUSPENDED}: Google took its nodes",
+            f"{SUSPENDED}: Google reclaimed its nodes",
         ),
         (
             Look(None, queue=ticket(state="SUSPENDED", initiator="USER")),
-            f"{SUSPENDED}: somebody deleted or reset it elsewhere",
+            f"{SUSPENDED}: it was deleted or reset outside this service",
         ),
         (
             Look(None, queue=ticket(state="FAILED", error=NO_ROOM)),

@@ -155,7 +155,7 @@ def test_nobody_waits_past_the_patience_of_the_owner(changes, at):
 
 # ---- in words
 
-ALONE = "and is left alone until"
+ALONE = "; cooldown until"
 
 
 def test_an_only_place_needs_no_reason():
@@ -167,7 +167,7 @@ def test_the_reason_says_what_is_left_alone_and_until_when():
     assert why(choose(KEYS, [], NOON), cheapest, NOON) == ": cheapest of 3 places"
     later = NOON + 40
     assert why(choose(KEYS, [ended(WEST)], later), SPEC, later) == (
-        ": first left of 3 places; us-west4-a ran out 40 s ago and is left alone until"
+        ": first left of 3 places; us-west4-a was out of capacity 40 s ago; cooldown until"
         f" {instant(60)}"
     )
 
@@ -176,7 +176,7 @@ def test_several_types_are_named_with_their_zones():
     keys = candidates(EITHER)
     choice = choose(keys, [ended(keys[0])], NOON + 1)
     assert why(choice, EITHER, NOON + 1).startswith(
-        ": cheapest left of 5 places; v6e-16 in us-east5-a ran out 1 s ago"
+        ": cheapest left of 5 places; v6e-16 in us-east5-a was out of capacity 1 s ago"
     )
     assert next_try(choice, EITHER) == f"next: v5e-16 in us-west4-a at {instant(1)}"
 
@@ -186,15 +186,15 @@ def test_several_types_are_named_with_their_zones():
     [
         (
             [replace(ended(WEST, Outcome.QUOTA), scope="us-west4")],
-            f"was refused for want of quota in us-west4 3 min ago {ALONE} {instant(300)}",
+            f"was refused for lack of quota in us-west4 3 min ago{ALONE} {instant(300)}",
         ),
         (
             [ended(WEST, Outcome.DENIED)],
-            f"denied the service's own credentials 3 min ago {ALONE} {instant(900)}",
+            f"denied the service's own credentials 3 min ago{ALONE} {instant(900)}",
         ),
         (
             [ended(WEST), replace(ended(WEST, Outcome.OPEN, 170), ended_at=None)],
-            "ran out 3 min ago and another node is trying it now",
+            "was out of capacity 3 min ago and another node is trying it now",
         ),
     ],
 )
@@ -208,7 +208,7 @@ def test_of_many_reasons_only_some_are_told():
     keys = [replace(WEST, zone=f"us-west4-{letter}") for letter in "abcdefgh"]
     said = told(choose(keys, [ended(key) for key in keys], NOON).passed, SPEC, NOON)
     assert len(said) == SHOWN + 1
-    assert said[-1] == "5 more are left alone"
+    assert said[-1] == "5 more are in cooldown"
 
 
 def test_refusals_are_told_once_each_with_where_they_were_met():
@@ -216,7 +216,7 @@ def test_refusals_are_told_once_each_with_where_they_were_met():
     other = ended(EAST, Outcome.REFUSED, reason="no such disk")
     assert refusals([alike[0]], SPEC) == "bad network"
     assert refusals([*alike, ended(EAST), other], SPEC) == (
-        "every place has refused it; us-west4-a, us-west4-b: bad network; us-east5-a: no such disk"
+        "every place refused it; us-west4-a, us-west4-b: bad network; us-east5-a: no such disk"
     )
     many = [ended(WEST, Outcome.REFUSED, reason=f"reason {n}") for n in range(9)]
     assert refusals(many, SPEC).endswith("us-west4-a: reason 2; and 6 more reasons")

@@ -118,7 +118,7 @@ def test_the_money_lasts_by_the_prices_that_are_in_force_meanwhile():
     assert (asked[0].fit.accelerator.name, asked[0].lasts) == ("v5litepod-8", 5_400)
     (first, *_) = plan(Need(chips=8, seconds=7_200, spend=28_800_000_000), *known)
     assert (first.cost, first.within) == (28_800_000_000, True)
-    with pytest.raises(Rejected, match="comes closest"):
+    with pytest.raises(Rejected, match="is closest"):
         plan(Need(chips=8, seconds=7_200, spend=28_799_999_999), *known)
 
 
@@ -158,7 +158,7 @@ def test_whatever_is_planned_fits_and_its_duration_is_the_shortest_that_does_the
 ):
     need = {"chips": chips, "hbm_gib": hbm, "flops": flops, "utilisation": utilisation}
     if chips > 256 or hbm > 256 * 16:
-        with pytest.raises(Rejected, match="v5litepod-256 comes closest"):
+        with pytest.raises(Rejected, match="v5litepod-256 is closest"):
             planned(**need)
         return
     found = planned(**need)
@@ -173,10 +173,10 @@ def test_whatever_is_planned_fits_and_its_duration_is_the_shortest_that_does_the
 @pytest.mark.parametrize(
     ("need", "said"),
     [
-        ({}, "say what is needed"),
+        ({}, "give what is needed"),
         ({"flops": 10**20}, "or flops with a deadline"),
-        ({"available": 60}, "say what is needed"),
-        ({"chips": 8, "flops": 1, "seconds": 1}, "either flops"),
+        ({"available": 60}, "give what is needed"),
+        ({"chips": 8, "flops": 1, "seconds": 1}, "flops or duration_seconds, not both"),
         ({"chips": 8, "available": 0}, "deadline has passed"),
         ({"chips": 8, "global_batch": 8}, "go together"),
         ({"chips": 8, "per_chip_batch": 8}, "go together"),
@@ -192,14 +192,18 @@ def test_a_need_that_makes_no_sense_is_refused(need, said):
     [
         ({"chips": 257}, "v5litepod-256", "no accelerator type has 257 chips"),
         ({"hbm_gib": 4_097}, "v5litepod-256", "4097 GiB of HBM"),
-        ({"chips": 8, "flops": 10**30, "available": 60}, "v5litepod-256", "nothing does it in 60"),
+        (
+            {"chips": 8, "flops": 10**30, "available": 60},
+            "v5litepod-256",
+            "no hardware does it in 60",
+        ),
         ({"chips": 8, "seconds": 3_600, "spend": 1}, "v5litepod-8", "for 0.000000001 dollars"),
         (
             {"chips": 8, "flops": 197 * 10**15, "available": 900, "spend": 1},
             "v5litepod-8",
             "in 900 seconds for 0.000000001 dollars",
         ),
-        ({"chips": 8, "seconds": 90, "available": 60}, "v5litepod-8", "nothing does it in 60"),
+        ({"chips": 8, "seconds": 90, "available": 60}, "v5litepod-8", "no hardware does it in 60"),
     ],
 )
 def test_what_nothing_can_meet_is_refused_with_what_comes_closest(need, closest, said):

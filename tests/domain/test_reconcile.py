@@ -118,7 +118,7 @@ def test_what_the_seconds_account_for_and_what_the_price_does():
 
 def test_a_discount_that_is_not_in_our_books_is_called_so():
     line = one([billed(cost=8 * DOLLAR)], [charged()])
-    assert "1.600000000 is a discount that is not in our books" in line.reason
+    assert "1.600000000 is a discount that is not recorded" in line.reason
     assert "discount" not in one([billed(cost=12 * DOLLAR)], [charged()]).reason
 
 
@@ -132,7 +132,7 @@ def test_a_bill_without_a_node_is_a_leak_however_young_it_is():
     young = Rules(newest=MIDNIGHT + HOUR, tolerance=1_000 * DOLLAR)
     line = one([leak], [], young)
     assert (line.verdict, line.seen) == (Verdict.BILL_WITHOUT_NODE, Seen.NEVER)
-    assert "our inventory never saw it" in line.reason
+    assert "no poll ever listed it" in line.reason
     orphan = one([leak], [], young, {"theirs": Sight(Seen.ORPHAN, "the inventory saw it")})
     assert (orphan.verdict, orphan.seen) == (Verdict.BILL_WITHOUT_NODE, Seen.ORPHAN)
     assert "the inventory saw it" in orphan.reason
@@ -143,7 +143,7 @@ def test_what_nobody_knows_is_a_leak_also_where_it_is_free():
     for row in (free, replace(free, at_list=0), replace(free, chip_seconds=None)):
         line = one([row], [], CENT)
         assert (line.verdict, line.billed) == (Verdict.BILL_WITHOUT_NODE, 0)
-        assert "our inventory never saw it" in line.reason
+        assert "no poll ever listed it" in line.reason
 
 
 @pytest.mark.parametrize("unknown", [0, None])
@@ -162,7 +162,7 @@ def test_a_node_without_a_bill_is_told_with_what_shows_that_it_ran():
 def test_an_hour_of_our_node_that_the_ledger_lacks_is_no_leak():
     line = one([billed()], [])
     assert (line.verdict, line.difference) == (Verdict.AMOUNT_DIFFERS, Difference.SECONDS)
-    assert "the ledger has nothing in this hour" in line.reason
+    assert "the ledger has no charge in this hour" in line.reason
 
 
 @pytest.mark.parametrize(

@@ -73,16 +73,21 @@ def test_whatever_it_may_be_made_of_later_gets_the_same_software():
 @pytest.mark.parametrize(
     ("changes", "software", "error", "said"),
     [
-        ({"architecture": Architecture.VM}, NEW, Rejected, "delete it, and ask for a new one"),
-        ({}, Software(), Rejected, "either runtime_version or framework"),
-        ({}, Software("2.16.1", Framework.JAX), Rejected, "either runtime_version or framework"),
+        ({"architecture": Architecture.VM}, NEW, Rejected, "delete it, and create a new node"),
+        ({}, Software(), Rejected, "exactly one of runtime_version and framework"),
+        (
+            {},
+            Software("2.16.1", Framework.JAX),
+            Rejected,
+            "exactly one of runtime_version and framework",
+        ),
         ({}, Software("2.4"), RuntimeMismatch, "no runtime version '2.4' is known"),
         ({}, Software("v2-alpha-tpuv6e"), RuntimeMismatch, "is for TPU VMs"),
-        ({}, Software(framework=Framework.JAX), RuntimeMismatch, "ask for another framework"),
-        ({"asked": Asked.ABSENT}, NEW, Conflict, "ask for a new one"),
-        ({"state": NodeState.DELETED}, NEW, Conflict, "ask for a new one"),
+        ({}, Software(framework=Framework.JAX), RuntimeMismatch, "request another framework"),
+        ({"asked": Asked.ABSENT}, NEW, Conflict, "create a new node"),
+        ({"state": NodeState.DELETED}, NEW, Conflict, "create a new node"),
         ({"asked": Asked.STOPPED}, NEW, Conflict, "start it first"),
-        ({"state": NodeState.REIMAGING}, NEW, Conflict, "once it is READY"),
+        ({"state": NodeState.REIMAGING}, NEW, Conflict, "when it is READY"),
         (
             {"reimage_from": "2.1", "operation": "operation-reimage"},
             NEW,

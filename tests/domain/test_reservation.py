@@ -92,7 +92,7 @@ def test_a_zone_that_lacks_the_generation_says_what_it_has():
 
 
 def test_one_name_stands_for_one_reservation_at_a_time():
-    with pytest.raises(Conflict, match="written down"):
+    with pytest.raises(Conflict, match="is recorded for"):
         check(replace(BOUGHT, id="r-2", start=NOON + DAY, end=NOON + 8 * DAY), [BOUGHT])
     after = replace(BOUGHT, id="r-2", start=BOUGHT.end, end=BOUGHT.end + DAY)
     elsewhere = replace(BOUGHT, id="r-2", zone="us-east5-b")

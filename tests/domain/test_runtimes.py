@@ -93,7 +93,7 @@ def test_a_tpu_vm_asks_nothing_of_another_vm():
         ("v5litepod-16", TENSORFLOW, None, "the newest documented version for v5e"),
         ("v5litepod-16", TENSORFLOW, "2.15", "the newest documented 2.15 release"),
         ("v5litepod-16", TENSORFLOW, "2.18", "the newest known 2.18 release"),
-        ("v5litepod-16", TENSORFLOW, "2.15.0", "was asked for"),
+        ("v5litepod-16", TENSORFLOW, "2.15.0", "was requested"),
         ("v5litepod-16", TENSORFLOW, None, "has 4 hosts, so the name says -pod"),
         ("v5litepod-8", TENSORFLOW, None, "has one host, so the name is without -pod"),
         ("v5litepod-8", TENSORFLOW, None, "PJRT is the only one"),

@@ -35,19 +35,19 @@ def spec(**changes):
         ({"slices": 2}, ("it is made of 2 slices", QUEUED)),
         (
             {"provisioning_model": ProvisioningModel.SPOT},
-            ("it is spot, which the cloud takes back and does not stop",),
+            ("it is spot, which the cloud can preempt and cannot stop",),
         ),
         (
             {"provisioning_model": ProvisioningModel.PREEMPTIBLE},
-            ("it is preemptible, which the cloud takes back and does not stop",),
+            ("it is preemptible, which the cloud can preempt and cannot stop",),
         ),
         (
             {"provisioning_model": ProvisioningModel.FLEX_START},
-            ("it is flex-start, which is held through a queued resource until it is deleted",),
+            ("it is flex-start, which a queued resource owns until it is deleted",),
         ),
         (
             {"provisioning_model": ProvisioningModel.RESERVED},
-            ("it is reserved, which is held through a queued resource until it is deleted",),
+            ("it is reserved, which a queued resource owns until it is deleted",),
         ),
     ],
 )

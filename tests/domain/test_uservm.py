@@ -29,12 +29,12 @@ def test_a_machine_of_compute_engine_drives_a_legacy_node(machine_type, model):
 @pytest.mark.parametrize(
     ("vm", "architecture", "field", "said"),
     [
-        (OURS, Architecture.VM, "vm", "a TPU VM is a machine of its own"),
+        (OURS, Architecture.VM, "vm", "the price of a TPU VM includes its machine"),
         (UserVm(""), Architecture.NODE, "vm.machine_type", "write it as n1-standard-8"),
-        (UserVm("N1-Standard-8"), Architecture.NODE, "vm.machine_type", "no machine type"),
-        (UserVm("standard"), Architecture.NODE, "vm.machine_type", "no machine type"),
-        (UserVm("n1-standard-8;"), Architecture.NODE, "vm.machine_type", "no machine type"),
-        (UserVm("a-" + "8" * 62), Architecture.NODE, "vm.machine_type", "no machine type"),
+        (UserVm("N1-Standard-8"), Architecture.NODE, "vm.machine_type", "not a machine type"),
+        (UserVm("standard"), Architecture.NODE, "vm.machine_type", "not a machine type"),
+        (UserVm("n1-standard-8;"), Architecture.NODE, "vm.machine_type", "not a machine type"),
+        (UserVm("a-" + "8" * 62), Architecture.NODE, "vm.machine_type", "not a machine type"),
         (UserVm("v2-8"), Architecture.NODE, "vm.machine_type", "v2-8 is an accelerator type"),
         (
             UserVm("n1-standard-8", ProvisioningModel.PREEMPTIBLE),
@@ -65,9 +65,9 @@ def test_where_its_price_is_not_known_it_is_said_where_and_how_to_enter_it():
     zones = ("us-central1-b", "us-south1-a", "us-south1-b", "us-west4-a")
     (said,) = uservm.unpriced(OURS, zones, PriceBook(embedded_prices()), NOON)
     assert said == (
-        "no on_demand price is known for n1-standard-8 in us-south1, us-west4: what the VM costs"
-        " is called unpriced, and is in no figure, until it is entered with POST /v1/prices,"
-        " generation n1-standard-8 and unit vm_hour"
+        "no on_demand price is known for n1-standard-8 in us-south1, us-west4. The cost of the"
+        " VM is in no figure until you add the price: POST /v1/prices with generation"
+        " n1-standard-8 and unit vm_hour"
     )
 
 
@@ -87,5 +87,5 @@ def test_a_wish_keeps_it_and_no_longer_says_that_it_is_in_no_figure():
 
 
 def test_a_tpu_vm_has_none():
-    with pytest.raises(Rejected, match="architecture node alone"):
+    with pytest.raises(Rejected, match="only with architecture node"):
         understand()

@@ -51,4 +51,4 @@ def test_a_preemption_while_the_daemon_was_down_is_charged_to_the_second_by_itse
     assert cost["cost"] == cost_of(house.bill("train"), node["hourly_cost"])
     assert not cost["estimated"]
     (told,) = [line for line in house.story(node) if "by Google's audit log" in line]
-    assert "is taken back: $" in told, "all of the time in between was charged until then"
+    assert "is credited: $" in told, "all of the time in between was charged until then"

@@ -58,6 +58,6 @@ def test_what_ran_out_is_left_alone_by_the_nodes_that_follow(home: House) -> Non
     assert outcomes(home.until_state(second, "READY")) == [(full, "ready")]
     known = capacity(home, empty, "v5p-16")
     assert known["back_off_until"] is not None
-    assert "ran out" in known["reason"]
+    assert "was out of capacity" in known["reason"]
     for node in (first, second):
         home.delete_and_see_it_gone(node)

@@ -279,8 +279,8 @@ class Treasury:
         """Whether the last that was said of it is that it should stop."""
         with self.judge.units.reading() as unit:
             said = [one.message for one in unit.events.of_kind(node.id, "asked", 0)]
-        orders = [one for one in said if one in {"stop asked for", "start asked for"}]
-        return orders[-1:] == ["stop asked for"]
+        orders = [one for one in said if one in {"stop requested", "start requested"}]
+        return orders[-1:] == ["stop requested"]
 
     def _warned(self, node: Node, budget: Budget) -> bool:
         """Whether the node's own story said so, for as long as the grace."""

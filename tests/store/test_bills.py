@@ -232,7 +232,7 @@ def test_of_a_file_that_is_refused_nothing_is_kept(service, units):
 @pytest.mark.parametrize("changes", [{"cost": "5e9"}, {"usage": {"amount": "5e18", "unit": "s"}}])
 def test_a_bill_that_comes_to_more_than_can_be_kept_is_refused(service, changes):
     rows = [row(**changes, **{"sku.id": f"sku-{number}"}) for number in range(2)]
-    with pytest.raises(Rejected, match="row 2: with those before it, it comes to more"):
+    with pytest.raises(Rejected, match="row 2: with the rows before it, the sum is more"):
         reconciled(service, json_lines(rows))
     assert service.all(9) == []
 

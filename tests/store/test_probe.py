@@ -135,7 +135,7 @@ def test_a_file_whose_pages_are_overwritten_is_damaged(file):
         damaged.seek(4_096)
         damaged.write(b"\x17" * (file.stat().st_size - 4_096))
     said = refusal_of(f"sqlite:///{file}")
-    assert said == "the database file is damaged; bring back a copy of it"
+    assert said == "the database file is damaged; restore a backup"
 
 
 def test_damage_is_seen_though_requests_have_the_file_open(file):
@@ -149,7 +149,7 @@ def test_damage_is_seen_though_requests_have_the_file_open(file):
     probe.close()
 
 
-FULL = "the disk of the database is full; make room on it"
+FULL = "the disk of the database is full; free space on it"
 
 
 def test_a_full_sqlite_database_is_a_full_disk_for_requests_too(file):

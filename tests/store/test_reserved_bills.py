@@ -125,7 +125,7 @@ def test_what_was_bought_beside_us_is_a_leak(service, units, clock):
     elsewhere = billed(START, 8, location={"zone": "us-west4-b"})
     _, (leak, march) = told(service, json_lines([elsewhere, billed(START, 8)]))
     assert (leak.verdict, march.verdict) == (Verdict.BILL_WITHOUT_NODE, Verdict.MATCHED)
-    assert "no reservation that it may be is written down" in leak.reason
+    assert "no recorded reservation matches" in leak.reason
 
 
 def test_a_reservation_that_is_not_on_the_bill_is_told_by_its_name(service, units, clock):
@@ -136,7 +136,7 @@ def test_a_reservation_that_is_not_on_the_bill_is_told_by_its_name(service, unit
     assert (line.verdict, line.reservation) == (Verdict.NODE_WITHOUT_BILL, "march")
     assert line.node_id == ""
     assert line.reason == (
-        "charged by us and not on the bill; march is written down as bought from"
+        "charged by us and not on the bill; march is recorded from"
         " 2026-11-01T12:00:00Z to 2026-11-02T12:00:00Z"
     )
 

@@ -33,7 +33,7 @@ def test_writers_have_their_turn_in_the_order_in_which_they_came_and_who_is_urge
 def test_who_waits_for_too_long_is_told_so_and_leaves_the_line(monkeypatch):
     monkeypatch.setattr(turns, "LONGEST_SECONDS", 0.01)
     line = Turns()
-    said = "writing to the database for too long"
+    said = "blocked the database for too long"
     with line.taken(), pytest.raises(StoreUnavailable, match=said), line.taken():
         raise AssertionError("two at once")
     with line.taken():

@@ -120,7 +120,11 @@ async def _events(reader: _Reader, worker: int | None) -> AsyncGenerator[bytes, 
     while True:
         changed = reader.changed
         if position < reader.dropped:
-            yield _event(note_of(f"{reader.dropped - position} lines were skipped: too slow"))
+            yield _event(
+                note_of(
+                    f"{reader.dropped - position} lines were skipped: the client reads too slowly"
+                )
+            )
             position = reader.dropped
         waiting = reader.lines[position - reader.dropped :]
         position += len(waiting)

@@ -77,7 +77,7 @@ def _pages(
         try:
             read = service.read(job_id, read.cursor)
         except StewardError as error:
-            yield note_of(f"the log could not be read to its end: {error}")
+            yield note_of(f"the log could not be read completely: {error}")
             return
     for one in service.tails(job_id):
         if worker in {None, one.worker}:

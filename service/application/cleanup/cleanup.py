@@ -299,7 +299,9 @@ class CleanupService:
                     return unit.cleanups.save(change(unit.cleanups.get(project)))
             except StaleVersion:
                 continue
-        raise Conflict(f"the cleanup of project {project} is being changed; try once more")
+        raise Conflict(
+            f"the cleanup of project {project} is being changed by others at the same time; retry"
+        )
 
     def _project(self, project: str) -> str:
         if not project and len(self._projects) == 1:

@@ -61,7 +61,7 @@ def begin_end(unit: Unit, order: EndOrder, now: int) -> Node:
     )
     unit.idle_courses.save([begun(order.assessed, now, is_deletion=is_deletion)])
     verb = "deletion" if is_deletion else "stop"
-    message = f"{verb} asked for: {order.reason}"
+    message = f"{verb} requested: {order.reason}"
     unit.events.add(Event(node.id, now, "asked", message, order.actor))
     return unit.nodes.save(
         replace(

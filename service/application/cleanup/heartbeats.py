@@ -88,7 +88,7 @@ class HeartbeatService:
             _check_alive(node)
             stored = HeartbeatToken(hash_of(token), node.id, node.attempt, now, now + TOKEN_SECONDS)
             unit.heartbeats.add_token(stored)
-            message = f"heartbeat token made, good until {rfc3339(stored.expires_at)}"
+            message = f"heartbeat token made, valid until {rfc3339(stored.expires_at)}"
             unit.events.add(Event(node.id, now, "asked", message, actor or "caller"))
         return NewToken(token, stored)
 
@@ -105,7 +105,7 @@ class HeartbeatService:
                 return self._beat(node_id, beat, token)
             except StaleVersion:
                 continue
-        raise Conflict("another heartbeat came just now; this one need not be sent again")
+        raise Conflict("another heartbeat arrived just now; do not send this one again")
 
     def _beat(self, node_id: str, beat: Beat, token: str | None) -> Heartbeat:
         now = self._clock()
@@ -140,6 +140,8 @@ class HeartbeatService:
 
 def _check_alive(node: Node) -> None:
     if node.ended or node.asked is Asked.ABSENT:
-        raise Conflict(f"node {node.name} is {node.state}: it was deleted, and that is not undone")
+        raise Conflict(
+            f"node {node.name} is {node.state}: it was deleted, and a deletion cannot be undone"
+        )
     if not node.attempt:
         raise Conflict(f"node {node.name} is {node.state}: nothing runs on it yet")

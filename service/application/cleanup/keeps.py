@@ -74,9 +74,7 @@ class KeepService:
             )
             after = write_keep(unit, node, keep, self._prices, now)
             if after is node:
-                return Kept(
-                    node, (f"{keep_sentence(node)} already; a shorter keep changes nothing",)
-                )
+                return Kept(node, (f"{keep_sentence(node)} already; a shorter keep has no effect",))
             until = rfc3339(keep.until or now)
             message = f"kept until {until}: {keep.reason}"
             unit.events.add(Event(node.id, now, "asked", message, actor or CALLER))
@@ -131,7 +129,9 @@ def _why_not_kept(node: Node, now: int) -> str:
 def _what_follows(node: Node, now: int) -> tuple[str, ...]:
     """What ends the node now that nobody keeps it."""
     if node.ends_after_keep:
-        return (f"the node goes, as the keep has held its end back: {node.ends_after_keep}",)
+        return (
+            f"the node is deleted next, because only the keep prevented it: {node.ends_after_keep}",
+        )
     if node.deletes_at is not None and node.deletes_at <= now:
-        return ("the node goes after a notice: its time to live ran out",)
+        return ("the node is deleted after a notice: its time to live has expired",)
     return ()

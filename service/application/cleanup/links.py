@@ -120,7 +120,7 @@ class LinkService:
                     return offer if offer.refusal is not None else self._act(unit, link, offer)
             except StaleVersion:
                 continue
-        raise Conflict("the node is being changed over and over; try once more")
+        raise Conflict("the node is being changed by others at the same time; retry")
 
     def _find(self, unit: Unit, token: str) -> Link | None:
         return None if len(token) > _LONGEST_TOKEN else unit.links.find(hash_of(token))
@@ -177,7 +177,7 @@ class LinkService:
     def _delete(self, unit: Unit, node: Node, reason: str, now: int) -> tuple[Node, str]:
         """Ask for the end of the node, as DELETE does, with the evidence in the history; a keep
         ends with it."""
-        done, keep = "deletion asked for", asked_keep(node, now)
+        done, keep = "deletion requested", asked_keep(node, now)
         if keep is not None:
             done += f"; the keep until {rfc3339(keep.until or now)} ends with it"
         record_end(unit, node, ACTOR, reason, self._prices, now, times=self._times)

@@ -191,7 +191,7 @@ class PolicyService:
             except StaleVersion:
                 if once:
                     raise
-        raise Conflict("the policy is being changed over and over; try once more")
+        raise Conflict("the policy is being changed by others at the same time; retry")
 
 
 def _budgets_that_delete(unit: Unit, node: Node, now: int) -> Mapping[str, int]:
@@ -231,6 +231,6 @@ def _with_known_secrets(
 def _check_version(policy: Policy, version: int | None) -> None:
     if version is not None and version != policy.version:
         raise StaleVersion(
-            f"the idle policy of {policy.scope} has changed since you looked at it",
+            f"the idle policy of {policy.scope} has changed since you read it",
             version=policy.version,
         )

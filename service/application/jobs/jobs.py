@@ -120,7 +120,7 @@ class JobService:
                 if known is None:
                     raise
                 return known
-        raise Conflict("the same name or key was written again and again; try once more")
+        raise Conflict("the same name or key is being written by others; retry")
 
     def try_out(self, submission: Submission, *, actor: str = "") -> Submitted:
         """What `submit` would answer, without any trace of it: nothing is written."""
@@ -179,7 +179,7 @@ class JobService:
                     return self._shown(unit, job)
             except StaleVersion:
                 continue
-        raise Conflict(f"job {job_id} is being changed over and over; try once more")
+        raise Conflict(f"job {job_id} is being changed by others at the same time; retry")
 
     def _cancelled(self, unit: Unit, job: Job, actor: str) -> Job:
         if job.ended or job.cancel_requested_at is not None:
@@ -295,7 +295,7 @@ def _find(unit: Unit, name_or_id: str) -> Node:
     named = unit.nodes.named(name_or_id)
     if len(named) > 1:
         raise Conflict(
-            f"{name_or_id!r} is alive in several projects; give its id",
+            f"{name_or_id!r} exists in several projects; give its id",
             ids=[node.id for node in named],
         )
     if named:
@@ -303,7 +303,7 @@ def _find(unit: Unit, name_or_id: str) -> Node:
     try:
         return unit.nodes.get(name_or_id)
     except NotFound:
-        raise NotFound(f"there is no node {name_or_id[:80]!r}; name one that lives") from None
+        raise NotFound(f"there is no node {name_or_id[:80]!r}; name a live node") from None
 
 
 def _scope(actor: str) -> str:

@@ -142,7 +142,7 @@ def trouble_of(failed: FailedReads, now: int) -> str:
     """Why followers see no more output, in a sentence; empty while the failure may pass."""
     if not failed.is_lasting(now):
         return ""
-    return f"no more output can be shown, as the log cannot be read: {failed.error}"
+    return f"no more output can be shown: the log cannot be read: {failed.error}"
 
 
 def notes_of(attempts: Sequence[Attempt]) -> tuple[str, ...]:

@@ -57,7 +57,7 @@ def from_exception(error: Exception, conflict: type[CloudError] = RateLimited) -
         return _from_auth(error)
     if isinstance(error, ValueError) and "closed channel" not in str(error):
         return InvalidRequest(_clipped(f"the client refuses the request: {error}"))
-    return CloudUnavailable(_clipped(f"the cloud could not be asked: {error}"))
+    return CloudUnavailable(_clipped(f"the cloud could not be reached: {error}"))
 
 
 def from_status(status: status_pb2.Status) -> CloudError:

@@ -76,7 +76,7 @@ class FlexStart:
         try:
             answer = ask(self._session())
         except OSError as error:  # what `requests` raises is one
-            raise CloudUnavailable(f"the cloud could not be asked: {error}"[:1_000]) from error
+            raise CloudUnavailable(f"the cloud could not be reached: {error}"[:1_000]) from error
         if answer.status_code != 200:
             raise exceptions.from_http_response(answer)  # type: ignore[no-untyped-call]
         return answer

@@ -138,7 +138,7 @@ def _scheduling(model: ProvisioningModel) -> tpu_v2.SchedulingConfig | None:
             return tpu_v2.SchedulingConfig(reserved=True)
         case ProvisioningModel.FLEX_START:
             raise InvalidRequest(
-                "flex-start nodes can only be had through a queued resource",
+                "flex-start nodes need a queued resource",
                 provisioning_model=model.value,
             )
 

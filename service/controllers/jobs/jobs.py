@@ -416,7 +416,7 @@ class JobsController:
                 unit.events.add(Event(node.id, now, "held", message, ACTOR))
                 unit.nodes.save(kept)
             return
-        unit.events.add(Event(node.id, now, "asked", f"deletion asked for: {reason}", ACTOR))
+        unit.events.add(Event(node.id, now, "asked", f"deletion requested: {reason}", ACTOR))
         unit.nodes.save(
             replace(
                 node,

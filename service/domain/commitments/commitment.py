@@ -161,8 +161,8 @@ def check(wanted: Commitment, others: Iterable[Commitment], book: PriceBook) -> 
 def _check_rate(wanted: Commitment, book: PriceBook) -> None:
     if wanted.contract is not None and not 0 < wanted.contract <= MAX_NANOS_PER_UNIT:
         raise Rejected(
-            f"a rate is more than zero and at most {dollars(MAX_NANOS_PER_UNIT)} a chip-hour;"
-            " leave it out where it is not known",
+            f"a rate must be more than zero and at most {dollars(MAX_NANOS_PER_UNIT)} a"
+            " chip-hour; leave it out if it is unknown",
             field="usd_per_chip_hour",
         )
     rate = rate_of(wanted, book)
@@ -183,6 +183,6 @@ def _check_apart(wanted: Commitment, other: Commitment) -> None:
     if other.start < wanted.end and wanted.start < other.end:
         raise Conflict(
             f"{other.name!r} is recorded for {wanted.region} from {rfc3339(other.start)} to"
-            f" {rfc3339(other.end)} already; withdraw that record first if it is wrong",
+            f" {rfc3339(other.end)} already; if that record is wrong, withdraw it first",
             commitment_id=other.id,
         )

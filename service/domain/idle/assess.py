@@ -23,7 +23,7 @@ from service.domain.idle.proof import (
 from service.domain.idle.signal import Kind, Level, Track
 from service.domain.node import Node
 
-UNTOLD = "nobody can be told that it is idle; it stays until the policy names recipients"
+UNTOLD = "nobody can be notified that it is idle; it stays until the policy names recipients"
 
 REPORT_PAUSE = 300
 """Least seconds between two reads of a node that is a candidate, or that Monitoring does not cover.
@@ -241,7 +241,7 @@ def has_fresh_reports(subject: Subject, now: int, period: int) -> bool:
 
 
 def _course_of(subject: Subject, now: int) -> Course:
-    """The course so far; a new one for an incarnation that was not looked at yet."""
+    """The course so far; a new one for an incarnation that was not checked yet."""
     node, watched = subject.node, subject.watched
     if watched is not None and watched.course.incarnation == node.attempt:
         return watched.course

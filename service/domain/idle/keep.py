@@ -9,8 +9,8 @@ from service.domain.clock import DAY, parse_rfc3339, rfc3339
 from service.domain.errors import Conflict, Rejected
 from service.domain.node import Asked, Node, ProvisioningModel
 
-TTL_HELD = "its time to live ran out while it was kept"
-TTL_TOLD = "its time to live ran out while it was kept, and its owner was told"
+TTL_HELD = "its time to live expired while it was kept"
+TTL_TOLD = "its time to live expired while it was kept, and its owner was notified"
 """Two values of `Node.ends_after_keep`: a keep holds the time to live back; and the keep is over,
 its owner was told, and `kept_until` is the end of that notice. Any other value is a job's end."""
 
@@ -119,7 +119,9 @@ def kept(node: Node, keep: Keep, now: int) -> Node:
     """The node once it is kept; the same node where it is kept for as long already, as nobody cuts
     short what somebody else asked for. Raises Conflict for a node that is being deleted."""
     if node.ended or node.asked is Asked.ABSENT:
-        raise Conflict(f"node {node.name} is {node.state}: it was deleted, and that is not undone")
+        raise Conflict(
+            f"node {node.name} is {node.state}: it was deleted, and a deletion cannot be undone"
+        )
     assert keep.until is not None
     before = asked_keep(node, now)
     if before is not None and before.until is not None and before.until >= keep.until:

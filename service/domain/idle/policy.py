@@ -189,7 +189,7 @@ def with_waste(found: Applied, waste: Waste | None) -> Applied:
     action = found.action.limited_to(Action.NOTIFY)
     if action is found.action:
         return found
-    limit = f"a node in {waste} is only told of; to have it ended, say also: {waste}"
+    limit = f"a node in {waste} is only notified; to have it deleted, set also: {waste}"
     return replace(found, action=action, limits=(*found.limits, limit))
 
 

@@ -197,7 +197,7 @@ def looked(
         )
     fell = _fell_at_once(before, after)
     if len(known) >= BREAKER_NODES and 100 * fell > BREAKER_PERCENT * len(known):
-        reason = f"{fell} of {len(known)} nodes came to rest at one instant"
+        reason = f"{fell} of {len(known)} nodes became idle in the same second"
     if reason:
         return replace(breaker, opened_at=breaker.opened_at or now, reason=reason, fresh_since=None)
     if not breaker.is_open:

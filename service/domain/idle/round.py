@@ -187,7 +187,9 @@ def _holds(cleanup: Cleanup, facts: Facts, times: Times) -> Sequence[Held]:
     _hold_for_clock(known.get(Rail.CLOCK), facts, times, found)
     missing = facts.census.missing
     if facts.census.too_many and missing >= MISSING_NODES:
-        reason = f"{missing} of {facts.census.wanted} nodes are missing, and nobody deleted them"
+        reason = (
+            f"{missing} of {facts.census.wanted} nodes are missing, and no record shows a deletion"
+        )
         hold(Rail.INVENTORY, reason)
     if cleanup.breaker.is_open:
         breaker = cleanup.breaker

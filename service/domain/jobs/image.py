@@ -90,8 +90,8 @@ def check_platform(image: ImageReference, facts: ImageFacts, architecture: str) 
     if facts.platforms and wanted not in facts.platforms:
         raise NoSuchPlatform(
             f"the image {image} is built for {', '.join(facts.platforms)}, but the nodes need"
-            f" {wanted}: build it with `docker buildx build --platform {wanted}`, or ask for nodes"
-            " of the other architecture",
+            f" {wanted}: build it with `docker buildx build --platform {wanted}`, or request"
+            " nodes of the other architecture",
             field="image",
             wanted=wanted,
             platforms=list(facts.platforms),

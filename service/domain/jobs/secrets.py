@@ -54,9 +54,9 @@ def check(values: Mapping[str, str], field: str) -> None:
     for name, value in values.items():
         if what := resemblance(name, value):
             raise Rejected(
-                f"{field} {name[:80]!r} looks like {what}, and every viewer of the project can read"
-                " the metadata that carries it; keep it in Secret Manager, grant the node's service"
-                " account access to it, and pass its resource name",
+                f"{field} {name[:80]!r} looks like {what}, and every viewer of the project can"
+                " read the metadata of the node. Keep it in Secret Manager, grant the node's"
+                " service account access to it, and pass its resource name",
                 field=field,
                 variable=name[:80],
             )

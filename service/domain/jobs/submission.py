@@ -202,15 +202,15 @@ def _node_request(submission: Submission, wanted: Wish) -> Wish:
 
 
 LEGACY = (
-    "a legacy TPU Node has no machine of ours that could run a container: run it on your own VM"
-    " beside the node. Ask for the node with POST /v1/nodes; GET /v1/nodes/{id}/connection then"
-    " answers the whole docker command, and what each framework needs"
+    "a legacy TPU Node cannot run a container: run it on your own VM beside the node."
+    " Create the node with POST /v1/nodes; GET /v1/nodes/{id}/connection then shows the docker"
+    " command and what each framework needs"
 )
 
 
 def _beside(node: Node, spec: JobSpec) -> Conflict:
     """The refusal of a legacy TPU Node: the job as a line for the user's own VM, if it is READY."""
-    said = f"node {node.name} is a legacy TPU Node, without a machine of ours"
+    said = f"node {node.name} is a legacy TPU Node, which cannot run a container"
     if node.state != NodeState.READY or not node.endpoints:
         return Conflict(f"{said}: submit again when it is READY to see the line for your own VM")
     return Conflict(
@@ -242,11 +242,11 @@ def check_node(node: Node, spec: JobSpec) -> None:
     if node.spec.architecture is Architecture.NODE:
         raise _beside(node, spec)
     if node.ended or node.asked is Asked.ABSENT:
-        raise Conflict(f"node {node.name} is {node.state}; name a node that lives, or a node_spec")
+        raise Conflict(f"node {node.name} is {node.state}; name a live node, or a node_spec")
     if not node.spec.supervisor:
         raise Conflict(
-            f"node {node.name} carries no supervisor: it was made by an older version, adopted, or"
-            " asked for with supervisor false. Ask for a new node, or submit with node_spec"
+            f"node {node.name} has no supervisor: it was made by an older version, adopted, or"
+            " requested with supervisor false. Create a new node, or submit with node_spec"
         )
     check_software(node.spec.runtime_version, node.spec.generation, spec)
 

@@ -108,7 +108,7 @@ def test_a_shorter_keep_does_not_cut_a_longer_one_short(keeps, add):
 
 @pytest.mark.parametrize("changes", [{"asked": Asked.ABSENT}, {"state": NodeState.DELETED}])
 def test_what_is_being_deleted_cannot_be_kept(keeps, add, changes):
-    with pytest.raises(Conflict, match="not undone"):
+    with pytest.raises(Conflict, match="cannot be undone"):
         keeps.keep(add(**changes).id, FOUR_HOURS)
 
 
@@ -154,7 +154,7 @@ def test_whoever_ends_a_keep_is_told_what_it_held_back(keeps, add):
     held = keeps.unkeep(add(**keep, ends_after_keep="job 7 is SUCCEEDED").id)
     assert "job 7 is SUCCEEDED" in held.warnings[0]
     over = keeps.unkeep(add(**keep, ttl_seconds=60, name="other").id)
-    assert "its time to live ran out" in over.warnings[0]
+    assert "its time to live has expired" in over.warnings[0]
 
 
 def test_a_keep_during_the_notice_takes_the_notice_back(keeps, add):
@@ -179,7 +179,7 @@ def test_a_person_is_not_held_by_a_keep_which_ends_and_is_said(nodes, add, units
 def test_a_node_that_nobody_keeps_is_ended_without_a_word_of_a_keep(nodes, add, units):
     node = add(kept_until=NOON, kept_because="a demo that is over")
     assert nodes.request_end(node.id).warnings == ()
-    assert [message for _, message in story_of(units, node)] == ["deletion asked for"]
+    assert [message for _, message in story_of(units, node)] == ["deletion requested"]
 
 
 def test_what_would_have_ended_a_node_stands_beside_what_a_person_asked_for(nodes, add, units):
@@ -187,7 +187,7 @@ def test_what_would_have_ended_a_node_stands_beside_what_a_person_asked_for(node
     node = add(**keep, ttl_seconds=60, ends_after_keep="job 7 is SUCCEEDED")
     nodes.delete(node.id)
     assert story_of(units, node)[-1][1] == (
-        "deletion asked for (also: job 7 is SUCCEEDED; its time to live ran out)"
+        "deletion requested (also: job 7 is SUCCEEDED; its time to live has expired)"
     )
     assert node_of(units, node).ends_after_keep == ""
 

@@ -96,11 +96,11 @@ def test_a_delete_link_asks_for_the_end_and_says_why(units, links):
     tokens = tokens_of(units, node)
     offer = links.use(tokens[Verb.DELETE])
     after = node_of(units, node)
-    assert offer.done == "deletion asked for"
+    assert offer.done == "deletion requested"
     assert after.asked is Asked.ABSENT
     assert (after.delete_requested_at, after.delete_reason) == (NOON, BECAUSE)
     assert after.next_try_at == NOON
-    assert story_of(units, node) == [("a link in a message", f"deletion asked for: {BECAUSE}")]
+    assert story_of(units, node) == [("a link in a message", f"deletion requested: {BECAUSE}")]
     assert links.use(tokens[Verb.DELETE]).refusal is Refusal.USED
     assert links.use(tokens[Verb.KEEP]).refusal is Refusal.ENDING
     assert node_of(units, node) == after
@@ -146,7 +146,7 @@ def test_a_delete_link_ends_a_keep_and_says_so(units, links):
     assert (after.kept_until, after.asked) == (None, Asked.ABSENT)
     assert [message for _, message in story_of(units, node)] == [
         f"the keep until 2026-11-06T12:00:00Z ends: {BECAUSE}",
-        f"deletion asked for: {BECAUSE}",
+        f"deletion requested: {BECAUSE}",
     ]
 
 

@@ -45,7 +45,7 @@ def test_people_are_told_that_a_job_that_hangs_stays_where_the_policy_does_not_m
     with lab.units.reading() as unit:
         told = [json.loads(one.body) for one in unit.notifications.due(lab.clock() + 86_400, 9)]
         (said,) = unit.events.of_kind(hung.id, "idle", 0)
-    why = "a node in no_progress is only told of; to have it ended, say also: no_progress"
+    why = "a node in no_progress is only notified; to have it deleted, set also: no_progress"
     assert [(one["acts_at"], one["limits"]) for one in told] == [(None, [why])]
     assert said.message.endswith(why)
 

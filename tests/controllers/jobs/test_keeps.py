@@ -83,7 +83,7 @@ def test_a_kept_node_outlives_the_fuse_of_its_job_and_says_both_reasons(lab, kee
     lab.tick(0)
     after = lab.node_of(job)
     assert (after.asked, after.delete_reason) == ("absent", f"job {job.id} is SUCCEEDED")
-    assert "(also: its time to live ran out)" in lab.story(node)
+    assert "(also: its time to live has expired)" in lab.story(node)
 
 
 def test_a_kept_node_takes_no_second_attempt_of_a_job_that_does_not_trust_it(lab, keeps):

@@ -63,7 +63,7 @@ def test_an_idle_node_is_told_of_with_what_will_be_done_and_what_it_costs():
     text = text_of(body(idle_message(look(), NOON, SINCE, ACTS, LINKS)))
     assert text.startswith(
         "Node train has been idle since 2026-11-05T11:00:00Z."
-        " It will be deleted at 2026-11-05T12:15:00Z, unless somebody keeps it"
+        " It will be deleted at 2026-11-05T12:15:00Z, unless the node is kept"
     )
     for expected in (
         "Node:      train (n-1)",
@@ -127,7 +127,7 @@ def test_a_price_that_nobody_knows_is_never_nothing():
     facts = json.loads(body(message))
     assert (facts["hourly_cost"], facts["idle_cost"]) == (None, None)
     for told in (text_of(body(message)), slack_of(body(message))):
-        assert told.count("a price that nobody knows") == 2
+        assert told.count("an unknown price") == 2
         assert "$0" not in told
 
 
@@ -179,7 +179,7 @@ def test_a_rail_that_holds_is_told_of_with_what_waits_and_what_to_type(rail, off
     assert f"Rail:     {rail}" in text
     assert "Why:      7 of 9 nodes are idle" in text
     assert "Until:    2026-11-05T12:15:00Z" in text
-    assert "$10.00 an hour, and 1 of them at a price that nobody knows" in text
+    assert "$10.00 an hour, and 1 of them at an unknown price" in text
     assert "tpu-steward cleanup plan" in text
     assert ("tpu-steward cleanup apply PLAN" in text) is offers
     assert (message.about_kind, message.about_id) == (About.PROJECT, "lab")
@@ -189,7 +189,7 @@ def test_a_rail_whose_nodes_have_no_price_and_no_end_says_so():
     text = text_of(body(held_message("lab", Held(Rail.PAUSE, "a freeze", SINCE), [None], NOON)))
     assert "1 node waits" in text
     assert "Until:    not known" in text
-    assert "Cost:     a price that nobody knows" in text
+    assert "Cost:     an unknown price" in text
 
 
 HOSTILE = "x`> <!channel> <https://evil.example.com|Keep> & https://evil.example.com\r\nBcc: a@b.c"

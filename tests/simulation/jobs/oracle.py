@@ -38,7 +38,7 @@ CLASSIFY_SECONDS = 300
 """Evidence that comes later than this after the first end need not count."""
 
 
-FUSE_BURNED = "its time to live ran out"
+FUSE_BURNED = "its time to live has expired"
 
 
 @dataclass(frozen=True)
