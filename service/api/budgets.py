@@ -82,7 +82,7 @@ class ScopeBody(Body):
 
 
 class ThresholdBody(Body):
-    """A share of the amount at which somebody is told."""
+    """A share of the amount at which an alert is sent."""
 
     percent: ThresholdPercent = Field(description="Whole percent, 1 to 1000.", examples=[80])
     of: Measure = Field(
@@ -104,7 +104,7 @@ class _Changes(Body):
     )
     start: LocalInstant | None = Field(
         default=None,
-        description="The budget counts from this instant on, or from this date in its time zone."
+        description="The budget counts from this time on, or from this date in its time zone."
         " Null, the default: from when it was made.",
         examples=[None],
     )
@@ -140,9 +140,8 @@ class _Changes(Body):
     grace_seconds: Annotated[Count, shown(minimum=0, maximum=MAX_GRACE)] | None = Field(
         default=None,
         description="Between the word and the deletion. Null, the default: 900. It takes longer"
-        " where a"
-        " message was not tried yet, and up to an hour where the audit log gives no answer, which"
-        " may take back part of what was spent.",
+        " where a message was not tried yet. It takes up to an hour where the audit"
+        " log gives no answer, because an answer may lower the cost.",
         examples=[900],
     )
     webhook: Annotated[str, Field(max_length=2_000)] | None = Field(

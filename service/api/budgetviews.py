@@ -37,14 +37,14 @@ class ScopeView(View):
 
 
 class ThresholdView(View):
-    """A share of the amount at which somebody is told."""
+    """A share of the amount at which an alert is sent."""
 
     percent: Annotated[int, shown(minimum=1, maximum=MAX_PERCENT)] = Field(examples=[80])
     of: Measure
 
 
 class AlertView(View):
-    """Something that was told of in this period."""
+    """An alert of this period."""
 
     kind: str = Field(
         description="`exceeded`, `burn_rate`, or a threshold.", examples=["actual:80"]
@@ -147,7 +147,7 @@ class RefusalView(View):
 
 
 class NotificationView(View):
-    """A message, and what became of it."""
+    """A message, and whether it was delivered."""
 
     id: str
     channel: Channel

@@ -51,8 +51,8 @@ class CapacityQuery(PageQuery):
 
 
 class CapacityView(View):
-    """What became of the attempts at one kind of hardware in one zone; the nodes of this service
-    are all that it knows of."""
+    """The outcomes of attempts at one kind of hardware in one zone, of nodes of this service
+    alone."""
 
     project: str = Field(examples=["lab"])
     zone: str = Field(examples=["us-west4-a"])
@@ -63,23 +63,23 @@ class CapacityView(View):
     ready: int = Field(description="Came up.", examples=[4])
     stock_outs: int = Field(description="Ended because there was no hardware.", examples=[3])
     quota_refusals: int = Field(description="Ended because the quota was used up.", examples=[1])
-    denied: int = Field(description="Ended for want of permission.", examples=[0])
+    denied: int = Field(description="Ended because a permission was missing.", examples=[0])
     failed: int = Field(description="Ended for other reasons.", examples=[0])
     median_seconds_to_ready: int | None = Field(
         description="From the attempt to READY, in the middle of those that came up.",
         examples=[142],
     )
-    preempted: int = Field(description="Of those that came up, taken back.", examples=[2])
+    preempted: int = Field(description="Of those that came up, preempted.", examples=[2])
     median_seconds_lived: int | None = Field(
-        description="From READY to the preemption, in the middle of those taken back alone: the"
-        " others, which live still or were ended here, lived without one.",
+        description="From READY to the preemption, the median of the preempted ones alone. The"
+        " others live still or were ended here.",
         examples=[10_800],
     )
     last_attempt_at: Time
     back_off_until: Time | None = Field(
-        description="It is left alone until then; null when it is not."
+        description="The cooldown ends then; null when there is none."
     )
-    reason: str = Field(description="Why it is left alone.", examples=["ran out 40 s ago"])
+    reason: str = Field(description="The reason of the cooldown.", examples=["ran out 40 s ago"])
 
     @classmethod
     def of(cls, row: CapacityRow) -> CapacityView:
@@ -107,7 +107,7 @@ class CapacityView(View):
 
 
 class CapacityPage(Page):
-    """A page of what became of attempts, by zone, type, model and project."""
+    """A page of the outcomes of attempts, by zone, type, model and project."""
 
     capacity: tuple[CapacityView, ...]
 

@@ -92,7 +92,7 @@ class AcceleratorView(View):
     hosts: int = Field(description="Virtual machines, each with its own worker.", examples=[4])
     chips_per_host: int = Field(examples=[4])
     single_host: bool = Field(examples=[False])
-    topology: str = Field(description="What it has when none is asked for.", examples=["4x4"])
+    topology: str = Field(description="The topology when none is given.", examples=["4x4"])
     topologies: tuple[str, ...] = Field(description="All it can have.", examples=[["4x4"]])
     machine_type: str = Field(examples=["ct5lp-hightpu-4t"])
     host_vcpus: int | None = Field(description="Processors of one host.", examples=[112])

@@ -74,14 +74,14 @@ class CommitmentRequest(Body):
     chips: ChipCount = Field(description="Chips, not cores.", examples=[64])
     term: Term = Field(description="One or three calendar years.", examples=["1y"])
     starts_at: Instant = Field(
-        description="The first instant of the term, or the first one of this date in UTC.",
+        description="The start of the term: a time, or a date in UTC.",
         examples=["2026-11-01T00:00:00Z"],
     )
     usd_per_chip_hour: str | None = Field(
         default=None,
         max_length=40,
-        description="The rate of your contract, as a decimal string; the list price of the first"
-        " instant where it is left out.",
+        description="The rate of your contract, as a decimal string; the list price at the start"
+        " where it is left out.",
         examples=["0.84"],
     )
     owner: Name = Field(default="", description="Who answers for it.", examples=["ada"])
@@ -137,7 +137,7 @@ class CommitmentView(View):
     chips: int = Field(examples=[64])
     term: Term
     starts_at: Time
-    ends_at: Time = Field(description="The first instant after the term.")
+    ends_at: Time = Field(description="The end of the term, which is not part of it.")
     state: CommitmentState
     owner: str = Field(examples=["ada"])
     team: str = Field(examples=["infra"])
@@ -150,7 +150,7 @@ class CommitmentView(View):
         description="Whether the rate is of your contract or of the price list; null without one."
     )
     price_id: str | None = Field(
-        description="The list price of the first instant; null when none is known."
+        description="The list price at the start; null when none is known."
     )
     fee: Usd | None = Field(description="Paid so far, used or not; null without a rate.")
     whole_fee: Usd | None = Field(description="Paid for the whole term; null without a rate.")
@@ -396,9 +396,9 @@ def record_commitment(
 ) -> CommitmentView:
     """Record a committed-use discount: the TPU API does not list them. The past counts as well.
 
-    On-demand usage of the generation in the region is covered from the first instant of the term
-    on. The ledger is unchanged: it says what usage costs without commitments. The very same once
-    more changes nothing, and is answered with 200.
+    On-demand usage of the generation in the region is covered from the first second of the term on.
+    The ledger is unchanged: it says what usage costs without commitments. An identical request
+    changes nothing, and is answered with 200.
     """
     done = commitments.record(body.to_commitment())
     response.headers["Location"] = f"{PATH}/{done.shown.commitment.id}"

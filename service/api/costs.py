@@ -105,7 +105,7 @@ class CostView(View):
     chip_seconds: int
     chip_hours: Usd = Field(description="The same in hours, with nine places.")
     unpriced_seconds: int = Field(
-        description="Seconds at a price that nobody knows; they are in no figure, and not free."
+        description="Seconds at an unknown price; they are in no figure, and not free."
     )
     currency: str = Field(examples=["USD"])
     as_of: Time

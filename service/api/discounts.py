@@ -58,7 +58,7 @@ class DiscountRequest(Body):
     )
     effective_until: Instant | None = Field(
         default=None,
-        description="The first instant without it; until further notice by default.",
+        description="When it ends, exclusive; without end by default.",
         examples=["2027-12-01"],
     )
     source: Annotated[Line, Field(min_length=1)] = Field(
@@ -103,7 +103,7 @@ class DiscountView(View):
     )
     effective_from: Time
     effective_until: Time | None = Field(
-        description="The first instant without it; null is until further notice."
+        description="When it ends, exclusive; null is without end."
     )
     source: str = Field(description="Where it is known from.")
     recorded_at: Time
@@ -135,7 +135,7 @@ class DiscountPage(Page):
 
 @router.get("", operation_id="list_discounts", responses=may_answer(422))
 def list_discounts(prices: PricesDep, query: Annotated[DiscountsQuery, Query()]) -> DiscountPage:
-    """The negotiated discounts: all of them, or those in force at an instant."""
+    """The negotiated discounts: all of them, or those in force at a given time."""
     found, token = query.cut(prices.discounts.all(_seconds(query.at)))
     return DiscountPage(discounts=tuple(map(DiscountView.of, found)), next_page_token=token)
 

@@ -39,7 +39,7 @@ class EstimateRequest(HardwareRequest):
     )
     project: Name = Field(
         default="",
-        description="Whose budgets are looked at; the first of STEWARD_PROJECTS by default.",
+        description="Whose budgets are checked; the first of STEWARD_PROJECTS by default.",
         examples=[""],
     )
     team: Line = Field(default="", description="The same.", examples=["vision"])
@@ -111,9 +111,9 @@ class ShareView(View):
         description="The cost in whole percent of the amount.", examples=[12]
     )
     fits: bool | None = Field(
-        description="Whether there is room for it, and for the minute that is set aside for its"
-        " deletion: then a budget that refuses lets it in, asked for in that zone, by that model"
-        " and for that long. Null where nobody knows.",
+        description="Whether a budget that refuses would accept it, in that zone, by that model"
+        " and for that long. A minute for its deletion is counted as well. Null where"
+        " that is unknown.",
         examples=[True],
     )
 

@@ -77,7 +77,7 @@ class ExplanationView(View):
         " both ends of the interval are known, and who is charged."
     )
     stretches: tuple[StretchView, ...] = Field(
-        description="Where it charges several within its hour, with something else in between."
+        description="Where it charges several within its hour, with others in between."
     )
     price: PriceView | None = Field(description="That of the price list, and its discount.")
     charged_to: WhoseView

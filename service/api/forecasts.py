@@ -55,10 +55,10 @@ class LastErrorView(View):
     end: Time
     made_at: Time
     forecast: BandView
-    actual: Usd = Field(description="What it came to.")
+    actual: Usd = Field(description="The actual cost.")
     error: Usd = Field(description="Forecast less actual: above zero where it was too high.")
     error_percent: Annotated[str, shown(pattern=whole(r"-?[0-9]+\.[0-9]"))] | None = Field(
-        description="The same in percent of what it came to; null where that was nothing.",
+        description="The same in percent of the actual cost; null where that was zero.",
         examples=["-3.2"],
     )
     within_band: bool
@@ -110,11 +110,11 @@ class ForecastView(View):
     explanation: str = Field(description="The method in a sentence.")
     history_days: int = Field(description="Full days of history that it stands on.", examples=[28])
     unpriced_nodes: int = Field(
-        description="Nodes that run at a price nobody knows: they are in no figure.", examples=[0]
+        description="Nodes that run at an unknown price: they are in no figure.", examples=[0]
     )
     last_error: LastErrorView | None = Field(
-        description="Null where nothing was forecast then, or what was asked for is neither"
-        " everything nor one team."
+        description="Null where nothing was forecast then, or the question is neither everything"
+        " nor one team."
     )
     as_of: Time = Field(description="The last full minute.")
 

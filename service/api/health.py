@@ -61,7 +61,7 @@ async def get_health() -> AliveView:
 )
 async def get_readiness(readiness: Annotated[Readiness, Depends(_readiness)]) -> ReadyView:
     """Whether the service can do its work: 503, saying why, when the database cannot be read or
-    written. Tells also which projects no daemon looks after."""
+    written. Also shows which projects have no daemon."""
     return ReadyView(warnings=list(await readiness.warnings()) or None)
 
 

@@ -89,7 +89,7 @@ class UserVmRequest(Body):
 
 
 class NodeRequest(HardwareRequest):
-    """The wish for a node. What is left out, or null, is for the service to choose."""
+    """The request for a node. What is left out, or null, is for the service to choose."""
 
     accelerator_types: Annotated[tuple[Name, ...], Field(max_length=20)] | None = Field(
         default=None,

@@ -54,7 +54,7 @@ class IdleView(View):
 
 
 class KeepView(View):
-    """Until when somebody keeps the node, and why; also once that is over."""
+    """Until when the node is kept, and why; also once that is over."""
 
     until: Time | None = Field(
         description="Null for a label `keep-until` that cannot be read: it protects the node."
@@ -79,7 +79,7 @@ class SliceView(View):
 
 
 class NodeView(View):
-    """One node: what was asked for, what was seen, and what it costs as of now."""
+    """One node: what was requested, what was observed, and its cost so far."""
 
     id: str = Field(examples=["019a9f3e-7a40-7cc1-9e41-0b5f3d6c2a11"])
     name: str = Field(examples=["trainer"])
@@ -100,7 +100,7 @@ class NodeView(View):
     hosts: int = Field(examples=[4])
     runtime_version: str = Field(examples=["v2-alpha-tpuv5-lite"])
     provisioning_model: ProvisioningModel
-    queued: bool = Field(description="Whether it is asked for through a queued resource.")
+    queued: bool = Field(description="Whether it is requested through a queued resource.")
     queue_state: str = Field(
         description="What was last seen of that, in Google's words; empty until it was seen.",
         examples=[""],
@@ -123,7 +123,7 @@ class NodeView(View):
     ready_at: Time | None
     ended_at: Time | None
     deletes_at: Time | None = Field(
-        description="When its time to live runs out; later where it is kept until then."
+        description="When its time to live ends; later where it is kept until then."
     )
     keep: KeepView | None = Field(description="Null where nobody ever kept it.")
     ends_after_keep: str = Field(
@@ -131,7 +131,7 @@ class NodeView(View):
         " that.",
         examples=[""],
     )
-    delete_requested_at: Time | None = Field(description="When its deletion was asked for.")
+    delete_requested_at: Time | None = Field(description="When its deletion was requested.")
     delete_reason: str
     replacing_since: Time | None = Field(
         description="Since when what is in the cloud is deleted so that another can be made."
@@ -156,12 +156,12 @@ class NodeView(View):
     )
     cost: Usd = Field(description="So far, in dollars.")
     unpriced_seconds: int = Field(
-        description="Seconds that `cost` leaves out, because nobody knows their price."
+        description="Seconds that `cost` leaves out, because their price is unknown."
     )
 
 
 class RequestedView(NodeView):
-    """A node that was asked for, and what its owner should know about it."""
+    """A node that was requested, with warnings for its owner."""
 
     warnings: tuple[str, ...] = Field(examples=[[]])
     policy: AppliedView = Field(description="The idle policy that applies, and what is done.")
@@ -175,10 +175,10 @@ class UpdatedView(NodeView):
 
 
 class ChangedView(NodeView):
-    """A node that somebody wants to end, stop or keep, and what they should know about that."""
+    """A node that a caller ends, stops or keeps, with warnings."""
 
     warnings: tuple[str, ...] = Field(
-        description="A keep that ended with it, or that lasts longer than what was asked for.",
+        description="A keep that ended with it, or that lasts longer than was requested.",
         examples=[[]],
     )
 
@@ -207,7 +207,7 @@ class EventPage(Page):
 
 
 class CostLineView(View):
-    """What one thing came to: the TPU, or the VM that drives it."""
+    """The cost of one thing: the TPU, or the VM that drives it."""
 
     what: str = Field(description="Its accelerator type or machine type.", examples=["v2-8"])
     kind: Literal["tpu", "vm"]

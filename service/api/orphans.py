@@ -67,7 +67,7 @@ class OrphanView(View):
     is_queued_resource: bool = Field(description="Whether it is one, rather than a node.")
     state: str = Field(description="Google's name of it.", examples=["READY"])
     accelerator_type: str = Field(examples=["v5litepod-8"])
-    chips: int | None = Field(description="Null for a type that nobody knows.", examples=[8])
+    chips: int | None = Field(description="Null for an unknown type.", examples=[8])
     runtime_version: str = Field(examples=["v2-alpha-tpuv5-lite"])
     provisioning_model: str = Field(
         description="Empty for a queued resource of which Google does not say it.",
@@ -95,7 +95,7 @@ class OrphanView(View):
     verdict: OrphanVerdict = Field(description="What becomes of it by itself.")
     reason: str = Field(description="Why.")
     to_be_deleted: bool
-    asked_by: str = Field(description="Who asked for its end.", examples=["caller"])
+    asked_by: str = Field(description="Who requested its end.", examples=["caller"])
     last_error: str = Field(description="Why it is not gone yet.", examples=[""])
     gone_at: Time | None
 
@@ -135,7 +135,7 @@ class OrphanView(View):
 
 
 class OrphanPage(Page):
-    """A page of orphans, the dearest first."""
+    """A page of orphans, the most expensive first."""
 
     orphans: tuple[OrphanView, ...]
     total_hourly_cost: Usd = Field(description="Of all that match, not of this page alone.")

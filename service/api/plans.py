@@ -149,7 +149,7 @@ class OptionView(View):
     )
     meets_deadline: bool | None = Field(description="Null where there is none.", examples=[True])
     meets_max_spend: bool | None = Field(
-        description="Null where there is none, or nobody knows.", examples=[True]
+        description="Null where there is none, or where it is unknown.", examples=[True]
     )
     meets_everything: bool = Field(description="As far as is known.", examples=[True])
     accumulation_steps: int | None = Field(

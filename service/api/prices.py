@@ -78,8 +78,8 @@ class PriceRequest(Body):
         examples=["v5e"],
     )
     provisioning_model: Sold = Field(
-        description="Of a machine type on_demand or spot; calendar is what a reservation by the"
-        " calendar costs.",
+        description="Of a machine type on_demand or spot; calendar is the price of a calendar-"
+        "mode reservation.",
         examples=["on_demand"],
     )
     region: Annotated[Name, Field(min_length=1)] = Field(
@@ -193,7 +193,8 @@ class PricePage(Page):
 
 @router.get("", operation_id="list_prices", responses=may_answer(422))
 def list_prices(prices: PricesDep, query: Annotated[PricesQuery, Query()]) -> PricePage:
-    """The list prices in force at an instant, by generation, model, unit and region, each with the
+    """The list prices in force at a given time, by generation, model, unit and region, each with
+    the
     negotiated discount that is in force then."""
     found, token = query.cut(prices.in_force(query.to_question()))
     return PricePage(prices=tuple(map(PriceView.of, found)), next_page_token=token)

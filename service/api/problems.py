@@ -56,7 +56,7 @@ class Problem(BaseModel):
     title: str = Field(examples=["Not offered in this zone"])
     status: int = Field(examples=[422])
     detail: str = Field(examples=["v5p-8 is not offered in us-west4-a"])
-    instance: str = Field(description="The path that was asked for.", examples=["/v1/nodes"])
+    instance: str = Field(description="The path of the request.", examples=["/v1/nodes"])
     help: str = Field(
         description="The address of the page of the manual that says what to do next.",
         examples=["/problems/not-offered"],

@@ -33,11 +33,11 @@ class QuotasQuery(PageQuery):
 
 
 class QuotaView(View):
-    """What is known to be used and held, and the limit as Google named it when it refused.
+    """The known use and holds, and the limit that Google named in a refusal.
 
-    Google cannot be asked for a limit: where it refused nothing yet, all that is about it is null.
-    It is a number of chips or of cores, which on v2, v3, v4 and v5p
-    are not the same; so both are told of what counts.
+    Google has no call that reads a limit. Before the first refusal, its fields are null.
+    A limit is a number of chips or of cores, which differ on v2, v3, v4 and v5p, so use is shown in
+    both.
     """
 
     id: str | None = Field(

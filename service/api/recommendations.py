@@ -126,7 +126,7 @@ class CommitmentRecommendationsView(View):
     start: Time = Field(description="The first of the full UTC days that count.")
     end: Time
     days: int = Field(description="How many there are; with fewer than 28 nothing is recommended.")
-    caution: str = Field(description="What no figure of the past tells.", examples=[CAUTION])
+    caution: str = Field(description="What no figure of the past can show.", examples=[CAUTION])
     as_of: Time
 
     @classmethod

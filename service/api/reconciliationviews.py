@@ -80,7 +80,7 @@ class ApartView(View):
 
 
 class PartView(View):
-    """Rows of an invoice that one thing became of. The local amounts are in its currency; those in
+    """Rows of an invoice with one outcome. The local amounts are in its currency; those in
     dollars are without the rows that have no conversion rate."""
 
     name: str = Field(
@@ -153,11 +153,11 @@ class MachinesView(View):
 
 
 class ReconciliationView(View):
-    """A bill held against the ledger. `pending` is in none of the sums but its own."""
+    """A bill compared with the ledger. `pending` is in none of the sums but its own."""
 
     id: str = Field(examples=["019a9f3e-7a40-7cc1-9e41-0b5f3d6c2a11"])
     name: str = Field(examples=["november.csv"])
-    known: bool = Field(description="Whether the very same file had been sent before.")
+    known: bool = Field(description="Whether the identical file had been sent before.")
     alone: bool = Field(description="Whether no other file joins it, as was asked.")
     shape: Shape
     created_at: Time
@@ -186,8 +186,8 @@ class ReconciliationView(View):
         description="The id of a later file of the same months, which has these rows too."
     )
     commitments: tuple[BilledCommitmentView, ...] = Field(
-        description="Committed-use discounts by month, generation, region and term. A FOCUS export"
-        " does not have what tells them."
+        description="Committed-use discounts by month, generation, region and term. A FOCUS"
+        " export does not name them."
     )
     commitments_reason: str = Field(
         description="Why `commitments` is empty though the bill has some; else empty.",
@@ -265,7 +265,7 @@ class ComparisonView(View):
     )
     node_id: str = Field(description="Empty where it is no node of ours.")
     reservation: str = Field(
-        description="The reservation by the calendar that is compared, with what ran in it and what"
+        description="The calendar-mode reservation that is compared, with what ran in it and what"
         " nobody used; several with commas where the bill does not tell them apart; else empty.",
         examples=["march"],
     )

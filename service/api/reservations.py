@@ -41,7 +41,7 @@ Count = Annotated[int, Field(strict=True, ge=1, le=MAX_CHIPS)]
 
 
 class ReservationRequest(Body):
-    """What was bought of Google by the calendar, as its buyer knows it."""
+    """A calendar-mode reservation that was bought from Google, as its buyer knows it."""
 
     name: Annotated[str, Field(min_length=1, max_length=80), AfterValidator(one_line)] = Field(
         description="That of the reservation at Google, which a node names to run in it.",
@@ -54,11 +54,11 @@ class ReservationRequest(Body):
     generation: Name = Field(description="v5e or later: what Google sells so.", examples=["v5e"])
     chips: Count = Field(description="Chips, not cores.", examples=[64])
     starts_at: Instant = Field(
-        description="It is paid for from this instant on, or from the first one of this date.",
+        description="It is paid for from this time or date on.",
         examples=["2026-12-01T00:00:00Z"],
     )
     ends_at: Instant = Field(
-        description="The first instant that it is not paid for; 1 to 90 days after it began.",
+        description="When it ends, exclusive; 1 to 90 days after its start.",
         examples=["2026-12-15T00:00:00Z"],
     )
     owner: Name = Field(
@@ -95,7 +95,7 @@ class WithdrawQuery(Body):
 
 
 class ReservationView(View):
-    """A reservation, and what it comes to: used by nodes, or by nobody."""
+    """A reservation with its cost, used by nodes and unused."""
 
     id: str = Field(examples=["019a9f3e-7a40-7cc1-9e41-0b5f3d6c2a11"])
     name: str = Field(examples=["autumn"])
@@ -116,12 +116,12 @@ class ReservationView(View):
     cost: Usd = Field(description="So far, of all of it.")
     unused: Usd = Field(description="The part of `cost` that no node is charged for.")
     whole: Usd | None = Field(
-        description="What it comes to at its end; null where the price of some of it is not known."
+        description="Its cost at its end; null where the price of some of it is not known."
     )
     chip_seconds: int = Field(description="Reserved so far.", examples=[230_400])
     unused_chip_seconds: int = Field(description="Of these, those of no node.", examples=[115_200])
     unpriced_seconds: int = Field(
-        description="Seconds so far that no figure has, because nobody knows their price."
+        description="Seconds so far that are in no figure, because their price is unknown."
     )
     recorded_at: Time
     recorded_by: str = Field(examples=["caller"])
@@ -190,8 +190,8 @@ def record_reservation(
     """Record a reservation. The past counts as well.
 
     Nodes on reserved capacity of the generation in its zone, which name it or none, are charged its
-    price; what they leave is charged to its owner and team. The very same once more changes
-    nothing, and is answered with 200.
+    price; what they leave is charged to its owner and team. An identical request changes nothing,
+    and is answered with 200.
     """
     done = reservations.record(body.to_reservation())
     response.headers["Location"] = f"{PATH}/{done.shown.reservation.id}"
@@ -204,7 +204,7 @@ def record_reservation(
 def list_reservations(
     reservations: ReservationsDep, query: Annotated[PageQuery, Query()]
 ) -> ReservationPage:
-    """Every reservation that was ever written down, and what it comes to."""
+    """Every reservation that was ever recorded, with its cost."""
     page, token = query.cut(reservations.all())
     return ReservationPage(reservations=tuple(map(ReservationView.of, page)), next_page_token=token)
 
@@ -215,7 +215,7 @@ def list_reservations(
 def get_reservation(
     reservation_id: ReservationId, reservations: ReservationsDep
 ) -> ReservationView:
-    """One reservation, and what it comes to."""
+    """One reservation, with its cost."""
     return ReservationView.of(reservations.get(reservation_id))
 
 

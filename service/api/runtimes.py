@@ -55,7 +55,7 @@ class ResolutionView(View):
         examples=[["v5litepod-16 has 4 hosts, so the name says -pod."]],
     )
     alternatives: tuple[str, ...] = Field(
-        description="The other runtime versions that grant the same wish, best first.",
+        description="The other runtime versions that grant the same request, best first.",
         examples=[["tpu-vm-tf-2.15.0-pod-pjrt"]],
     )
     warnings: tuple[str, ...] = Field(description="What to mind.", examples=[[]])

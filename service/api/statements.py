@@ -30,8 +30,9 @@ class MonthView(View):
     start: Time
     end: Time
     state: PeriodState = Field(
-        description="`open` until it ends, `provisional` for 72 hours, then `closed` for ever:"
-        " corrections of a closed month are lines of the month in which they are made."
+        description="`open` until it ends, `provisional` for 72 hours, then `closed`, which is"
+        " final: corrections of a closed month are lines of the month in which they"
+        " are made."
     )
     amount: Usd
     chip_seconds: int
@@ -85,8 +86,8 @@ class StatementLineView(View):
     )
     vm_hours: Usd
     reservation: str = Field(
-        description="The name of the reservation by the calendar that it was taken from; empty"
-        " where it was from none that is written down.",
+        description="The name of the calendar-mode reservation that it used; empty where none is"
+        " recorded.",
         examples=["march"],
     )
     reservation_status: Literal["", "used", "unused"] = Field(

@@ -27,7 +27,7 @@ GRACE_SECONDS = 900
 
 
 class Period(StrEnum):
-    """How often a budget begins anew, by the calendar of its time zone; `custom` is once."""
+    """How often a budget resets, at calendar boundaries of its time zone; `custom` is once."""
 
     DAY = "day"
     WEEK = "week"
@@ -38,7 +38,8 @@ class Period(StrEnum):
 
 
 class OnExceeded(StrEnum):
-    """What happens at the cap. `refuse` grants no node that might jump it; `delete` does the same,
+    """What happens when the amount is exceeded. `refuse` grants no node that might jump it;
+    `delete` does the same,
     and has the nodes deleted once more than that was spent all the same."""
 
     NOTIFY = "notify"

@@ -15,7 +15,7 @@ PENDING_SECONDS = 48 * HOUR
 
 
 class Verdict(StrEnum):
-    """What became of one comparison."""
+    """The outcome of one comparison."""
 
     MATCHED = "matched"
     """The same, to a nano-dollar for each row on either side."""

@@ -39,7 +39,7 @@ ten is beyond 1.28 where all doubt is known; these are for labs that change (`te
 
 
 class Method(StrEnum):
-    """How the part that nobody has asked for yet was found."""
+    """How the cost of future requests was estimated."""
 
     WEEKDAYS = "weekday_launches"
     RUN_RATE = "run_rate"

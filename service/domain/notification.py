@@ -27,7 +27,7 @@ _EMAIL = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9-]+(\.[A-Z
 
 
 class Channel(StrEnum):
-    """How somebody is told."""
+    """How a message is sent."""
 
     WEBHOOK = "webhook"
     MAIL = "mail"

@@ -19,7 +19,7 @@ _VERSION = re.compile(r"[0-9]{1,4}(\.[0-9]{1,6}){0,3}(\.?[a-z+-][a-z0-9.+-]{0,19
 class Resolution:
     """The runtime version to use, with its reasons and warnings as sentences.
 
-    `alternatives` are the other runtime versions that grant the same wish, best first.
+    `alternatives` are the other runtime versions that grant the same request, best first.
     `framework_version` is empty when the image pins none. `vm_software` is what the user's own
     virtual machine must run beside a legacy TPU Node; empty for a TPU VM.
     """

@@ -12,7 +12,7 @@ from service.api.auth import PUBLIC
 from service.api.documentation import SERVERS, SUMMARIES
 from service.domain.idle.heartbeat import PREFIX
 from tests.api.schemas import schemas_of
-from tests.architecture.test_manual import MEAN_WORDS, MOST_WORDS, ODD
+from tests.architecture.wording import Text, faults_of
 
 
 def operations(document):
@@ -193,12 +193,21 @@ def test_every_operation_has_a_title_of_its_own_that_begins_with_a_verb(document
 
 def test_descriptions_are_in_plain_words_and_short_sentences(document):
     said = [document["info"]["description"], *(tag["description"] for tag in document["tags"])]
-    said += [operation["description"] for _, _, operation in operations(document)]
-    sentences = [one.split() for text in said for one in re.split(r"(?<=[.!?:;])\s+", text)]
-    assert max(map(len, sentences)) <= MOST_WORDS
-    assert sum(map(len, sentences)) <= MEAN_WORDS * len(sentences)
-    words = " ".join(said).lower()
-    assert [word for word in ODD if re.search(rf"\b{word}\b", words)] == []
+    texts = [Text("OpenAPI", text) for text in said] + [
+        Text(operation["operationId"], operation["description"])
+        for _, _, operation in operations(document)
+    ]
+    texts += [Text(name, said) for name, said in described(document["components"]["schemas"])]
+    assert faults_of(texts) == []
+
+
+def described(schemas):
+    """The descriptions of schemas and of their fields, with where each stands."""
+    for name, schema in schemas.items():
+        fields = schema.get("properties", {})
+        for where, part in [(name, schema), *((f"{name}.{key}", fields[key]) for key in fields)]:
+            if "description" in part:
+                yield where, part["description"]
 
 
 def test_the_document_says_what_the_api_is_and_where_it_is(document):

@@ -89,7 +89,8 @@ def plan_cleanup(service: CleanupDep, body: CleanupPlanRequest) -> CleanupPlanVi
 @router.post("/cleanup:apply", operation_id="apply_cleanup", responses=may_answer(409, 422))
 def apply_cleanup(service: CleanupDep, body: ApplyRequest) -> CleanupPlanView:
     """Apply a plan, all of it. The plan is refused as stale, and nothing is done, if anything has
-    changed since it was made. Rails, grace and mode do not hold it back: a person asks for it.
+    changed since it was made. Rails, grace and mode do not hold it back, because a person requested
+    it.
     """
     return CleanupPlanView.of(service.apply(body.plan_id, CALLER))
 

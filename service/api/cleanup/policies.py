@@ -167,11 +167,11 @@ class AppliedView(View):
     )
     idle_after_seconds: int = Field(examples=[3_600])
     grace_seconds: int = Field(examples=[900])
-    action: Action = Field(description="What the policy asks for.")
+    action: Action = Field(description="The action of the policy.")
     also: tuple[Waste, ...] = Field(examples=[[]])
     applied_action: Action = Field(description="The action that is taken.")
     limits: tuple[str, ...] = Field(
-        description="Why less is done than the policy asks for.",
+        description="Why less is done than the policy says.",
         examples=[["STEWARD_IDLE_MODE is observe"]],
     )
 
@@ -205,7 +205,7 @@ class EndView(View):
 
 
 class NodePolicyView(AppliedView):
-    """The policy that applies to a node, who is told of the node, and what may end it."""
+    """The policy that applies to a node, who is notified, and what may end it."""
 
     node_id: str
     recipients: tuple[RecipientView, ...]
@@ -278,8 +278,8 @@ def set_policy(
     version: VersionDep,
     response: Response,
 ) -> PolicyView:
-    """Set the policy of a scope. It applies from the next check on. If it asks for more than the
-    last notification of a node said, the node gets a new notification and the whole grace."""
+    """Set the policy of a scope. It applies from the next check on. If it does more than the last
+    notification of a node said, the node gets a new notification and the whole grace."""
     policy = policies.put(scope, body.to_rule(), body.to_recipients(), version=version)
     return _shown(policy, response)
 

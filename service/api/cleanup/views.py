@@ -402,7 +402,7 @@ class VerdictView(View):
 
     level: Level
     reason: str = Field(examples=[_EXAMPLE])
-    since: Time | None = Field(description="When the devices came to rest.")
+    since: Time | None = Field(description="When the devices became idle.")
     coverage_percent: Percent = Field(examples=[98])
     blockers: tuple[Blocker, ...]
     waste: str = Field(description="crash_loop or no_progress, else empty.", examples=[""])

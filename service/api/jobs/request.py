@@ -119,7 +119,7 @@ class JobRequest(Body):
         default=None, description="STEWARD_RUN_NAME; made from the id by default.", examples=["r17"]
     )
     global_batch: Positive | None = Field(
-        default=None, description="Held against the number of devices.", examples=[1024]
+        default=None, description="Checked against the number of devices.", examples=[1024]
     )
     examples: Positive | None = Field(
         default=None, description="In one epoch of the data.", examples=[1_281_167]

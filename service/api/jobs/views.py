@@ -197,7 +197,7 @@ class AttemptView(View):
     cost: Usd
     phases: tuple[PhaseView, ...] = Field(description="What the cost was spent on.")
     work_lost_seconds: int | None = Field(
-        description="Billed seconds that ran after the last checkpoint and came to nothing; all"
+        description="Billed seconds that ran after the last checkpoint and were lost; all"
         " that ran, where steps were reported or a checkpoint_dir was given but no checkpoint was"
         " reported. Null: not known, the program reported nothing."
     )
