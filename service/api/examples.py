@@ -232,7 +232,7 @@ OCCASIONS: Mapping[str, Occasion] = {
         {"field": "image", "wanted": "linux/amd64", "platforms": ["linux/arm64"]},
     ),
     "rate-limited": Occasion(
-        "/v1/exports/focus", "4 exports are being read; ask for this one a little later"
+        "/v1/exports/focus", "4 exports are in progress; retry this one later"
     ),
     "head-too-large": Occasion(_NODES, "send fewer headers, or shorter ones"),
     "internal-error": Occasion(_NODES, "the log of the service says more under this X-Request-Id"),

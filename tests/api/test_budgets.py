@@ -105,7 +105,7 @@ def test_a_node_over_the_cap_is_refused_with_what_would_fit(client, put, ask):
         ({"amount": "1.0000000001"}, "amount", "more than nine"),
         ({"amount": "99999999999"}, "amount", "more than an amount can hold"),
         ({"amount": 5}, "amount", "string"),
-        ({"currency": "EUR"}, "currency", "say USD"),
+        ({"currency": "EUR"}, "currency", "use USD"),
         ({"period": "fortnight"}, "period", "should be"),
         ({"period": "custom"}, "end", "needs an end"),
         ({"start": "2026-11-05", "end": "2026-11-04"}, "end", "before it starts"),

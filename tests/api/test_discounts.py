@@ -131,7 +131,7 @@ def test_a_list_of_discounts_is_cut_into_pages(client):
         ({"generation": "v2-8"}, "v2-8 is an accelerator type; prices are those of its gen"),
         ({"generation": "n1-standard-8", "provisioning_model": "reserved"}, "on_demand or spot"),
         ({"provisioning_model": "gift"}, "'on_demand'"),
-        ({"effective_from": "2026-11-04"}, "a discount never rewrites the past"),
+        ({"effective_from": "2026-11-04"}, "a discount cannot change the past"),
         ({"effective_from": "2026-10-31"}, "2026-10 is closed"),
         ({"effective_until": "2026-11-05T12:00:00Z"}, "ends before it begins"),
         ({"effective_from": "2026-12-01", "effective_until": "2026-11-20"}, "ends before"),
@@ -208,7 +208,7 @@ def test_an_end_never_rewrites_the_past_and_never_makes_a_discount_longer(client
     made = entered(client, effective_until="2026-12-01")
     past = end(client, made, effective_until="2026-11-05T11:00:00Z")
     assert past.status_code == 422
-    assert "never rewrites the past" in past.json()["detail"]
+    assert "cannot change the past" in past.json()["detail"]
     longer = end(client, made, effective_until="2026-12-02")
     assert longer.status_code == 422
     assert "it ends at 2026-12-01T00:00:00Z already" in longer.json()["detail"]

@@ -82,7 +82,7 @@ def test_a_price_that_begins_within_the_duration_counts_from_then_on(client):
     ("body", "said"),
     [
         ({"accelerator_type": "v5litepod-17"}, "did you mean v5litepod-16"),
-        ({"accelerator_type": None}, "say what hardware"),
+        ({"accelerator_type": None}, "give the hardware"),
         ({"zone": "us-west4-a", "regions": ["us-west4"]}, "at most one of"),
         ({"duration_seconds": 0}, "greater than 0"),
         ({"duration_seconds": 60, "ttl_seconds": 60}, "duration_seconds or ttl_seconds, not both"),

@@ -234,7 +234,7 @@ def test_the_last_months_error_is_told_of_everything_and_of_one_team(client, uni
         ("period=decade", "'day', 'week', 'month', 'quarter' or 'year'"),
         ("period=custom", "'day', 'week', 'month', 'quarter' or 'year'"),
         ("tz=Mars/Olympus", "IANA name"),
-        ("filter=colour:red", "filtered by"),
+        ("filter=colour:red", "to filter costs by"),
         ("filter=vision", "dimension:value, as in team:vision"),
         ("window=7d", "known query parameters are filter, period"),
     ],

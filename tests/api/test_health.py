@@ -123,7 +123,7 @@ def test_a_check_that_takes_too_long_goes_on_and_the_next_probe_gets_its_result(
     readiness = Readiness(slow, HandClock(0), patience=0.01)
 
     async def ask():
-        with pytest.raises(StoreUnavailable, match="no answer"):
+        with pytest.raises(StoreUnavailable, match="has not answered"):
             await readiness.warnings()
         slow.trouble = "the disk is full"
         slow.go_on.set()

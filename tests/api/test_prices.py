@@ -242,7 +242,7 @@ def test_a_price_may_begin_later(client, clock):
         ({"provisioning_model": "gift"}, "'on_demand'"),
         ({"region": ""}, "should not be empty"),
         ({"source": "a\0"}, "not allowed"),
-        ({"effective_from": "2026-11-01"}, "never rewrites the past"),
+        ({"effective_from": "2026-11-01"}, "cannot change the past"),
         ({"effective_from": "2026-11-09T12:00:00"}, "write it as 2026-11-01T00:00:00Z"),
         ({"effective_from": "9999-12-31T23:59:59-23:59"}, "between 1970 and 2100"),
         ({"effective_from": 1_793_880_000}, "string"),

@@ -173,7 +173,7 @@ def test_a_hundred_thousand_mistakes_are_not_all_told(client):
         ("{nope", 400, "Expecting property name enclosed in double quotes at character 1"),
         (DEEP, 400, "nested too deeply"),
         (f'{{"a": {"[" * 900}{"]" * 900}}}', 422, "unknown field 'a'"),
-        (f'{{"chips": {"9" * 5_000}}}', 400, "no JSON"),
+        (f'{{"chips": {"9" * 5_000}}}', 400, "is not JSON"),
         (b'{"name": "\xff"}', 400, "UTF-8"),
         ("[]", 422, "JSON object"),
         ("null", 422, "JSON object"),

@@ -125,7 +125,7 @@ def test_show_is_silent_of_a_keep_that_is_over(api, keep, said):
     api.when("GET", PATH, node(keep=keep, ends_after_keep="", idle=None))
     shown = steward("nodes", "show", ID).stdout
     assert ("Kept until" in shown) == said
-    assert ("cannot be read (label keep-until=soon)" in shown) == said
+    assert ("an invalid date (label keep-until=soon)" in shown) == said
 
 
 def test_a_heartbeat_holds_for_fifteen_minutes_unless_told_otherwise(api):

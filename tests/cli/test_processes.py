@@ -81,7 +81,10 @@ def test_what_cannot_start_says_why_in_one_line(
             "daemon",
             {},
             2,
-            "STEWARD_PROJECTS: no project is set; name the projects, separated by commas",
+            (
+                "STEWARD_PROJECTS: no project is set; set it to the ids of the projects, separated"
+                " by commas"
+            ),
         ),
         (
             "daemon",

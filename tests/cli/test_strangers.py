@@ -31,7 +31,7 @@ SAID = {
     "FILE": "bill.csv",
     "[MONTH]": "2026-11",
     "[NO.]": "1",
-    "INSTANT": "2026-11-06",
+    "TIME": "2026-11-06",
     "USD": "10",
     "N": "8",
     "TEXT": "a reason",

@@ -72,7 +72,7 @@ def test_without_a_token_any_address_may_be_asked(hostile):
 
 def test_plain_http_beyond_this_machine_needs_leave(monkeypatch):
     monkeypatch.setenv("STEWARD_TOKEN", "secret")
-    with pytest.raises(Failure, match="everybody on the way"):
+    with pytest.raises(Failure, match="others on the network could read it"):
         check(Caller(), is_local=False, is_plain=True)
     check(Caller(), is_local=False, is_plain=False)
     check(Caller(), is_local=True, is_plain=True)

@@ -570,7 +570,7 @@ def test_a_wish_for_one_incarnation_is_no_wish_for_the_next(yard: Yard) -> None:
     change(yard, path, uid="9002")
     yard.garbage.tick(yard.lease)
     assert yard.cloud.count("delete") == 0
-    assert "look again" in yard.orphan(path).last_error
+    assert "check it again" in yard.orphan(path).last_error
     yard.watch(60)
     assert not yard.orphan(path).to_be_deleted
 

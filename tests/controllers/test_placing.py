@@ -309,7 +309,7 @@ def test_another_type_is_tried_where_the_first_ran_out_and_everything_follows_fr
     assert ready.spec.runtime_version == "v2-alpha-tpuv6e"
     assert ready.spec.accelerator_types == ("v5litepod-8", "v6e-8")
     assert [one.accelerator_type for one in attempts(lab, node)] == ["v5litepod-8", "v6e-8"]
-    assert "asking for v6e-8 in us-east5-b as" in lab.story(node)
+    assert "requesting v6e-8 in us-east5-b as" in lab.story(node)
     assert "cheapest left of 2 places; v5litepod-8 in us-east5-b was out of capacity" in lab.story(
         node
     )

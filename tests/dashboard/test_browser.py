@@ -316,9 +316,9 @@ def test_another_question_can_be_typed(lab: Lab, address: str, chromium: Browser
     with _page(chromium) as page:
         page.goto(f"{address}/costs")
         page.get_by_text("Custom query").click()
-        page.get_by_label("Window").fill("today")
-        page.get_by_label("Group by").fill("owner,label:stage")
-        page.get_by_label("Only").fill("team:vision")
+        page.get_by_role("textbox", name="Window").fill("today")
+        page.get_by_role("textbox", name="Group by").fill("owner,label:stage")
+        page.get_by_role("textbox", name="Filter").fill("team:vision")
         page.get_by_role("button", name="Show").click()
         expect(page.get_by_role("heading", name="By owner, label stage")).to_be_visible()
         expect(page.get_by_text("only team: vision", exact=True)).to_be_visible()

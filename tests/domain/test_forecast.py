@@ -151,7 +151,7 @@ def test_more_days_ahead_leave_more_doubt():
 def test_less_than_a_week_of_history_is_a_run_rate_and_says_so(first, days, method):
     found = forecast(basis(costs=each_day(DOLLAR, first=first)))
     assert (found.basis.history.days, found.method) == (days, method)
-    assert ("run-rate" in found.said) == (method is Method.RUN_RATE)
+    assert ("Run-rate only" in found.said) == (method is Method.RUN_RATE)
     assert str(days) in found.said
 
 

@@ -166,7 +166,7 @@ def test_what_is_dated_into_a_closed_month_is_refused_with_the_one_that_is_open(
 
 
 def test_what_is_dated_into_the_past_is_refused():
-    with pytest.raises(Rejected, match="a discount never rewrites the past"):
+    with pytest.raises(Rejected, match="a discount cannot change the past"):
         check_not_past(NOON - 1, NOON, "a discount", "effective_from")
     with pytest.raises(Rejected, match="closed"):
         check_not_past(OCTOBER, NOON, "a discount", "effective_from")

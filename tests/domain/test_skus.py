@@ -121,7 +121,7 @@ def test_the_same_chip_sold_in_another_way_is_told_apart_and_counted(description
         (legacy("Tpu-v2 Accelerator USA", usage_type="Commit1Yr"), "usage type"),
         (legacy("Tpu-v2 Accelerator USA", nanos=1), "whole number"),
         (legacy("Tpu-v2 Pod Accelerator USA", nanos=2), "whole number"),
-        (facts(effective_at=None), "since when"),
+        (facts(effective_at=None), "no start date"),
         (facts(unit="mo"), "'mo', not by the hour"),
         (facts(unit=""), "not by the hour"),
         (facts(tiers=()), "0 tiers"),

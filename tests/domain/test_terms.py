@@ -72,7 +72,7 @@ def test_a_stop_is_refused_where_any_of_the_types_cannot_be_stopped():
 @pytest.mark.parametrize("ttl_seconds", [None, 60, 3 * HOUR])
 def test_what_google_was_told_of_a_flex_start_node_cannot_be_changed(ttl_seconds):
     flex = {"provisioning_model": ProvisioningModel.FLEX_START, "ttl_seconds": 2 * HOUR}
-    with pytest.raises(Rejected, match="ends it 2026-11-05T13:00:00Z") as caught:
+    with pytest.raises(Rejected, match="deletes it 2026-11-05T13:00:00Z") as caught:
         changed(factories.sent(**READY, **flex), ttl_seconds=ttl_seconds)
     assert caught.value.facts["ends_at"] == "2026-11-05T13:00:00Z"
     with pytest.raises(Rejected, match="7200 s after its start"):

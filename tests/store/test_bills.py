@@ -135,7 +135,7 @@ def test_every_verdict_is_found_in_one_bill(service, units):
     assert seen == {"somebodys": Seen.ORPHAN, "nobodys": Seen.NEVER}
     (ghost, *_) = [line for line in lines if line.node_id == phantom.id]
     assert ghost.seen is Seen.OBSERVED
-    assert "1 look saw it READY" in ghost.reason
+    assert "1 poll saw it READY" in ghost.reason
     assert "(operation)" in ghost.reason
     assert outcome.headline.total.more == 12 * DOLLAR + 3 * DOLLAR // 10
     assert outcome.headline.total.less == -4 * RATE

@@ -108,7 +108,7 @@ def test_a_database_that_others_write_for_a_while_is_ready(probe, engine, hand):
             _hold(engine, connection)
             assert probe.look([]) == []
             hand.seconds += BUSY_SECONDS
-            assert "try again" in refusal(probe)
+            assert "retry" in refusal(probe)
         assert probe.look([]) == []
 
 

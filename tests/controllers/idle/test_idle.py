@@ -250,7 +250,7 @@ def test_an_inherited_policy_deletes_nothing_that_nobody_was_told_of(lab):
     assert lab.node(idle).asked == "present"
     with lab.units.reading() as unit:
         said = [event.message for _, event in unit.events.of(idle.id, 0, 100)]
-    assert any("nobody can be told" in message for message in said)
+    assert any("nobody can be notified" in message for message in said)
     with lab.units.reading() as unit:
         (alarm,) = unit.events.of_kind(idle.id, "alarm", 0)
     assert "names recipients" in alarm.message
