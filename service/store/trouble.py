@@ -39,7 +39,7 @@ _BY_CODE = {
 _BUSY = (
     "the database took too long to answer; try again",
     "other writers blocked the database for too long; retry",
-    "the database is locked by another program; try again",
+    "the database is locked by another program; retry",
 )
 
 _ADVICE = (

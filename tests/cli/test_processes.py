@@ -119,7 +119,7 @@ def test_a_locked_database_is_one_line(tmp_path, database):
         other.execute("begin exclusive")
         address = f"{database}?timeout=0.1"
         result = ended("serve", folder=tmp_path, STEWARD_DATABASE_URL=address)
-    assert result == (1, "", "the database is locked by another program; try again\n")
+    assert result == (1, "", "the database is locked by another program; retry\n")
 
 
 @pytest.mark.parametrize("command", ["serve", "daemon"])
