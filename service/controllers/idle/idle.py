@@ -10,7 +10,7 @@ from typing import Protocol
 import structlog
 
 from service.cloud.ports import Sample
-from service.controllers.idle.memory import Memory, without_collection
+from service.controllers.idle.memory import Collector, Memory
 from service.controllers.idle.reports import ReportReader
 from service.controllers.idle.rollups import Rollups
 from service.controllers.idle.telemetry import FamilySamples, TelemetryReader
@@ -104,6 +104,7 @@ class IdleController:
         self._ticked: dict[str, tuple[int, float]] = {}
         self._memories: dict[str, Memory] = {}
         self._rollups = Rollups(units, manners.times.telemetry)
+        self._collector = Collector(manners.monotonic)
 
     def tick(self, lease: Lease) -> None:
         """Read what is new, judge every node, write, and begin what may be ended now."""
@@ -111,7 +112,7 @@ class IdleController:
         is_fresh = memory is None or memory.epoch != lease.epoch
         if memory is None or is_fresh:
             memory = Memory(lease.epoch)
-        with without_collection():
+        with self._collector.away():
             self._look(memory, lease, self._clock(), is_fresh=is_fresh)
         self._memories[lease.project] = memory  # none where the look failed: the next begins anew
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -16,18 +16,37 @@ from service.domain.idle.signal import COUNTED, Kind, Reading
 from service.domain.node import Node
 from service.store.idle_fleet import Known
 
+COLLECTION_SECONDS = 1_800
 
-@contextmanager
-def without_collection() -> Iterator[None]:
-    """Spare the collector of cycles the measurements of a whole fleet: it would walk over all of
-    them time and again, which takes longer than the work itself. Nothing here makes cycles."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
+
+class Collector:
+    """Keeps Python's collector of cycles away from a look.
+
+    The collector would walk over the measurements of a whole fleet time and again, which takes
+    longer than the work itself, and a look makes almost no cycles. So it is off meanwhile, and the
+    new objects join the oldest generation unvisited. The few cycles are collected twice an hour.
+    """
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._collected_at = monotonic()
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Keep the collector away; afterwards it is on again if it was on before."""
+        was_on = gc.isenabled()
+        gc.disable()
+        try:
+            yield
+        finally:
+            if not gc.get_freeze_count():  # else they are frozen by someone who wants them so
+                gc.freeze()
+                gc.unfreeze()
+            if was_on:
+                gc.enable()
+        if self._monotonic() - self._collected_at >= COLLECTION_SECONDS:
+            gc.collect()
+            self._collected_at = self._monotonic()
 
 
 @dataclass(slots=True)

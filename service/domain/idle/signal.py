@@ -161,10 +161,15 @@ def _as_before(before: Track, reading: Reading, oldest: int) -> Track | None:
     always in a fleet; None where that takes a closer look. `read` comes to the same without it."""
     _, kind, start, end, value = reading
     if not before.at_rest:
-        if value <= _AT_WORK.get(kind, _NEVER):
+        is_idle_counter = kind is Kind.TENSORCORE_IDLE
+        if kind is Kind.SCHEDULED_CHIPS:
+            level = Level.UNKNOWN
+        elif value < end - start if is_idle_counter else value > _AT_WORK.get(kind, _NEVER):
+            level = Level.ACTIVE
+        else:
             return None
         worked_at = max(end, before.broken_at or 0)
-        return Track(end, value, Level.ACTIVE, (), worked_at, before.between_until)
+        return Track(end, value, level, (), worked_at, before.between_until)
     first, last = before.at_rest[0]
     if len(before.at_rest) > 1 or value > _AT_REST.get(kind, -1.0):
         return None
