@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from service.domain.addresses import DEFAULT_HOST, DEFAULT_PORT, LAST_PORT
+
 Seconds = Annotated[int, Field(ge=1, le=86_400)]
 
 
@@ -23,8 +25,8 @@ class Settings(BaseSettings):
     """`host:port` of an emulator's gRPC; empty means Google, with default credentials."""
     emulator_rest: str = ""
     emulator_speed: Annotated[float, Field(gt=0, le=1_000_000)] = 1.0
-    host: str = "127.0.0.1"
-    port: Annotated[int, Field(ge=0, le=65_535)] = 8080
+    host: str = DEFAULT_HOST
+    port: Annotated[int, Field(ge=0, le=LAST_PORT)] = DEFAULT_PORT
     workers: Annotated[int, Field(ge=1, le=64)] = 1
     """Processes with which `serve` answers."""
     inventory_seconds: Seconds = 15

@@ -6,9 +6,13 @@ import errno
 import ipaddress
 import socket
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from service.cli.failure import MISUSED, Failure
-from service.settings import Settings
+from service.domain.addresses import LAST_PORT
+
+if TYPE_CHECKING:
+    from service.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +27,7 @@ class Address:
     def parse(cls, text: str, setting: str) -> Address:
         """Read `host:port`, with or without `http://`. Raises Failure when it is neither."""
         host, _, port = text.strip().removeprefix("http://").rstrip("/").rpartition(":")
-        if not host or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
+        if not host or not (port.isascii() and port.isdigit()) or int(port) > LAST_PORT:
             raise Failure(
                 f"{setting}: {text!r} is not host:port, as in 127.0.0.1:9470", code=MISUSED
             )

@@ -12,15 +12,15 @@ from urllib.parse import quote
 
 import httpx2
 
-from service.cli import configuration, problem
+from service.cli import problem
 from service.cli.address import Address, address_of
 from service.cli.failure import MISUSED, Failure
 from service.cli.trust import Caller, check
+from service.domain.addresses import DEFAULT_HOST, DEFAULT_PORT, LAST_PORT
 
 TIMEOUT_SECONDS = 30.0
 PAGE_SIZE = 1_000
 SCHEMES = ("http", "https")
-LAST_PORT = 65_535
 
 Params = Mapping[str, Any]
 
@@ -173,8 +173,8 @@ def segment(name: str) -> str:
 @contextmanager
 def connected() -> Iterator[Client]:
     """A client for the service at STEWARD_URL, or where the settings say that it listens."""
-    caller = configuration.read(Caller)
-    url = caller.url or address_of(configuration.load()).url
+    caller = Caller.read()
+    url = caller.url or _listening(caller).url
     try:
         parsed = httpx2.URL(url)
         local = Address(parsed.host, parsed.port or 0, "STEWARD_URL").is_local
@@ -197,6 +197,16 @@ def connected() -> Iterator[Client]:
         verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if nobody else True,
     ) as http:
         yield Client(http, str(parsed.copy_with(userinfo=b"")).rstrip("/"))
+
+
+def _listening(caller: Caller) -> Address:
+    """Where the settings say that the service listens. Raises Failure for each that is bad."""
+    port = caller.port or str(DEFAULT_PORT)
+    if port.isascii() and port.isdigit() and int(port) <= LAST_PORT:
+        return Address(caller.host or DEFAULT_HOST, int(port), "STEWARD_PORT")
+    from service.cli import configuration  # noqa: PLC0415 - takes longer than most commands
+
+    return address_of(configuration.load())
 
 
 def _headers(caller: Caller) -> dict[str, str]:

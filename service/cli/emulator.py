@@ -12,12 +12,13 @@ import typer
 from service import logs
 from service.cli import parent
 from service.cli.failure import FAILED, MISUSED, Failure
+from service.domain.addresses import LAST_PORT
 
 if TYPE_CHECKING:
     from service.emulator.app import Emulator
     from service.emulator.world import World
 
-Port = Annotated[int, typer.Option(min=0, max=65_535)]
+Port = Annotated[int, typer.Option(min=0, max=LAST_PORT)]
 
 DIRECTIONS = """\
 The Cloud TPU emulator listens: gRPC on {grpc}, REST on {rest}

@@ -3,43 +3,72 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 
-from pydantic import SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from dotenv import dotenv_values
 
-from service.cli import configuration
 from service.cli.failure import MISUSED, Failure
+from service.cli.render import is_text
 
 PLAIN_HTTP = "STEWARD_ALLOW_PLAIN_HTTP"
 """Read from the environment alone: a file of the current folder must not decide it."""
 
+_FILE = Path(".env")
+_NAMES = ("url", "host", "port", "token", "admin_token")
 
-class Caller(BaseSettings):
-    """What callers set: where the service is, and who they are."""
 
-    model_config = SettingsConfigDict(env_prefix="STEWARD_", env_file=".env", extra="ignore")
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """What callers set: where the service is, and who they are. Empty text is not set.
+
+    It is read here, and not as `Settings` are: to load those takes longer than most commands do.
+    """
 
     url: str = ""
     host: str = ""
     port: str = ""
-    token: SecretStr | None = None
-    admin_token: SecretStr | None = None
+    token: str = field(default="", repr=False)
+    admin_token: str = field(default="", repr=False)
+    exported: frozenset[str] = frozenset()
+    """The names of those that the environment sets; the others come from the file `.env`."""
+
+    @classmethod
+    def read(cls) -> Caller:
+        """Read the environment, then the file. Raises Failure where either is not text."""
+        with reading():
+            filed = dotenv_values(_FILE) if _FILE.is_file() else {}
+        environment = {name.upper(): value for name, value in os.environ.items()}
+        said = {name.upper(): value or "" for name, value in filed.items()} | environment
+        return cls(
+            **{name: said.get(_variable(name), "") for name in _NAMES},
+            exported=frozenset(name for name in _NAMES if environment.get(_variable(name))),
+        )
 
     @property
     def secret(self) -> tuple[str, str] | None:
         """(the setting, the token) that is sent; None where none is set."""
-        for name in ("token", "admin_token"):
-            said: SecretStr | None = getattr(self, name)
-            if said is not None and (secret := said.get_secret_value().strip()):
+        for name, said in (("token", self.token), ("admin_token", self.admin_token)):
+            if secret := said.strip():
                 return name, secret
         return None
 
 
-class Environment(Caller):
-    """The same without the file `.env`."""
-
-    model_config = SettingsConfigDict(env_prefix="STEWARD_", env_file=None, extra="ignore")
+@contextmanager
+def reading() -> Iterator[None]:
+    """Has settings fail to be read with Failure: the environment or the file is not text."""
+    for name, value in os.environ.items():
+        if name.startswith("STEWARD_") and not is_text(value):
+            raise Failure(f"{name} is not UTF-8 text", code=MISUSED)
+    try:
+        yield
+    except UnicodeDecodeError:
+        raise Failure("the file .env is not UTF-8 text", code=MISUSED) from None
+    except OSError as error:
+        raise Failure(f"the file .env cannot be read: {error.strerror}", code=MISUSED) from None
 
 
 class Source(StrEnum):
@@ -77,7 +106,7 @@ def check(caller: Caller, *, is_local: bool, is_plain: bool) -> None:
 
 
 def _source(caller: Caller, name: str) -> Source:
-    if getattr(configuration.read(Environment), name):
+    if name in caller.exported:
         return Source.ENVIRONMENT
     return Source.FILE if getattr(caller, name) else Source.DEFAULT
 

@@ -5,6 +5,11 @@ from __future__ import annotations
 import ipaddress
 import socket
 
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 8_080
+"""Where the service listens unless it is set otherwise."""
+
+LAST_PORT = 65_535
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _UNICAST = ipaddress.ip_network("2000::/3")
 """All that IANA gives out of IPv6; what lies beyond it may lead home, as `::127.0.0.1` does, and a
