@@ -23,6 +23,10 @@ settings.register_profile(
 settings.load_profile("any machine")
 
 
+DEEP_SECONDS = 1_500
+"""What a deep test may take, on a machine that is busy with others."""
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the second database as deep, where it is not the subject. Then begin with the long
@@ -30,6 +34,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _is_on_postgresql(item) and not _is_about_databases(item):
             item.add_marker(pytest.mark.deep)
+        if item.get_closest_marker("deep") is not None:
+            item.add_marker(pytest.mark.timeout(DEEP_SECONDS))
     items.sort(key=_rank)
 
 

@@ -14,6 +14,7 @@ from service.domain.clock import DAY, HOUR
 from service.domain.reservation import Reservation
 from tests.simulation.clock import Agenda
 from tests.simulation.truth import Violation
+from tests.simulation.wishes import OVERLOOKED
 
 PLACES = (
     ("us-west4-a", "v5e"),
@@ -23,6 +24,8 @@ PLACES = (
 )
 """Where it buys; what the last costs is in no price list."""
 TEAMS = ("vision", "speech")
+LONG_ENOUGH = 1.2
+"""Hours of a run in which something can be written down after a full hour was charged."""
 
 
 @dataclass
@@ -45,6 +48,8 @@ class Buyer:
         self.end = self.agenda.now + self.hours * HOUR
         for number in range(self.count):
             self.bought.append(self._deal(number))
+        if self.count == 1 and self.hours > LONG_ENOUGH and self._by(0.8):
+            self.bought = self._overlooked(self.bought[0])
 
     @property
     def standing(self) -> list[Reservation]:
@@ -64,6 +69,10 @@ class Buyer:
         for one in self.bought:
             write = self._write_wrongly if self._by(0.4) else self._write
             when = self._when(one)
+            if one.name == OVERLOOKED:
+                when = self.luck.uniform(self.agenda.now + HOUR, self.end)
+            elif self.bought[-1].name == OVERLOOKED:
+                when = self.luck.uniform(self.agenda.now, self.agenda.now + HOUR / 6)
             self.agenda.at(when, partial(write, one))
 
     def _deal(self, number: int) -> Reservation:
@@ -82,6 +91,14 @@ class Buyer:
             end=start + days * DAY,
             team=self.luck.choice(TEAMS),
         )
+
+    def _overlooked(self, first: Reservation) -> list[Reservation]:
+        """Two in one place: of the one that began sooner nobody thinks until an hour was charged.
+        What ran in any of the two was charged to the other until then, and moves."""
+        began = self.agenda.seconds() - self.luck.randint(1, HOUR)
+        first = replace(first, start=began, end=began + 7 * DAY)
+        began -= self.luck.randint(1, HOUR)
+        return [first, replace(first, name=OVERLOOKED, start=began, end=began + 7 * DAY)]
 
     def _period(self) -> tuple[int, int]:
         """Its first second and its days: they begin before the run, end after it, or neither."""

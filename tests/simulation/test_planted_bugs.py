@@ -41,7 +41,7 @@ FOUND_BY = {
     "nothing_is_taken_back": 0,
     "the_rollup_lags": 0,
     "slots_without_the_price": 2,
-    "what_was_left_is_not_corrected": 469,
+    "what_was_left_is_not_corrected": 3,
     "the_machine_has_the_free_minute_of_its_tpu": 0,
     "withdrawn_and_not_taken_back": 3,
     "known_late_and_charged_from_then_on": 4,
