@@ -30,6 +30,7 @@ class Collector:
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._collected_at = monotonic()
+        self._is_frozen = gc.get_freeze_count() > 0  # by someone who wants that; slow to count
 
     @contextmanager
     def away(self) -> Iterator[None]:
@@ -39,7 +40,7 @@ class Collector:
         try:
             yield
         finally:
-            if not gc.get_freeze_count():  # else they are frozen by someone who wants them so
+            if not self._is_frozen:
                 gc.freeze()
                 gc.unfreeze()
             if was_on:
