@@ -15,6 +15,7 @@ from fastapi.staticfiles import StaticFiles
 from fastapi.templating import Jinja2Templates
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute
 
 from service.application.cleanup.links import Missing, Offer
 from service.application.services import Services
@@ -78,9 +79,17 @@ AskedFor = Annotated[Asked, Depends(_asked)]
 def add_dashboard(app: FastAPI) -> None:
     """Put the pages into an app whose `state.services` are what they ask."""
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
-    app.include_router(router)
+    app.router.routes += _routes()
     usual = app.exception_handlers[HTTPException]
     app.add_exception_handler(HTTPException, partial(_unanswered, usual))
+
+
+@cache
+def _routes() -> tuple[BaseRoute, ...]:
+    """The routes, which FastAPI prepares once for all apps of a process, as those of the API."""
+    found = FastAPI(openapi_url=None).router
+    found.include_router(router)
+    return tuple(found.routes)
 
 
 def _templates() -> Jinja2Templates:
