@@ -84,6 +84,7 @@ def asked(call, **fields):
     return call("nodes.request_node", body=call.models.NodeRequest(**fields))
 
 
+@pytest.mark.deep
 def test_a_client_is_generated_without_a_warning_and_lives_through_a_node(call, warnings, units):
     assert [f"{one.header} {one.detail}" for one in warnings] == []
     request_and_get(call)

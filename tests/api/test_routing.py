@@ -41,6 +41,7 @@ def test_a_request_that_writes_takes_a_thread_once(client, turns):
     assert (client.post("/v1/estimates", json=ESTIMATE).status_code, len(turns)) == (200, 1)
 
 
+@pytest.mark.deep
 def test_no_path_that_is_read_takes_a_thread_twice(app, turns):
     add_dashboard(app)
     client = TestClient(app, base_url="http://localhost")

@@ -40,6 +40,7 @@ def service(lab):
     return CleanupService(lab.units, lab.prices, lab.clock, ["lab"], mode)
 
 
+@pytest.mark.deep
 def test_a_plan_says_what_would_go_and_why_and_apply_does_just_that(lab, service):
     idle, busy = lab.add(REST), lab.add(WORK)
     kept = lab.add(REST, labels={"keep-until": "2026-12-01"})
@@ -57,6 +58,7 @@ def test_a_plan_says_what_would_go_and_why_and_apply_does_just_that(lab, service
     assert (ended.actor, ended.plan_id) == ("ada", plan.id)
 
 
+@pytest.mark.deep
 def test_what_nobody_can_be_told_of_waits_for_a_person(lab, service):
     lab.ceiling = Action.DELETE
     lab.start_daemon("one")
@@ -73,6 +75,7 @@ def test_what_nobody_can_be_told_of_waits_for_a_person(lab, service):
     assert holders(subject, lab.course(untold).verdict, lab.clock()) == [Holder.NOTICE]
 
 
+@pytest.mark.deep
 def test_a_plan_is_the_same_as_long_as_nothing_changes(lab, service):
     lab.add(REST)
     lab.minute(IDLE_MINUTES + 1)
@@ -131,6 +134,7 @@ def be_made_again(lab, node):
     lab.change(node, attempt=2)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "change",
     [
@@ -157,6 +161,7 @@ def test_a_plan_is_stale_when_anything_changed_and_then_nothing_goes(lab, servic
     assert lab.node(node).asked == "present"
 
 
+@pytest.mark.deep
 def test_a_plan_asks_for_as_long_at_rest_as_the_policy_says_now(lab, service):
     node = lab.add(REST)
     lab.minute(IDLE_MINUTES + 1)
@@ -164,6 +169,7 @@ def test_a_plan_asks_for_as_long_at_rest_as_the_policy_says_now(lab, service):
     assert service.plan("lab", "ada").entries == ()
 
 
+@pytest.mark.deep
 def test_a_job_that_begins_after_one_that_hung_is_not_ended_by_its_plan(lab, service):
     node = lab.add(REST, idle=replace(DELETES, also=("no_progress",)))
     hung, next_one = a_job(node_id=node.id), a_job(node_id=node.id)
@@ -183,6 +189,7 @@ def test_a_job_that_begins_after_one_that_hung_is_not_ended_by_its_plan(lab, ser
     assert lab.node(node).asked == "present"
 
 
+@pytest.mark.deep
 def test_a_change_of_the_policy_makes_a_plan_stale(lab, service):
     node = lab.add(REST, idle=None)
     told = (Recipient(emails=("ada@example.com",)),)
@@ -200,6 +207,7 @@ def test_a_change_of_the_policy_makes_a_plan_stale(lab, service):
     assert lab.node(node).asked == "present"
 
 
+@pytest.mark.deep
 def test_a_forged_plan_does_nothing(lab, service):
     lab.add(REST)
     lab.minute(IDLE_MINUTES + 1)
@@ -209,6 +217,7 @@ def test_a_forged_plan_does_nothing(lab, service):
     assert lab.ended() == []
 
 
+@pytest.mark.deep
 def test_what_nobody_looked_at_lately_is_in_no_plan(lab, service):
     lab.add(REST)
     lab.minute(IDLE_MINUTES + 1)
@@ -217,6 +226,7 @@ def test_what_nobody_looked_at_lately_is_in_no_plan(lab, service):
     assert service.plan("lab", "ada").entries == ()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("age", "is_stale"), [(180, False), (181, True)])
 def test_a_plan_is_refused_where_the_last_look_is_older_than_two_periods_and_a_minute(
     lab, service, age, is_stale
@@ -233,6 +243,7 @@ def test_a_plan_is_refused_where_the_last_look_is_older_than_two_periods_and_a_m
     assert lab.node(node).asked == ("present" if is_stale else "absent")
 
 
+@pytest.mark.deep
 def test_a_policy_that_only_notifies_is_in_no_plan(lab, service):
     node = lab.add(REST, idle=None)
     lab.minute(120)
@@ -240,6 +251,7 @@ def test_a_policy_that_only_notifies_is_in_no_plan(lab, service):
     assert service.plan("lab", "ada").entries == ()
 
 
+@pytest.mark.deep
 @pytest.mark.concurrent
 def test_two_who_apply_at_once_delete_each_node_once(lab, service):
     nodes = [lab.add(REST, idle=DELETES) for _ in range(6)]
@@ -279,6 +291,7 @@ def test_pause_wants_a_reason_and_resume_a_pause(lab, service):
     assert service.standings()[0].next_tick_at == lab.clock() + TIMES.period
 
 
+@pytest.mark.deep
 def test_the_idleness_of_a_node_is_shown_after_its_end_as_well(lab, service):
     node = lab.add(REST)
     lab.minute(IDLE_MINUTES + 1)

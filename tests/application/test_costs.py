@@ -64,6 +64,7 @@ def metered(units, usages, question, tz):
     return tally.rows()
 
 
+@pytest.mark.deep
 @a_few
 @given(
     NODES,

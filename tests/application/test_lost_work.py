@@ -84,6 +84,7 @@ def shown_as_lost(client: TestClient, job: Job) -> list[str]:
     return [row[5] for row in rows]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
@@ -104,6 +105,7 @@ def test_without_a_checkpoint_all_that_ran_is_lost(house, client, asked, said):
     assert "min" in shown_as_lost(client, job)[0]
 
 
+@pytest.mark.deep
 def test_with_a_checkpoint_what_ran_after_it_is_lost(house, client):
     job = submit(house)
     started_at, ended_at = lost_attempt(house, job, {"step": 10}, {"checkpoint": 10})
@@ -114,6 +116,7 @@ def test_with_a_checkpoint_what_ran_after_it_is_lost(house, client):
     assert seconds(first)["running"] == checkpoint_at - started_at >= 2 * MINUTE
 
 
+@pytest.mark.deep
 def test_what_a_program_lost_that_reports_nothing_is_not_known(house, client):
     job = submit(house)
     started_at, ended_at = lost_attempt(house, job)
@@ -135,6 +138,7 @@ def test_a_program_that_completes_has_lost_nothing(house, client):
     assert seconds(only)["running"] >= MINUTE
 
 
+@pytest.mark.deep
 def test_an_attempt_that_never_ran_has_lost_nothing(house, client):
     job = submit(house)
     house.pass_(MINUTE)
@@ -146,6 +150,7 @@ def test_an_attempt_that_never_ran_has_lost_nothing(house, client):
     assert (only["reason"], only["work_lost_seconds"]) == ("CANCELLED", 0)
 
 
+@pytest.mark.deep
 def test_what_runs_again_after_a_loss_is_recovery_until_the_same_step(house, client):
     job = submit(house)
     lost_attempt(house, job, {"step": 10, "checkpoint": 10}, {"step": 20})
@@ -166,6 +171,7 @@ def test_what_runs_again_after_a_loss_is_recovery_until_the_same_step(house, cli
     assert second["work_lost_seconds"] == 0
 
 
+@pytest.mark.deep
 def test_a_recovery_that_is_lost_itself_is_lost(house, client):
     job = submit(house)
     lost_attempt(house, job, {"step": 10, "checkpoint": 10}, {"step": 20})

@@ -108,6 +108,7 @@ def test_what_somebody_says_of_idleness_is_not_said_again(monkeypatch):
     assert told["STEWARD_IDLE_START_SECONDS"] == "15"
 
 
+@pytest.mark.deep
 def test_everything_starts_works_heals_and_stops(dev, tmp_path):
     said = dev.hears("Dashboard:", dev.said)
     the_last_line_is_the_address_to_open(dev, said)

@@ -32,6 +32,7 @@ def said(process) -> str:
     return "".join(lines)
 
 
+@pytest.mark.deep
 def test_it_says_how_each_client_finds_it_and_plays_a_scenario(tmp_path):
     (tmp_path / "day.toml").write_text(SCENARIO)
     grpc, rest = free_port(), free_port()
@@ -53,6 +54,7 @@ def test_it_says_how_each_client_finds_it_and_plays_a_scenario(tmp_path):
         assert way in text
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("script", "complaint"),
     [
@@ -75,6 +77,7 @@ def test_a_scenario_that_is_not_there_is_refused(tmp_path):
     assert "nowhere.toml" in err
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "option", [["--run-startup-scripts"], ["--run-startup-scripts-of", "a" * 64]]
 )
@@ -93,6 +96,7 @@ def test_a_digest_that_is_none_is_refused(tmp_path):
     assert err.splitlines()[0] == "--run-startup-scripts-of: abc is not a SHA-256 digest"
 
 
+@pytest.mark.deep
 def test_the_package_run_as_a_program_is_the_same_command(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     command = [sys.executable, "-m", "service.emulator"]

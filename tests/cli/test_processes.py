@@ -31,6 +31,7 @@ def ended(*arguments: str, folder, **environment: str) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("command", "environment", "code", "line"),
     [
@@ -113,6 +114,7 @@ def test_settings_that_make_no_sense_are_one_line(
     assert (result.exit_code, result.stdout, result.stderr) == (code, "", f"{line}\n")
 
 
+@pytest.mark.deep
 def test_a_locked_database_is_one_line(tmp_path, database):
     with closing(sqlite3.connect(tmp_path / "steward.db", isolation_level=None)) as other:
         other.execute("pragma journal_mode=delete")
@@ -122,6 +124,7 @@ def test_a_locked_database_is_one_line(tmp_path, database):
     assert result == (1, "", "the database is locked by another program; retry\n")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("command", ["serve", "daemon"])
 def test_a_database_that_can_only_be_read_is_one_line(tmp_path, database, command):
     address = f"sqlite:///file:{tmp_path}/steward.db?mode=ro&uri=true"
@@ -133,6 +136,7 @@ def test_a_database_that_can_only_be_read_is_one_line(tmp_path, database, comman
     assert not (tmp_path / "file:").exists()
 
 
+@pytest.mark.deep
 def test_a_database_of_a_newer_program_is_left_alone(tmp_path, database):
     with closing(sqlite3.connect(tmp_path / "steward.db")) as newer:
         newer.execute("update alembic_version set version_num = '9999'")
@@ -143,12 +147,14 @@ def test_a_database_of_a_newer_program_is_left_alone(tmp_path, database):
     assert line.count("\n") == 1
 
 
+@pytest.mark.deep
 def test_migrating_says_what_was_done(tmp_path):
     shown = "sqlite:///var/steward.db"
     assert ended("migrate", folder=tmp_path) == (0, f"{shown} is up to date now\n", "")
     assert ended("migrate", folder=tmp_path) == (0, f"{shown} has all its tables already\n", "")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("setting", "command"),
     [("STEWARD_PORT", ["serve"]), ("STEWARD_PORT", ["dev"]), ("STEWARD_EMULATOR", ["dev"])],
@@ -171,6 +177,7 @@ def test_a_taken_port_is_one_line_that_names_the_setting(tmp_path, database, set
     assert line.count("\n") == 1
 
 
+@pytest.mark.deep
 def test_the_emulator_names_the_port_that_is_taken(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])

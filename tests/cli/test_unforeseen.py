@@ -99,6 +99,7 @@ def test_a_failure_that_cannot_be_told_is_one_all_the_same(api, where):
     assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", "")
 
 
+@pytest.mark.deep
 def test_a_reader_that_has_read_enough_is_no_failure_of_ours(api):
     some = (node(name=f"trainer-{number}") for number in range(1_500))
     api.when("GET", "/v1/nodes", page(*some))

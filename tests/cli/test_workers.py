@@ -160,6 +160,7 @@ def test_workers_end_though_the_process_that_watches_them_is_killed(tmp_path):
         until(lambda: gone(workers), PATIENCE)
 
 
+@pytest.mark.deep
 def test_what_keeps_all_workers_from_starting_is_said_once_in_one_line(tmp_path):
     with program("serve", "--workers", "2", folder=tmp_path) as process:
         out, err = process.communicate(timeout=PATIENCE)

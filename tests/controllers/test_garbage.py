@@ -150,6 +150,7 @@ def test_a_create_that_lands_after_its_node_was_called_gone_is_collected(yard: Y
     assert "it costs $9.60 an hour" in yard.story(node)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("state", [NodeState.READY, NodeState.PREEMPTED])
 def test_another_incarnation_under_copied_labels_is_only_shown(yard: Yard, state: str) -> None:
     """The record was of a node with another id of Google's, so this one was made by somebody."""
@@ -191,6 +192,7 @@ def test_a_create_that_was_sent_twice_may_land_under_another_uid(yard: Yard) -> 
     assert yard.cloud.nodes[path].state == NodeState.DELETING
 
 
+@pytest.mark.deep
 def test_what_was_called_gone_and_is_there_again_is_never_collected(yard: Yard) -> None:
     """Whoever is at work on it was told that it is gone, which was an error of ours."""
     node = yard.been_up(vanished=True)
@@ -235,6 +237,7 @@ def test_a_node_that_was_taken_away_is_collected_as_a_leftover(yard: Yard) -> No
     assert yard.cloud.nodes[path].state == NodeState.DELETING
 
 
+@pytest.mark.deep
 def test_after_the_books_were_brought_back_from_a_copy_nothing_is_deleted(yard: Yard) -> None:
     """Nodes that were made since bear our label and an id that the old books never gave out."""
     labels = {LABEL_ID: new_id(), LABEL_INSTALL: "test"}
@@ -398,6 +401,7 @@ def test_a_get_that_fails_deletes_nothing_and_is_tried_again(yard: Yard) -> None
     assert yard.cloud.count("delete") == 1
 
 
+@pytest.mark.deep
 def test_a_delete_that_fails_is_tried_for_ever_ever_later(yard: Yard) -> None:
     path = yard.late(yard.over())
     for _ in range(12):
@@ -657,6 +661,7 @@ def statements(engine: Engine) -> list[str]:
     return heard
 
 
+@pytest.mark.deep
 def test_ten_thousand_that_do_not_change_cost_one_count_a_look(yard: Yard) -> None:
     strangers = [garbage.cloud_node(f"s-{n}", labels={}) for n in range(2_000)]
     look = garbage.inventory(*strangers)

@@ -45,6 +45,7 @@ def posted(lab: Lab, charged_id: str) -> int:
         return sum(line.amount_nanos for line in unit.ledger.of(charged_id, 0, 10_000))
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("begins", "hours"), [(NOON - HOUR, 3), (NOON + HOUR, 1)])
 def test_a_reservation_beyond_counting_leaves_the_others_what_is_theirs(lab, begins, hours):
     poisoned = bought(lab, name="poisoned", zone="us-east5-b", chips=100_000)

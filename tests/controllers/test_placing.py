@@ -99,6 +99,7 @@ def test_a_node_says_what_it_waits_for(lab: Lab) -> None:
     assert f"not requested yet: {said}" in lab.story(second)
 
 
+@pytest.mark.deep
 def test_a_zone_that_runs_out_again_and_again_is_asked_at_most_every_half_hour(lab: Lab) -> None:
     node = lab.ask()
     refuse(lab, STOCK_OUT, 60)
@@ -252,6 +253,7 @@ def test_when_it_came_up_is_kept_with_the_attempt(lab: Lab) -> None:
     assert (one.project, one.accelerator_type, one.generation) == ("lab", "v5litepod-8", "v5e")
 
 
+@pytest.mark.deep
 def test_nodes_that_die_as_soon_as_they_are_up_do_not_make_a_hot_loop(lab: Lab) -> None:
     spot = ProvisioningModel.SPOT
     node = lab.ask(provisioning_model=spot, recreate_on_preemption=True)

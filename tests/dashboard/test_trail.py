@@ -44,6 +44,7 @@ def _rows(page: str) -> list[list[str]]:
     return cells_of(page[page.index('id="group-heading"') :])[1:-1]
 
 
+@pytest.mark.deep
 def test_from_the_first_page_to_the_price_list_step_by_step(lived: Lab, caller: TestClient) -> None:
     first = caller.get("/")
     shown = re.search(r"Month to date (\S+)", text_of(first))
@@ -89,6 +90,7 @@ def _follow_the_newest(caller: TestClient, lines: str) -> None:
     assert exact(parse_usd(price["usd"])) in row[0]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("window", ["2026-10-01,2026-11-01", "30d", "2026-11-02,2026-11-05"])
 @pytest.mark.parametrize("tz", ["UTC", "America/St_Johns"])
 def test_every_node_of_every_window_is_the_sum_of_its_lines(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -163,6 +164,7 @@ def test_what_each_is_charged_sums_to_the_whole(usage, book, whose):
     assert listed == meter.list_charge(usage.start, usage.end), "on demand is its own list price"
 
 
+@pytest.mark.deep
 @moderate
 @given(ran(), BOOKS, ATTRIBUTIONS, st.integers(0, 6 * DAY))
 def test_who_is_charged_from_now_on_leaves_the_past_as_it_was(usage, book, whose, after):

@@ -47,6 +47,7 @@ def test_a_taken_port_is_named(which):
             pass
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_program_soon(number):
     with subprocess.Popen(

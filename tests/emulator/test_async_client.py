@@ -48,6 +48,7 @@ def test_only_one_of_many_gets_the_name(emulator):
     assert len(refused) == 49
 
 
+@pytest.mark.deep
 def test_two_thousand_calls_at_once_are_all_answered(emulator):
     async def conversation(client):
         await create(client, "a")

@@ -132,16 +132,19 @@ def told() -> str:
     return lived(1e9).account()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("increment", [1e9, 77.7, 13.0])
 def test_the_same_days_are_told_in_the_same_words(told, increment):
     assert lived(increment).account() == told
 
 
+@pytest.mark.deep
 def test_the_days_have_seen_every_misfortune(told):
     for state in ("PREEMPTED", "TERMINATED", "REPAIRING", "RESTARTING", "UNKNOWN", "SUSPENDED"):
         assert f"after='{state}'" in told
 
 
+@pytest.mark.deep
 def test_the_order_of_hashes_has_no_part_in_it():
     program = (
         "from tests.emulator.test_determinism import lived; print(lived(500.0, 0.5).account())"

@@ -22,6 +22,7 @@ def gcloud(emulator, tmp_path):
     return Gcloud(emulator, tmp_path)
 
 
+@pytest.mark.deep
 def test_a_tpu_vm_lives_its_life(gcloud):
     gcloud.told("tpu-vm", "create", "lit-1", ZONE, *VM, "--labels=team=nlp", "--tags=x")
     head, row = gcloud.rows("tpu-vm", "list", "--zone=-")
@@ -82,6 +83,7 @@ def test_what_is_offered_for_legacy_nodes_is_listed(gcloud):
     assert gcloud.json("versions", "describe", "2.16.1", OLD_ZONE)["version"] == "2.16.1"
 
 
+@pytest.mark.deep
 def test_the_zones_are_listed(gcloud):
     head, *rows = gcloud.rows("locations", "list")
     assert head == ["LOCATION", "LOCATION_NAME"]
@@ -90,6 +92,7 @@ def test_the_zones_are_listed(gcloud):
     assert place["labels"] == {"cloud.googleapis.com/region": "us-west4"}
 
 
+@pytest.mark.deep
 def test_guest_attributes_are_shown_in_a_table(gcloud, emulator):
     gcloud.told("tpu-vm", "create", "lit-1", ZONE, *VM)
     (record,) = emulator.world.nodes.values()
@@ -100,6 +103,7 @@ def test_guest_attributes_are_shown_in_a_table(gcloud, emulator):
     ]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("command", "text"),
     [
@@ -112,6 +116,7 @@ def test_a_refusal_is_told_in_googles_words(gcloud, command, text):
     assert text in gcloud.refused(*command)
 
 
+@pytest.mark.deep
 def test_a_stockout_is_told_in_googles_words(gcloud, web):
     web.ask("POST", "/_emulator/faults", {"rpc": "CreateNode", "action": "stockout"})
     told = gcloud.refused("tpu-vm", "create", "lit-1", ZONE, *VM)

@@ -77,6 +77,7 @@ def wait_for(web, name, is_right, worker=0):
     return until(right)
 
 
+@pytest.mark.deep
 @is_linux
 def test_a_real_meter_reports_what_its_node_was_told(emulator):
     web = Web(emulator.rest_url)
@@ -96,6 +97,7 @@ def test_a_real_meter_reports_what_its_node_was_told(emulator):
     assert queries, "and both programs write within what Google allows"
 
 
+@pytest.mark.deep
 @is_linux
 def test_each_worker_of_a_slice_reports_for_itself(emulator):
     web = Web(emulator.rest_url)

@@ -182,6 +182,7 @@ def test_a_service_is_restarted_and_has_a_name_and_an_environment_of_its_own(web
     until(lambda: not is_alive(int(again)))
 
 
+@pytest.mark.deep
 def test_the_end_of_a_node_ends_its_containers_wherever_they_ran_to(web, emulator):
     name = create(web, "jobs", SINGLE, **{"startup-script": JOBS})
     lines = until(lambda: "ready" in (found := lines_of(serial(web, name))) and found)
@@ -238,6 +239,7 @@ def test_a_node_runs_with_all_of_its_workers_or_none(web, emulator):
         assert serial(web, pod, worker)["boots"] == 0
 
 
+@pytest.mark.deep
 def test_machines_that_are_about_to_end_take_no_room(web, emulator):
     for number in range(5):
         web.ask("PATCH", "/_emulator/config", {"real_workers": 1})

@@ -187,6 +187,7 @@ def test_metadata_is_found_under_all_its_names(web, emulator):
     assert lines_of(finished(web, name)) == ["names"] * 5
 
 
+@pytest.mark.deep
 def test_scripts_of_a_deleted_node_are_dead(web, emulator):
     name, pids = hanging(web, "doomed")
     assert alive(pids) == pids
@@ -253,6 +254,7 @@ def test_the_end_of_the_emulator_leaves_no_process_and_no_file():
     assert home is None or not home.parent.exists()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_killed_emulator_takes_the_scripts_with_it(number):
     with subprocess.Popen(

@@ -9,6 +9,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from service.emulator.api.methods import VERSIONS
 
 HOUSE = Path(__file__).resolve().parents[2]
@@ -26,6 +28,7 @@ print(discovery.__file__)
 """
 
 
+@pytest.mark.deep
 def test_the_wheel_serves_the_discovery_documents_by_itself(tmp_path):
     copy = tmp_path / "house"
     copy.mkdir()

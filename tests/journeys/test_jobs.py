@@ -21,6 +21,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     made.stop()
 
 
+@pytest.mark.deep
 @pytest.mark.long
 def test_jobs_run_on_real_workers_with_their_output_exit_codes_and_cost(house: House) -> None:
     slice_ = submit(house, "echo worker $STEWARD_WORKER; sleep 1", "v5litepod-16")

@@ -35,6 +35,7 @@ def house(tmp_path: Path) -> Iterator[House]:
     made.stop()
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed here")
 def test_the_tour_typed_as_written_gives_what_is_shown(house: House, tmp_path: Path) -> None:
     steps = commands(part_of(README, "tour"))

@@ -48,6 +48,7 @@ def nanos(amount: Fraction) -> str:
     return f"{round(amount * 10**9) // 10**9}.{round(amount * 10**9) % 10**9:09d}"
 
 
+@pytest.mark.deep
 def test_a_node_is_asked_for_runs_and_costs_exactly_what_the_bill_says(house: House) -> None:
     node = ask(house, name="train", team="vision")
     assert node["state"] == "REQUESTED"
@@ -79,6 +80,7 @@ def test_the_same_trip_on_postgresql_with_two_daemons_of_which_one_dies(tmp_path
             house.stop()
 
 
+@pytest.mark.deep
 def test_the_daemon_is_killed_while_it_runs_and_every_second_is_still_right(house: House) -> None:
     node = ask(house, name="train")
     house.until_state(node, "CREATING")

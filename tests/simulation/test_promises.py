@@ -170,6 +170,7 @@ def test_what_is_gone_is_noticed_in_a_minute_though_the_clock_was_set(house, ske
     assert house.nodes.get(node.id).state == NodeState.DELETED
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("queued", [False, True])
 def test_the_end_of_what_is_gone_unseen_is_known_to_one_look(house, queued):
     """Each list that shows it is a sight of it, though nothing of it has changed for an hour."""

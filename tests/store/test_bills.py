@@ -268,6 +268,7 @@ ROWS = st.lists(
 )
 
 
+@pytest.mark.deep
 @settings(
     max_examples=25,
     deadline=None,

@@ -285,6 +285,7 @@ def test_a_migration_may_take_longer_than_any_other_statement(empty):
     assert limits[0] == "0"
 
 
+@pytest.mark.deep
 def test_replicas_that_start_at_once_migrate_once(empty):
     address = empty.url.render_as_string(hide_password=False)
     program = (

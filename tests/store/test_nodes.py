@@ -127,6 +127,7 @@ def test_what_is_not_there_is_not_found(units):
         unit.nodes.get("nobody")
 
 
+@pytest.mark.deep
 def test_many_nodes_are_read_at_once(units):
     nodes = [factories.node(name=f"n-{number}") for number in range(510)]
     with units() as unit:

@@ -32,6 +32,7 @@ def test_a_pull_that_cannot_succeed_ends_the_attempt(worker, said, reason, pulls
     assert len((worker.docker / "pulls").read_text().splitlines()) == pulls
 
 
+@pytest.mark.deep
 def test_a_pull_is_tried_again_until_its_time_is_over(worker):
     (worker.docker / "pull").write_text("net/http: TLS handshake timeout")
     worker.give(pull_seconds=200)
@@ -192,6 +193,7 @@ def test_a_malformed_task_is_reported_and_nothing_is_done(worker, text):
     assert worker.runs() == []
 
 
+@pytest.mark.deep
 def test_there_are_less_than_five_puts_in_a_minute(worker):
     worker.give(shell="for i in $(seq 20); do echo STEWARD_STEP $i; sleep 0.05; done")
     worker.start()
@@ -208,6 +210,7 @@ def test_there_are_less_than_five_puts_in_a_minute(worker):
     assert (worker.home / "state.json").stat().st_size < 100_000
 
 
+@pytest.mark.deep
 def test_many_lines_are_sent_without_a_pause(worker):
     worker.give(shell="seq 20000")
     worker.start()

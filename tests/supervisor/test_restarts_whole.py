@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from collections import Counter
 
+import pytest
+
 STEPS = "i=0; while [ $i -lt 60 ]; do echo line $i; i=$((i+1)); sleep 0.02; done; exit 3"
 LOOP = "while :; do sleep 0.02; done"
 
 
+@pytest.mark.deep
 def test_a_killed_supervisor_finds_its_container_again(worker):
     worker.give(shell=STEPS)
     worker.start()
@@ -36,6 +39,7 @@ def test_a_container_may_end_while_no_supervisor_runs(worker):
     assert worker.lines() == ["last"]
 
 
+@pytest.mark.deep
 def test_a_stop_goes_on_after_a_crash(worker):
     worker.give(shell=f"trap '' TERM; {LOOP}")
     worker.start()
@@ -48,6 +52,7 @@ def test_a_stop_goes_on_after_a_crash(worker):
     assert (report["reason"], report["exit_code"]) == ("STOPPED", 137)
 
 
+@pytest.mark.deep
 def test_without_room_for_its_state_nothing_is_started(worker):
     """A supervisor that could not remember the start would start the container twice."""
     fill_disk(worker)
@@ -62,6 +67,7 @@ def test_without_room_for_its_state_nothing_is_started(worker):
     assert worker.runs() == []
 
 
+@pytest.mark.deep
 def test_a_disk_that_fills_while_the_container_runs_is_no_second_start(worker):
     worker.give(shell=STEPS)
     worker.start()
@@ -113,6 +119,7 @@ def test_only_one_supervisor_lives(worker):
     assert worker.processes[0].poll() is None
 
 
+@pytest.mark.deep
 def test_a_container_is_found_though_the_disk_forgot_it(worker):
     worker.give(shell=LOOP)
     worker.start()
@@ -136,6 +143,7 @@ def test_a_container_that_vanished_is_lost(worker):
     os.killpg(pid, 9)
 
 
+@pytest.mark.deep
 def test_docker_may_be_away_for_a_while(worker):
     worker.give(shell="echo a; sleep 0.6; echo b; exit 2")
     worker.start()

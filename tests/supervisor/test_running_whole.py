@@ -52,6 +52,7 @@ def test_a_pulled_image_waits_for_the_run(worker):
     assert len((worker.docker / "pulls").read_text().splitlines()) == 1
 
 
+@pytest.mark.deep
 def test_a_stop_asks_first_and_a_release_removes_the_container(worker):
     worker.give(shell=LOOP)
     worker.start()
@@ -79,6 +80,7 @@ def test_an_ended_attempt_never_starts_again(worker):
     assert len(worker.runs()) == 1
 
 
+@pytest.mark.deep
 def test_a_task_of_an_older_generation_is_a_stale_copy(worker):
     worker.give(generation=8, shell=LOOP)
     worker.start()
@@ -88,6 +90,7 @@ def test_a_task_of_an_older_generation_is_a_stale_copy(worker):
     assert (report["attempt"], report["state"]) == ("job-1", "RUNNING")
 
 
+@pytest.mark.deep
 def test_a_new_attempt_stops_the_container_of_the_old_one(worker):
     worker.give(shell=LOOP)
     worker.start()
@@ -99,6 +102,7 @@ def test_a_new_attempt_stops_the_container_of_the_old_one(worker):
     assert [path.name for path in (worker.docker / "containers").iterdir()] == ["steward-job-2"]
 
 
+@pytest.mark.deep
 def test_a_container_that_ignores_its_stop_is_killed_after_the_grace(worker):
     worker.give(shell=DEAF)
     worker.start()
@@ -107,6 +111,7 @@ def test_a_container_that_ignores_its_stop_is_killed_after_the_grace(worker):
     assert worker.wait_state("EXITED")["exit_code"] == 137
 
 
+@pytest.mark.deep
 def test_a_container_that_is_stopped_has_its_grace_to_save(worker):
     save = "trap 'sleep 0.6; echo saved; exit 5' TERM; echo up; while :; do sleep 0.02; done"
     worker.give(shell=save)
@@ -117,6 +122,7 @@ def test_a_container_that_is_stopped_has_its_grace_to_save(worker):
     assert worker.lines() == ["up", "saved"]
 
 
+@pytest.mark.deep
 def test_the_longest_duration_ends_a_container(worker):
     worker.give(shell=LOOP, max_duration_seconds=20)
     worker.start()
@@ -124,6 +130,7 @@ def test_the_longest_duration_ends_a_container(worker):
     assert (report["reason"], report["exit_code"]) == ("TIMED_OUT", 5)
 
 
+@pytest.mark.deep
 def test_a_preemption_notice_reaches_the_container_and_the_service(worker):
     worker.give(shell=LOOP)
     worker.start()
@@ -179,6 +186,7 @@ def test_a_refused_device_form_falls_back_to_privileges(worker):
     assert worker.lines() == ["privileged"]
 
 
+@pytest.mark.deep
 def test_a_program_that_cannot_open_the_device_is_started_again_with_privileges(worker):
     refusal = "echo 'open(/dev/vfio/0): Operation not permitted' >&2; exit 1"
     worker.give(shell=f"test $ACCESS = privileged && exit 0; {refusal}")
@@ -189,6 +197,7 @@ def test_a_program_that_cannot_open_the_device_is_started_again_with_privileges(
     assert len(worker.runs()) == 2
 
 
+@pytest.mark.deep
 def test_the_task_of_a_running_container_may_become_unreadable(worker):
     worker.give(shell=LOOP)
     worker.start()

@@ -57,6 +57,7 @@ def test_cycles_of_a_look_are_freed_within_half_an_hour():
     assert left() is None
 
 
+@pytest.mark.deep
 def test_what_someone_froze_stays_frozen():
     gc.freeze()
     frozen = gc.get_freeze_count()

@@ -76,6 +76,7 @@ def test_a_signal_that_stops_freezes_the_course(lab, lost):
     assert lost in lab.course(idle).verdict.reason
 
 
+@pytest.mark.deep
 def test_a_metric_that_cannot_be_read_freezes_the_course(lab):
     idle = lab.add(REST)
     lab.minute(IDLE_MINUTES)
@@ -159,6 +160,7 @@ def test_a_keep_that_came_and_went_while_no_daemon_looked_gives_the_whole_grace(
     assert lab.node(idle).asked == "absent"
 
 
+@pytest.mark.deep
 def test_nothing_of_an_earlier_incarnation_counts(lab):
     idle = lab.add(REST)
     lab.minute(IDLE_MINUTES)
@@ -217,6 +219,7 @@ def test_a_label_keeps_a_node_and_one_that_cannot_be_read_does_as_well(lab):
         assert lab.course(one).course.state == "CANDIDATE", "it takes its course"
 
 
+@pytest.mark.deep
 def test_a_node_that_was_kept_stays_until_then_through_another_incarnation(lab):
     kept = lab.add(REST, kept_until=NOON + 14_400, kept_because="a demo")
     lab.minute(ENOUGH)
@@ -266,6 +269,7 @@ def test_an_inherited_policy_deletes_nothing_that_nobody_was_told_of(lab):
     assert lab.node(idle).asked == "absent"
 
 
+@pytest.mark.deep
 def test_a_node_is_stopped_where_the_policy_says_so_and_may_be_stopped_again(lab):
     stops = IdlePolicy(after_seconds=1_800, grace_seconds=300, action="stop")
     idle = lab.add(REST, idle=stops)
@@ -403,6 +407,7 @@ def test_a_daemon_that_takes_over_does_not_begin_the_tick_again(lab):
     assert len(lab.ended()) == 2
 
 
+@pytest.mark.deep
 def test_when_most_nodes_are_idle_at_once_none_goes_for_an_hour(lab):
     nodes = [lab.add(REST) for _ in range(8)]
     lab.minute(ENOUGH)
@@ -418,6 +423,7 @@ def test_when_most_nodes_are_idle_at_once_none_goes_for_an_hour(lab):
     assert len(nodes) == 8
 
 
+@pytest.mark.deep
 def test_when_monitoring_goes_dark_the_breaker_opens_and_closes_by_itself(lab):
     nodes = [lab.add(REST) for _ in range(5)]
     busy = [lab.add(WORK) for _ in range(5)]
@@ -501,6 +507,7 @@ def tells(lab, scope, *emails):
         unit.idle_policies.save(Policy(scope, Rule(), (Recipient(emails=emails),)))
 
 
+@pytest.mark.deep
 def test_people_are_told_once_that_a_rail_holds_with_what_waits_and_what_that_costs(lab):
     tells(lab, "default", "ada@example.com")
     for _ in range(8):
@@ -515,6 +522,7 @@ def test_people_are_told_once_that_a_rail_holds_with_what_waits_and_what_that_co
     assert len(alarms_of(lab)) == 1, "another daemon does not tell it again"
 
 
+@pytest.mark.deep
 def test_a_rail_that_holds_once_more_is_told_once_more(lab):
     tells(lab, "default", "ada@example.com")
     for _ in range(8):
@@ -695,6 +703,7 @@ def test_a_message_says_what_the_idle_time_has_cost(lab):
     assert float(body["idle_cost"]) > 0
 
 
+@pytest.mark.deep
 def test_the_owner_of_a_node_that_nobody_can_see_is_told_after_two_hours_and_then_daily(lab):
     dark = lab.add(None, owner="ada@example.com")
     lab.minute(10 + 119)

@@ -31,11 +31,13 @@ def hung(lab):
     return node
 
 
+@pytest.mark.deep
 def test_a_job_that_hangs_does_not_wait_for_its_own_node(lab, hung):
     lab.minute(ENOUGH)
     assert lab.ended() == [hung.name]
 
 
+@pytest.mark.deep
 def test_people_are_told_that_a_job_that_hangs_stays_where_the_policy_does_not_mean_it(lab, hung):
     idle = replace(ENDS_HUNG, also=())
     lab.change(hung, spec=replace(hung.spec, idle=idle), owner="ada@example.com")
@@ -50,6 +52,7 @@ def test_people_are_told_that_a_job_that_hangs_stays_where_the_policy_does_not_m
     assert said.message.endswith(why)
 
 
+@pytest.mark.deep
 def test_a_job_that_waits_behind_one_that_hangs_keeps_its_node(lab, hung):
     with lab.units() as unit:
         unit.jobs.add(a_job(id="a", node_id="elsewhere"), None)
@@ -59,6 +62,7 @@ def test_a_job_that_waits_behind_one_that_hangs_keeps_its_node(lab, hung):
     assert lab.ended() == []
 
 
+@pytest.mark.deep
 def test_a_job_that_is_submitted_within_a_look_stops_the_end(lab, monkeypatch):
     idle = lab.add(REST)
     end, tried = DaemonActs.end, []

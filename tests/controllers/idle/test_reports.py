@@ -60,6 +60,7 @@ def machine(lab, node, worker=0):
     return lab.workers.machines[node.cloud_id][worker]
 
 
+@pytest.mark.deep
 def test_an_idle_node_goes_by_its_reports_alone(lab):
     idle, busy = add(lab), add(lab)
     machine(lab, busy).do(NOON, holder=HOLDER, device_free_since=None)
@@ -79,6 +80,7 @@ def test_an_idle_node_goes_by_its_reports_alone(lab):
     assert (report["worker"], report["holder"], report["sessions"]) == (0, "", 0)
 
 
+@pytest.mark.deep
 def test_every_worker_of_a_slice_has_to_be_at_rest(lab):
     idle, busy = add(lab, hosts=4), add(lab, hosts=4)
     machine(lab, busy, 2).do(NOON, holder=HOLDER, device_free_since=None)
@@ -88,6 +90,7 @@ def test_every_worker_of_a_slice_has_to_be_at_rest(lab):
     assert "worker 2" in lab.course(busy).verdict.reason
 
 
+@pytest.mark.deep
 def test_a_worker_that_never_reported_is_unknown(lab):
     dark = add(lab, hosts=4)
     machine(lab, dark, 1).is_silent = True
@@ -96,6 +99,7 @@ def test_a_worker_that_never_reported_is_unknown(lab):
     assert lab.course(dark).course.state == "UNKNOWN"
 
 
+@pytest.mark.deep
 def test_a_node_is_read_no_more_than_every_five_minutes_until_its_end_is_near(lab):
     node = add(lab)
     lab.minute(IDLE_MINUTES - 1)
@@ -106,6 +110,7 @@ def test_a_node_is_read_no_more_than_every_five_minutes_until_its_end_is_near(la
     assert min(later - earlier for earlier, later in pairwise(times)) >= 30
 
 
+@pytest.mark.deep
 def test_a_node_that_monitoring_covers_is_read_for_its_ids_and_before_its_end_only(lab):
     idle = add(lab, REST)
     worker = machine(lab, idle)
@@ -121,6 +126,7 @@ def test_a_node_that_monitoring_covers_is_read_for_its_ids_and_before_its_end_on
     assert late[-1] >= ended_at - 120
 
 
+@pytest.mark.deep
 def test_the_report_is_read_freshly_before_the_end(lab):
     idle = add(lab, REST)
     lab.minute(IDLE_MINUTES + GRACE_MINUTES - 3)
@@ -136,6 +142,7 @@ def test_the_report_is_read_freshly_before_the_end(lab):
     assert lab.node(idle).asked == "absent"
 
 
+@pytest.mark.deep
 def test_what_was_never_read_of_a_node_does_not_end_it_by_monitoring_alone(lab):
     idle = add(lab, REST)
     lab.workers.broken.add(idle.cloud_id)
@@ -150,6 +157,7 @@ def test_what_was_never_read_of_a_node_does_not_end_it_by_monitoring_alone(lab):
     assert lab.node(idle).asked == "absent"
 
 
+@pytest.mark.deep
 def test_a_worker_whose_reports_are_dated_in_the_future_ends_no_node(lab):
     idle = add(lab, REST)
     lab.minute(IDLE_MINUTES)
@@ -161,6 +169,7 @@ def test_a_worker_whose_reports_are_dated_in_the_future_ends_no_node(lab):
     assert lab.node(idle).asked == "present"
 
 
+@pytest.mark.deep
 def test_reports_that_stop_freeze_a_node_that_monitoring_shows_until_there_is_a_new_one(lab):
     idle = add(lab, REST)
     lab.minute(20)
@@ -176,6 +185,7 @@ def test_reports_that_stop_freeze_a_node_that_monitoring_shows_until_there_is_a_
     assert lab.node(idle).asked == "absent"
 
 
+@pytest.mark.deep
 def test_a_session_in_the_last_minute_saves_a_node_that_is_due(lab):
     idle = add(lab)
     lab.minute(IDLE_MINUTES + LATE_MINUTES)
@@ -185,6 +195,7 @@ def test_a_session_in_the_last_minute_saves_a_node_that_is_due(lab):
     assert lab.node(idle).asked == "present"
 
 
+@pytest.mark.deep
 def test_a_session_blocks_the_end_and_the_time_at_rest_goes_on(lab):
     idle = add(lab)
     machine(lab, idle).do(NOON, sessions=1)
@@ -201,6 +212,7 @@ def test_a_session_blocks_the_end_and_the_time_at_rest_goes_on(lab):
     assert lab.node(idle).asked == "absent", "the whole time at rest counts"
 
 
+@pytest.mark.deep
 def test_a_device_that_was_held_between_two_reports_was_not_at_rest(lab):
     burst = add(lab)
     for _ in range(12):
@@ -210,6 +222,7 @@ def test_a_device_that_was_held_between_two_reports_was_not_at_rest(lab):
     assert lab.ended() == []
 
 
+@pytest.mark.deep
 def test_reports_that_stop_freeze_the_course(lab):
     idle = add(lab)
     lab.minute(20)
@@ -219,6 +232,7 @@ def test_reports_that_stop_freeze_the_course(lab):
     assert lab.node(idle).asked == "present"
 
 
+@pytest.mark.deep
 def test_a_cloud_that_does_not_answer_freezes_those_that_need_it_only(lab):
     needs, seen = add(lab), lab.add(REST, owner="b", supervisor=False)
     lab.minute(10)
@@ -231,6 +245,7 @@ def test_a_cloud_that_does_not_answer_freezes_those_that_need_it_only(lab):
     assert lab.node(needs).asked == "absent", "one report covers the whole time"
 
 
+@pytest.mark.deep
 def test_a_report_of_the_boot_before_counts_for_nothing(lab):
     idle = add(lab)
     lab.minute(30)
@@ -248,6 +263,7 @@ def test_a_report_of_the_boot_before_counts_for_nothing(lab):
     assert lab.course(idle).course.state == "UNKNOWN"
 
 
+@pytest.mark.deep
 def test_a_report_of_an_earlier_incarnation_counts_for_nothing(lab):
     idle = add(lab)
     lab.minute(IDLE_MINUTES)
@@ -272,6 +288,7 @@ FORGED = [
 ]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("text", FORGED, ids=range(len(FORGED)))
 def test_a_forged_report_ends_nothing_and_harms_no_other_node(lab, text):
     forger, other = add(lab), add(lab)
@@ -282,6 +299,7 @@ def test_a_forged_report_ends_nothing_and_harms_no_other_node(lab, text):
     assert lab.ended() == [other.name]
 
 
+@pytest.mark.deep
 def test_a_forged_report_from_before_the_node_proves_nothing_of_that_time(lab):
     forger = add(lab)
     machine(lab, forger).doing = {
@@ -292,6 +310,7 @@ def test_a_forged_report_from_before_the_node_proves_nothing_of_that_time(lab):
     assert lab.course(forger).verdict.since >= NOON + TIMES.warmup
 
 
+@pytest.mark.deep
 def test_ids_of_instances_come_with_the_report_and_find_their_metrics(lab):
     node = add(lab, hosts=2)
     lab.minute(2)
@@ -299,6 +318,7 @@ def test_ids_of_instances_come_with_the_report_and_find_their_metrics(lab):
     assert named == {worker: machine(lab, node, worker).instance for worker in (0, 1)}
 
 
+@pytest.mark.deep
 def test_nodes_without_a_supervisor_are_never_read_and_coverage_says_what_they_cost(lab):
     adopted, mine = lab.add(None, supervisor=False), add(lab)
     lab.minute(ENOUGH + 1)
@@ -315,6 +335,7 @@ def test_nodes_without_a_supervisor_are_never_read_and_coverage_says_what_they_c
     assert coverage_of(priced, lab.clock(), TIMES).unseen_hourly == 1_200_000_000
 
 
+@pytest.mark.deep
 def test_coverage_counts_the_nodes_that_only_reports_show_and_those_that_are_silent(lab):
     seen, talks, silent = add(lab, REST), add(lab), add(lab, hosts=2)
     machine(lab, seen).instance = "1"
@@ -421,6 +442,7 @@ def names_itself_late(lab, node, minute, is_gap):
         yield lab.course(node)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("gap", [0, 2, 3, 8])
 @pytest.mark.parametrize("grace", [0, 60, 300])
 def test_a_busy_node_stays_when_the_id_of_its_instance_becomes_known(lab, gap, grace):
@@ -432,6 +454,7 @@ def test_a_busy_node_stays_when_the_id_of_its_instance_becomes_known(lab, gap, g
     assert lab.ended() == []
 
 
+@pytest.mark.deep
 def test_points_that_came_before_their_instance_was_known_are_not_lost(lab):
     busy = add(lab, {Kind.CPU: 2.0, Kind.NETWORK: 100.0})
 
@@ -443,6 +466,7 @@ def test_points_that_came_before_their_instance_was_known_are_not_lost(lab):
     assert lab.ended() == []
 
 
+@pytest.mark.deep
 def test_a_crash_loop_on_a_busy_host_is_told_and_no_end_of_it_is_announced(lab):
     node = add(lab, {**REST, Kind.CPU: 60.0}, owner="ada@example.com")
     machine(lab, node).do(NOON, restarts=9, containers=1)
@@ -456,6 +480,7 @@ def test_a_crash_loop_on_a_busy_host_is_told_and_no_end_of_it_is_announced(lab):
     assert "also: crash_loop" in told["limits"][0]
 
 
+@pytest.mark.deep
 def test_a_crash_loop_that_the_policy_means_is_ended(lab):
     also = IdlePolicy(1_800, 300, "delete", ("crash_loop",))
     node = add(lab, {**REST, Kind.CPU: 60.0}, owner="ada@example.com", idle=also)

@@ -150,6 +150,7 @@ def _check_soon(job: Job, before: Job) -> None:
     assert job.ended_at - job.cancel_requested_at <= longest, "it took long to end"
 
 
+@pytest.mark.deep
 def test_jobs_are_cancelled_in_every_state_and_phase():
     everything = [one for some in cancels().values() for one in some]
     assert {one.state for one in everything} == set(JobState) - ENDED_STATES

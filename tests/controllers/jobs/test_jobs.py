@@ -199,6 +199,7 @@ def test_a_failure_is_retried_on_the_same_node_as_often_as_was_said(lab):
     assert (shown.state, shown.attempt) == ("FAILED", 2)
 
 
+@pytest.mark.deep
 def test_a_retry_gets_another_node_where_the_one_that_is_there_would_go_too_soon(lab):
     """The time to live of the node is that of one attempt, and half an hour more."""
     job, (worker,) = lab.running(retries=Retries(failure=3), max_duration_seconds=7_200)
@@ -294,6 +295,7 @@ def test_a_node_deleted_before_it_is_ready_ends_its_job_once_it_is_gone(lab):
     assert (shown.state, shown.reason) == ("FAILED", "NODE_DELETED")
 
 
+@pytest.mark.deep
 def test_no_attempt_starts_while_the_container_of_the_last_may_run(lab):
     job, _ = lab.running(retries=Retries(failure=1))
     lab.ticks(1_700)  # the supervisor is silent, and the deletion of its node takes long
@@ -589,6 +591,7 @@ def test_a_job_that_is_cancelled_before_it_was_told_anything_lets_go_of_the_one_
     assert (lab.state(second), worker.task["action"]) == ("CANCELLED", "release")
 
 
+@pytest.mark.deep
 def test_a_startup_script_that_does_not_end_ends_the_job_with_the_remedy(lab):
     job, (worker,) = lab.begun()
     script = {"state": "running", "exit_code": None}
@@ -642,6 +645,7 @@ def test_a_busy_device_of_a_callers_node_ends_the_job_and_not_the_node(lab):
     assert lab.node(node).asked == "present"
 
 
+@pytest.mark.deep
 def test_a_busy_device_of_its_own_node_has_the_node_replaced(lab):
     job, (worker,) = lab.begun(retries=Retries(preemption=1))
     node = lab.node_of(job)
@@ -728,6 +732,7 @@ def test_a_task_that_cannot_be_written_for_a_while_is_tried_again_and_says_why(l
     assert (shown.state, shown.detail, lab.attempt(job).detail) == ("RUNNING", "", "")
 
 
+@pytest.mark.deep
 def test_a_job_that_no_worker_ever_hears_of_says_why_its_task_was_not_written(lab):
     refuse_updates(lab, NotAllowed(REFUSAL))
     job = lab.submit(node=lab.up().id)
@@ -792,6 +797,7 @@ def test_an_abort_after_the_program_said_it_was_done_is_a_success(lab):
     assert (shown.state, shown.reason) == ("SUCCEEDED", "COMPLETED_THEN_ABORTED")
 
 
+@pytest.mark.deep
 def test_a_supervisor_that_falls_silent_ends_the_attempt(lab):
     job, _ = lab.running()
     lab.ticks(2_000)
@@ -800,6 +806,7 @@ def test_a_supervisor_that_falls_silent_ends_the_attempt(lab):
     assert lab.node_of(job).asked == "absent"
 
 
+@pytest.mark.deep
 def test_a_cloud_that_gives_no_answer_for_hours_ends_no_job(lab):
     job, (worker,) = lab.running()
     for _ in range(1_000):

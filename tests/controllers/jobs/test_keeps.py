@@ -86,6 +86,7 @@ def test_a_kept_node_outlives_the_fuse_of_its_job_and_says_both_reasons(lab, kee
     assert "(also: its time to live has expired)" in lab.story(node)
 
 
+@pytest.mark.deep
 def test_a_kept_node_takes_no_second_attempt_of_a_job_that_does_not_trust_it(lab, keeps):
     job, _ = lab.running()
     node = lab.node_of(job)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.controllers.jobs.fleet import JobFleet
 
 
+@pytest.mark.deep
 def test_updates_are_as_many_as_changes_and_reads_stay_within_the_budget(lab):
     fleet = JobFleet(lab)
     fleet.add(nodes=5, jobs=4)

@@ -13,6 +13,7 @@ RUNNING_SECONDS = 1_200
 MINUTE = 60
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 def test_a_running_job_is_read_at_most_once_a_minute_and_four_times_before(engine):
     house = Ground(engine).house(Crossings())

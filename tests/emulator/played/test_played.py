@@ -373,6 +373,7 @@ def lost(seed: int) -> Jobs:
     raise AssertionError("nothing happened")
 
 
+@pytest.mark.deep
 def test_siblings_of_a_lost_node_die_before_its_state_shows_it():
     codes, noticed = set(), 0
     for seed in range(12):
@@ -460,6 +461,7 @@ def test_the_same_seed_gives_the_same_day():
     assert day(3) == day(3) != day(4)
 
 
+@pytest.mark.deep
 def test_a_whole_life_through_googles_client_and_a_virtual_clock():
     jobs = Jobs(ClientCloud(config=configured(played_workers="all").config))
     jobs.ready(task("pull"), **POD)
