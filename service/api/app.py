@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -147,7 +146,6 @@ def _registries() -> tuple[CollectorRegistry, CollectorRegistry]:
 @asynccontextmanager
 async def _with_threads(number: int, _app: FastAPI) -> AsyncIterator[None]:
     to_thread.current_default_thread_limiter().total_tokens = number
-    gc.freeze()  # what was imported stays for good; no collection need walk through it again
     yield
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import threading
 from typing import Annotated
@@ -78,6 +79,7 @@ def _answer(settings: Settings, address: Address, given: socket.socket | None) -
             http=protocol_with(Limits(most_connections())),
             ws="none",  # there are none, and after an upgrade no limit would hold
         )
+        gc.freeze()  # what was imported stays: no collection need walk through it again
         uvicorn.Server(config).run(sockets=[listener])
     stop.set()
 
