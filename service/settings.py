@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from service.domain.addresses import DEFAULT_HOST, DEFAULT_PORT, LAST_PORT
+from service.domain.network import DEFAULT_HOST, DEFAULT_PORT, LAST_PORT
 
 Seconds = Annotated[int, Field(ge=1, le=86_400)]
 

@@ -12,35 +12,35 @@ from fastapi import FastAPI
 from sqlalchemy import Engine
 
 from service.api.app import create_app
-from service.application.budgets import BudgetService, Reach
-from service.application.capacity import CapacityService
+from service.application.budgets.budgets import BudgetService, Reach
+from service.application.budgets.shares import BudgetShares
 from service.application.cleanup.cleanup import CleanupService, IdleMode
 from service.application.cleanup.daemon import DaemonActs
 from service.application.cleanup.heartbeats import HeartbeatService
 from service.application.cleanup.keeps import KeepService
 from service.application.cleanup.links import LinkService
 from service.application.cleanup.policies import PolicyService
-from service.application.commitments import CommitmentService
-from service.application.costs import CostService
-from service.application.estimates import EstimateService
-from service.application.explanations import ExplanationService
-from service.application.exports import ExportService
-from service.application.forecasts import ForecastService
+from service.application.costs.costs import CostService
+from service.application.costs.explanations import ExplanationService
+from service.application.costs.exports import ExportService
+from service.application.costs.forecasts import ForecastService
+from service.application.costs.statements import StatementService
 from service.application.health import HealthService
 from service.application.jobs.jobs import JobService
 from service.application.jobs.logs import JobLogService
-from service.application.node_requests import NodeRequests
-from service.application.nodes import NodeService
+from service.application.nodes.nodes import NodeService
+from service.application.nodes.requests import NodeRequests
 from service.application.orphans import OrphanService
-from service.application.prices import PriceService
-from service.application.quotas import QuotaService
+from service.application.placement.capacity import CapacityService
+from service.application.placement.quotas import QuotaService
+from service.application.pricing.commitments import CommitmentService
+from service.application.pricing.estimates import EstimateService
+from service.application.pricing.prices import PriceService
+from service.application.pricing.recommendations import RecommendationService
+from service.application.pricing.reservations import ReservationService
 from service.application.readiness import ReadinessService
-from service.application.recommendations import RecommendationService
 from service.application.reconciliations import MEGABYTE, ReconciliationService
-from service.application.reservations import ReservationService
 from service.application.services import Services
-from service.application.shares import BudgetShares
-from service.application.statements import StatementService
 from service.application.timekeeping import Timekeeper
 from service.cloud.mail import MailMessenger, relay_of
 from service.cloud.pace import Pace, ReadPace, ReportPace
@@ -57,33 +57,33 @@ from service.cloud.ports import (
 from service.cloud.registry import OciRegistry
 from service.cloud.webhook import WebhookMessenger
 from service.controllers.base import Controller
-from service.controllers.budgets import BudgetController
-from service.controllers.delivery import DeliveryController
-from service.controllers.evidence import EvidenceController
-from service.controllers.forecasts import ForecastsController
-from service.controllers.garbage import GarbageController
+from service.controllers.budgets.budgets import BudgetController
+from service.controllers.budgets.forecasts import ForecastsController
+from service.controllers.budgets.notifications import DeliveryController
 from service.controllers.idle.idle import IdleController, IdleManners
 from service.controllers.idle.reports import ReportReader
 from service.controllers.idle.telemetry import TelemetryReader
-from service.controllers.inventory import InventoryController
+from service.controllers.inventory.audit_log import EvidenceController
+from service.controllers.inventory.inventory import InventoryController
 from service.controllers.jobs.jobs import JobsController
-from service.controllers.lifecycle import LifecycleController
+from service.controllers.lifecycle.context import Manners, Tools
+from service.controllers.lifecycle.lifecycle import LifecycleController
+from service.controllers.lifecycle.steps import Steps
 from service.controllers.metering import MeteringController
+from service.controllers.orphans.orphans import GarbageController
 from service.controllers.prices import PricesController
-from service.controllers.steps import Steps
-from service.controllers.tools import Manners, Tools
 from service.daemon.daemon import Daemon
 from service.dashboard.pages import add_dashboard
-from service.domain.agreed_clock import AgreedClock
-from service.domain.budgets import Budget
+from service.domain.budgets.budget import Budget
 from service.domain.clock import HOUR, Clock, wall_clock
+from service.domain.costs.focus import Account
+from service.domain.database_clock import AgreedClock
 from service.domain.errors import Rejected
-from service.domain.focus import Account
 from service.domain.idle.assess import Times
 from service.domain.idle.policy import Action
 from service.domain.jobs.log import LogCursor, LogLine, LogPage
-from service.domain.notification import Channel
-from service.domain.window import Window
+from service.domain.notifications.notification import Channel
+from service.domain.time_window import Window
 from service.settings import Settings
 from service.store.engine import make_engine
 from service.store.migrate import check_migrated

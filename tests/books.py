@@ -6,12 +6,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from service.application.reservations import ReservationService
+from service.application.pricing.reservations import ReservationService
+from service.domain.catalog.provisioning import Architecture
 from service.domain.clock import DAY, HOUR, Clock
-from service.domain.metering import Evidence, closed
-from service.domain.node import Architecture, Node, NodeState, UserVm
-from service.domain.reservation import Reservation
-from service.domain.usage import opened
+from service.domain.metering.meter import Evidence, closed
+from service.domain.metering.reservation import Reservation
+from service.domain.metering.usage import opened
+from service.domain.nodes.node import Node, NodeState
+from service.domain.pricing.driver_vm import UserVm
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 from tests import factories

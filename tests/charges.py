@@ -7,12 +7,12 @@ import io
 from dataclasses import replace
 from typing import Any
 
-from service.domain.attribution import Attribution
-from service.domain.charge import Charge, Kind, Resource, tags_of
 from service.domain.clock import DAY
-from service.domain.focus import Account, Version, header, lines
-from service.domain.pricing import Price, reserved
-from service.domain.purchase import Purchase
+from service.domain.costs.charge import Charge, Kind, Resource, tags_of
+from service.domain.costs.focus import Account, Version, header, lines
+from service.domain.metering.attribution import Attribution
+from service.domain.pricing.price_book import Price, reserved
+from service.domain.pricing.purchases import Purchase
 from tests import factories
 from tests.hands import NOON
 

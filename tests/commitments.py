@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from service.domain.attribution import Attribution
 from service.domain.commitments.commitment import Commitment, Term
 from service.domain.commitments.coverage import Line, Priced, cover, since_of, tpu_line
 from service.domain.commitments.standing import CommitmentUsage, usage_in
-from service.domain.metering import Meter, Usage
-from service.domain.pricing import PriceBook
-from service.domain.window import Window
+from service.domain.metering.attribution import Attribution
+from service.domain.metering.meter import Meter, Usage
+from service.domain.pricing.price_book import PriceBook
+from service.domain.time_window import Window
 from tests import factories
 from tests.hands import NOON
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from service.domain.attribution import Attribution
-from service.domain.budgets import Budget, Period, Scope
-from service.domain.metering import Evidence, Usage
+from service.domain.budgets.budget import Budget, Period, Scope
+from service.domain.catalog.provisioning import ProvisioningModel
+from service.domain.ids import new_id
+from service.domain.metering.attribution import Attribution
+from service.domain.metering.meter import Evidence, Usage
 from service.domain.money import NANOS
-from service.domain.names import new_id
-from service.domain.node import CloudNode, Node, NodeSpec, NodeState, Place, ProvisioningModel
-from service.domain.operation import Operation
-from service.domain.pricing import Price, PriceBook, Sku
-from service.domain.wish import Wish
+from service.domain.nodes.node import CloudNode, Node, NodeSpec, NodeState, Place
+from service.domain.nodes.operation import Operation
+from service.domain.nodes.request import Wish
+from service.domain.pricing.price_book import Price, PriceBook, Sku
 from tests.hands import NOON
 
 PROJECT = "lab"

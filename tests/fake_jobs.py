@@ -10,9 +10,8 @@ from service.domain.errors import CloudUnavailable, StewardError
 from service.domain.jobs.image import ImageFacts
 from service.domain.jobs.log import LogCursor, LogLine, LogPage, deliver, fresh
 from service.domain.jobs.task import KEY, REPORT
-from service.domain.metering import WHOLE
-from service.domain.node import Node
-from service.domain.slices import place_of
+from service.domain.nodes.node import Node
+from service.domain.nodes.slices import WHOLE, place_of
 from tests.fakes import FakeCloud
 
 DIGEST = "sha256:" + "ab" * 32

@@ -8,8 +8,8 @@ from typing import Any
 
 from service.cloud.ports import Operation, Order, Queue
 from service.domain.errors import AlreadyExists, CloudError, CloudNotFound, InvalidRequest
-from service.domain.node import CloudNode, NodeState, Place
-from service.domain.queue import QueuedResource, QueueState
+from service.domain.nodes.node import CloudNode, NodeState, Place
+from service.domain.nodes.queued_resource import QueuedResource, QueueState
 
 BUSY = (QueueState.CREATING, QueueState.PROVISIONING, QueueState.SUSPENDING)
 

@@ -10,12 +10,13 @@ from typing import Any
 from sqlalchemy import Engine
 
 from service.cloud.ports import Inventory, Operation, Order, Sighting
-from service.domain import catalog
+from service.domain.catalog import catalog
+from service.domain.catalog.images import images
+from service.domain.catalog.provisioning import Architecture
 from service.domain.errors import AlreadyExists, CloudError, CloudNotFound, CloudUnavailable
-from service.domain.evidence import Termination
-from service.domain.images import images
+from service.domain.evidence.audit_log import Termination
 from service.domain.jobs.startup import metadata_of
-from service.domain.node import Architecture, CloudNode, NodeState, Place
+from service.domain.nodes.node import CloudNode, NodeState, Place
 from tests.fake_queue import FakeQueue
 from tests.hands import HandClock
 

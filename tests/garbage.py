@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from service.cloud.ports import Inventory, Queue, Sighting
-from service.domain.garbage import Attempt
-from service.domain.node import CloudNode, NodeState, Place
-from service.domain.orphan import Orphan, OrphanKind, Shown
-from service.domain.ownership import LABEL_ID, LABEL_INSTALL
-from service.domain.queue import QueuedResource
-from service.domain.watch import Watch
+from service.domain.nodes.node import CloudNode, NodeState, Place
+from service.domain.nodes.ownership import LABEL_ID, LABEL_INSTALL
+from service.domain.nodes.queued_resource import QueuedResource
+from service.domain.orphans.fleet_watch import Watch
+from service.domain.orphans.orphan import Orphan, OrphanKind, Shown
+from service.domain.orphans.verdict import Attempt
 from tests.factories import PROJECT, ZONE
 from tests.hands import NOON
 

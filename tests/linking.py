@@ -9,7 +9,7 @@ from service.domain.idle.cleanup import Watched
 from service.domain.idle.course import Course, State
 from service.domain.idle.links import Verb, make_links
 from service.domain.idle.policy import Action
-from service.domain.node import Node, NodeState
+from service.domain.nodes.node import Node, NodeState
 from service.store.unit import Units
 from tests import factories
 from tests.hands import NOON

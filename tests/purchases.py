@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from service.controllers.metering import MeteringController
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import Clock
-from service.domain.metering import Evidence, closed
-from service.domain.node import Node, NodeState, ProvisioningModel
-from service.domain.usage import opened
+from service.domain.metering.meter import Evidence, closed
+from service.domain.metering.usage import opened
+from service.domain.nodes.node import Node, NodeState
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 from tests import factories

@@ -7,8 +7,8 @@ from typing import Annotated
 from pydantic import Field
 
 from service.api.schemas import Month, Usd, View, shown, whole
-from service.domain.billedcommitment import BilledCommitment, CoveredNode
 from service.domain.money import usd
+from service.domain.reconciliation.commitments import BilledCommitment, CoveredNode
 
 Share = Annotated[str, shown(pattern=whole(r"[0-9]+\.[0-9]{4}"))]
 

@@ -25,7 +25,7 @@ from service.api.schemas import (
     shown,
     whole,
 )
-from service.domain.budgets import (
+from service.domain.budgets.budget import (
     MAX_GRACE,
     MAX_PERCENT,
     MAX_THRESHOLDS,

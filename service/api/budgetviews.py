@@ -7,12 +7,12 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from service.api.schemas import LABEL, Page, Time, Usd, View, shown, whole
-from service.application.budgets import Detail, Shown
-from service.domain.alerts import Alert
-from service.domain.budgets import MAX_PERCENT, Budget, Measure, OnExceeded, Period, Scope
+from service.application.budgets.budgets import Detail, Shown
+from service.domain.budgets.alerts import Alert
+from service.domain.budgets.budget import MAX_PERCENT, Budget, Measure, OnExceeded, Period, Scope
 from service.domain.clock import rfc3339
 from service.domain.money import usd
-from service.domain.notification import Channel, Notification, origin_of
+from service.domain.notifications.notification import Channel, Notification, origin_of
 from service.store.budgets import Refusal
 
 

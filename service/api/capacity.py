@@ -11,10 +11,10 @@ from service.api.deps import CapacityDep
 from service.api.problems import may_answer
 from service.api.routing import Router
 from service.api.schemas import Name, Page, PageQuery, Time, View, WindowText
-from service.application import capacity
-from service.application.capacity import CapacityRow
+from service.application.placement import capacity
+from service.application.placement.capacity import CapacityRow
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import rfc3339
-from service.domain.node import ProvisioningModel
 
 router = Router(prefix="/v1/catalog", tags=["catalog"])
 

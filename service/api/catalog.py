@@ -12,9 +12,9 @@ from service.api.problems import may_answer
 from service.api.routing import Router
 from service.api.schemas import Page, PageQuery, View
 from service.application import catalog
-from service.domain.images import Framework, Hosts, ImageStanding
-from service.domain.node import Architecture
-from service.domain.zones import Offer, region_of
+from service.domain.catalog.images import Framework, Hosts, ImageStanding
+from service.domain.catalog.provisioning import Architecture
+from service.domain.catalog.zones import Offer, region_of
 
 router = Router(prefix="/v1/catalog", tags=["catalog"])
 

@@ -28,7 +28,7 @@ from service.api.schemas import (
     shown,
     whole,
 )
-from service.application.commitments import Report, Shown
+from service.application.pricing.commitments import Report, Shown
 from service.domain.clock import instant, rfc3339
 from service.domain.commitments.commitment import (
     MAX_CHIPS,

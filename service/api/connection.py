@@ -8,8 +8,8 @@ from service.api.deps import NodesDep
 from service.api.problems import may_answer
 from service.api.routing import Router
 from service.api.schemas import View
-from service.domain.images import Framework
-from service.domain.node import Architecture
+from service.domain.catalog.images import Framework
+from service.domain.catalog.provisioning import Architecture
 
 router = Router(prefix="/v1/nodes", tags=["nodes"])
 

@@ -14,13 +14,13 @@ from service.api.deps import CostsDep
 from service.api.problems import may_answer
 from service.api.routing import Router
 from service.api.schemas import Body, Line, Time, Usd, View, WindowText, one_line, shown, whole
-from service.application.costs import CostReport, Question
-from service.application.tally import CostRow
-from service.domain.cell import cell
+from service.application.costs.aggregation import CostRow
+from service.application.costs.costs import CostReport, Question
 from service.domain.clock import rfc3339
-from service.domain.dimension import FILTER, GROUPS, only_of, words_of
+from service.domain.costs.csv_cell import cell
+from service.domain.costs.dimensions import FILTER, GROUPS, only_of, words_of
 from service.domain.money import hours, usd
-from service.domain.window import Granularity
+from service.domain.time_window import Granularity
 
 router = Router(prefix="/v1/costs", tags=["costs"])
 

@@ -14,7 +14,7 @@ from service.api.problems import may_answer
 from service.api.routing import Router
 from service.api.schemas import Body, Instant, Line, Name, Page, PageQuery, Time, View
 from service.domain.clock import instant, rfc3339
-from service.domain.discount import Discount, parse_percent
+from service.domain.pricing.discounts import Discount, parse_percent
 
 router = Router(prefix="/v1/prices/discounts", tags=["costs"])
 

@@ -12,15 +12,15 @@ from service.api.prices import PriceView
 from service.api.problems import may_answer
 from service.api.routing import Router
 from service.api.schemas import Line, Name, Seconds, Text, Time, Usd, View, shown
-from service.application.estimates import Caller, Estimate, Share
-from service.domain.budgets import OnExceeded
+from service.application.pricing.estimates import Caller, Estimate, Share
+from service.domain.budgets.budget import OnExceeded
+from service.domain.catalog.provisioning import ProvisioningModel
+from service.domain.catalog.zones import region_of
 from service.domain.clock import HOUR, rfc3339
 from service.domain.errors import Rejected
-from service.domain.estimate import Offer
 from service.domain.money import half_even, usd
-from service.domain.node import ProvisioningModel
-from service.domain.wish import Wish
-from service.domain.zones import region_of
+from service.domain.nodes.request import Wish
+from service.domain.pricing.estimate import Offer
 
 router = Router(prefix="/v1/estimates", tags=["costs"])
 

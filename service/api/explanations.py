@@ -7,9 +7,9 @@ from pydantic import Field
 from service.api.nodeviews import EntryView
 from service.api.prices import PriceView
 from service.api.schemas import Time, View
-from service.application.explanations import Explanation
-from service.domain.attribution import Attribution
+from service.application.costs.explanations import Explanation
 from service.domain.clock import rfc3339
+from service.domain.metering.attribution import Attribution
 from service.store.beliefs import Belief
 
 

@@ -17,8 +17,8 @@ from service.api.problems import may_answer
 from service.api.routing import Router
 from service.api.schemas import Body, WindowText
 from service.domain.clock import rfc3339
-from service.domain.focus import Version
-from service.domain.window import Window
+from service.domain.costs.focus import Version
+from service.domain.time_window import Window
 
 router = Router(prefix="/v1/exports", tags=["costs"])
 

@@ -12,10 +12,10 @@ from service.api.deps import ForecastsDep
 from service.api.problems import may_answer
 from service.api.routing import Router
 from service.api.schemas import Body, Time, Usd, View, shown, whole
-from service.application.forecasts import Outlook
-from service.domain.budgets import Period
+from service.application.costs.forecasts import Outlook
+from service.domain.budgets.budget import Period
 from service.domain.clock import rfc3339
-from service.domain.forecast import Band, Method, Snapshot
+from service.domain.costs.forecast import Band, Method, Snapshot
 from service.domain.money import usd
 
 router = Router(prefix="/v1/forecasts", tags=["costs"])

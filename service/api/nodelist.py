@@ -9,7 +9,7 @@ from typing import Any
 
 from service.api.complaints import refusal, unknown
 from service.api.schemas import LABEL, whole
-from service.domain.node import NodeState
+from service.domain.nodes.node import NodeState
 from service.store.listing import Filter
 
 MOST = 100

@@ -8,15 +8,17 @@ from pydantic import Field
 
 from service.api.runtimes import FrameworkRequest
 from service.api.schemas import Body, Flag, Instant, Line, Name, Seconds, Text
-from service.application.nodes import NodeChange
-from service.domain.attribution import Reattribution
+from service.application.nodes.nodes import NodeChange
+from service.domain.catalog.provisioning import Architecture, ProvisioningModel
+from service.domain.catalog.provisioning_modes import MAX_SLICES
 from service.domain.clock import instant
 from service.domain.idle.policy import MAX_SECONDS, Action, Waste
-from service.domain.node import Architecture, IdlePolicy, ProvisioningModel, UserVm
-from service.domain.reimaging import Software
-from service.domain.terms import UNSAID, TermsChange
-from service.domain.tiers import MAX_SLICES
-from service.domain.wish import Wish
+from service.domain.idle.terms import UNSAID, TermsChange
+from service.domain.lifecycle.reimaging import Software
+from service.domain.metering.attribution import Reattribution
+from service.domain.nodes.node import IdlePolicy
+from service.domain.nodes.request import Wish
+from service.domain.pricing.driver_vm import UserVm
 
 Places = Annotated[tuple[Name, ...], Field(max_length=100)]
 

@@ -32,10 +32,10 @@ from service.api.problems import may_answer
 from service.api.routing import Router
 from service.api.schemas import NumberedQuery
 from service.application.cleanup.policies import NodePolicy
-from service.application.nodes import NodeService
+from service.application.nodes.nodes import NodeService
 from service.domain.clock import rfc3339
 from service.domain.event import Event
-from service.domain.node import Node
+from service.domain.nodes.node import Node
 
 router = Router(prefix="/v1/nodes", tags=["nodes"])
 

@@ -8,14 +8,15 @@ from pydantic import Field
 
 from service.api.cleanup.policies import AppliedView
 from service.api.schemas import Month, Page, Time, Usd, View
-from service.application.nodecost import CostLine, NodeCost
-from service.application.unposted import Stretch
+from service.application.costs.accruals import Stretch
+from service.application.nodes.cost import CostLine, NodeCost
+from service.domain.billing_period import period_of
+from service.domain.catalog.provisioning import Architecture, ProvisioningModel
 from service.domain.clock import rfc3339
 from service.domain.jobs.occupancy import Occupancy
 from service.domain.money import usd
-from service.domain.node import Architecture, Asked, ProvisioningModel
-from service.domain.period import period_of
-from service.domain.placement import Outcome
+from service.domain.nodes.node import Asked
+from service.domain.nodes.placement import Outcome
 from service.store.ledger import Line
 
 

@@ -15,7 +15,7 @@ from service.api.schemas import Body, Line, Name, Page, PageQuery, Time, Usd, Vi
 from service.application.orphans import Adopter, OrphanKind, Seen, summed
 from service.domain.clock import rfc3339
 from service.domain.money import usd
-from service.domain.orphan import OrphanVerdict, owner_hints
+from service.domain.orphans.orphan import OrphanVerdict, owner_hints
 
 router = Router(prefix="/v1/orphans", tags=["orphans"])
 

@@ -13,13 +13,13 @@ from service.api.noderequest import Places
 from service.api.problems import may_answer
 from service.api.routing import Router
 from service.api.schemas import Body, Instant, Name, Seconds, Time, Usd, View
-from service.application.estimates import Plan, Terms
+from service.application.pricing.estimates import Plan, Terms
+from service.domain.catalog.provisioning import ProvisioningModel
+from service.domain.catalog.zones import region_of
 from service.domain.clock import instant, rfc3339
 from service.domain.errors import Rejected
 from service.domain.money import parse_usd, usd
-from service.domain.node import ProvisioningModel
-from service.domain.plan import Need, Option
-from service.domain.zones import region_of
+from service.domain.pricing.sizing import Need, Option
 
 router = Router(tags=["costs"])
 

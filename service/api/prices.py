@@ -25,12 +25,12 @@ from service.api.schemas import (
     shown,
     whole,
 )
-from service.application.prices import PriceQuery
+from service.application.pricing.prices import PriceQuery
 from service.domain.clock import instant, rfc3339
-from service.domain.discount import PERCENT
 from service.domain.money import parse_usd, usd
-from service.domain.pricing import DiscountedPrice, Price
-from service.domain.sold import row_of, without_reservation
+from service.domain.pricing.discounts import PERCENT
+from service.domain.pricing.price_book import DiscountedPrice, Price
+from service.domain.pricing.sellable import row_of, without_reservation
 
 router = Router(prefix="/v1/prices", tags=["costs"])
 

@@ -11,9 +11,9 @@ from service.api.deps import QuotasDep
 from service.api.problems import may_answer
 from service.api.routing import Router
 from service.api.schemas import Name, Page, PageQuery, Time, View
-from service.application import quotas
+from service.application.placement import quotas
 from service.domain.clock import rfc3339
-from service.domain.quota import LimitStanding, Size, Stock, Tally, Tier
+from service.domain.placement.quota import LimitStanding, Size, Stock, Tally, Tier
 
 router = Router(prefix="/v1/catalog", tags=["catalog"])
 

@@ -11,17 +11,17 @@ from service.api.deps import RecommendationsDep
 from service.api.problems import may_answer
 from service.api.routing import Router
 from service.api.schemas import Time, Usd, View, shown, whole
-from service.application.recommendations import Advice, Advised
+from service.application.pricing.recommendations import Advice, Advised
 from service.domain.clock import rfc3339
-from service.domain.discount import MILLION
-from service.domain.money import usd
-from service.domain.recommendation import (
+from service.domain.commitments.recommendation import (
     CAUTION,
     FEWEST_DAYS,
     MOST_DAYS,
     Recommendation,
     hours_a_day,
 )
+from service.domain.money import usd
+from service.domain.pricing.discounts import MILLION
 
 router = Router(prefix="/v1/commitments", tags=["costs"])
 

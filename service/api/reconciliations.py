@@ -23,8 +23,8 @@ from service.api.reconciliationviews import (
 from service.api.routing import Router
 from service.api.schemas import Body, Line, NumberedQuery, PageQuery
 from service.application.reconciliations import DEFAULT_TOLERANCE
-from service.domain.comparison import Verdict
 from service.domain.money import parse_usd, usd
+from service.domain.reconciliation.variance import Verdict
 
 PATH = "/v1/reconciliations"
 

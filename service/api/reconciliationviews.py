@@ -10,12 +10,12 @@ from pydantic import Field
 from service.api.billedcommitmentviews import BilledCommitmentView
 from service.api.schemas import Page, Time, Usd, View, shown, whole
 from service.application.reconciliations import Kept, Outcome
-from service.domain.bill import Tally, why_no_commitments
-from service.domain.billfile import Shape
 from service.domain.clock import rfc3339
-from service.domain.comparison import Difference, Seen, Verdict
-from service.domain.invoice import Invoice, Part
 from service.domain.money import usd
+from service.domain.reconciliation.bill import Tally, why_no_commitments
+from service.domain.reconciliation.bill_file import Shape
+from service.domain.reconciliation.invoice import Invoice, Part
+from service.domain.reconciliation.variance import Difference, Seen, Verdict
 
 
 class TallyView(View):

@@ -26,10 +26,10 @@ from service.api.schemas import (
     View,
     one_line,
 )
-from service.application.reservations import Shown
+from service.application.pricing.reservations import Shown
 from service.domain.clock import instant, rfc3339
+from service.domain.metering.reservation import MAX_CHIPS, Reservation, ReservationState
 from service.domain.money import usd
-from service.domain.reservation import MAX_CHIPS, Reservation, ReservationState
 
 PATH = "/v1/reservations"
 router = Router(prefix=PATH, tags=["costs"])

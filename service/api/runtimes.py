@@ -8,9 +8,9 @@ from service.api.problems import may_answer
 from service.api.routing import Router
 from service.api.schemas import Body, View
 from service.application import catalog
-from service.domain.images import Framework
-from service.domain.node import Architecture
-from service.domain.runtimes import Resolution
+from service.domain.catalog.images import Framework
+from service.domain.catalog.provisioning import Architecture
+from service.domain.catalog.runtimes import Resolution
 
 router = Router(tags=["catalog"])
 

@@ -9,9 +9,9 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, WithJsonSchema
 
+from service.domain.billing_period import MONTH
 from service.domain.clock import DATE, INSTANT, instant
-from service.domain.period import MONTH
-from service.domain.window import WINDOW
+from service.domain.time_window import WINDOW
 
 T = TypeVar("T")
 

@@ -13,11 +13,11 @@ from service.api.deps import StatementsDep
 from service.api.problems import may_answer
 from service.api.routing import Router
 from service.api.schemas import Body, Month, Page, PageQuery, Time, Usd, View
-from service.application import statements as months
-from service.domain.cell import cell
+from service.application.costs import statements as months
+from service.domain.billing_period import PeriodState
 from service.domain.clock import rfc3339
+from service.domain.costs.csv_cell import cell
 from service.domain.money import hours, usd
-from service.domain.period import PeriodState
 from service.store.statements import StatementLine
 
 router = Router(prefix="/v1/statements", tags=["costs"])

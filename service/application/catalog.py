@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from service.domain import catalog, runtimes
-from service.domain.accelerators import AcceleratorType, Generation
+from service.domain.catalog import catalog, runtimes
+from service.domain.catalog.accelerators import AcceleratorType, Generation
+from service.domain.catalog.images import Framework, Image
+from service.domain.catalog.provisioning import Architecture
+from service.domain.catalog.runtimes import Resolution
+from service.domain.catalog.zones import Offer
 from service.domain.errors import NotOffered
-from service.domain.images import Framework, Image
-from service.domain.node import Architecture
-from service.domain.runtimes import Resolution
-from service.domain.zones import Offer
 
 
 def generations() -> tuple[Generation, ...]:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from service.domain.clock import Clock
-from service.domain.estimate import hourly
-from service.domain.lines import lines_of
-from service.domain.metering import Usage
-from service.domain.pricing import PriceBook, ReservedPrice
+from service.domain.metering.line_items import lines_of
+from service.domain.metering.meter import Usage
+from service.domain.pricing.estimate import hourly
+from service.domain.pricing.price_book import PriceBook, ReservedPrice
 from service.store.fleet import FleetCount, Overdue
 from service.store.pricebook import PriceShelf
 from service.store.revisions import Revision

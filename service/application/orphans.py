@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from service.application.projects import every
-from service.application.tries import tries
-from service.domain.adoption import Adopter, adopted
+from service.application.retries import tries
 from service.domain.clock import Clock
 from service.domain.errors import Conflict, StaleVersion
 from service.domain.event import Event
-from service.domain.garbage import names_of
-from service.domain.node import Node
-from service.domain.orphan import (
+from service.domain.nodes.node import Node
+from service.domain.orphans.adoption import Adopter, adopted
+from service.domain.orphans.orphan import (
     ADOPTED,
     DELETE,
     Orphan,
@@ -23,6 +22,7 @@ from service.domain.orphan import (
     hourly_cost_to_come,
     is_billed,
 )
+from service.domain.orphans.verdict import names_of
 from service.store.orphans import Alike
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units

@@ -10,7 +10,11 @@ from itertools import islice, pairwise
 from threading import BoundedSemaphore
 from typing import BinaryIO
 
-from service.domain.bill import (
+from service.domain.clock import HOUR, Clock
+from service.domain.errors import RateLimited, Rejected
+from service.domain.ids import new_id
+from service.domain.money import NANOS
+from service.domain.reconciliation.bill import (
     Bill,
     Compared,
     Counter,
@@ -22,15 +26,11 @@ from service.domain.bill import (
     set_apart,
     shows_commitments,
 )
-from service.domain.billedcommitment import BilledCommitment, CommitmentCounter
-from service.domain.billfile import Read, Shape, read_bill
-from service.domain.clock import HOUR, Clock
-from service.domain.comparison import Billed, Charged, Rules, Sight, Verdict
-from service.domain.errors import RateLimited, Rejected
-from service.domain.invoice import invoices
-from service.domain.money import NANOS
-from service.domain.names import new_id
-from service.domain.reconcile import reconcile
+from service.domain.reconciliation.bill_file import Read, Shape, read_bill
+from service.domain.reconciliation.commitments import BilledCommitment, CommitmentCounter
+from service.domain.reconciliation.invoice import invoices
+from service.domain.reconciliation.reconcile import reconcile
+from service.domain.reconciliation.variance import Billed, Charged, Rules, Sight, Verdict
 from service.store.bills import Kept, Staged
 from service.store.unit import Unit, Units
 from service.store.witnesses import orphan_key

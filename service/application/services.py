@@ -5,31 +5,31 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from service.application.answers import Answers
-from service.application.budgets import BudgetService
-from service.application.capacity import CapacityService
+from service.application.budgets.budgets import BudgetService
 from service.application.cleanup.cleanup import CleanupService
 from service.application.cleanup.heartbeats import HeartbeatService
 from service.application.cleanup.keeps import KeepService
 from service.application.cleanup.links import LinkService
 from service.application.cleanup.policies import PolicyService
-from service.application.commitments import CommitmentService
-from service.application.costs import CostService
-from service.application.estimates import EstimateService
-from service.application.explanations import ExplanationService
-from service.application.exports import ExportService
-from service.application.forecasts import ForecastService
+from service.application.costs.costs import CostService
+from service.application.costs.explanations import ExplanationService
+from service.application.costs.exports import ExportService
+from service.application.costs.forecasts import ForecastService
+from service.application.costs.statements import StatementService
 from service.application.health import HealthService
 from service.application.jobs.jobs import JobService
 from service.application.jobs.logs import JobLogService
-from service.application.nodes import NodeService
+from service.application.nodes.nodes import NodeService
 from service.application.orphans import OrphanService
-from service.application.prices import PriceService
-from service.application.quotas import QuotaService
+from service.application.placement.capacity import CapacityService
+from service.application.placement.quotas import QuotaService
+from service.application.pricing.commitments import CommitmentService
+from service.application.pricing.estimates import EstimateService
+from service.application.pricing.prices import PriceService
+from service.application.pricing.recommendations import RecommendationService
+from service.application.pricing.reservations import ReservationService
 from service.application.readiness import ReadinessService
-from service.application.recommendations import RecommendationService
 from service.application.reconciliations import ReconciliationService
-from service.application.reservations import ReservationService
-from service.application.statements import StatementService
 
 _KEPT_PAGES = 32
 

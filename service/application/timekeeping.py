@@ -6,7 +6,7 @@ import threading
 
 import structlog
 
-from service.domain.agreed_clock import TOLERANCE_SECONDS, AgreedClock
+from service.domain.database_clock import TOLERANCE_SECONDS, AgreedClock
 from service.domain.errors import StewardError
 from service.store.unit import Unit, Units
 

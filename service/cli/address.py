@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from service.cli.failure import MISUSED, Failure
-from service.domain.addresses import LAST_PORT
+from service.domain.network import LAST_PORT
 
 if TYPE_CHECKING:
     from service.settings import Settings

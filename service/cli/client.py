@@ -16,7 +16,7 @@ from service.cli import problem
 from service.cli.address import Address, address_of
 from service.cli.failure import MISUSED, Failure
 from service.cli.trust import Caller, check
-from service.domain.addresses import DEFAULT_HOST, DEFAULT_PORT, LAST_PORT
+from service.domain.network import DEFAULT_HOST, DEFAULT_PORT, LAST_PORT
 
 TIMEOUT_SECONDS = 30.0
 PAGE_SIZE = 1_000

@@ -12,7 +12,7 @@ import typer
 from service import logs
 from service.cli import parent
 from service.cli.failure import FAILED, MISUSED, Failure
-from service.domain.addresses import LAST_PORT
+from service.domain.network import LAST_PORT
 
 if TYPE_CHECKING:
     from service.emulator.app import Emulator

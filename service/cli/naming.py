@@ -8,7 +8,7 @@ from typing import Any
 
 from service.cli.client import Client
 from service.cli.failure import Failure
-from service.domain.node import ENDED
+from service.domain.nodes.node import ENDED
 
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 

@@ -17,7 +17,7 @@ from service.cli.naming import find_node
 from service.cli.render import as_json, echo
 from service.cli.waiting import Goal, Patience
 from service.cli.wording import money
-from service.domain.node import ENDED
+from service.domain.nodes.node import ENDED
 
 app = typer.Typer(
     help="Create, watch, connect to and delete nodes.", no_args_is_help=True, rich_markup_mode=None

@@ -30,7 +30,7 @@ from service.cli.wording import (
     since,
 )
 from service.domain.clock import parse_rfc3339, wall_clock
-from service.domain.node import ENDED, NodeState
+from service.domain.nodes.node import ENDED, NodeState
 
 View = Mapping[str, Any]
 

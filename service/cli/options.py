@@ -65,7 +65,7 @@ def pairs(texts: Sequence[str] | None, option: str) -> list[tuple[str, str]]:
 
 def conditions(texts: Sequence[str] | None) -> list[str]:
     """`["team=vision"]` as the filters of the API; a value may have commas of its own."""
-    from service.domain.dimension import condition_of  # noqa: PLC0415 - costs what few options need
+    from service.domain.costs.dimensions import condition_of  # noqa: PLC0415 - costs what few options need
 
     return [condition_of(name, value) for name, value in pairs(texts, "--filter")]
 
@@ -115,7 +115,7 @@ def script(path: Path | None) -> str | None:
     if path is None:
         return None
 
-    from service.domain.wish import MAX_SCRIPT_BYTES  # noqa: PLC0415 - costs what few options need
+    from service.domain.nodes.request import MAX_SCRIPT_BYTES  # noqa: PLC0415 - costs what few options need
 
     if not path.is_file():
         raise _no_script(f"{path} is not a regular file")

@@ -13,7 +13,7 @@ from service.cli.client import connected
 from service.cli.nodeview import show_asked_for, show_node
 from service.cli.render import as_json
 from service.cli.waiting import Goal, Patience
-from service.domain.tiers import MAX_SLICES
+from service.domain.catalog.provisioning_modes import MAX_SLICES
 
 Types = Annotated[
     list[str] | None,

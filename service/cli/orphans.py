@@ -15,8 +15,8 @@ from service.cli.failure import Failure
 from service.cli.render import as_json, cleaned, echo, state, table
 from service.cli.wording import NOTHING, counted, money, parts, since
 from service.domain.clock import wall_clock
-from service.domain.node import ENDED, Place
-from service.domain.orphan import orphan_id
+from service.domain.nodes.node import ENDED, Place
+from service.domain.orphans.orphan import orphan_id
 
 app = typer.Typer(
     help="Find and delete what no record accounts for.", no_args_is_help=True, rich_markup_mode=None

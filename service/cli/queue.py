@@ -7,10 +7,10 @@ from typing import Any
 
 from service.cli.render import cleaned, state, table
 from service.cli.wording import NOTHING, age, counted, moment
+from service.domain.catalog.provisioning_modes import gives_up_at
 from service.domain.clock import parse_rfc3339, rfc3339
-from service.domain.node import ENDED, NodeState
-from service.domain.queue import meaning
-from service.domain.tiers import gives_up_at
+from service.domain.nodes.node import ENDED, NodeState
+from service.domain.nodes.queued_resource import meaning
 
 View = Mapping[str, Any]
 

@@ -61,7 +61,7 @@ def _answer(settings: Settings, address: Address, given: socket.socket | None) -
         protocol_with,
     )
     from service.application.timekeeping import Timekeeper  # noqa: PLC0415
-    from service.domain.agreed_clock import AgreedClock  # noqa: PLC0415
+    from service.domain.database_clock import AgreedClock  # noqa: PLC0415
 
     clock = AgreedClock()
     base = wiring.lay(settings, clock)

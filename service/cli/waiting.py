@@ -14,7 +14,7 @@ from service.cli.failure import Failure
 from service.cli.queue import READY, queue_line, slices_ready
 from service.cli.render import cleaned, complain, console
 from service.cli.wording import age
-from service.domain.node import ENDED
+from service.domain.nodes.node import ENDED
 
 POLL_SECONDS = 0.5
 PATIENCE_SECONDS = 30.0

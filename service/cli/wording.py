@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from decimal import ROUND_HALF_EVEN, Decimal
 
 from service.domain.clock import DAY, HOUR, MINUTE, parse_rfc3339
+from service.domain.costs.display_rounding import in_units, places_for, unit_for
 from service.domain.money import parse_usd
-from service.domain.rounding import in_units, places_for, unit_for
 
 UNPRICED = "unpriced"
 NOTHING = "-"

@@ -14,8 +14,8 @@ from urllib.parse import unquote, urlsplit
 from service.domain.clock import rfc3339
 from service.domain.errors import CloudUnavailable, InvalidRequest, Rejected
 from service.domain.idle.policy import Recipient
-from service.domain.letters import text_of
-from service.domain.notification import Notification
+from service.domain.notifications.letters import text_of
+from service.domain.notifications.notification import Notification
 
 TIMEOUT_SECONDS = 10.0
 _PORTS = {"smtp": 25, "smtp+starttls": 587, "smtps": 465}

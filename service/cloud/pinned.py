@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from urllib.parse import SplitResult
 
-from service.domain.addresses import is_public
+from service.domain.network import is_public
 
 Dial = Callable[[SplitResult, float], AbstractContextManager[http.client.HTTPConnection]]
 """Opens a connection to the host of a URL, which is cut off after so many seconds."""

@@ -11,16 +11,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from service.domain.evidence import Termination
+from service.domain.catalog.provisioning import Architecture
+from service.domain.evidence.audit_log import Termination
 from service.domain.idle.policy import Recipient
 from service.domain.idle.signal import Kind
 from service.domain.jobs.image import ImageFacts
 from service.domain.jobs.log import LogCursor, LogLine, LogPage
-from service.domain.node import Architecture, CloudNode, NodeSpec, Place
-from service.domain.notification import Notification
-from service.domain.operation import Operation
-from service.domain.queue import QueuedResource
-from service.domain.skus import SkuFacts
+from service.domain.nodes.node import CloudNode, NodeSpec, Place
+from service.domain.nodes.operation import Operation
+from service.domain.nodes.queued_resource import QueuedResource
+from service.domain.notifications.notification import Notification
+from service.domain.pricing.skus import SkuFacts
 
 __all__ = [
     "EVERYWHERE",
@@ -208,7 +209,7 @@ class PriceFeed(Protocol):
 
     def skus(self) -> Sequence[SkuFacts]:
         """Every SKU that is about TPUs, each with the price in force now and since when, and with
-        all that looks like one: `service.domain.skus.read` tells them apart.
+        all that looks like one: `service.domain.pricing.skus.read` tells them apart.
 
         One page that fails fails the whole. It may take minutes, so nobody holds a transaction.
         """

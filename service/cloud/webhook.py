@@ -9,8 +9,8 @@ from urllib.parse import SplitResult, urlsplit
 from service.cloud.pinned import NotPublic, dial, target_of
 from service.domain.errors import CloudUnavailable, InvalidRequest
 from service.domain.idle.policy import Format, Recipient
-from service.domain.letters import slack_of
-from service.domain.notification import Notification, sign
+from service.domain.notifications.letters import slack_of
+from service.domain.notifications.notification import Notification, sign
 
 TIMEOUT_SECONDS = 10.0
 GONE = 410

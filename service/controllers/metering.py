@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from service.controllers.posting import post, post_unused
+from service.controllers.recording.posting import post, post_unused
 from service.domain.clock import HOUR, Clock, floor_to
 from service.domain.errors import StaleVersion, StewardError
 from service.domain.lease import Lease
-from service.domain.metering import Usage
-from service.domain.pricing import PriceBook
+from service.domain.metering.meter import Usage
+from service.domain.pricing.price_book import PriceBook
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 

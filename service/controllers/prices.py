@@ -11,8 +11,8 @@ from service.cloud.ports import PriceFeed
 from service.domain.clock import DAY, Clock, rfc3339
 from service.domain.lease import Lease
 from service.domain.money import usd
-from service.domain.prices import Change, changes
-from service.domain.skus import Reading, read
+from service.domain.pricing.feed import Change, changes
+from service.domain.pricing.skus import Reading, read
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 

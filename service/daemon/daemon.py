@@ -10,12 +10,12 @@ from functools import partial
 import structlog
 
 from service.controllers.base import Controller
-from service.controllers.inventory import InventoryController
+from service.controllers.inventory.inventory import InventoryController
 from service.daemon.crew import Act, Crew, Workers
 from service.daemon.first_looks import FirstLooks
 from service.daemon.leaseholder import LEASE_SECONDS, Leaseholder
 from service.daemon.timers import SchedulerTimers, Timers
-from service.domain.agreed_clock import AgreedClock
+from service.domain.database_clock import AgreedClock
 from service.domain.errors import LeaseLost, StewardError
 from service.domain.lease import Lease
 from service.store.unit import Units

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import structlog
 
 from service.application.timekeeping import Timekeeper
-from service.domain.agreed_clock import AgreedClock
+from service.domain.database_clock import AgreedClock
 from service.domain.errors import StewardError
 from service.domain.lease import Lease
 from service.store.unit import Units

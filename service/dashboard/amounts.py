@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from service.dashboard.figures import exact, exact_places, spelled
+from service.domain.costs.display_rounding import places_for, rounded, unit_for
 from service.domain.money import hours
-from service.domain.rounding import places_for, rounded, unit_for
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from service.dashboard.homes import home_of_node
 from service.dashboard.question import Asked
 from service.dashboard.spending import share
 from service.domain.clock import DAY
-from service.domain.dimension import ACTIVITY, label_key
-from service.domain.window import Granularity, Window, zone_of
+from service.domain.costs.dimensions import ACTIVITY, label_key
+from service.domain.time_window import Granularity, Window, zone_of
 
 SHOWN = 200
 """Rows of a table; what is left out is one row more, so that it still adds up."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from service.application.budgets import Detail, Shown
+from service.application.budgets.budgets import Detail, Shown
 from service.application.services import Services
 from service.dashboard.figures import Moment, count, duration, moment, money
-from service.domain.alerts import EXCEEDED, Alert
-from service.domain.budgets import Budget, Measure, OnExceeded, Standing
+from service.domain.budgets.alerts import EXCEEDED, Alert
+from service.domain.budgets.budget import Budget, Measure, OnExceeded, Standing
 
 SHOWN = 100
 """Budgets on the page; the command line lists all."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from service.application.capacity import CapacityQuery, CapacityRow
+from service.application.placement.capacity import CapacityQuery, CapacityRow
 from service.application.services import Services
 from service.dashboard.figures import Moment, duration, moment
 from service.store.capacity import Tried

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from service.dashboard.figures import exact_places, spelled
+from service.domain.costs.display_rounding import unit_for
 from service.domain.money import NANOS
-from service.domain.rounding import unit_for
 
 HEIGHT = 240
 """Pixels from the zero line to the highest tick."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from service.application.commitments import Report, Shown
+from service.application.pricing.commitments import Report, Shown
 from service.application.services import Services
 from service.dashboard.amounts import chip_hours
 from service.dashboard.figures import Moment, count, duration, exact, moment, money
@@ -14,10 +14,10 @@ from service.dashboard.homes import home_of_node
 from service.dashboard.question import month_window
 from service.dashboard.rows import NOT_KNOWN
 from service.dashboard.spending import share
+from service.domain.billing_period import period_of
 from service.domain.commitments.commitment import CommitmentState
 from service.domain.commitments.standing import Figures, Standing
 from service.domain.errors import Rejected
-from service.domain.period import period_of
 
 SHOWN = 100
 """Commitments on the page; the command line lists all."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from service.application.costs import CostReport
+from service.application.costs.costs import CostReport
 from service.application.services import Services
 from service.dashboard.amounts import Rounded, chip_hours
 from service.dashboard.breakdown import (
@@ -23,10 +23,10 @@ from service.dashboard.figures import Moment, duration, moment, money
 from service.dashboard.homes import home_of_node, home_of_reservation
 from service.dashboard.question import Asked, month_window
 from service.dashboard.spending import share
-from service.domain.dimension import only_of
+from service.domain.billing_period import period_of
+from service.domain.costs.dimensions import only_of
 from service.domain.errors import Rejected
-from service.domain.period import period_of
-from service.domain.window import Granularity, Window
+from service.domain.time_window import Granularity, Window
 
 GROUPS = (
     "team",

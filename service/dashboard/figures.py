@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from service.domain.clock import DAY, HOUR, MINUTE, rfc3339
+from service.domain.costs.display_rounding import places_for, unit_for
 from service.domain.money import NANO_PLACES, NANOS, half_even
-from service.domain.rounding import places_for, unit_for
 
 MINUS = "\N{MINUS SIGN}"
 

@@ -19,7 +19,7 @@ from service.dashboard.question import Asked
 from service.dashboard.story import Fact, sentence
 from service.dashboard.visible import argv_of, visible, visible_line
 from service.domain.clock import DAY, floor_to, rfc3339
-from service.domain.dimension import condition_of
+from service.domain.costs.dimensions import condition_of
 from service.domain.jobs.job import Attempt, Job, JobState
 from service.domain.jobs.log import NANOS, LogLine
 from service.domain.jobs.phases import Spent

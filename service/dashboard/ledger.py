@@ -12,9 +12,9 @@ from service.dashboard.figures import Moment, moment
 from service.dashboard.homes import home_of_node, home_of_reservation
 from service.dashboard.question import Asked
 from service.dashboard.sums import LineRow, is_named, row_of_line, what_of
-from service.domain.attribution import Attribution
-from service.domain.dimension import ACTIVITY, condition_of, label_key
-from service.domain.zones import region_of
+from service.domain.catalog.zones import region_of
+from service.domain.costs.dimensions import ACTIVITY, condition_of, label_key
+from service.domain.metering.attribution import Attribution
 from service.store.ledger import Line
 
 LINES_SHOWN = 1_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from service.application.explanations import Explanation
+from service.application.costs.explanations import Explanation
 from service.application.services import Services
 from service.dashboard.amounts import Amount, amount_of
 from service.dashboard.figures import Moment, count, exact, moment
@@ -14,9 +14,9 @@ from service.dashboard.ledger import lines_of, unused_lines_of
 from service.dashboard.prices import address_of
 from service.dashboard.story import sentence
 from service.dashboard.sums import what_of
-from service.domain.attribution import ALWAYS
-from service.domain.metering import Usage
-from service.domain.period import period_of
+from service.domain.billing_period import period_of
+from service.domain.metering.attribution import ALWAYS
+from service.domain.metering.meter import Usage
 from service.store.beliefs import Belief
 from service.store.ledger import Line
 

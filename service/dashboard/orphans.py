@@ -12,8 +12,8 @@ from service.dashboard.notices import doubts_of
 from service.dashboard.queue import queue_tone
 from service.dashboard.rows import tone_of
 from service.dashboard.story import sentence
-from service.domain.node import NodeState
-from service.domain.orphan import STEWARD, Orphan, OrphanVerdict, orphan_id, owner_hints
+from service.domain.nodes.node import NodeState
+from service.domain.orphans.orphan import STEWARD, Orphan, OrphanVerdict, orphan_id, owner_hints
 
 SHOWN = 200
 """Orphans on the page, the dearest first; the command line lists all."""

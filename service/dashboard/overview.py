@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from service.application.costs import Question
+from service.application.costs.costs import Question
 from service.application.health import Fleet
-from service.application.nodes import Filter
+from service.application.nodes.nodes import Filter
 from service.application.orphans import Sum
 from service.application.services import Services
 from service.dashboard.figures import Moment, count, less, moment, money
@@ -16,10 +16,10 @@ from service.dashboard.orphans import Found, found_in
 from service.dashboard.rows import NodeRow, row_of
 from service.dashboard.series import GROUPINGS
 from service.dashboard.spending import WINDOWS, Spending, share, spending_of
-from service.domain.budgets import Period
+from service.domain.budgets.budget import Period
+from service.domain.costs.forecast import Method
 from service.domain.errors import Rejected
-from service.domain.forecast import Method
-from service.domain.node import ENDED
+from service.domain.nodes.node import ENDED
 
 DEFAULT_WINDOW = "30d"
 DEFAULT_GROUP = "generation"

@@ -7,15 +7,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
-from service.application.prices import PriceQuery
+from service.application.pricing.prices import PriceQuery
 from service.application.services import Services
 from service.dashboard.figures import Moment, exact, moment
-from service.domain import catalog
+from service.domain.catalog import catalog
 from service.domain.clock import instant, rfc3339
-from service.domain.discount import Discount
 from service.domain.errors import Rejected
-from service.domain.pricing import CHIP_HOUR, DEVICE_HOUR, VM_HOUR, DiscountedPrice, Price
-from service.domain.sold import row_of
+from service.domain.pricing.discounts import Discount
+from service.domain.pricing.price_book import (
+    CHIP_HOUR,
+    DEVICE_HOUR,
+    VM_HOUR,
+    DiscountedPrice,
+    Price,
+)
+from service.domain.pricing.sellable import row_of
 
 
 @dataclass(frozen=True, slots=True)

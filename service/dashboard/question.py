@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
-from service.application.costs import Question
+from service.application.costs.costs import Question
+from service.domain.billing_period import Period
 from service.domain.clock import rfc3339
-from service.domain.dimension import condition_of, escaped, only_of, words_of
+from service.domain.costs.dimensions import condition_of, escaped, only_of, words_of
 from service.domain.errors import Rejected
-from service.domain.period import Period
-from service.domain.window import Granularity, Window
+from service.domain.time_window import Granularity, Window
 
 DEFAULT_WINDOW = "mtd"
 DEFAULT_GROUP = ("team",)

@@ -8,10 +8,10 @@ from typing import Any
 
 from service.dashboard.figures import Moment, moment
 from service.dashboard.rows import tone_of
+from service.domain.catalog.provisioning_modes import gives_up_at
 from service.domain.clock import parse_rfc3339
-from service.domain.node import NodeState
-from service.domain.queue import IN_LINE, QueueState, meaning
-from service.domain.tiers import gives_up_at
+from service.domain.nodes.node import NodeState
+from service.domain.nodes.queued_resource import IN_LINE, QueueState, meaning
 
 SLICES_OPEN = 16
 """With more slices than that they are shown on demand."""

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
-from service.application.recommendations import Advice
+from service.application.pricing.recommendations import Advice
 from service.application.services import Services
 from service.dashboard.charts import Picture, count_labels, draw
 from service.dashboard.figures import Moment, count, exact, moment, money
 from service.dashboard.story import sentence
 from service.domain.clock import DAY
-from service.domain.recommendation import (
+from service.domain.commitments.recommendation import (
     CAUTION,
     FEWEST_DAYS,
     Recommendation,

@@ -11,13 +11,13 @@ from service.application.services import Services
 from service.dashboard.amounts import chip_hours
 from service.dashboard.figures import Moment, count, duration, moment, money, spelled
 from service.dashboard.story import sentence
-from service.domain.bill import Apart, Bill, Tally, why_no_commitments
-from service.domain.billedcommitment import BilledCommitment
-from service.domain.billrow import CURRENCY, Skip
-from service.domain.comparison import DISAGREEING, Line, Seen, Verdict
-from service.domain.invoice import Invoice
+from service.domain.costs.display_rounding import in_units, places_for, unit_for
 from service.domain.money import parse_usd
-from service.domain.rounding import in_units, places_for, unit_for
+from service.domain.reconciliation.bill import Apart, Bill, Tally, why_no_commitments
+from service.domain.reconciliation.bill_row import CURRENCY, Skip
+from service.domain.reconciliation.commitments import BilledCommitment
+from service.domain.reconciliation.invoice import Invoice
+from service.domain.reconciliation.variance import DISAGREEING, Line, Seen, Verdict
 
 SHOWN = 100
 """Comparisons on the page, those that make the most of the variance first."""

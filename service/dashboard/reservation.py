@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from service.application.reservations import Shown, Used
+from service.application.pricing.reservations import Shown, Used
 from service.application.services import Services
 from service.dashboard.amounts import Amount, amount_of, chip_hours, places_of
 from service.dashboard.figures import Moment, count, exact, moment
@@ -17,8 +17,8 @@ from service.dashboard.rows import TIMES
 from service.dashboard.spending import share
 from service.dashboard.sums import row_of_line
 from service.domain.clock import HOUR
+from service.domain.metering.reservation import ReservationState
 from service.domain.money import half_even
-from service.domain.reservation import ReservationState
 
 LINES_SHOWN = 12
 """Half a day of hours; its ledger has a page of its own."""

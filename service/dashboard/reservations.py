@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from service.application.reservations import Shown
+from service.application.pricing.reservations import Shown
 from service.application.services import Services
 from service.dashboard.figures import Moment, count, duration, exact, moment, money
 from service.dashboard.homes import home_of_reservation
 from service.dashboard.rows import NOT_KNOWN
 from service.dashboard.spending import share
-from service.domain.reservation import ReservationState
+from service.domain.metering.reservation import ReservationState
 
 SHOWN = 100
 """Reservations on the page; the command line lists all."""

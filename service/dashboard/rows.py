@@ -8,9 +8,9 @@ from typing import Any
 
 from service.dashboard.figures import Moment, duration, moment, money
 from service.domain.clock import parse_rfc3339
-from service.domain.metering import is_billable
 from service.domain.money import parse_usd
-from service.domain.node import Asked, NodeState
+from service.domain.nodes.node import Asked, NodeState
+from service.domain.pricing.billing_rules import is_billable
 
 NOT_KNOWN = "not known"
 TIMES = "\N{MULTIPLICATION SIGN}"

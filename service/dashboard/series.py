@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from service.domain.node import ProvisioningModel
+from service.domain.catalog.provisioning import ProvisioningModel
 
 OTHERS = 0
 """The place in the palette for what has none of its own."""

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
-from service.application.costs import CostReport
+from service.application.costs.costs import CostReport
 from service.dashboard.charts import Picture, draw
 from service.dashboard.figures import moment, money, spelled
 from service.dashboard.question import Asked
 from service.dashboard.series import Grouping, Series, series_of
 from service.domain.clock import DAY
-from service.domain.rounding import places_for, rounded, unit_for
-from service.domain.window import Granularity, Window, buckets, zone_of
+from service.domain.costs.display_rounding import places_for, rounded, unit_for
+from service.domain.time_window import Granularity, Window, buckets, zone_of
 
 WINDOWS = {"7d": "7 days", "30d": "30 days", "90d": "90 days"}
 """The windows of the chart, as the address and as people say them."""

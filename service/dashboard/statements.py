@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from service.application.prices import PriceQuery
+from service.application.costs.statements import Month
+from service.application.pricing.prices import PriceQuery
 from service.application.services import Services
-from service.application.statements import Month
 from service.dashboard.amounts import Amount, amount_of, chip_hours, places_of
 from service.dashboard.figures import Moment, exact, moment
 from service.dashboard.prices import address_of
 from service.dashboard.question import Asked, month_window
-from service.domain.dimension import condition_of
-from service.domain.period import GRACE, Period, PeriodState, period_named
-from service.domain.pricing import CALENDAR, Price
-from service.domain.zones import region_of
+from service.domain.billing_period import GRACE, Period, PeriodState, period_named
+from service.domain.catalog.zones import region_of
+from service.domain.costs.dimensions import condition_of
+from service.domain.pricing.price_book import CALENDAR, Price
 from service.store.statements import StatementLine
 
 _TONES = {PeriodState.OPEN: "coming", PeriodState.PROVISIONAL: "going", PeriodState.CLOSED: "up"}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from service.application.jobs.jobs import OnNode
-from service.application.nodecost import CostLine, NodeCost, Rate
+from service.application.nodes.cost import CostLine, NodeCost, Rate
 from service.application.services import Services
 from service.dashboard.figures import Moment, count, duration, exact, moment, money
 from service.dashboard.homes import home_of_job, home_of_reservation

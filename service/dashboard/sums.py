@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from service.application.nodecost import CostLine, NodeCost
-from service.application.unposted import Stretch
+from service.application.costs.accruals import Stretch
+from service.application.nodes.cost import CostLine, NodeCost
 from service.dashboard.figures import Moment, exact, exact_places, moment
 from service.dashboard.rows import NOT_KNOWN, TIMES
 from service.domain.clock import HOUR

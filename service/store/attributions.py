@@ -21,7 +21,7 @@ from sqlalchemy import (
     union_all,
 )
 
-from service.domain.attribution import Attribution
+from service.domain.metering.attribution import Attribution
 from service.store.rows import dumps, loads
 from service.store.tables import attributions, usage
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, insert, select
 
-from service.domain.metering import Usage
+from service.domain.metering.meter import Usage
 from service.store.tables import beliefs
 
 _OF_USAGE = {

@@ -24,17 +24,32 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
-from service.domain.bill import Apart, Bill, Counts, Group, Joined, hour_of, period_of
-from service.domain.billedcommitment import DISCOUNTS, OFFSET, BilledCommitment, Fee, Sold, Usage
-from service.domain.billfile import Read, Shape
-from service.domain.billrow import REGULAR, Amounts, Skip
-from service.domain.billsku import COMMITMENT
 from service.domain.clock import HOUR
-from service.domain.comparison import Difference, Line, Seen, Share, Verdict
 from service.domain.errors import NotFound
-from service.domain.invoice import NO_RATE, Invoice, Key, Sum
 from service.domain.money import NANOS
-from service.domain.pricing import RESERVED
+from service.domain.pricing.price_book import RESERVED
+from service.domain.reconciliation.bill import (
+    Apart,
+    Bill,
+    Counts,
+    Group,
+    Joined,
+    hour_of,
+    period_of,
+)
+from service.domain.reconciliation.bill_file import Read, Shape
+from service.domain.reconciliation.bill_row import REGULAR, Amounts, Skip
+from service.domain.reconciliation.bill_sku import COMMITMENT
+from service.domain.reconciliation.commitments import (
+    DISCOUNTS,
+    OFFSET,
+    BilledCommitment,
+    Fee,
+    Sold,
+    Usage,
+)
+from service.domain.reconciliation.invoice import NO_RATE, Invoice, Key, Sum
+from service.domain.reconciliation.variance import Difference, Line, Seen, Share, Verdict
 from service.store.rows import dumps, loads
 from service.store.tables import bill_lines, bill_rows, bills
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, delete, insert, or_, select, update
 
-from service.domain.budgets import Budget, OnExceeded, Period, Scope, Threshold
+from service.domain.budgets.budget import Budget, OnExceeded, Period, Scope, Threshold
 from service.domain.clock import DAY
 from service.domain.errors import Conflict, NotFound, Rejected, StaleVersion
 from service.domain.idempotency import Key
-from service.domain.notification import About
+from service.domain.notifications.notification import About
 from service.store.idempotency import ANOTHER_BODY
 from service.store.rows import dumps, loads
 from service.store.tables import alerts, budgets, notifications, refusals

@@ -19,8 +19,8 @@ from sqlalchemy import (
     select,
 )
 
-from service.domain.placement import Key, Outcome
-from service.domain.window import Window
+from service.domain.nodes.placement import Key, Outcome
+from service.domain.time_window import Window
 from service.store.tables import placements
 
 _KEY = tuple(

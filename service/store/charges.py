@@ -8,12 +8,13 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, select
 
-from service.domain.charge import Charge, Kind, Resource, tags_of
+from service.domain.catalog.provisioning import Architecture
 from service.domain.clock import HOUR, floor_to
-from service.domain.metering import WHOLE
-from service.domain.node import Architecture, NodeSpec, Place
-from service.domain.pricing import Price
-from service.domain.purchase import Purchase
+from service.domain.costs.charge import Charge, Kind, Resource, tags_of
+from service.domain.nodes.node import NodeSpec, Place
+from service.domain.nodes.slices import WHOLE
+from service.domain.pricing.price_book import Price
+from service.domain.pricing.purchases import Purchase
 from service.store.attributions import Attributions
 from service.store.rows import loads
 from service.store.tables import ledger, nodes, placements, reservations, usage

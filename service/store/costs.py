@@ -20,10 +20,10 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
-from service.domain.attribution import Attribution
 from service.domain.clock import DAY, floor_to
-from service.domain.ledger import Entry
-from service.domain.metering import Usage
+from service.domain.metering.attribution import Attribution
+from service.domain.metering.ledger import Entry
+from service.domain.metering.meter import Usage
 from service.store.attributions import attributed
 from service.store.rows import dumps
 from service.store.tables import attributions, daily_costs, ledger, node_days

@@ -7,20 +7,20 @@ from dataclasses import dataclass
 
 from sqlalchemy import BigInteger, Connection, case, cast, func, select
 
-from service.domain.pricing import RESERVED, Sku
+from service.domain.pricing.price_book import RESERVED, Sku
 from service.store.tables import nodes, usage
 
 _WANTED_SINCE = func.coalesce(
     nodes.c.delete_requested_at, case((nodes.c.replacing, nodes.c.replacing_since))
 )
-"""The same as `service.domain.deletion.wanted_since`."""
+"""The same as `service.domain.nodes.deletion.wanted_since`."""
 
 _OVERDUE = (
     nodes.c.ended_at.is_(None),
     nodes.c.alarmed_at.is_not(None),
     _WANTED_SINCE.is_not(None),
 )
-"""The same as `service.domain.deletion.overdue_since`."""
+"""The same as `service.domain.nodes.deletion.overdue_since`."""
 
 
 @dataclass(frozen=True, slots=True)

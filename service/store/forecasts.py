@@ -9,8 +9,8 @@ from sqlalchemy import Connection, select, update
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
-from service.domain.forecast import Band, Method, Snapshot
-from service.domain.window import Window
+from service.domain.costs.forecast import Band, Method, Snapshot
+from service.domain.time_window import Window
 from service.store.tables import forecasts
 
 

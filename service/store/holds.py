@@ -27,12 +27,12 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
-from service.domain.budgets import Scope
+from service.domain.budgets.admission import Hold
+from service.domain.budgets.budget import Scope
 from service.domain.clock import DAY, HOUR, floor_to
-from service.domain.holds import Hold
 from service.domain.money import MAX_NANOS
-from service.domain.node import Asked
-from service.domain.window import Window
+from service.domain.nodes.node import Asked
+from service.domain.time_window import Window
 from service.store.attributions import attributed
 from service.store.rows import dumps
 from service.store.tables import attributions, daily_costs, holds, ledger, node_days, nodes, usage

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from service.domain.absence import Census
 from service.domain.clock import HOUR
-from service.domain.estimate import hourly
 from service.domain.idle.assess import Subject, signals_of
 from service.domain.idle.cleanup import DAEMON, Cleanup, Watched
 from service.domain.idle.heartbeat import Heartbeat
-from service.domain.idle.keep import keep_of_node
-from service.domain.idle.messages import recipients_of
 from service.domain.idle.policy import MAX_SECONDS, Action, Applied, Policy, applied
 from service.domain.idle.progress import activity_of
 from service.domain.idle.rails import Begun
 from service.domain.jobs.job import Attempt, Job
-from service.domain.node import Asked, IdlePolicy, Node, NodeState
-from service.domain.notification import About
-from service.domain.pricing import PriceBook
-from service.domain.stopping import obstacles
+from service.domain.lifecycle.absence import Census
+from service.domain.nodes.keep import keep_of_node
+from service.domain.nodes.node import Asked, IdlePolicy, Node, NodeState
+from service.domain.nodes.stop_rules import obstacles
+from service.domain.notifications.node_messages import recipients_of
+from service.domain.notifications.notification import About
+from service.domain.pricing.estimate import hourly
+from service.domain.pricing.price_book import PriceBook
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit
 

@@ -28,7 +28,7 @@ from service.domain.jobs.job import (
     Reason,
 )
 from service.domain.jobs.report import Report
-from service.domain.wish import Wish
+from service.domain.nodes.request import Wish
 from service.store.rows import dumps, loads
 from service.store.tables import job_attempts, jobs
 

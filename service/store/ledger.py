@@ -8,12 +8,12 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, func, insert, select
 
-from service.domain.attribution import Attribution
-from service.domain.ledger import Entry, Posted, Slot
-from service.domain.metering import Usage
-from service.domain.names import is_machine_type
-from service.domain.period import billed_in
-from service.domain.pricing import reservation_in
+from service.domain.billing_period import billed_in
+from service.domain.ids import is_machine_type
+from service.domain.metering.attribution import Attribution
+from service.domain.metering.ledger import Entry, Posted, Slot
+from service.domain.metering.meter import Usage
+from service.domain.pricing.price_book import reservation_in
 from service.store.tables import ledger
 
 CURRENCY = "USD"

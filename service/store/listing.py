@@ -16,13 +16,13 @@ from typing import Any
 from sqlalchemy import Connection, Dialect, Select, bindparam, exists, select
 from sqlalchemy.sql.compiler import SQLCompiler
 
+from service.domain.catalog.zones import region_of
 from service.domain.clock import HOUR
 from service.domain.errors import NotFound, Rejected
+from service.domain.metering.usage import pool_for
 from service.domain.money import half_even, usd
-from service.domain.node import Node
-from service.domain.pricing import Price, PriceBook, Sku
-from service.domain.usage import pool_for
-from service.domain.zones import region_of
+from service.domain.nodes.node import Node
+from service.domain.pricing.price_book import Price, PriceBook, Sku
 from service.store.pricebook import PriceShelf
 from service.store.prices import AGE, Prices
 from service.store.rows import loads

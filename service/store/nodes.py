@@ -20,13 +20,14 @@ from sqlalchemy import (
     update,
 )
 
-from service.domain.absence import Census
-from service.domain.attribution import Attribution, first_of
 from service.domain.errors import Conflict, NotFound, StaleVersion
-from service.domain.metering import WHOLE, Usage
-from service.domain.node import Asked, Endpoint, Node, NodeSpec, NodeState, Slice
-from service.domain.nodeview import FORMAT, view_of
-from service.domain.pricing import RESERVED
+from service.domain.lifecycle.absence import Census
+from service.domain.metering.attribution import Attribution, first_of
+from service.domain.metering.meter import Usage
+from service.domain.nodes.node import Asked, Endpoint, Node, NodeSpec, NodeState, Slice
+from service.domain.nodes.slices import WHOLE
+from service.domain.nodes.view import FORMAT, view_of
+from service.domain.pricing.price_book import RESERVED
 from service.store.attributions import Attributions
 from service.store.listing import price_key
 from service.store.placements import Placements

@@ -8,10 +8,10 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, delete, insert, select, update
 
-from service.domain.alerts import Alert
+from service.domain.budgets.alerts import Alert
 from service.domain.clock import DAY
 from service.domain.idle.policy import Recipient
-from service.domain.notification import About, Channel, Notification
+from service.domain.notifications.notification import About, Channel, Notification
 from service.store.rows import dumps, loads
 from service.store.tables import alerts, notifications
 

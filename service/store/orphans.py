@@ -10,10 +10,10 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, Select, bindparam, delete, insert, select, update
 
 from service.domain.errors import NotFound, StaleVersion
-from service.domain.garbage import Attempt
-from service.domain.node import NodeSpec
-from service.domain.orphan import ADOPTED, Orphan, OrphanKind, OrphanVerdict, Shown
-from service.domain.placement import Outcome
+from service.domain.nodes.node import NodeSpec
+from service.domain.nodes.placement import Outcome
+from service.domain.orphans.orphan import ADOPTED, Orphan, OrphanKind, OrphanVerdict, Shown
+from service.domain.orphans.verdict import Attempt
 from service.store.rows import decoder, dumps, loads
 from service.store.tables import nodes, orphans, placements
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, insert, select, text, update
 
-from service.domain.backoff import WINDOW_SECONDS
-from service.domain.node import Slice
-from service.domain.ownership import is_sent_twice
-from service.domain.placement import Outcome, Placement
+from service.domain.nodes.node import Slice
+from service.domain.nodes.ownership import is_sent_twice
+from service.domain.nodes.placement import Outcome, Placement
+from service.domain.placement.cooldown import WINDOW_SECONDS
 from service.store.rows import dumps, loads
 from service.store.tables import nodes, placements
 

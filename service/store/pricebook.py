@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from service.domain.discount import standing
-from service.domain.pricelist import embedded_prices
-from service.domain.pricing import PriceBook
+from service.domain.pricing.discounts import standing
+from service.domain.pricing.price_book import PriceBook
+from service.domain.pricing.shipped_prices import embedded_prices
 from service.store.prices import Prices
 
 

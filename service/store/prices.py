@@ -9,9 +9,9 @@ from dataclasses import asdict, fields
 from sqlalchemy import Connection, func, insert, literal, select, text
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 
-from service.domain.discount import Discount
-from service.domain.pricing import Price
-from service.domain.purchase import Purchase
+from service.domain.pricing.discounts import Discount
+from service.domain.pricing.price_book import Price
+from service.domain.pricing.purchases import Purchase
 from service.store.tables import discounts, prices, reservations
 
 AGE = (

@@ -10,13 +10,24 @@ from sqlalchemy import Connection, RowMapping, Select, case, delete, func, selec
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
-from service.domain import catalog
-from service.domain.accelerators import AcceleratorType
+from service.domain.catalog import catalog
+from service.domain.catalog.accelerators import AcceleratorType
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import NotFound
-from service.domain.node import LOST, NodeState, ProvisioningModel
-from service.domain.orphan import ADOPTED, Shown
-from service.domain.queue import QueueState
-from service.domain.quota import Holding, Limit, Size, Stock, Tally, Tier, claim_of, stocks, tally
+from service.domain.nodes.node import LOST, NodeState
+from service.domain.nodes.queued_resource import QueueState
+from service.domain.orphans.orphan import ADOPTED, Shown
+from service.domain.placement.quota import (
+    Holding,
+    Limit,
+    Size,
+    Stock,
+    Tally,
+    Tier,
+    claim_of,
+    stocks,
+    tally,
+)
 from service.store.rows import loads
 from service.store.tables import nodes, orphans, placements, quotas
 

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, insert, select, text, update
 
 from service.domain.errors import NotFound
-from service.domain.reservation import Reservation
+from service.domain.metering.reservation import Reservation
 from service.store.rows import dumps, loads
 from service.store.tables import reservations
 

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Connection, and_, case, func, literal_column, or_, select
 
-from service.domain.names import is_machine_type
-from service.domain.period import Period, period_of
+from service.domain.billing_period import Period, period_of
+from service.domain.ids import is_machine_type
 from service.store.tables import ledger, reservations
 
 

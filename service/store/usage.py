@@ -22,12 +22,13 @@ from sqlalchemy import (
 )
 
 from service.domain.clock import HOUR, floor_to
+from service.domain.commitments.recommendation import Span
 from service.domain.errors import StaleVersion
-from service.domain.metering import WHOLE, Evidence, Usage
-from service.domain.pricing import ON_DEMAND, RESERVED, Sku
-from service.domain.purchase import pool_of
-from service.domain.recommendation import Span
-from service.domain.window import Window
+from service.domain.metering.meter import Evidence, Usage
+from service.domain.nodes.slices import WHOLE
+from service.domain.pricing.price_book import ON_DEMAND, RESERVED, Sku
+from service.domain.pricing.purchases import pool_of
+from service.domain.time_window import Window
 from service.store.tables import usage
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select
 
-from service.domain.calendarbill import reservation_named
 from service.domain.clock import rfc3339
-from service.domain.comparison import Charged, Seen, Sight
-from service.domain.node import NodeState
+from service.domain.nodes.node import NodeState
+from service.domain.reconciliation.reservations import reservation_named
+from service.domain.reconciliation.variance import Charged, Seen, Sight
 from service.store.bills import Staged
 from service.store.tables import ledger, nodes, observations, orphans, placements, usage
 

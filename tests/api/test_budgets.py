@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from service.application.budgets import BudgetService, Reach
-from service.application.costs import CostService
-from service.domain.budgets import Who
+from service.application.budgets.budgets import BudgetService, Reach
+from service.application.costs.costs import CostService
+from service.domain.budgets.admission import OVERRUN_SECONDS
+from service.domain.budgets.budget import Who
 from service.domain.clock import HOUR
-from service.domain.holds import OVERRUN_SECONDS
 from service.store.pricebook import PriceShelf
 from tests import factories
 from tests.hands import NOON
@@ -168,7 +168,7 @@ def test_the_same_wish_with_the_same_key_is_one_budget(client):
 
 
 def test_there_are_no_more_budgets_than_can_be_looked_at(client, put, monkeypatch):
-    monkeypatch.setattr("service.application.budgets.MAX_BUDGETS", 1)
+    monkeypatch.setattr("service.application.budgets.budgets.MAX_BUDGETS", 1)
     made = put()
     answer = client.post("/v1/budgets", json=BODY | {"name": "one more"})
     assert answer.status_code == 409

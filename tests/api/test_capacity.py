@@ -7,8 +7,8 @@ from itertools import count
 
 import pytest
 
-from service.domain.placement import Key, Outcome, Placement
-from service.domain.quota import Limit, Size, Tier
+from service.domain.nodes.placement import Key, Outcome, Placement
+from service.domain.placement.quota import Limit, Size, Tier
 from tests import factories
 from tests.hands import NOON
 

@@ -11,9 +11,9 @@ import pytest
 from focus_data_toolkit.model.capabilities import KNOWN_CONDITIONS
 from focus_data_toolkit.model.validator import lint_focus_1_4_structure
 
-from service.domain.attribution import Attribution
 from service.domain.clock import DAY, HOUR, rfc3339
-from service.domain.focus import Version
+from service.domain.costs.focus import Version
+from service.domain.metering.attribution import Attribution
 from tests import books
 from tests.charges import read
 from tests.domain.focus_checks import complaints

@@ -9,10 +9,11 @@ from decimal import Decimal
 import pytest
 
 from service.api.costs import CostView
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import DAY, HOUR
-from service.domain.metering import Evidence
-from service.domain.node import NodeState, ProvisioningModel
-from service.domain.pricing import Sku
+from service.domain.metering.meter import Evidence
+from service.domain.nodes.node import NodeState
+from service.domain.pricing.price_book import Sku
 from tests import factories
 from tests.hands import NOON
 from tests.purchases import metered

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from service.application.estimates import Caller, EstimateService, Share
-from service.application.shares import BudgetShares
+from service.application.budgets.shares import BudgetShares
+from service.application.pricing.estimates import Caller, EstimateService, Share
+from service.domain.budgets.admission import hold_for
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import DAY
-from service.domain.estimate import Offer
-from service.domain.holds import hold_for
 from service.domain.money import half_even
-from service.domain.node import ProvisioningModel
-from service.domain.window import Window
-from service.domain.wish import Wish
+from service.domain.nodes.request import Wish
+from service.domain.pricing.estimate import Offer
+from service.domain.time_window import Window
 from service.store.pricebook import PriceShelf
 from tests import factories
 from tests.hands import NOON

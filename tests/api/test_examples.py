@@ -18,8 +18,8 @@ from service.api.kinds import EVERY_KIND
 from service.api.problems import KINDS, STALE
 from service.application.reconciliations import AT_ONCE
 from service.domain.clock import HOUR
-from service.domain.node import Endpoint, NodeState
-from service.domain.orphan import OrphanKind, OrphanVerdict
+from service.domain.nodes.node import Endpoint, NodeState
+from service.domain.orphans.orphan import OrphanKind, OrphanVerdict
 from tests.api.conftest import WISH
 from tests.api.test_guard import Stalled, scope_of, talk
 from tests.api.test_quotas import LIMIT

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from service.controllers.posting import post
-from service.domain.metering import Evidence
+from service.controllers.recording.posting import post
+from service.domain.catalog.provisioning import ProvisioningModel
+from service.domain.metering.meter import Evidence
 from service.domain.money import parse_usd
-from service.domain.node import NodeState, ProvisioningModel
+from service.domain.nodes.node import NodeState
 from tests import factories
 from tests.hands import NOON
 from tests.purchases import metered, ran_reserved

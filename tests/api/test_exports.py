@@ -10,14 +10,14 @@ from decimal import Decimal
 
 import pytest
 
-from service.application.exports import AT_ONCE, ExportService
-from service.domain.charge import Kind
+from service.application.costs.exports import AT_ONCE, ExportService
 from service.domain.clock import DAY, HOUR
-from service.domain.focus import Account, Version, columns
-from service.domain.metering import Evidence
+from service.domain.costs.charge import Kind
+from service.domain.costs.focus import Account, Version, columns
+from service.domain.metering.meter import Evidence
 from service.domain.money import NANOS
-from service.domain.node import NodeState
-from service.domain.pricing import Sku
+from service.domain.nodes.node import NodeState
+from service.domain.pricing.price_book import Sku
 from service.store.engine import make_engine
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units

@@ -17,13 +17,13 @@ from service.api.jobs.follow import LogFollowers
 from service.application.jobs.logs import JobLogService
 from service.application.services import Services
 from service.cloud.pace import LogReader, ReadPace
+from service.domain.catalog.images import Framework
 from service.domain.errors import CloudUnavailable, NotAllowed, RateLimited
-from service.domain.images import Framework
 from service.domain.jobs.job import JobSpec, JobState, Reason
 from service.domain.jobs.log import LogLine, deliver
 from service.domain.jobs.report import Report, WorkerState
 from service.domain.jobs.submission import Submission
-from service.domain.wish import Wish
+from service.domain.nodes.request import Wish
 from service.store.unit import Units
 from tests.fake_jobs import FakeLogs
 from tests.hands import NOON

@@ -8,14 +8,14 @@ from decimal import Decimal
 
 import pytest
 
-from service.application.forecasts import month_before, month_of
-from service.controllers.posting import post
-from service.domain.budgets import Period
+from service.application.costs.forecasts import month_before, month_of
+from service.controllers.recording.posting import post
+from service.domain.budgets.budget import Period
 from service.domain.clock import DAY, HOUR
-from service.domain.forecast import Band, Method, Snapshot
-from service.domain.metering import Evidence
-from service.domain.node import NodeState
-from service.domain.pricing import Sku
+from service.domain.costs.forecast import Band, Method, Snapshot
+from service.domain.metering.meter import Evidence
+from service.domain.nodes.node import NodeState
+from service.domain.pricing.price_book import Sku
 from service.store.pricebook import PriceShelf
 from tests import factories
 from tests.hands import NOON

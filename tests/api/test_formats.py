@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from service.api.budgets import ScopeBody
 from service.api.nodelist import read_query
-from service.domain.budgets import instant_of
+from service.domain.billing_period import period_named
+from service.domain.budgets.budget import instant_of
 from service.domain.clock import instant
-from service.domain.dimension import FILTER, GROUPS, check_dimensions, only_of, words_of
-from service.domain.discount import parse_percent
+from service.domain.costs.dimensions import FILTER, GROUPS, check_dimensions, only_of, words_of
 from service.domain.errors import Rejected
-from service.domain.period import period_named
-from service.domain.window import parse_window
+from service.domain.pricing.discounts import parse_percent
+from service.domain.time_window import parse_window
 from tests.api.schemas import schemas_of
 from tests.hands import NOON
 

@@ -17,7 +17,7 @@ from openapi_python_client import generate
 from openapi_python_client.config import Config, ConfigFile, MetaType
 
 from service.domain.clock import HOUR
-from service.domain.node import NodeState
+from service.domain.nodes.node import NodeState
 from tests.hands import NOON
 from tests.store.given import ran, stored
 

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from service.api.app import create_app
 from service.api.guard import Guard
 from service.api.reconciliations import PATH as BILLS
-from service.application.exports import AT_ONCE
+from service.application.costs.exports import AT_ONCE
 from tests.api.conftest import WISH
 
 TOKEN = "t0ken"

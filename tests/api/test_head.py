@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 
 from service.api.app import create_app
 from service.api.head import Head
-from service.application.exports import AT_ONCE
+from service.application.costs.exports import AT_ONCE
 from service.dashboard.pages import add_dashboard
 from tests.api.conftest import WISH
 from tests.linking import tokens_of, told_of

@@ -17,7 +17,7 @@ from service.api.app import create_app
 from service.api.readiness import Readiness
 from service.application.readiness import ReadinessService
 from service.domain.errors import StoreUnavailable
-from service.domain.node import NodeState
+from service.domain.nodes.node import NodeState
 from service.store.engine import CONNECTIONS
 from service.store.probe import Probe
 from tests import factories

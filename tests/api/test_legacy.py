@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from service.controllers.posting import post
-from service.domain.metering import Evidence, closed
-from service.domain.node import Endpoint, NodeState
-from service.domain.usage import opened
+from service.controllers.recording.posting import post
+from service.domain.metering.meter import Evidence, closed
+from service.domain.metering.usage import opened
+from service.domain.nodes.node import Endpoint, NodeState
 from service.store.pricebook import PriceShelf
 from tests.hands import NOON
 

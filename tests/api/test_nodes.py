@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from service.api.nodeviews import NodePage, NodeView, RequestedView
-from service.domain.node import NodeState
+from service.domain.nodes.node import NodeState
 from tests import factories
 from tests.api.conftest import WISH
 from tests.hands import NOON

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from service.application.orphans import Sum, summed
-from service.domain.node import Place
-from service.domain.orphan import STEWARD, OrphanKind, OrphanVerdict
+from service.domain.nodes.node import Place
+from service.domain.orphans.orphan import STEWARD, OrphanKind, OrphanVerdict
 from tests import factories
 from tests.api.test_health import gauges
 from tests.factories import PROJECT, ZONE

@@ -6,9 +6,9 @@ from decimal import Decimal
 
 import pytest
 
-from service.application.estimates import EstimateService, Terms
+from service.application.pricing.estimates import EstimateService, Terms
 from service.domain.clock import DAY
-from service.domain.plan import Need
+from service.domain.pricing.sizing import Need
 from service.store.pricebook import PriceShelf
 from tests import factories
 

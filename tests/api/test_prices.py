@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from service.api.prices import Sold
-from service.domain.node import ProvisioningModel
+from service.domain.catalog.provisioning import ProvisioningModel
 from tests import factories
 
 PRICE = {

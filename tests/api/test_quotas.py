@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from service.domain.node import NodeState
-from service.domain.quota import Limit, Size, Tier
+from service.domain.nodes.node import NodeState
+from service.domain.placement.quota import Limit, Size, Tier
 from tests import factories
 from tests.api.conftest import WISH
 from tests.hands import NOON

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from service.domain.clock import DAY, rfc3339
-from service.domain.recommendation import CAUTION
+from service.domain.commitments.recommendation import CAUTION
 from tests.hands import NOON
 from tests.store.test_recommendations import TODAY, ran
 

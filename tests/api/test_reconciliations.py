@@ -11,8 +11,8 @@ from sqlalchemy import text
 from service.api import problems
 from service.api.app import create_app
 from service.application.reconciliations import AT_ONCE, ReconciliationService
-from service.domain.billedcommitment import NO_FEE
 from service.domain.clock import HOUR, rfc3339
+from service.domain.reconciliation.commitments import NO_FEE
 from tests import books, factories
 from tests.bills import detailed_csv, json_lines, row, time_of
 from tests.hands import NOON

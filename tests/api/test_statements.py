@@ -7,8 +7,8 @@ import io
 
 import pytest
 
+from service.domain.billing_period import GRACE, period_of
 from service.domain.clock import DAY, HOUR
-from service.domain.period import GRACE, period_of
 from tests import books, factories
 from tests.hands import NOON
 from tests.purchases import metered

@@ -8,7 +8,7 @@ import pytest
 
 from service.application.cleanup.cleanup import IdleMode
 from service.application.cleanup.policies import PolicyService
-from service.domain.budgets import OnExceeded
+from service.domain.budgets.budget import OnExceeded
 from service.domain.idle.policy import Action
 from service.store.pricebook import PriceShelf
 from tests import factories

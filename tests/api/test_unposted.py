@@ -8,15 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.application.nodecost import cost_of
-from service.controllers.posting import post
-from service.domain.attribution import Reattribution
+from service.application.nodes.cost import cost_of
+from service.controllers.recording.posting import post
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import DAY, HOUR
-from service.domain.ledger import desired_entries
-from service.domain.metering import Evidence, Meter
+from service.domain.metering.attribution import Reattribution
+from service.domain.metering.ledger import desired_entries
+from service.domain.metering.meter import Evidence, Meter
 from service.domain.money import parse_usd
-from service.domain.node import NodeState, ProvisioningModel
-from service.domain.pricing import Sku
+from service.domain.nodes.node import NodeState
+from service.domain.pricing.price_book import Sku
 from tests import factories
 from tests.domain.drawn import ATTRIBUTIONS, BOOKS, moderate, ran
 from tests.hands import NOON

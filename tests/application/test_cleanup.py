@@ -13,9 +13,9 @@ from service.domain.errors import Conflict, NotFound, Rejected
 from service.domain.idle.assess import holders
 from service.domain.idle.heartbeat import Heartbeat
 from service.domain.idle.policy import Action, Policy, Recipient, Rule
-from service.domain.idle.precedence import Holder
 from service.domain.idle.rails import Breaker
 from service.domain.jobs.job import Phase
+from service.domain.lifecycle.precedence import Holder
 from service.store.tables import leases
 from tests.controllers.idle.conftest import DELETES, REST, TIMES, WORK, IdleLab
 from tests.hands import NOON

@@ -6,13 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from service.application.nodes import NodeChange, NodeService
-from service.domain.attribution import Reattribution
+from service.application.nodes.nodes import NodeChange, NodeService
+from service.domain.budgets.admission import ROUNDING
 from service.domain.clock import HOUR
 from service.domain.errors import BudgetExceeded, Rejected, StaleVersion
-from service.domain.holds import ROUNDING
-from service.domain.node import IdlePolicy
-from service.domain.terms import TermsChange
+from service.domain.idle.terms import TermsChange
+from service.domain.metering.attribution import Reattribution
+from service.domain.nodes.node import IdlePolicy
 from tests import factories
 from tests.controllers.budgeting import HOURLY, Purse, lasting
 from tests.store.given import Shelf

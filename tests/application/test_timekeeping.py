@@ -12,11 +12,11 @@ from structlog.testing import capture_logs
 
 from service.api.app import create_app
 from service.application import timekeeping
-from service.application.nodes import NodeService
+from service.application.nodes.nodes import NodeService
 from service.application.timekeeping import Timekeeper
 from service.cli.migrate import apply
-from service.domain.agreed_clock import AgreedClock
 from service.domain.clock import HOUR, precise_clock, wall_clock
+from service.domain.database_clock import AgreedClock
 from service.domain.errors import StoreUnavailable
 from service.settings import Settings
 from service.store.pricebook import PriceShelf

@@ -10,7 +10,7 @@ import pytest
 
 from tests.architecture.test_promises import collected
 
-METERING, LEDGER = "domain/test_metering.py", "domain/test_ledger.py"
+METERING, LEDGER = "domain/metering/test_meter.py", "domain/metering/test_ledger.py"
 SEEDS = ("simulation/test_seeds.py", "test_whatever_happens_nothing_leaks_and_the_books_are_right")
 PAPERS = (
     "simulation/test_months.py",
@@ -25,7 +25,7 @@ INVARIANTS = {
         (LEDGER, "test_what_each_is_charged_sums_to_the_whole"),
         ("store/test_costs.py", "test_the_rollup_that_was_added_to_is_the_one_that_is_made_anew"),
         (
-            "domain/test_lines.py",
+            "domain/metering/test_line_items.py",
             "test_what_is_used_and_what_is_not_are_the_whole_of_what_was_bought",
         ),
     ],
@@ -63,11 +63,14 @@ INVARIANTS = {
         (LEDGER, "test_the_hours_of_the_ledger_sum_to_the_total"),
     ],
     "a late end comes to the same as one known at once": [
-        ("domain/test_evidence.py", "test_a_late_end_comes_to_the_same_sums_as_one_known_at_once"),
+        (
+            "domain/evidence/test_audit_log.py",
+            "test_a_late_end_comes_to_the_same_sums_as_one_known_at_once",
+        ),
     ],
     "no second is billed twice": [
         (
-            "domain/test_observation.py",
+            "domain/evidence/test_observation.py",
             "test_no_sequence_of_looks_makes_intervals_that_overlap",
         ),
         ("store/test_usage.py", "test_the_database_refuses_a_second_open_interval_of_a_node"),
@@ -76,19 +79,22 @@ INVARIANTS = {
     "what is not READY adds nothing": [
         (METERING, "test_ready_alone_is_billed"),
         (
-            "domain/test_observation.py",
+            "domain/evidence/test_observation.py",
             "test_looks_that_never_show_it_ready_charge_nothing_that_is_certain",
         ),
     ],
     "local days sum to the whole in every time zone": [
         (METERING, "test_the_calendar_of_any_time_zone_sums_to_the_same_total"),
-        ("domain/test_window.py", "test_buckets_cover_the_window_without_a_gap_in_every_zone"),
+        ("domain/test_time_window.py", "test_buckets_cover_the_window_without_a_gap_in_every_zone"),
     ],
     "currencies never mix": [
         ("api/test_prices.py", "test_a_price_says_in_which_currency_it_is"),
         ("api/test_prices.py", "test_a_price_that_cannot_be_is_refused"),
-        ("domain/test_billrow.py", "test_a_row_that_cannot_be_is_told_by_its_number"),
-        ("domain/test_budgets.py", "test_no_other_currency_is_ever_mixed_with_dollars"),
+        (
+            "domain/reconciliation/test_bill_row.py",
+            "test_a_row_that_cannot_be_is_told_by_its_number",
+        ),
+        ("domain/budgets/test_budget.py", "test_no_other_currency_is_ever_mixed_with_dollars"),
     ],
     "posted and held stay within the cap": [
         ("controllers/test_holds.py", "test_posted_and_held_stay_within_the_cap_after_every_move"),
@@ -109,19 +115,25 @@ INVARIANTS = {
     ],
     "what is exported reads back to the nano-dollar": [
         (
-            "domain/test_focus.py",
+            "domain/costs/test_focus.py",
             "test_a_file_read_back_holds_every_nano_dollar_and_every_chip_second",
         ),
     ],
     "active, idle and unknown come to the whole": [
-        ("application/test_tally.py", "test_any_grouping_and_any_calendar_come_to_the_whole"),
+        (
+            "application/costs/test_aggregation.py",
+            "test_any_grouping_and_any_calendar_come_to_the_whole",
+        ),
         (
             "controllers/test_money.py",
             "test_active_idle_and_unknown_seconds_come_to_the_whole",
         ),
     ],
     "the cents that are shown add up": [
-        ("domain/test_rounding.py", "test_every_displayed_cent_adds_up_to_the_displayed_total"),
+        (
+            "domain/costs/test_display_rounding.py",
+            "test_every_displayed_cent_adds_up_to_the_displayed_total",
+        ),
         ("cli/test_wording.py", "test_the_parts_of_a_sum_are_shown_so_that_they_add_up_to_it"),
     ],
 }

@@ -34,7 +34,7 @@ PLANTED = {
     "a joined string": ("problems", "service/cloud/one.py", 'say("" f"{{name}} " "{}")'),
     "a message": (
         "notifications",
-        "service/domain/letters.py",
+        "service/domain/notifications/letters.py",
         'def head() -> str:\n  return "{}"',
     ),
     "what a command prints": ("command line", "service/cli/one.py", 'typer.echo("{}")'),

@@ -282,11 +282,11 @@ def dashboard_texts(root: Path) -> list[Text]:
 
 
 NOTIFICATIONS = (
-    "service/domain/letters.py",
-    "service/domain/alerts.py",
-    "service/domain/idle/messages.py",
-    "service/controllers/budgets.py",
-    "service/controllers/delivery.py",
+    "service/domain/notifications/letters.py",
+    "service/domain/budgets/alerts.py",
+    "service/domain/notifications/node_messages.py",
+    "service/controllers/budgets/budgets.py",
+    "service/controllers/budgets/notifications.py",
 )
 ANSWERING = (
     *("service/api", "service/application", "service/domain", "service/store", "service/cloud"),

@@ -10,13 +10,13 @@ from typing import Any
 
 from sqlalchemy import Engine, insert, text
 
-from service.application.holds import place
-from service.domain.budgets import OnExceeded, Scope
+from service.application.budgets.admission import place
+from service.domain.budgets.admission import Hold
+from service.domain.budgets.budget import OnExceeded, Scope
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import Conflict
-from service.domain.holds import Hold
 from service.domain.money import NANOS
-from service.domain.node import NodeState
+from service.domain.nodes.node import NodeState
 from service.store import tables
 from service.store.engine import make_engine
 from service.store.pricebook import PriceShelf

@@ -11,11 +11,11 @@ from typing import Any
 
 from sqlalchemy import Engine, insert, text
 
-from service.application.exports import ExportService
+from service.application.costs.exports import ExportService
 from service.domain.clock import HOUR, rfc3339
-from service.domain.focus import Account, Version
-from service.domain.names import new_id
-from service.domain.pricelist import embedded_prices
+from service.domain.costs.focus import Account, Version
+from service.domain.ids import new_id
+from service.domain.pricing.shipped_prices import embedded_prices
 from service.store import tables
 from service.store.engine import make_engine
 from service.store.pricebook import PriceShelf

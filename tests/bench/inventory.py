@@ -16,13 +16,13 @@ from sqlalchemy import Engine, event, update
 from service.cloud.google.channel import connect, tpu_client
 from service.cloud.google.tpus import GoogleTpus
 from service.cloud.pace import Pace
-from service.controllers.garbage import GarbageController
-from service.controllers.inventory import InventoryController
-from service.controllers.lifecycle import LifecycleController
-from service.controllers.steps import Steps
-from service.controllers.tools import Manners, Tools
+from service.controllers.inventory.inventory import InventoryController
+from service.controllers.lifecycle.context import Manners, Tools
+from service.controllers.lifecycle.lifecycle import LifecycleController
+from service.controllers.lifecycle.steps import Steps
+from service.controllers.orphans.orphans import GarbageController
 from service.domain.clock import wall_clock
-from service.domain.node import Node, Place
+from service.domain.nodes.node import Node, Place
 from service.store.engine import make_engine
 from service.store.pricebook import PriceShelf
 from service.store.tables import nodes

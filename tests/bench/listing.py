@@ -22,7 +22,7 @@ from typing import Any
 import uvicorn
 import uvloop
 
-from service.domain.node import Endpoint, NodeState
+from service.domain.nodes.node import Endpoint, NodeState
 from service.settings import Settings
 from service.store.engine import make_engine
 from service.store.unit import Units

@@ -21,14 +21,15 @@ from typing import Any
 from sqlalchemy import Engine, text
 
 from service import wiring
-from service.controllers.posting import post
-from service.domain.budgets import Measure, OnExceeded, Period, Scope, Threshold
+from service.controllers.recording.posting import post
+from service.domain.budgets.admission import Hold
+from service.domain.budgets.budget import Measure, OnExceeded, Period, Scope, Threshold
+from service.domain.catalog.provisioning import ProvisioningModel
+from service.domain.catalog.zones import region_of
 from service.domain.clock import DAY, HOUR
-from service.domain.holds import Hold
 from service.domain.money import NANOS
-from service.domain.node import Node, NodeState, ProvisioningModel
-from service.domain.pricing import Sku
-from service.domain.zones import region_of
+from service.domain.nodes.node import Node, NodeState
+from service.domain.pricing.price_book import Sku
 from service.settings import Settings
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units

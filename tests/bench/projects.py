@@ -12,18 +12,18 @@ from typing import Any
 
 from structlog.testing import capture_logs
 
-from service.application.nodes import NodeService
+from service.application.nodes.nodes import NodeService
 from service.controllers.base import Controller
-from service.controllers.garbage import GarbageController
-from service.controllers.inventory import InventoryController
-from service.controllers.lifecycle import LifecycleController
+from service.controllers.inventory.inventory import InventoryController
+from service.controllers.lifecycle.context import Manners, Tools
+from service.controllers.lifecycle.lifecycle import LifecycleController
+from service.controllers.lifecycle.steps import Steps
 from service.controllers.metering import MeteringController
-from service.controllers.steps import Steps
-from service.controllers.tools import Manners, Tools
+from service.controllers.orphans.orphans import GarbageController
 from service.daemon.daemon import Daemon
 from service.daemon.leaseholder import LEASE_SECONDS
 from service.domain.clock import wall_clock
-from service.domain.node import Node, NodeState
+from service.domain.nodes.node import Node, NodeState
 from service.store.engine import make_engine
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units

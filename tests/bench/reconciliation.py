@@ -12,8 +12,8 @@ from typing import Any
 
 from service.application.reconciliations import ReconciliationService
 from service.domain.clock import DAY, HOUR
-from service.domain.comparison import Verdict
 from service.domain.money import usd
+from service.domain.reconciliation.variance import Verdict
 from service.store.engine import make_engine
 from service.store.unit import Units
 from tests import factories

@@ -14,10 +14,10 @@ from zoneinfo import ZoneInfo
 
 from sqlalchemy import Engine, insert, text
 
-from service.application.costs import CostReport, CostService, Question
+from service.application.costs.costs import CostReport, CostService, Question
 from service.domain.clock import DAY, HOUR, rfc3339
 from service.domain.money import half_even
-from service.domain.window import Granularity, midnight
+from service.domain.time_window import Granularity, midnight
 from service.store import tables
 from service.store.engine import make_engine
 from service.store.pricebook import PriceShelf

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.domain.recommendation import CAUTION
+from service.domain.commitments.recommendation import CAUTION
 from tests.cli.given import steward
 
 PATH = "/v1/commitments/recommended"

@@ -9,7 +9,7 @@ import typer
 
 from service.cli import options
 from service.cli.app import app
-from service.domain.wish import MAX_SCRIPT_BYTES
+from service.domain.nodes.request import MAX_SCRIPT_BYTES
 
 
 def names_of(command):

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from service.cli import orphans
-from service.domain.orphan import orphan_id
+from service.domain.orphans.orphan import orphan_id
 from tests.cli.given import node, steward
 from tests.hands import NOON
 

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from service.domain.billedcommitment import NO_FEE
+from service.domain.reconciliation.commitments import NO_FEE
 from tests.bills import json_lines, row
 from tests.cli.given import ID, OTHER, node, page, steward
 

@@ -11,9 +11,9 @@ import pytest
 
 from service.cloud.mail import MailMessenger, Relay, relay_of
 from service.domain.errors import CloudUnavailable, InvalidRequest, Rejected
-from service.domain.idle.messages import notifications_of, ttl_message
 from service.domain.idle.policy import Recipient
-from service.domain.notification import Channel, Notification
+from service.domain.notifications.node_messages import notifications_of, ttl_message
+from service.domain.notifications.notification import Channel, Notification
 from tests import factories
 from tests.hands import NOON
 

@@ -11,9 +11,9 @@ import pytest
 
 from service.cloud.webhook import WebhookMessenger
 from service.domain.errors import CloudUnavailable, InvalidRequest
-from service.domain.idle.messages import notifications_of, ttl_message
 from service.domain.idle.policy import Format, Recipient
-from service.domain.notification import Channel, Notification, sign
+from service.domain.notifications.node_messages import notifications_of, ttl_message
+from service.domain.notifications.notification import Channel, Notification, sign
 from tests import factories
 from tests.hands import NOON
 

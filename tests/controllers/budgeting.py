@@ -6,19 +6,19 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from service.application.budgets import BudgetService
-from service.application.costs import CostService
-from service.application.holds import rooms_of
-from service.application.nodes import NodeService
-from service.controllers.budgets import BudgetController
-from service.controllers.delivery import DeliveryController
+from service.application.budgets.admission import rooms_of
+from service.application.budgets.budgets import BudgetService
+from service.application.costs.costs import CostService
+from service.application.nodes.nodes import NodeService
+from service.controllers.budgets.budgets import BudgetController
+from service.controllers.budgets.notifications import DeliveryController
 from service.controllers.metering import MeteringController
-from service.controllers.posting import post
-from service.domain.budgets import Budget, OnExceeded
-from service.domain.holds import OVERRUN_SECONDS, Room
+from service.controllers.recording.posting import post
+from service.domain.budgets.admission import OVERRUN_SECONDS, Room
+from service.domain.budgets.budget import Budget, OnExceeded
 from service.domain.idle.policy import Recipient
-from service.domain.node import Node, NodeState
-from service.domain.notification import Channel, Notification
+from service.domain.nodes.node import Node, NodeState
+from service.domain.notifications.notification import Channel, Notification
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 from tests import factories

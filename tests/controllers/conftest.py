@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from service.application.costs import CostService
-from service.application.nodes import NodeService
-from service.application.prices import PriceService
-from service.controllers.evidence import EvidenceController
-from service.controllers.inventory import InventoryController
-from service.controllers.lifecycle import LifecycleController
+from service.application.costs.costs import CostService
+from service.application.nodes.nodes import NodeService
+from service.application.pricing.prices import PriceService
+from service.controllers.inventory.audit_log import EvidenceController
+from service.controllers.inventory.inventory import InventoryController
+from service.controllers.lifecycle.context import Manners, Tools
+from service.controllers.lifecycle.lifecycle import LifecycleController
+from service.controllers.lifecycle.steps import Steps
 from service.controllers.metering import MeteringController
-from service.controllers.steps import Steps
-from service.controllers.tools import Manners, Tools
 from service.domain.lease import Lease
-from service.domain.node import Node, NodeState
-from service.domain.placement import Placement
+from service.domain.nodes.node import Node, NodeState
+from service.domain.nodes.placement import Placement
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 from tests import factories

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from service.domain.absence import CONFIRM_SECONDS
 from service.domain.errors import CapacityUnavailable, CloudNotFound
-from service.domain.node import Asked, Node, NodeState
+from service.domain.lifecycle.absence import CONFIRM_SECONDS
+from service.domain.nodes.node import Asked, Node, NodeState
 from tests.controllers.conftest import Lab
 from tests.controllers.test_queue import up as up_in_queue
 

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import CapacityUnavailable, CloudUnavailable
-from service.domain.lifecycle import LATE_SECONDS, OVERDUE_SECONDS
-from service.domain.node import Node, NodeState, ProvisioningModel
-from service.domain.queue import QueueState
+from service.domain.lifecycle.lifecycle import LATE_SECONDS, OVERDUE_SECONDS
+from service.domain.nodes.node import Node, NodeState
+from service.domain.nodes.queued_resource import QueueState
 from tests.controllers.conftest import Lab
 
 SIDES = pytest.mark.parametrize(("seconds", "told"), [(1_799, False), (1_800, True)])

@@ -8,7 +8,7 @@ import pytest
 
 from service.controllers.commands import commanded
 from service.domain.errors import LeaseLost
-from service.domain.node import CloudNode, Node, Place
+from service.domain.nodes.node import CloudNode, Node, Place
 from tests.controllers.conftest import Lab
 
 COMMANDS = {"create", "delete", "start", "stop", "reimage", "dequeue", "update_metadata"}

@@ -6,8 +6,8 @@ import pytest
 
 from service.cloud.ports import Operation, Order
 from service.domain.errors import CapacityUnavailable, CloudUnavailable
-from service.domain.node import NodeState
-from service.domain.placement import Outcome
+from service.domain.nodes.node import NodeState
+from service.domain.nodes.placement import Outcome
 from tests.controllers.conftest import Lab
 from tests.fakes import FakeCloud, Killed
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from service.controllers.inventory import InventoryController
+from service.controllers.inventory.inventory import InventoryController
 from service.daemon import daemon as module
 from service.daemon.daemon import Daemon, Drive
 from service.daemon.first_looks import FirstLooks
 from service.daemon.leaseholder import Leaseholder
-from service.domain.agreed_clock import AgreedClock
 from service.domain.clock import HOUR, precise_clock, wall_clock
+from service.domain.database_clock import AgreedClock
 from service.domain.errors import CloudUnavailable
 from service.domain.lease import Lease
 from service.store.pricebook import PriceShelf

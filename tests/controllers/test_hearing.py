@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
-from service.application.budgets import BudgetService
-from service.controllers.budgets import BudgetController
-from service.controllers.evidence import PAUSE, EvidenceController
-from service.domain.budgets import OnExceeded
+from service.application.budgets.budgets import BudgetService
+from service.controllers.budgets.budgets import BudgetController
+from service.controllers.inventory.audit_log import PAUSE, EvidenceController
+from service.domain.budgets.budget import OnExceeded
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import HOUR, MINUTE
 from service.domain.errors import CloudUnavailable, NotAllowed
-from service.domain.evidence import PATIENCE
+from service.domain.evidence.audit_log import PATIENCE
 from service.domain.money import NANOS
-from service.domain.node import Asked, NodeState, ProvisioningModel
+from service.domain.nodes.node import Asked, NodeState
 from service.store.pricebook import PriceShelf
 from tests import factories
 from tests.controllers.conftest import Lab

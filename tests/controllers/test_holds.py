@@ -10,15 +10,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import event
 
-from service.application.holds import held
-from service.domain.attribution import Attribution, Reattribution
-from service.domain.budgets import OnExceeded, Period, Scope
+from service.application.budgets.admission import held
+from service.domain.budgets.admission import OVERRUN_SECONDS
+from service.domain.budgets.budget import OnExceeded, Period, Scope
 from service.domain.clock import DAY, HOUR, rfc3339
 from service.domain.errors import BudgetExceeded
-from service.domain.holds import OVERRUN_SECONDS
 from service.domain.idempotency import Key
+from service.domain.metering.attribution import Attribution, Reattribution
 from service.domain.money import NANOS
-from service.domain.node import NodeState
+from service.domain.nodes.node import NodeState
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 from tests import factories
@@ -495,7 +495,7 @@ def test_what_is_spent_and_held_are_of_one_instant(purse, clock, monkeypatch):
         purse.metering.tick(purse.lease)
         return found
 
-    monkeypatch.setattr("service.application.budgets.held", slowly)
+    monkeypatch.setattr("service.application.budgets.budgets.held", slowly)
     standing = purse.budgets.standing(budget)
     assert standing.spent + standing.held.known == budget.amount
     assert standing.spent == HOURLY * (2 * HOUR + 77) // HOUR

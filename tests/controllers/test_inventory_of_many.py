@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.controllers import inventory
+from service.controllers.inventory import inventory
 from tests import factories
 from tests.controllers.conftest import Lab
 

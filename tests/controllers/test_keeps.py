@@ -7,12 +7,12 @@ import json
 import pytest
 
 from service.application.cleanup.keeps import KeepOrder, KeepService
-from service.domain.attribution import Reattribution
 from service.domain.clock import DAY, HOUR
-from service.domain.idle.keep import LABEL, TTL_HELD
 from service.domain.idle.policy import Policy, Recipient, Rule
-from service.domain.node import NodeState
-from service.domain.notification import About
+from service.domain.metering.attribution import Reattribution
+from service.domain.nodes.keep import LABEL, TTL_HELD
+from service.domain.nodes.node import NodeState
+from service.domain.notifications.notification import About
 from service.store.pricebook import PriceShelf
 from tests.hands import NOON
 

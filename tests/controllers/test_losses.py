@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from service.cloud.ports import Inventory, Queue
-from service.controllers.inventory import compare
-from service.domain.node import Node, NodeState, ProvisioningModel
+from service.controllers.inventory.inventory import compare
+from service.domain.catalog.provisioning import ProvisioningModel
+from service.domain.nodes.node import Node, NodeState
 from service.store.nodes import Known
 from tests import factories
 from tests.controllers.conftest import Lab

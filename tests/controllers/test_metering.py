@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from service.application.reservations import ReservationService
+from service.application.pricing.reservations import ReservationService
 from service.controllers import metering
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import LeaseLost
+from service.domain.metering.reservation import Reservation
 from service.domain.money import NANOS
-from service.domain.pricing import Sku
-from service.domain.reservation import Reservation
+from service.domain.pricing.price_book import Sku
 from service.store.pricebook import PriceShelf
 from tests import factories
 from tests.controllers.conftest import Lab

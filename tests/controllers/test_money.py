@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from service.application.costs import Question
-from service.domain.attribution import Reattribution
+from service.application.costs.costs import Question
+from service.domain.billing_period import GRACE, period_of
 from service.domain.clock import DAY, HOUR
 from service.domain.idle.rollup import Hour
-from service.domain.ledger import desired_entries
-from service.domain.metering import Meter
+from service.domain.metering.attribution import Reattribution
+from service.domain.metering.ledger import desired_entries
+from service.domain.metering.meter import Meter
 from service.domain.money import half_even
-from service.domain.node import NodeState
-from service.domain.period import GRACE, period_of
-from service.domain.window import Granularity
+from service.domain.nodes.node import NodeState
+from service.domain.time_window import Granularity
 from service.store.pricebook import PriceShelf
 from tests.controllers.conftest import Lab
 from tests.hands import NOON

@@ -11,13 +11,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from service.controllers.prices import PricesController
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import DAY, HOUR, parse_rfc3339
-from service.domain.discount import Discount
 from service.domain.errors import CloudUnavailable, LeaseLost
 from service.domain.money import half_even
-from service.domain.node import ProvisioningModel
-from service.domain.pricing import Price, Sku
-from service.domain.skus import COMPUTE_ENGINE, SkuFacts, Tier
+from service.domain.pricing.discounts import Discount
+from service.domain.pricing.price_book import Price, Sku
+from service.domain.pricing.skus import COMPUTE_ENGINE, SkuFacts, Tier
 from service.store.pricebook import PriceShelf
 from tests.controllers.conftest import Lab
 from tests.fakes import OutsideTransactions

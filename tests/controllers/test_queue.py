@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import (
     CapacityUnavailable,
     CloudUnavailable,
@@ -11,8 +12,8 @@ from service.domain.errors import (
     NotAllowed,
 )
 from service.domain.money import usd
-from service.domain.node import Node, NodeState, ProvisioningModel
-from service.domain.queue import QueueState
+from service.domain.nodes.node import Node, NodeState
+from service.domain.nodes.queued_resource import QueueState
 from service.store.listing import ANY
 from tests.controllers.conftest import Lab
 from tests.fakes import Killed

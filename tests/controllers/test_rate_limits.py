@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from service.cloud.ports import Operation, Order
+from service.domain.catalog.provisioning import Architecture
 from service.domain.errors import (
     CapacityUnavailable,
     CloudError,
@@ -15,9 +16,9 @@ from service.domain.errors import (
     QuotaExceeded,
     RateLimited,
 )
-from service.domain.landing import IN_FLIGHT_SECONDS
-from service.domain.node import Architecture, NodeState
-from service.domain.placement import Outcome
+from service.domain.lifecycle.in_flight import IN_FLIGHT_SECONDS
+from service.domain.nodes.node import NodeState
+from service.domain.nodes.placement import Outcome
 from tests.controllers.conftest import Lab
 from tests.fakes import FakeCloud, Killed
 

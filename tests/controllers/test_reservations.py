@@ -7,23 +7,23 @@ from dataclasses import replace
 
 import pytest
 
-from service.application.budgets import BudgetService
-from service.application.costs import CostService, Question
-from service.application.forecasts import ForecastService
+from service.application.budgets.budgets import BudgetService
+from service.application.costs.costs import CostService, Question
+from service.application.costs.forecasts import ForecastService
 from service.application.health import HealthService
-from service.application.reservations import ReservationService
-from service.controllers.posting import post, post_unused
-from service.domain.budgets import OnExceeded, Scope
+from service.application.pricing.reservations import ReservationService
+from service.controllers.recording.posting import post, post_unused
+from service.domain.billing_period import GRACE, period_of
+from service.domain.budgets.budget import OnExceeded, Scope
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import BudgetExceeded, Conflict, NotFound, Rejected
-from service.domain.metering import Evidence
+from service.domain.metering.meter import Evidence
+from service.domain.metering.reservation import Reservation
 from service.domain.money import half_even
-from service.domain.node import NodeState
-from service.domain.period import GRACE, period_of
-from service.domain.pricing import Sku
-from service.domain.purchase import pool_of
-from service.domain.reservation import Reservation
-from service.domain.window import Granularity
+from service.domain.nodes.node import NodeState
+from service.domain.pricing.price_book import Sku
+from service.domain.pricing.purchases import pool_of
+from service.domain.time_window import Granularity
 from service.store.pricebook import PriceShelf
 from tests import factories
 from tests.controllers.budgeting import lasting

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Engine
 
 from service.domain.jobs.job import Job
-from service.domain.node import Node, NodeState
+from service.domain.nodes.node import Node, NodeState
 from service.store.unit import Units
 from tests import factories
 from tests.controllers.jobs.conftest import JobLab

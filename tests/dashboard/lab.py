@@ -11,45 +11,47 @@ from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.app import create_app
-from service.application.budgets import BudgetService
-from service.application.capacity import CapacityService
+from service.application.budgets.budgets import BudgetService
 from service.application.cleanup.cleanup import CleanupService, IdleMode
 from service.application.cleanup.heartbeats import HeartbeatService
 from service.application.cleanup.keeps import KeepService
 from service.application.cleanup.links import LinkService
 from service.application.cleanup.policies import PolicyService
-from service.application.commitments import CommitmentService
-from service.application.costs import CostService
-from service.application.estimates import EstimateService
-from service.application.explanations import ExplanationService
-from service.application.exports import ExportService
-from service.application.forecasts import ForecastService
+from service.application.costs.costs import CostService
+from service.application.costs.explanations import ExplanationService
+from service.application.costs.exports import ExportService
+from service.application.costs.forecasts import ForecastService
+from service.application.costs.statements import StatementService
 from service.application.health import HealthService
 from service.application.jobs.jobs import JobService
 from service.application.jobs.logs import JobLogService
-from service.application.node_requests import NodeRequests
-from service.application.nodes import NodeService
+from service.application.nodes.nodes import NodeService
+from service.application.nodes.requests import NodeRequests
 from service.application.orphans import OrphanService
-from service.application.prices import PriceService
-from service.application.quotas import QuotaService
+from service.application.placement.capacity import CapacityService
+from service.application.placement.quotas import QuotaService
+from service.application.pricing.commitments import CommitmentService
+from service.application.pricing.estimates import EstimateService
+from service.application.pricing.prices import PriceService
+from service.application.pricing.recommendations import RecommendationService
+from service.application.pricing.reservations import ReservationService
 from service.application.readiness import ReadinessService
-from service.application.recommendations import RecommendationService
 from service.application.reconciliations import ReconciliationService
-from service.application.reservations import ReservationService
 from service.application.services import Services
-from service.application.statements import StatementService
 from service.cloud.ports import WorkerLogs
-from service.controllers.posting import post
+from service.controllers.recording.posting import post
 from service.dashboard.pages import add_dashboard
+from service.domain.catalog.provisioning import Architecture, ProvisioningModel
+from service.domain.catalog.zones import region_of
 from service.domain.clock import DAY
+from service.domain.costs.focus import Account
 from service.domain.event import Event
-from service.domain.focus import Account
-from service.domain.node import Architecture, Node, NodeState, ProvisioningModel, UserVm
-from service.domain.orphan import Orphan
-from service.domain.placement import Outcome, Placement
-from service.domain.pricing import Sku
-from service.domain.reservation import Reservation
-from service.domain.zones import region_of
+from service.domain.metering.reservation import Reservation
+from service.domain.nodes.node import Node, NodeState
+from service.domain.nodes.placement import Outcome, Placement
+from service.domain.orphans.orphan import Orphan
+from service.domain.pricing.driver_vm import UserVm
+from service.domain.pricing.price_book import Sku
 from service.store.pricebook import PriceShelf
 from service.store.probe import Probe
 from service.store.unit import Units

@@ -19,11 +19,11 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from service.api.app import create_app
 from service.dashboard.figures import money
 from service.dashboard.pages import add_dashboard
-from service.domain.budgets import Threshold
+from service.domain.budgets.budget import Threshold
 from service.domain.clock import DAY, HOUR
 from service.domain.idle.links import Verb
-from service.domain.orphan import OrphanKind
-from service.domain.placement import Outcome
+from service.domain.nodes.placement import Outcome
+from service.domain.orphans.orphan import OrphanKind
 from tests import factories
 from tests.bills import json_lines
 from tests.commitments import commitment

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from service.application.budgets import Shown
+from service.application.budgets.budgets import Shown
 from service.dashboard import budgets
 from service.dashboard.budgets import WIDTH, bar_of
-from service.domain.alerts import Alert
-from service.domain.budgets import Budget, Held, OnExceeded, Period, Standing, Threshold
+from service.domain.budgets.alerts import Alert
+from service.domain.budgets.budget import Budget, Held, OnExceeded, Period, Standing, Threshold
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import BudgetExceeded
 from service.domain.money import NANOS
-from service.domain.notification import Channel, Notification
-from service.domain.window import Window
+from service.domain.notifications.notification import Channel, Notification
+from service.domain.time_window import Window
 from service.store.budgets import Refusal
 from tests import factories
 from tests.dashboard.lab import Lab

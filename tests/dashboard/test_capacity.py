@@ -9,10 +9,10 @@ from fastapi.testclient import TestClient
 
 from service.dashboard import capacity
 from service.dashboard.capacity import instead_of
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import DAY
-from service.domain.node import ProvisioningModel
-from service.domain.placement import Key, Outcome
-from service.domain.quota import Limit, Size, Tier
+from service.domain.nodes.placement import Key, Outcome
+from service.domain.placement.quota import Limit, Size, Tier
 from service.store.capacity import Tried
 from tests.dashboard.lab import Lab
 from tests.dashboard.reading import HOSTILE, cells_of, text_of

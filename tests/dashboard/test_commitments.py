@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from service.dashboard import commitments
 from service.domain.clock import DAY, HOUR, rfc3339
 from service.domain.commitments.commitment import Commitment, Term
-from service.domain.window import Window
+from service.domain.time_window import Window
 from tests.commitments import commitment
 from tests.dashboard.lab import Lab
 from tests.dashboard.reading import HOSTILE, text_of

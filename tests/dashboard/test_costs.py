@@ -9,10 +9,10 @@ from fastapi.testclient import TestClient
 
 from service.dashboard import breakdown
 from service.dashboard.figures import less, money
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import DAY, HOUR
-from service.domain.metering import Evidence
+from service.domain.metering.meter import Evidence
 from service.domain.money import parse_usd
-from service.domain.node import ProvisioningModel
 from tests.dashboard.lab import Lab
 from tests.dashboard.reading import HOSTILE, cells_of, links_of, nanos_of, text_of
 from tests.hands import NOON

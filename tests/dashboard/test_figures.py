@@ -15,8 +15,8 @@ from service.dashboard.figures import (
     money,
     spelled,
 )
+from service.domain.costs.display_rounding import places_for, unit_for
 from service.domain.money import NANOS, parse_usd
-from service.domain.rounding import places_for, unit_for
 
 amounts = st.integers(min_value=-(10**18), max_value=10**18)
 

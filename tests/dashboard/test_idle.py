@@ -11,12 +11,12 @@ from service.application.cleanup.cleanup import Brief
 from service.dashboard.idle import idle_line, idle_sentence
 from service.domain.idle.cleanup import Watched
 from service.domain.idle.course import Course, State
-from service.domain.idle.keep import Keep
 from service.domain.idle.policy import Action, Policy, Rule, Waste, applied
 from service.domain.idle.proof import Verdict
 from service.domain.idle.rails import Rail, Waiting
 from service.domain.idle.signal import Level
-from service.domain.node import IdlePolicy, NodeState
+from service.domain.nodes.keep import Keep
+from service.domain.nodes.node import IdlePolicy, NodeState
 from tests import factories
 from tests.dashboard.lab import Lab
 from tests.dashboard.reading import text_of

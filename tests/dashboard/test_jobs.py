@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.api.app import create_app
-from service.application.costs import Question
+from service.application.costs.costs import Question
 from service.application.jobs import last_lines
 from service.application.jobs.logs import JobLogService
 from service.dashboard import jobs as jobs_page
@@ -18,11 +18,11 @@ from service.dashboard.figures import money
 from service.dashboard.job import codes_in_words
 from service.dashboard.pages import add_dashboard
 from service.dashboard.visible import argv_of, visible, visible_line
-from service.domain.attribution import Attribution
 from service.domain.errors import CloudUnavailable, RateLimited
 from service.domain.jobs.job import Job, JobSpec, JobState
 from service.domain.jobs.phases import Spent
 from service.domain.jobs.transition import new_attempt
+from service.domain.metering.attribution import Attribution
 from tests import factories
 from tests.dashboard.jobs import JobHouse
 from tests.dashboard.lab import Lab

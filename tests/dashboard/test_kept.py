@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from service.application.costs import CostService, Question
-from service.application.forecasts import ForecastService
+from service.application.costs.costs import CostService, Question
+from service.application.costs.forecasts import ForecastService
 from service.application.services import Services
 from service.controllers.metering import MeteringController
 from service.dashboard.budgets import budgets_of
@@ -19,12 +19,12 @@ from service.dashboard.costs import costs_of
 from service.dashboard.overview import View, overview_of
 from service.dashboard.question import Asked
 from service.dashboard.statements import statements_of
-from service.domain.attribution import Attribution
-from service.domain.budgets import Period, Scope
+from service.domain.budgets.budget import Period, Scope
 from service.domain.clock import DAY, HOUR
 from service.domain.lease import Lease
+from service.domain.metering.attribution import Attribution
 from service.domain.money import NANOS
-from service.domain.window import Granularity
+from service.domain.time_window import Granularity
 from service.store.engine import make_engine
 from service.store.unit import Units
 from tests import factories
@@ -238,7 +238,7 @@ def test_a_forecast_is_made_once_a_minute_while_nothing_is_written(
 ) -> None:
     lab.lives_a_month()
     lab.clock.pass_(-lab.clock.now % 60)
-    made = counted("service.application.forecasts.forecast")
+    made = counted("service.application.costs.forecasts.forecast")
     for _ in range(30):
         overview_of(lab.services, View())
         lab.clock.pass_(1)
@@ -257,8 +257,8 @@ def test_what_runs_is_read_once_for_all_budgets_and_metered_once_a_second(
     lab.lives_a_month()
     for team in ("vision", "language", None):
         lab.services.budgets.create(factories.budget(name=f"of {team}", scope=Scope(team=team)))
-    read = counted("service.application.costs.read_running")
-    built = counted("service.application.costs.meters")
+    read = counted("service.application.costs.costs.read_running")
+    built = counted("service.application.costs.costs.meters")
     for _ in range(3):
         budgets_of(lab.services)
     assert read.calls <= 1

@@ -6,8 +6,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.dashboard import ledger
-from service.domain.attribution import Reattribution
 from service.domain.clock import DAY, HOUR
+from service.domain.metering.attribution import Reattribution
 from service.domain.money import parse_usd
 from tests.dashboard.lab import Lab
 from tests.dashboard.reading import HOSTILE, cells_of, links_of, nanos_of, text_of

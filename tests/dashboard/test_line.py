@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from fastapi.testclient import TestClient
 
-from service.domain.attribution import Reattribution
 from service.domain.clock import DAY, HOUR
-from service.domain.discount import Discount
-from service.domain.metering import Evidence
-from service.domain.node import Node
+from service.domain.metering.attribution import Reattribution
+from service.domain.metering.meter import Evidence
+from service.domain.nodes.node import Node
+from service.domain.pricing.discounts import Discount
 from tests.dashboard.lab import Lab
 from tests.dashboard.reading import HOSTILE, cells_of, links_of, text_of
 from tests.hands import NOON

@@ -13,10 +13,11 @@ from service.api.app import create_app
 from service.application.cleanup.links import MAX_MISSES
 from service.dashboard.links import failed_page
 from service.dashboard.pages import add_dashboard
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import HOUR
 from service.domain.errors import BudgetExceeded, Conflict, Rejected, StoreUnavailable
 from service.domain.idle.links import Verb
-from service.domain.node import Asked, Node, ProvisioningModel
+from service.domain.nodes.node import Asked, Node
 from tests.dashboard.lab import Lab
 from tests.dashboard.reading import HOSTILE, text_of
 from tests.hands import NOON

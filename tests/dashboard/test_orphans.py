@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 
 from service.dashboard import orphans as orphans_page
 from service.dashboard.orphans import commands_for
-from service.domain.orphan import STEWARD, Orphan, OrphanKind, OrphanVerdict, orphan_id
+from service.domain.orphans.orphan import STEWARD, Orphan, OrphanKind, OrphanVerdict, orphan_id
 from tests.dashboard.lab import Lab
 from tests.dashboard.reading import HOSTILE, text_of
 from tests.garbage import orphan, shown

@@ -10,16 +10,17 @@ from typing import NoReturn
 import pytest
 from fastapi.testclient import TestClient
 
-from service.application.costs import Question
-from service.application.forecasts import month_before, month_of
+from service.application.costs.costs import Question
+from service.application.costs.forecasts import month_before, month_of
 from service.dashboard.figures import exact, money
 from service.dashboard.overview import NODES
+from service.domain.catalog.provisioning import Architecture, ProvisioningModel
 from service.domain.clock import DAY, HOUR, floor_to
+from service.domain.costs.forecast import Band, Method, Snapshot
 from service.domain.errors import StoreUnavailable
 from service.domain.event import Event
-from service.domain.forecast import Band, Method, Snapshot
-from service.domain.node import Architecture, NodeState, ProvisioningModel
-from service.domain.placement import Outcome
+from service.domain.nodes.node import NodeState
+from service.domain.nodes.placement import Outcome
 from tests.dashboard.lab import Lab
 from tests.dashboard.reading import HOSTILE, cells_of, text_of
 from tests.garbage import orphan

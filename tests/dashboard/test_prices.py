@@ -6,8 +6,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.domain.clock import DAY
-from service.domain.discount import Discount
 from service.domain.money import parse_usd
+from service.domain.pricing.discounts import Discount
 from tests import factories
 from tests.dashboard.lab import Lab
 from tests.dashboard.reading import HOSTILE, cells_of, links_of, nanos_of, text_of

@@ -8,7 +8,7 @@ import pytest
 
 from service.dashboard.question import Asked, asked_by
 from service.domain.errors import Rejected
-from service.domain.window import Granularity, Window
+from service.domain.time_window import Granularity, Window
 from tests.dashboard.reading import HOSTILE
 from tests.hands import NOON
 

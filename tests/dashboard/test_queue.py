@@ -10,11 +10,12 @@ from fastapi.testclient import TestClient
 
 from service.dashboard import notices
 from service.dashboard.queue import SLICES_OPEN, queue_tone
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import HOUR
 from service.domain.event import Event
-from service.domain.node import Asked, Node, NodeState, ProvisioningModel, Slice
-from service.domain.placement import Outcome
-from service.domain.queue import QueueState
+from service.domain.nodes.node import Asked, Node, NodeState, Slice
+from service.domain.nodes.placement import Outcome
+from service.domain.nodes.queued_resource import QueueState
 from tests.dashboard.lab import Lab
 from tests.dashboard.reading import cells_of, text_of
 from tests.hands import NOON

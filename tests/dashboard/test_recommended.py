@@ -7,7 +7,7 @@ import re
 from fastapi.testclient import TestClient
 
 from service.domain.clock import DAY, HOUR
-from service.domain.recommendation import CAUTION
+from service.domain.commitments.recommendation import CAUTION
 from tests.dashboard.lab import Lab
 from tests.dashboard.reading import text_of
 from tests.store.test_recommendations import TODAY, ran

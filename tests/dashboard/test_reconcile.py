@@ -9,8 +9,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.domain.clock import HOUR
-from service.domain.comparison import Verdict
-from service.domain.orphan import OrphanKind
+from service.domain.orphans.orphan import OrphanKind
+from service.domain.reconciliation.variance import Verdict
 from tests import books
 from tests.bills import json_lines, row, time_of
 from tests.dashboard.lab import Lab

@@ -9,16 +9,16 @@ import pytest
 from fastapi.testclient import TestClient
 from httpx2 import Response
 
-from service.application.reservations import Shown
+from service.application.pricing.reservations import Shown
 from service.dashboard import reservation, reservations
 from service.dashboard.reservations import WIDTH, Bar, bar_of, row_of
 from service.dashboard.rows import TIMES
 from service.dashboard.spending import share
 from service.domain.clock import DAY, HOUR
-from service.domain.discount import Discount
+from service.domain.metering.reservation import Reservation
 from service.domain.money import parse_usd
-from service.domain.node import Node
-from service.domain.reservation import Reservation
+from service.domain.nodes.node import Node
+from service.domain.pricing.discounts import Discount
 from tests import factories
 from tests.dashboard.lab import Lab
 from tests.dashboard.reading import HOSTILE, cells_of, links_of, nanos_of

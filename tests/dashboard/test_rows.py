@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from service.dashboard.rows import row_of, tone_of
-from service.domain.node import Asked, Node, NodeState
-from service.domain.nodeview import view_of
+from service.domain.nodes.node import Asked, Node, NodeState
+from service.domain.nodes.view import view_of
 from tests import factories
 from tests.hands import NOON
 

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 
 from service.domain.clock import DAY, HOUR
 from service.domain.money import parse_usd
-from service.domain.node import Node
+from service.domain.nodes.node import Node
 from tests import books, factories
 from tests.dashboard.lab import Lab
 from tests.dashboard.reading import HOSTILE, cells_of, links_of, nanos_of, text_of

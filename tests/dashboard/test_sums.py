@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from service.application.nodecost import CostLine, NodeCost, Rate
+from service.application.nodes.cost import CostLine, NodeCost, Rate
 from service.dashboard.sums import LINES_SHOWN, sum_of
 from service.domain.money import half_even
 from tests.hands import NOON

@@ -8,11 +8,11 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.dashboard.figures import exact, money
-from service.domain.attribution import Reattribution
 from service.domain.clock import DAY, HOUR
-from service.domain.discount import Discount
-from service.domain.metering import Evidence
+from service.domain.metering.attribution import Reattribution
+from service.domain.metering.meter import Evidence
 from service.domain.money import half_even, parse_usd
+from service.domain.pricing.discounts import Discount
 from tests import factories
 from tests.dashboard.lab import Lab
 from tests.dashboard.reading import cells_of, links_of, nanos_of, text_of

@@ -7,11 +7,13 @@ import re
 import pytest
 from fastapi.testclient import TestClient
 
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import HOUR
-from service.domain.discount import Discount
-from service.domain.metering import Evidence
+from service.domain.metering.meter import Evidence
 from service.domain.money import parse_usd
-from service.domain.node import Node, ProvisioningModel, UserVm
+from service.domain.nodes.node import Node
+from service.domain.pricing.discounts import Discount
+from service.domain.pricing.driver_vm import UserVm
 from tests.dashboard.lab import Lab
 from tests.dashboard.reading import HOSTILE, cells_of, links_of, nanos_of, text_of
 from tests.hands import NOON

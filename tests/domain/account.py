@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from service.domain.clock import HOUR, floor_to
-from service.domain.ledger import Entry, Posted, Slot, desired_entries, entries_to_post
-from service.domain.metering import Meter
+from service.domain.metering.ledger import Entry, Posted, Slot, desired_entries, entries_to_post
+from service.domain.metering.meter import Meter
 
 
 def _sum(amounts):

@@ -8,9 +8,9 @@ from itertools import pairwise
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from service.domain.attribution import Attribution
 from service.domain.clock import DAY, HOUR
-from service.domain.pricing import PriceBook
+from service.domain.metering.attribution import Attribution
+from service.domain.pricing.price_book import PriceBook
 from tests import factories
 from tests.hands import NOON
 

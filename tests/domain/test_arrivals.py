@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.domain.clock import DAY, HOUR
-from service.domain.looking import Looking
-from service.domain.metering import Evidence, closed
-from service.domain.node import NodeState
-from service.domain.observation import observed
-from service.domain.usage import opened
+from service.domain.evidence.look import Looking
+from service.domain.evidence.observation import observed
+from service.domain.metering.meter import Evidence, closed
+from service.domain.metering.usage import opened
+from service.domain.nodes.node import NodeState
 from tests import factories
 from tests.domain.account import Account
 from tests.domain.drawn import BOOKS, moderate

@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from service.domain.focus import Version
+from service.domain.costs.focus import Version
 from tests.charges import charge, focus, read, resource
 from tests.domain.focus_checks import complaints
 from tests.hands import NOON

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from service.domain.discount import Discount
-from service.domain.exportsku import sku_of
-from service.domain.focus import Version
-from service.domain.pricing import discounted, reserved
+from service.domain.costs.focus import Version
+from service.domain.costs.focus_sku import sku_of
+from service.domain.pricing.discounts import Discount
+from service.domain.pricing.price_book import discounted, reserved
 from tests import factories
 from tests.charges import (
     MARCH,

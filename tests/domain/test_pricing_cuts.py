@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.domain.clock import DAY, HOUR
-from service.domain.discount import Discount, clash
-from service.domain.metering import Meter
-from service.domain.pricing import (
+from service.domain.metering.meter import Meter
+from service.domain.pricing.discounts import Discount, clash
+from service.domain.pricing.price_book import (
     DEVICE_HOUR,
     DiscountedPrice,
     PriceBook,

@@ -14,7 +14,7 @@ from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcTransport
 from service.cloud.google.retries import ONCE
 from service.cloud.google.tpus import GoogleTpus
 from service.cloud.pace import Pace
-from service.domain.node import Place
+from service.domain.nodes.node import Place
 from service.emulator.api import call
 from service.emulator.api.masks import Chosen, chosen_of, resolved
 from service.emulator.errors import ApiError

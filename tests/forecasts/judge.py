@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from service.domain.forecast import forecast
+from service.domain.costs.forecast import forecast
 from tests.forecasts.months import month_of
 
 WHOLE = 1_000_000

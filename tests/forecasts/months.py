@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 from random import Random
 
 from service.domain.clock import DAY, HOUR, floor_to
-from service.domain.forecast import DAYS, NODE_DAYS, Ahead, Basis, History, Running
-from service.domain.habits import NodeDay
+from service.domain.costs.forecast import DAYS, NODE_DAYS, Ahead, Basis, History, Running
+from service.domain.costs.habits import NodeDay
 from service.domain.money import NANOS, half_even
-from service.domain.window import Window
+from service.domain.time_window import Window
 
 MONTH = Window(1_793_491_200, 1_796_083_200)
 """November 2026, which begins on a Sunday and has 30 days."""

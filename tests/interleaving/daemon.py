@@ -12,13 +12,13 @@ from service.cloud.google.history import GoogleHistory, logging_client
 from service.cloud.google.retries import ONCE
 from service.cloud.google.tpus import GoogleTpus
 from service.cloud.pace import Pace
-from service.controllers.evidence import EvidenceController
-from service.controllers.garbage import GarbageController
-from service.controllers.inventory import InventoryController
-from service.controllers.lifecycle import LifecycleController
+from service.controllers.inventory.audit_log import EvidenceController
+from service.controllers.inventory.inventory import InventoryController
+from service.controllers.lifecycle.context import Manners, Tools
+from service.controllers.lifecycle.lifecycle import LifecycleController
+from service.controllers.lifecycle.steps import Steps
 from service.controllers.metering import MeteringController
-from service.controllers.steps import Steps
-from service.controllers.tools import Manners, Tools
+from service.controllers.orphans.orphans import GarbageController
 from service.daemon.leaseholder import Leaseholder
 from service.domain.lease import Lease
 from service.emulator.surfaces.channel import LocalChannel

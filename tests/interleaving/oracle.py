@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from service.controllers.budgets import KIND
+from service.controllers.budgets.budgets import KIND
 from service.domain.event import Event
 from service.domain.jobs.job import Attempt
 from service.domain.lease import Lease
 from service.domain.money import dollars
-from service.domain.node import Node
-from service.domain.notification import About, Notification
+from service.domain.nodes.node import Node
+from service.domain.notifications.notification import About, Notification
 from service.store.unit import Unit
 from tests.simulation.truth import Violation
 

@@ -10,22 +10,22 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from service.application.budgets import BudgetService
+from service.application.budgets.budgets import BudgetService
 from service.application.cleanup.cleanup import CleanupService, IdleMode
 from service.application.cleanup.daemon import DaemonActs
 from service.application.cleanup.keeps import KeepOrder, KeepService
 from service.application.cleanup.links import LinkService, Missing
-from service.application.costs import CostService
+from service.application.costs.costs import CostService
 from service.application.jobs.jobs import JobService
-from service.application.node_requests import NodeRequests
+from service.application.nodes.requests import NodeRequests
 from service.cloud.google.retries import ONCE
 from service.cloud.google.telemetry import GoogleTelemetry, monitoring_client
-from service.controllers.budgets import BudgetController
-from service.controllers.delivery import DeliveryController
+from service.controllers.budgets.budgets import BudgetController
+from service.controllers.budgets.notifications import DeliveryController
 from service.controllers.idle.idle import IdleController, IdleManners
 from service.controllers.idle.telemetry import TelemetryReader, at_once
 from service.controllers.jobs.jobs import JobsController
-from service.domain.budgets import Budget, OnExceeded, Period, Scope, Threshold
+from service.domain.budgets.budget import Budget, OnExceeded, Period, Scope, Threshold
 from service.domain.errors import StewardError
 from service.domain.idle.assess import Times
 from service.domain.idle.plan import Plan
@@ -34,8 +34,8 @@ from service.domain.jobs.image import ImageFacts
 from service.domain.jobs.job import Job, JobSpec, Retries
 from service.domain.jobs.submission import Submission
 from service.domain.money import NANOS
-from service.domain.node import ENDED, Node
-from service.domain.notification import Channel, Notification
+from service.domain.nodes.node import ENDED, Node
+from service.domain.notifications.notification import Channel, Notification
 from service.emulator.played.runs import Run as Container
 from service.emulator.surfaces import control
 from service.store.pricebook import PriceShelf

@@ -13,18 +13,18 @@ from sqlalchemy import bindparam, select, update
 
 from service.application.cleanup import cleanup
 from service.application.cleanup.cleanup import CleanupService
-from service.controllers import budgets as budget_controller
-from service.controllers.budgets import BudgetController
-from service.controllers.delivery import DeliveryController
-from service.controllers.inventory import InventoryController
+from service.controllers.budgets import budgets as budget_controller
+from service.controllers.budgets.budgets import BudgetController
+from service.controllers.budgets.notifications import DeliveryController
+from service.controllers.inventory.inventory import InventoryController
 from service.controllers.jobs import jobs as job_controller
-from service.domain.budgets import Budget
+from service.domain.budgets.budget import Budget
 from service.domain.errors import Conflict
 from service.domain.idle.links import Link
 from service.domain.jobs import next as next_step
 from service.domain.jobs.next import Decision, Step
-from service.domain.metering import Usage
-from service.domain.notification import Notification
+from service.domain.metering.meter import Usage
+from service.domain.notifications.notification import Notification
 from service.store import jobs, leases, tables, usage
 from service.store.costs import Costs
 from service.store.links import Links

@@ -16,18 +16,18 @@ from unittest.mock import patch
 from sqlalchemy import text
 from structlog.testing import capture_logs
 
-from service.application.costs import CostService
-from service.application.nodes import NodeChange, NodeService
+from service.application.costs.costs import CostService
+from service.application.nodes.nodes import NodeChange, NodeService
 from service.daemon import leaseholder
-from service.domain import names
-from service.domain.attribution import Reattribution
+from service.domain import ids
 from service.domain.errors import StewardError
-from service.domain.lines import meters
-from service.domain.metering import Usage
-from service.domain.node import Node
-from service.domain.pricing import PriceBook
-from service.domain.terms import TermsChange
-from service.domain.wish import Wish
+from service.domain.idle.terms import TermsChange
+from service.domain.metering.attribution import Reattribution
+from service.domain.metering.line_items import meters
+from service.domain.metering.meter import Usage
+from service.domain.nodes.node import Node
+from service.domain.nodes.request import Wish
+from service.domain.pricing.price_book import PriceBook
 from service.emulator.app import build_world
 from service.emulator.errors import ApiError
 from service.emulator.surfaces import control
@@ -347,8 +347,8 @@ def _repeatable_chance(living: Run) -> Iterator[None]:
     parts = SimpleNamespace(randrange=lambda end: luck().randrange(end))
     clock = SimpleNamespace(time_ns=lambda: int(living.now * 1_000_000_000), time=time.time)
     with (
-        patch.object(names, "secrets", bits),
-        patch.object(names, "time", clock),
+        patch.object(ids, "secrets", bits),
+        patch.object(ids, "time", clock),
         patch.object(revisions, "random", parts),
     ):
         yield

@@ -12,12 +12,12 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from service.application.nodes import NodeService
+from service.application.nodes.nodes import NodeService
 from service.application.orphans import OrphanService
 from service.cloud.ports import Order
 from service.domain.errors import CloudUnavailable
-from service.domain.node import Node
-from service.domain.wish import Wish
+from service.domain.nodes.node import Node
+from service.domain.nodes.request import Wish
 from service.emulator.app import build_world
 from service.emulator.surfaces import control
 from service.store.pricebook import PriceShelf

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from service.application.orphans import OrphanKind
-from service.domain.node import Node, NodeState
-from service.domain.orphan import OrphanVerdict
-from service.domain.watch import WINDOW_SECONDS
+from service.domain.nodes.node import Node, NodeState
+from service.domain.orphans.fleet_watch import WINDOW_SECONDS
+from service.domain.orphans.orphan import OrphanVerdict
 from service.emulator import catalog
 from service.emulator.api.call import answer
 from service.emulator.surfaces import control

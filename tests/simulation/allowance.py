@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from service.domain.budgets import Budget
+from service.domain.budgets.budget import Budget
 from service.domain.clock import DAY, HOUR, floor_to
-from service.domain.metering import Usage
-from service.domain.node import Node
-from service.domain.pricing import Price
-from service.domain.wish import Wish
+from service.domain.metering.meter import Usage
+from service.domain.nodes.node import Node
+from service.domain.nodes.request import Wish
+from service.domain.pricing.price_book import Price
 from service.store.unit import Unit
 from tests.simulation.paper import BY_DEVICE, Paper, Stretch, Ware, region_of, worth
 from tests.simulation.payers import Payer, Payers, counts

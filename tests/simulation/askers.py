@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from service.application.nodes import NodeService
+from service.application.nodes.nodes import NodeService
 from service.domain.clock import Clock
 from service.domain.errors import StoreUnavailable
 from service.domain.lease import Lease

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
-from service.domain.attribution import Attribution
 from service.domain.clock import HOUR, floor_to
-from service.domain.ledger import Entry, Posted, Slot, desired_entries, unused
-from service.domain.lines import lines_of
-from service.domain.metering import Meter, Usage
-from service.domain.node import Node
-from service.domain.pricelist import embedded_prices
-from service.domain.pricing import Price, PriceBook
-from service.domain.reservation import Reservation
+from service.domain.metering.attribution import Attribution
+from service.domain.metering.ledger import Entry, Posted, Slot, desired_entries, unused
+from service.domain.metering.line_items import lines_of
+from service.domain.metering.meter import Meter, Usage
+from service.domain.metering.reservation import Reservation
+from service.domain.nodes.node import Node
+from service.domain.pricing.price_book import Price, PriceBook
+from service.domain.pricing.shipped_prices import embedded_prices
 from service.store.ledger import Line
 from service.store.unit import Unit
 from tests.simulation.paper import Paper, Stretch, seconds, within, worth

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 
-from service.application.reservations import ReservationService
+from service.application.pricing.reservations import ReservationService
 from service.domain.clock import DAY, HOUR
-from service.domain.reservation import Reservation
+from service.domain.metering.reservation import Reservation
 from tests.simulation.clock import Agenda
 from tests.simulation.truth import Violation
 from tests.simulation.wishes import OVERLOOKED

@@ -9,8 +9,8 @@ from random import Random
 
 from service.application.orphans import Adopter, OrphanService
 from service.domain.errors import StewardError
-from service.domain.node import Node
-from service.domain.orphan import OrphanKind
+from service.domain.nodes.node import Node
+from service.domain.orphans.orphan import OrphanKind
 from service.emulator.bill import Transition
 from service.emulator.errors import ApiError
 from tests.simulation.clock import Agenda

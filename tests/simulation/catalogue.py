@@ -15,10 +15,10 @@ from service.cloud.ports import PriceFeed
 from service.domain.clock import HOUR, parse_rfc3339, rfc3339
 from service.domain.errors import CloudError
 from service.domain.lease import Lease
-from service.domain.pricelist import embedded_prices
-from service.domain.prices import open_since
-from service.domain.pricing import Price, group_of
-from service.domain.skus import SkuFacts, Tier, read
+from service.domain.pricing.feed import open_since
+from service.domain.pricing.price_book import Price, group_of
+from service.domain.pricing.shipped_prices import embedded_prices
+from service.domain.pricing.skus import SkuFacts, Tier, read
 from service.emulator.surfaces.channel import LocalChannel
 from service.emulator.world import World
 from service.store.unit import Unit

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from service.domain.node import Node
-from service.domain.wish import Wish
+from service.domain.nodes.node import Node
+from service.domain.nodes.request import Wish
 from service.emulator.bill import Transition
 from service.emulator.world import World
 from service.store.unit import Units

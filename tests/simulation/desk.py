@@ -14,14 +14,14 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from service.application.nodes import NodeService, Requested
-from service.domain.attribution import Reattribution
+from service.application.nodes.nodes import NodeService, Requested
 from service.domain.clock import Clock
 from service.domain.errors import BudgetExceeded
 from service.domain.idempotency import Key
 from service.domain.lease import Lease
-from service.domain.node import Node
-from service.domain.wish import Wish
+from service.domain.metering.attribution import Reattribution
+from service.domain.nodes.node import Node
+from service.domain.nodes.request import Wish
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 from tests.fakes import Killed

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from service.domain.metering import Usage
-from service.domain.node import Node
+from service.domain.metering.meter import Usage
+from service.domain.nodes.node import Node
 from tests.simulation.truth import Violation
 
 LOOKS_SECONDS = 90

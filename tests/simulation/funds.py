@@ -7,11 +7,11 @@ from random import Random
 
 from sqlalchemy import Engine
 
-from service.application.budgets import BudgetService
-from service.application.costs import CostService
+from service.application.budgets.budgets import BudgetService
+from service.application.costs.costs import CostService
 from service.controllers.base import Controller
 from service.domain.clock import Clock
-from service.domain.pricing import Price
+from service.domain.pricing.price_book import Price
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 from tests.simulation.allowance import Allowance

@@ -14,7 +14,7 @@ from urllib.parse import SplitResult
 
 from service.cloud.webhook import WebhookMessenger
 from service.domain.idle.policy import Recipient
-from service.domain.notification import Notification
+from service.domain.notifications.notification import Notification
 from tests.simulation.clock import Agenda
 from tests.simulation.seams import Seams
 from tests.simulation.truth import Truth

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from service.domain.attribution import Reattribution
-from service.domain.budgets import Budget
+from service.domain.budgets.budget import Budget
 from service.domain.errors import BudgetExceeded
-from service.domain.node import Asked as Wanted
-from service.domain.node import Node
-from service.domain.wish import Wish
+from service.domain.metering.attribution import Reattribution
+from service.domain.nodes.node import Asked as Wanted
+from service.domain.nodes.node import Node
+from service.domain.nodes.request import Wish
 from service.store.unit import Units
 from tests.simulation.allowance import Allowance, Asked, Books, Bounds, Span, payer_of
 from tests.simulation.clock import Agenda

@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from service.domain.node import Asked, Node, NodeState, Place, ProvisioningModel
-from service.domain.slices import numbers, place_of
+from service.domain.catalog.provisioning import ProvisioningModel
+from service.domain.nodes.node import Asked, Node, NodeState, Place
+from service.domain.nodes.slices import numbers, place_of
 from service.emulator.bill import Transition
 from service.store.unit import Units
 from tests.simulation.clock import Agenda

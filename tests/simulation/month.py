@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Engine
 
-from service.application.nodes import NodeService
-from service.application.prices import PriceService
-from service.application.reservations import ReservationService
+from service.application.nodes.nodes import NodeService
+from service.application.pricing.prices import PriceService
+from service.application.pricing.reservations import ReservationService
 from service.cloud.google.channel import legacy_client, tpu_client
 from service.cloud.google.history import GoogleHistory, logging_client
 from service.cloud.google.legacy import LegacyTpus
@@ -17,18 +17,20 @@ from service.cloud.google.retries import ONCE
 from service.cloud.google.tpus import GoogleTpus
 from service.cloud.pace import Pace as Rate
 from service.controllers.base import Controller
-from service.controllers.evidence import EvidenceController
-from service.controllers.inventory import InventoryController
-from service.controllers.lifecycle import LifecycleController
+from service.controllers.inventory.audit_log import EvidenceController
+from service.controllers.inventory.inventory import InventoryController
+from service.controllers.lifecycle.context import Manners, Tools
+from service.controllers.lifecycle.lifecycle import LifecycleController
+from service.controllers.lifecycle.steps import Steps
 from service.controllers.metering import MeteringController
-from service.controllers.steps import Steps
-from service.controllers.tools import Manners, Tools
-from service.domain.attribution import Reattribution
+from service.domain.catalog.provisioning import Architecture, ProvisioningModel
 from service.domain.clock import DAY, HOUR
-from service.domain.node import Architecture, Node, ProvisioningModel, UserVm
-from service.domain.pricing import Price
-from service.domain.reservation import Reservation
-from service.domain.wish import Wish
+from service.domain.metering.attribution import Reattribution
+from service.domain.metering.reservation import Reservation
+from service.domain.nodes.node import Node
+from service.domain.nodes.request import Wish
+from service.domain.pricing.driver_vm import UserVm
+from service.domain.pricing.price_book import Price
 from service.emulator.app import build_world
 from service.emulator.surfaces import control
 from service.emulator.surfaces.channel import LocalChannel

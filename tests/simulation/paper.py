@@ -12,11 +12,11 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from service.domain.clock import HOUR
-from service.domain.metering import Usage
-from service.domain.node import Node
-from service.domain.pricelist import embedded_prices
-from service.domain.pricing import Price, group_of
-from service.domain.reservation import Reservation
+from service.domain.metering.meter import Usage
+from service.domain.metering.reservation import Reservation
+from service.domain.nodes.node import Node
+from service.domain.pricing.price_book import Price, group_of
+from service.domain.pricing.shipped_prices import embedded_prices
 
 ON_PAPER = {"preemptible": "spot"}
 BY_DEVICE = {"v2-8", "v3-8"}

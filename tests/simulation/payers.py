@@ -12,9 +12,9 @@ from datetime import date, datetime, timedelta
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
-from service.domain.attribution import Reattribution
-from service.domain.budgets import Budget, Period, Scope
-from service.domain.node import Node
+from service.domain.budgets.budget import Budget, Period, Scope
+from service.domain.metering.attribution import Reattribution
+from service.domain.nodes.node import Node
 
 FOREVER = 2**40
 

@@ -13,31 +13,33 @@ from google.api_core.exceptions import GoogleAPIError
 
 from service.cloud.google import pages
 from service.cloud.ports import Order
-from service.controllers import collecting
-from service.controllers import eyes as eyes_controller
-from service.controllers import garbage as garbage_controller
-from service.controllers import lifecycle as lifecycle_controller
-from service.controllers import placing as placing_controller
-from service.controllers.ending import Ending
-from service.controllers.eyes import Eyes
-from service.controllers.placing import Placing
-from service.controllers.recall import Recall
-from service.domain import garbage, landing, observation, queueing
-from service.domain.absence import Absence
-from service.domain.agreed_clock import AgreedClock
+from service.controllers.inventory.interruptions import Recall
+from service.controllers.lifecycle import launch as placing_controller
+from service.controllers.lifecycle import lifecycle as lifecycle_controller
+from service.controllers.lifecycle import observe as eyes_controller
+from service.controllers.lifecycle.launch import Placing
+from service.controllers.lifecycle.observe import Eyes
+from service.controllers.lifecycle.teardown import Ending
+from service.controllers.orphans import deletion
+from service.controllers.orphans import orphans as garbage_controller
+from service.domain.database_clock import AgreedClock
 from service.domain.errors import CloudUnavailable
+from service.domain.evidence import observation
+from service.domain.evidence.look import Looking
+from service.domain.ids import cloud_id_for
 from service.domain.lease import Lease
-from service.domain.ledger import Entry
-from service.domain.lifecycle import next_step
-from service.domain.looking import Looking
-from service.domain.metering import Usage
-from service.domain.names import cloud_id_for
-from service.domain.node import Asked, Node
-from service.domain.orphan import OrphanKind, OrphanVerdict
-from service.domain.ownership import labels_for
-from service.domain.placing import made_as
-from service.domain.step import Look, Step
-from service.domain.watch import WINDOW_SECONDS
+from service.domain.lifecycle import in_flight, queueing
+from service.domain.lifecycle.absence import Absence
+from service.domain.lifecycle.lifecycle import next_step
+from service.domain.lifecycle.step import Look, Step
+from service.domain.metering.ledger import Entry
+from service.domain.metering.meter import Usage
+from service.domain.nodes.node import Asked, Node
+from service.domain.nodes.ownership import labels_for
+from service.domain.orphans import verdict
+from service.domain.orphans.fleet_watch import WINDOW_SECONDS
+from service.domain.orphans.orphan import OrphanKind, OrphanVerdict
+from service.domain.placement.choice import made_as
 from service.store.leases import Leases
 from service.store.ledger import Ledger
 from service.store.orphans import Orphans
@@ -108,7 +110,7 @@ def lease_not_checked() -> Any:
 
 def unanswered_create_forgotten() -> Any:
     """The end of one create is taken for the end of all that were sent under the name."""
-    return _both(placing_controller, landing, "may_yet_land", lambda *_: False)
+    return _both(placing_controller, in_flight, "may_yet_land", lambda *_: False)
 
 
 def asked_before_it_was_written_down() -> Any:
@@ -210,7 +212,11 @@ def ticket_forgotten() -> Any:
     """Once its node is gone, a node counts as gone, whatever is in the queue."""
 
     def step(node: Node, look: Look, now: int) -> Step:
-        if node.asked is Asked.ABSENT and not look.present and not landing.may_yet_land(node, now):
+        if (
+            node.asked is Asked.ABSENT
+            and not look.present
+            and not in_flight.may_yet_land(node, now)
+        ):
             return Step.CLOSE
         return queueing_step(node, look, now)
 
@@ -269,10 +275,10 @@ def strangers_swept() -> Any:
         return OrphanVerdict.COLLECT, "it is not in the books"
 
     stack = ExitStack()
-    stack.enter_context(_both(garbage_controller, collecting, "verdict", sweep))
+    stack.enter_context(_both(garbage_controller, deletion, "verdict", sweep))
     stack.enter_context(patch.object(Orphans, "certain", Orphans.known))
-    stack.enter_context(patch.object(garbage, "_is_still_meant", lambda *_: True))
-    stack.enter_context(patch.object(garbage, "_delete_or_release", lambda *_: garbage.Move.DELETE))
+    stack.enter_context(patch.object(verdict, "_is_still_meant", lambda *_: True))
+    stack.enter_context(patch.object(verdict, "_delete_or_release", lambda *_: verdict.Move.DELETE))
     return stack
 
 
@@ -281,12 +287,12 @@ def forgotten_and_swept() -> Any:
 
     def sweep(orphan: Any, watch: Any, now: int) -> tuple[OrphanVerdict, str]:
         stays = orphan.kind is OrphanKind.STRANGER or now - orphan.since <= WINDOW_SECONDS
-        if stays or garbage._held(orphan, watch, now):
+        if stays or verdict._held(orphan, watch, now):
             return OrphanVerdict.LEAVE, orphan.reason
         return OrphanVerdict.COLLECT, orphan.reason
 
     stack = ExitStack()
-    stack.enter_context(_both(garbage_controller, collecting, "verdict", sweep))
+    stack.enter_context(_both(garbage_controller, deletion, "verdict", sweep))
     stack.enter_context(patch.object(Orphans, "certain", Orphans.known))
     return stack
 

@@ -12,23 +12,25 @@ from unittest.mock import patch
 
 from sqlalchemy import and_, func, select
 
-from service.application import holds as admission
-from service.application.nodes import NodeService, Requested
+from service.application.budgets import admission
+from service.application.nodes.nodes import NodeService, Requested
 from service.cloud.google import flex
-from service.controllers import budgets as budget_controller
-from service.controllers import lifecycle as lifecycle_controller
-from service.controllers.budgets import BudgetController
-from service.controllers.delivery import DeliveryController
-from service.domain import holds, lifecycle, queueing
-from service.domain.alerts import Alert
-from service.domain.budgets import Scope
+from service.controllers.budgets import budgets as budget_controller
+from service.controllers.budgets.budgets import BudgetController
+from service.controllers.budgets.notifications import DeliveryController
+from service.controllers.lifecycle import lifecycle as lifecycle_controller
+from service.domain.budgets import admission as holds
+from service.domain.budgets.admission import Hold
+from service.domain.budgets.alerts import Alert
+from service.domain.budgets.budget import Scope
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import CloudError
-from service.domain.holds import Hold
-from service.domain.names import new_id
-from service.domain.node import Asked, Node, ProvisioningModel
-from service.domain.queue import QueueState
-from service.domain.step import Look, Step
-from service.domain.window import Window
+from service.domain.ids import new_id
+from service.domain.lifecycle import lifecycle, queueing
+from service.domain.lifecycle.step import Look, Step
+from service.domain.nodes.node import Asked, Node
+from service.domain.nodes.queued_resource import QueueState
+from service.domain.time_window import Window
 from service.store import holds as stored
 from service.store import tables
 from service.store.holds import Holds
@@ -128,7 +130,7 @@ def marked_sent_before_it_was() -> Any:
 
 def tried_once() -> Any:
     """What does not arrive is given up."""
-    return patch("service.controllers.delivery.retry_at", lambda *_: None)
+    return patch("service.controllers.budgets.notifications.retry_at", lambda *_: None)
 
 
 def told_under_a_new_name() -> Any:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
-from service.controllers.forecasts import ForecastsController
+from service.controllers.budgets.forecasts import ForecastsController
 from service.controllers.prices import PricesController
 from service.daemon.first_looks import FirstLooks
-from service.domain import prices
+from service.domain.pricing import feed
 
 Planting = Callable[[], Any]
 
@@ -25,7 +25,7 @@ def nobody_reads_the_prices() -> Any:
 
 def a_price_counts_from_when_it_was_read() -> Any:
     """Though it was published later than it counts."""
-    return patch.object(prices, "_start", lambda _book, _quote, now: now)
+    return patch.object(feed, "_start", lambda _book, _quote, now: now)
 
 
 def no_forecast_is_made() -> Any:

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from service.application.reservations import ReservationService, Shown
-from service.controllers import posting
-from service.domain import lines
-from service.domain.metering import Usage
+from service.application.pricing.reservations import ReservationService, Shown
+from service.controllers.recording import posting
+from service.domain.metering import line_items
+from service.domain.metering.meter import Usage
 from service.store.usage import Usages
 
 
@@ -26,7 +26,7 @@ def what_was_left_is_not_corrected() -> Any:
 
 def the_machine_has_the_free_minute_of_its_tpu() -> Any:
     """Where the TPU was taken back in its first minute, its machine costs nothing either."""
-    lines_of = lines.lines_of
+    lines_of = line_items.lines_of
 
     def alike(usage: Usage) -> tuple[Usage, ...]:
         return tuple(replace(line, free=usage.free) for line in lines_of(usage))

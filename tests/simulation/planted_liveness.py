@@ -9,18 +9,19 @@ from typing import Any
 from unittest.mock import patch
 
 from service.application.timekeeping import Timekeeper
-from service.controllers import inventory as inventory_controller
-from service.controllers import lifecycle as lifecycle_controller
-from service.controllers.inventory import InventoryController
+from service.controllers.inventory import inventory as inventory_controller
+from service.controllers.inventory.inventory import InventoryController
+from service.controllers.lifecycle import lifecycle as lifecycle_controller
+from service.controllers.lifecycle.launch import Placing
 from service.controllers.metering import MeteringController
-from service.controllers.placing import Placing
-from service.domain import lifecycle, observation
+from service.domain.evidence import observation
+from service.domain.evidence.look import Looking
 from service.domain.lease import Lease
-from service.domain.looking import Looking
-from service.domain.metering import Usage
-from service.domain.node import Asked, CloudNode, Node
-from service.domain.operation import Operation
-from service.domain.step import Look, Step
+from service.domain.lifecycle import lifecycle
+from service.domain.lifecycle.step import Look, Step
+from service.domain.metering.meter import Usage
+from service.domain.nodes.node import Asked, CloudNode, Node
+from service.domain.nodes.operation import Operation
 from service.store.nodes import Nodes
 from service.store.unit import Unit, Units
 from tests.simulation.replica import PROJECT

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from unittest.mock import patch
 
-from service.controllers import posting
-from service.domain import ledger, metering
-from service.domain.attribution import Attribution
+from service.controllers.recording import posting
 from service.domain.clock import HOUR
-from service.domain.ledger import Entry, entries_to_post
-from service.domain.metering import Meter
+from service.domain.metering import ledger, meter
+from service.domain.metering.attribution import Attribution
+from service.domain.metering.ledger import Entry, entries_to_post
+from service.domain.metering.meter import Meter
 from service.domain.money import half_even
-from service.domain.pricing import Price, PriceBook, Sku
+from service.domain.pricing.price_book import Price, PriceBook, Sku
 from service.store.costs import Costs
 
 
@@ -36,7 +36,7 @@ def a_new_team_pays_for_the_past() -> Any:
         if start < end:
             yield start, end, whose[-1]
 
-    return patch.object(metering, "pieces", latest)
+    return patch.object(meter, "pieces", latest)
 
 
 def each_line_rounded_by_itself() -> Any:

@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
 
-from service.application.costs import CostService, Question
-from service.application.nodes import NodeService
-from service.application.prices import PriceService
-from service.domain.attribution import Reattribution
+from service.application.costs.costs import CostService, Question
+from service.application.nodes.nodes import NodeService
+from service.application.pricing.prices import PriceService
 from service.domain.clock import DAY, HOUR, floor_to, rfc3339
 from service.domain.errors import BudgetExceeded, Conflict
-from service.domain.node import Node
-from service.domain.pricing import Price
-from service.domain.reservation import Reservation
+from service.domain.metering.attribution import Reattribution
+from service.domain.metering.reservation import Reservation
+from service.domain.nodes.node import Node
+from service.domain.pricing.price_book import Price
 from service.store.ledger import Line
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units

@@ -10,8 +10,8 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from service.application.costs import CostService
-from service.application.forecasts import ForecastService
+from service.application.costs.costs import CostService
+from service.application.costs.forecasts import ForecastService
 from service.cloud.google.channel import legacy_client, tpu_client
 from service.cloud.google.flex import FlexStart
 from service.cloud.google.history import GoogleHistory, logging_client
@@ -20,21 +20,21 @@ from service.cloud.google.retries import ONCE, Patience
 from service.cloud.google.tpus import GoogleTpus
 from service.cloud.pace import Pace
 from service.controllers.base import Controller
-from service.controllers.evidence import EvidenceController
-from service.controllers.forecasts import ForecastsController
-from service.controllers.garbage import GarbageController
-from service.controllers.inventory import InventoryController
-from service.controllers.lifecycle import LifecycleController
+from service.controllers.budgets.forecasts import ForecastsController
+from service.controllers.inventory.audit_log import EvidenceController
+from service.controllers.inventory.inventory import InventoryController
+from service.controllers.lifecycle.context import Manners, Tools
+from service.controllers.lifecycle.lifecycle import LifecycleController
+from service.controllers.lifecycle.steps import Steps
 from service.controllers.metering import MeteringController
-from service.controllers.steps import Steps
-from service.controllers.tools import Manners, Tools
+from service.controllers.orphans.orphans import GarbageController
 from service.daemon.crew import Act
 from service.daemon.daemon import Daemon, Drive
 from service.daemon.first_looks import FirstLooks
-from service.domain.agreed_clock import AgreedClock
 from service.domain.clock import Clock
+from service.domain.database_clock import AgreedClock
 from service.domain.lease import Lease
-from service.domain.node import Node
+from service.domain.nodes.node import Node
 from service.emulator.surfaces.channel import LocalChannel
 from service.emulator.world import World
 from service.store.pricebook import PriceShelf

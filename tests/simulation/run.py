@@ -22,24 +22,25 @@ from sqlalchemy import Engine
 from structlog.processors import format_exc_info
 from structlog.testing import capture_logs
 
-from service.application.node_requests import NodeRequests
+from service.application.nodes.requests import NodeRequests
 from service.application.orphans import OrphanService
-from service.application.reservations import ReservationService
+from service.application.pricing.reservations import ReservationService
 from service.application.timekeeping import PERIOD_SECONDS, Timekeeper
 from service.cloud.google import pages
 from service.cloud.google.retries import ONCE, PATIENT
 from service.controllers.base import Controller
 from service.controllers.jobs.jobs import JobsController
 from service.controllers.prices import PricesController
-from service.domain import names
-from service.domain.agreed_clock import AgreedClock
-from service.domain.attribution import Reattribution
+from service.domain import ids as names
+from service.domain.catalog.provisioning import Architecture
 from service.domain.clock import DAY, Clock, floor_to
+from service.domain.database_clock import AgreedClock
 from service.domain.errors import BudgetExceeded, Conflict, QuotaTooSmall, Rejected
 from service.domain.idempotency import Key
-from service.domain.node import Architecture, Node
-from service.domain.reimaging import Software
-from service.domain.wish import Wish
+from service.domain.lifecycle.reimaging import Software
+from service.domain.metering.attribution import Reattribution
+from service.domain.nodes.node import Node
+from service.domain.nodes.request import Wish
 from service.emulator.app import build_world
 from service.store.engine import make_engine
 from service.store.pricebook import PriceShelf

@@ -17,9 +17,9 @@ from sqlalchemy import Engine
 from service.cloud.ports import History, Order
 from service.domain.clock import HOUR
 from service.domain.errors import CloudError, CloudUnavailable
-from service.domain.evidence import Termination
+from service.domain.evidence.audit_log import Termination
 from service.domain.lease import Lease
-from service.domain.node import Node, Place
+from service.domain.nodes.node import Node, Place
 from service.store.unit import Unit, Units
 from tests.fakes import Killed
 from tests.simulation.clock import Agenda

@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from service.application.nodes import NodeService
+from service.application.nodes.nodes import NodeService
 from service.application.reconciliations import ReconciliationService
 from service.cloud.google.channel import tpu_client
 from service.cloud.google.retries import ONCE
 from service.cloud.google.tpus import GoogleTpus
 from service.cloud.pace import Pace
-from service.controllers.garbage import GarbageController
-from service.controllers.inventory import InventoryController
-from service.controllers.lifecycle import LifecycleController
+from service.controllers.inventory.inventory import InventoryController
+from service.controllers.lifecycle.context import Manners, Tools
+from service.controllers.lifecycle.lifecycle import LifecycleController
+from service.controllers.lifecycle.steps import Steps
 from service.controllers.metering import MeteringController
-from service.controllers.steps import Steps
-from service.controllers.tools import Manners, Tools
+from service.controllers.orphans.orphans import GarbageController
 from service.domain.clock import DAY, HOUR
-from service.domain.comparison import Seen, Verdict
+from service.domain.reconciliation.variance import Seen, Verdict
 from service.emulator.app import build_world
 from service.emulator.surfaces.channel import LocalChannel
 from service.store.engine import make_engine

@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from service.application.nodes import NodeService
+from service.application.nodes.nodes import NodeService
 from service.application.orphans import OrphanService
 from service.cloud.ports import Order
-from service.domain.agreed_clock import AgreedClock
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import HOUR
-from service.domain.node import Node, NodeState, ProvisioningModel
-from service.domain.wish import Wish
+from service.domain.database_clock import AgreedClock
+from service.domain.nodes.node import Node, NodeState
+from service.domain.nodes.request import Wish
 from service.emulator.api.call import answer
 from service.emulator.app import build_world
 from service.emulator.bill import Transition

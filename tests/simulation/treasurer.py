@@ -7,8 +7,8 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from service.application.budgets import BudgetService
-from service.domain.budgets import Budget, OnExceeded, Period, Scope, Threshold
+from service.application.budgets.budgets import BudgetService
+from service.domain.budgets.budget import Budget, OnExceeded, Period, Scope, Threshold
 from service.domain.clock import HOUR
 from service.domain.money import NANOS
 from tests.simulation.clock import Agenda

@@ -14,19 +14,19 @@ from typing import Any
 
 from sqlalchemy import Engine, select
 
-from service.application.budgets import BudgetService
-from service.application.costs import CostService
-from service.application.holds import rooms_of
+from service.application.budgets.admission import rooms_of
+from service.application.budgets.budgets import BudgetService
+from service.application.costs.costs import CostService
 from service.controllers.base import Controller
-from service.controllers.budgets import BudgetController
-from service.controllers.delivery import DeliveryController
-from service.domain.budgets import Budget, Scope, Standing
+from service.controllers.budgets.budgets import BudgetController
+from service.controllers.budgets.notifications import DeliveryController
+from service.domain.budgets.budget import Budget, Scope, Standing
 from service.domain.clock import rfc3339
 from service.domain.lease import Lease
 from service.domain.money import parse_usd, usd
-from service.domain.node import Node
-from service.domain.notification import Channel, Notification
-from service.domain.window import Window
+from service.domain.nodes.node import Node
+from service.domain.notifications.notification import Channel, Notification
+from service.domain.time_window import Window
 from service.store.pricebook import PriceShelf
 from service.store.tables import budgets
 from service.store.unit import Unit, Units

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from service.domain.lease import Lease
-from service.domain.metering import Usage
-from service.domain.node import ENDED, Node
+from service.domain.metering.meter import Usage
+from service.domain.nodes.node import ENDED, Node
 from service.emulator.bill import Transition
 from service.emulator.queued.queue import QueuedTransition
 from service.emulator.world import World

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
-from service.domain.node import Architecture, ProvisioningModel, UserVm
-from service.domain.reservation import Reservation
-from service.domain.wish import Wish
+from service.domain.catalog.provisioning import Architecture, ProvisioningModel
+from service.domain.metering.reservation import Reservation
+from service.domain.nodes.request import Wish
+from service.domain.pricing.driver_vm import UserVm
 from tests.simulation.weather import LEGACY_ZONES, ZONES
 
 PROJECT = "lab"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from service.controllers.posting import post
-from service.domain.ledger import Entry, Slot
-from service.domain.metering import Usage
-from service.domain.node import Node
-from service.domain.pricing import PriceBook
+from service.controllers.recording.posting import post
+from service.domain.metering.ledger import Entry, Slot
+from service.domain.metering.meter import Usage
+from service.domain.nodes.node import Node
+from service.domain.pricing.price_book import PriceBook
 from service.store.listing import Filter
 from service.store.pricebook import PriceShelf
 from service.store.prices import Prices

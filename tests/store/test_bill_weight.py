@@ -10,7 +10,7 @@ import pytest
 
 from service.application.reconciliations import ReconciliationService
 from service.domain.clock import HOUR
-from service.domain.comparison import Verdict
+from service.domain.reconciliation.variance import Verdict
 from service.store.engine import make_engine
 from tests import factories
 from tests.bills import json_lines, row, time_of

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from service.application.reconciliations import ReconciliationService
 from service.domain.clock import HOUR
-from service.domain.comparison import Seen, Verdict
 from service.domain.errors import NotFound, Rejected
-from service.domain.metering import Evidence
-from service.domain.orphan import OrphanKind
-from service.domain.placement import Placement
+from service.domain.metering.meter import Evidence
+from service.domain.nodes.placement import Placement
+from service.domain.orphans.orphan import OrphanKind
+from service.domain.reconciliation.variance import Seen, Verdict
 from service.store.observations import Observation
 from tests import factories
 from tests.bills import detailed_csv, focus_csv, json_lines, row, time_of

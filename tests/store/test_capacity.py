@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import count
 
-from service.domain.placement import Key, Outcome, Placement
-from service.domain.window import Window
+from service.domain.nodes.placement import Key, Outcome, Placement
+from service.domain.time_window import Window
 from service.store.capacity import Tried
 from tests.hands import NOON
 from tests.store.given import stored

@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from service.domain.attribution import Attribution
-from service.domain.charge import Kind
+from service.domain.billing_period import period_of
+from service.domain.catalog.provisioning import Architecture
 from service.domain.clock import DAY, HOUR
-from service.domain.ledger import Slot
-from service.domain.node import Architecture
-from service.domain.period import period_of
-from service.domain.placement import Placement
+from service.domain.costs.charge import Kind
+from service.domain.metering.attribution import Attribution
+from service.domain.metering.ledger import Slot
+from service.domain.nodes.placement import Placement
 from service.store import charges as store
 from tests import books, factories
 from tests.hands import NOON

@@ -7,8 +7,8 @@ import pytest
 from service.domain.clock import HOUR
 from service.domain.commitments.commitment import Term
 from service.domain.errors import NotFound
-from service.domain.metering import Evidence
-from service.domain.pricing import Sku
+from service.domain.metering.meter import Evidence
+from service.domain.pricing.price_book import Sku
 from tests.commitments import commitment
 from tests.hands import NOON
 from tests.store.given import ran, stored

@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import update
 
-from service.domain.budgets import Scope
+from service.domain.budgets.budget import Scope
 from service.domain.clock import DAY, HOUR
-from service.domain.pricing import Sku
-from service.domain.window import Window
+from service.domain.pricing.price_book import Sku
+from service.domain.time_window import Window
 from service.store.costs import DIMENSIONS, FINE
 from service.store.tables import node_days
 from tests.hands import NOON

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from service.domain.clock import DAY
-from service.domain.forecast import Band, Method, Snapshot
-from service.domain.window import Window
+from service.domain.costs.forecast import Band, Method, Snapshot
+from service.domain.time_window import Window
 from tests.hands import NOON
 
 MONTH = Window(1_793_491_200, 1_796_083_200)

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from service.domain.errors import Conflict, NotFound, StaleVersion
+from service.domain.ids import new_id
 from service.domain.jobs.job import Attempt, Job, JobSpec, Retries, attempt_id
 from service.domain.jobs.report import Report, WorkerState
-from service.domain.names import new_id
 from service.store.jobs import JobFilter
 from service.store.rows import dumps
 from tests import factories

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from service.domain.billing_period import GRACE, period_of
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import StaleVersion
-from service.domain.ledger import Posted
-from service.domain.period import GRACE, period_of
+from service.domain.metering.ledger import Posted
 from tests import factories
 from tests.hands import NOON
 from tests.store.given import entry, posted, ran, slot, stored

@@ -9,19 +9,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from service.domain.attribution import Attribution
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import HOUR
-from service.domain.discount import Discount
 from service.domain.errors import NotFound, Rejected
-from service.domain.lines import meters
-from service.domain.metering import Evidence
+from service.domain.ids import new_id
+from service.domain.metering.attribution import Attribution
+from service.domain.metering.line_items import meters
+from service.domain.metering.meter import Evidence
+from service.domain.metering.reservation import Reservation, usage_of
+from service.domain.metering.usage import pool_for
 from service.domain.money import usd
-from service.domain.names import new_id
-from service.domain.node import Endpoint, IdlePolicy, NodeState, ProvisioningModel, UserVm
-from service.domain.placement import Placement
-from service.domain.pricing import PriceBook
-from service.domain.reservation import Reservation, usage_of
-from service.domain.usage import pool_for
+from service.domain.nodes.node import Endpoint, IdlePolicy, NodeState
+from service.domain.nodes.placement import Placement
+from service.domain.pricing.discounts import Discount
+from service.domain.pricing.driver_vm import UserVm
+from service.domain.pricing.price_book import PriceBook
 from service.store.listing import Filter
 from tests import factories
 from tests.hands import NOON

@@ -13,17 +13,17 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Engine, event, text
 from sqlalchemy.exc import DBAPIError
 
-from service.domain.budgets import Scope
+from service.domain.budgets.budget import Scope
 from service.domain.clock import DAY
 from service.domain.commitments.commitment import Commitment, Term
-from service.domain.discount import Discount
 from service.domain.errors import StoreUnavailable
 from service.domain.event import Event
 from service.domain.idempotency import Key
-from service.domain.nodeview import FORMAT
-from service.domain.placement import Placement
-from service.domain.reservation import Reservation
-from service.domain.window import Window
+from service.domain.metering.reservation import Reservation
+from service.domain.nodes.placement import Placement
+from service.domain.nodes.view import FORMAT
+from service.domain.pricing.discounts import Discount
+from service.domain.time_window import Window
 from service.store import migrate as store_migrate
 from service.store.engine import make_engine
 from service.store.migrate import check_migrated, migrate

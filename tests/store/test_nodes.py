@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import Conflict, NotFound, StaleVersion
-from service.domain.node import Asked, Endpoint, IdlePolicy, NodeState, ProvisioningModel
+from service.domain.nodes.node import Asked, Endpoint, IdlePolicy, NodeState
 from tests import factories
 from tests.hands import NOON
 from tests.store import given

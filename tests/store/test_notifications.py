@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from service.domain.clock import DAY
 from service.domain.idle.policy import Format, Recipient
-from service.domain.notification import About, Channel, Notification
+from service.domain.notifications.notification import About, Channel, Notification
 from service.store import migrate as store_migrate
 from service.store.migrate import migrate
 from tests import factories

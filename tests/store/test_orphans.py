@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from service.domain.errors import NotFound, StaleVersion
-from service.domain.garbage import Attempt
-from service.domain.node import NodeState, Place
-from service.domain.orphan import ADOPTED, OrphanKind, OrphanVerdict
-from service.domain.placement import Placement
+from service.domain.nodes.node import NodeState, Place
+from service.domain.nodes.placement import Placement
+from service.domain.orphans.orphan import ADOPTED, OrphanKind, OrphanVerdict
+from service.domain.orphans.verdict import Attempt
 from tests.factories import PROJECT, ZONE
 from tests.garbage import orphan, shown
 from tests.hands import NOON

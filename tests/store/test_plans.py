@@ -7,8 +7,8 @@ from contextlib import contextmanager
 import pytest
 from sqlalchemy import event, insert, select, text
 
-from service.domain.names import new_id
-from service.domain.window import Window
+from service.domain.ids import new_id
+from service.domain.time_window import Window
 from service.store.listing import Filter
 from service.store.tables import nodes, placements, usage
 from service.store.unit import Units

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from service.application.reconciliations import Outcome, ReconciliationService
-from service.domain import billfile, billrow, reconcile
-from service.domain.bill import Apart
 from service.domain.clock import HOUR
-from service.domain.comparison import Difference, Line, Verdict
 from service.domain.money import parse_usd
+from service.domain.reconciliation import bill_file, bill_row, reconcile
+from service.domain.reconciliation.bill import Apart
+from service.domain.reconciliation.variance import Difference, Line, Verdict
 from service.store.bills import Bills
 from tests import factories
 from tests.bills import Row, csv_of, flat, json_lines
@@ -250,7 +250,7 @@ def _forgetful(monkeypatch):
 
 
 def forget():
-    for module in (billrow, billfile):
+    for module in (bill_row, bill_file):
         for one in vars(module).values():
             if hasattr(one, "cache_clear"):
                 one.cache_clear()
@@ -265,34 +265,34 @@ def amounts_are_all_that_counts(patch):
 
 
 def a_euro_is_a_dollar(patch):
-    patch.setattr(billrow, "_rate", lambda *_: Decimal(1))
+    patch.setattr(bill_row, "_rate", lambda *_: Decimal(1))
 
 
 def one_rate_is_for_all(patch):
-    patch.setattr(billrow, "_rate", lambda *_: Decimal("0.92"))
+    patch.setattr(bill_row, "_rate", lambda *_: Decimal("0.92"))
 
 
 def months_are_ignored(patch):
-    patch.setattr(billrow, "_invoice", lambda *_: "")
+    patch.setattr(bill_row, "_invoice", lambda *_: "")
 
 
 def equal_amounts_are_one_row(patch):
-    patch.setattr(billfile, "_SAME", ("cost_type", "project_id", "resource_name", "currency"))
+    patch.setattr(bill_file, "_SAME", ("cost_type", "project_id", "resource_name", "currency"))
 
 
 def every_row_is_another_one(patch):
     numbers = count()
-    patch.setattr(billfile, "_digest", lambda _: next(numbers).to_bytes(16, "big"))
+    patch.setattr(bill_file, "_digest", lambda _: next(numbers).to_bytes(16, "big"))
 
 
 def equal_rows_are_always_one(patch):
-    made = billfile._read
-    patch.setattr(billfile, "_read", lambda *a: replace(made(*a), is_provable=True))
+    made = bill_file._read
+    patch.setattr(bill_file, "_read", lambda *a: replace(made(*a), is_provable=True))
 
 
 def equal_rows_are_never_one(patch):
-    made = billfile._read
-    patch.setattr(billfile, "_read", lambda *a: replace(made(*a), is_provable=False))
+    made = bill_file._read
+    patch.setattr(bill_file, "_read", lambda *a: replace(made(*a), is_provable=False))
 
 
 def a_later_file_stands_alone(patch):
@@ -300,7 +300,7 @@ def a_later_file_stands_alone(patch):
 
 
 def credits_have_no_kind(patch):
-    patch.setattr(billrow, "_credit_kind", lambda _: billrow.UNSPECIFIED)
+    patch.setattr(bill_row, "_credit_kind", lambda _: bill_row.UNSPECIFIED)
 
 
 def credits_explain_everything(patch):
@@ -308,7 +308,7 @@ def credits_explain_everything(patch):
 
 
 def credits_are_left_out(patch):
-    patch.setattr(billrow, "_credits", lambda *_: [])
+    patch.setattr(bill_row, "_credits", lambda *_: [])
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ import pytest
 from sqlalchemy import text
 
 from service.application.reconciliations import Outcome, ReconciliationService
-from service.domain import billedcommitment as subject
-from service.domain.billedcommitment import BilledCommitment
 from service.domain.clock import HOUR
+from service.domain.reconciliation import commitments as subject
+from service.domain.reconciliation.commitments import BilledCommitment
 from service.store.bills import Bills
 from tests import factories
 from tests.bills import Row, json_lines

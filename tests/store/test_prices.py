@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy import text
 
 from service.domain.clock import DAY
-from service.domain.discount import Discount
 from service.domain.errors import StaleVersion
-from service.domain.pricing import DiscountedPrice, Sku
+from service.domain.pricing.discounts import Discount
+from service.domain.pricing.price_book import DiscountedPrice, Sku
 from service.store.pricebook import PriceShelf
 from tests import factories
 from tests.hands import NOON

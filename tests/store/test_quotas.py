@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from service.domain.errors import NotFound
-from service.domain.node import NodeState, Place
-from service.domain.orphan import ADOPTED
-from service.domain.placement import Outcome, Placement
-from service.domain.quota import Amount, Limit, LimitStanding, Size, Tier
+from service.domain.nodes.node import NodeState, Place
+from service.domain.nodes.placement import Outcome, Placement
+from service.domain.orphans.orphan import ADOPTED
+from service.domain.placement.quota import Amount, Limit, LimitStanding, Size, Tier
 from tests.garbage import orphan, shown
 from tests.hands import NOON
 from tests.store.given import stored

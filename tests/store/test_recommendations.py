@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from service.application.recommendations import Advice, RecommendationService
+from service.application.pricing.recommendations import Advice, RecommendationService
 from service.domain.clock import DAY, HOUR, floor_to
-from service.domain.discount import Discount
-from service.domain.metering import Evidence
-from service.domain.recommendation import Recommendation
+from service.domain.commitments.recommendation import Recommendation
+from service.domain.metering.meter import Evidence
+from service.domain.pricing.discounts import Discount
 from service.store.pricebook import PriceShelf
 from tests import factories
 from tests.commitments import commitment

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from service.domain.backoff import WINDOW_SECONDS
 from service.domain.clock import DAY
 from service.domain.errors import Rejected, StaleVersion
 from service.domain.event import Event
 from service.domain.idempotency import Key
-from service.domain.node import Asked, NodeState, Slice
-from service.domain.placement import Outcome, Placement
-from service.domain.pricelist import embedded_prices
-from service.domain.pricing import DEVICE_HOUR, Sku
+from service.domain.nodes.node import Asked, NodeState, Slice
+from service.domain.nodes.placement import Outcome, Placement
+from service.domain.placement.cooldown import WINDOW_SECONDS
+from service.domain.pricing.price_book import DEVICE_HOUR, Sku
+from service.domain.pricing.shipped_prices import embedded_prices
 from service.store.fleet import FleetCount, Running
 from service.store.observations import Observation
 from service.store.placements import MOST_RECENT

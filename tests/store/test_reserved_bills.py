@@ -6,12 +6,12 @@ import io
 
 import pytest
 
-from service.application.exports import ExportService
+from service.application.costs.exports import ExportService
+from service.application.pricing.reservations import ReservationService
 from service.application.reconciliations import ReconciliationService
-from service.application.reservations import ReservationService
 from service.domain.clock import DAY, HOUR
-from service.domain.comparison import Verdict
-from service.domain.focus import Account, Version
+from service.domain.costs.focus import Account, Version
+from service.domain.reconciliation.variance import Verdict
 from service.store.pricebook import PriceShelf
 from tests import books, factories
 from tests.bills import detailed_csv, focus_csv, json_lines, row, time_of

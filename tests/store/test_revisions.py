@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from service.domain.errors import StaleVersion
-from service.domain.metering import Usage
+from service.domain.metering.meter import Usage
 from service.store.engine import make_engine
 from service.store.revisions import Revision
 from service.store.unit import Units

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from service.domain.errors import LeaseLost
-from service.domain.node import NodeState
+from service.domain.nodes.node import NodeState
 from tests.hands import NOON
 from tests.store import given
 

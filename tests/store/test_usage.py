@@ -12,9 +12,9 @@ from sqlalchemy import text
 
 from service.domain.clock import HOUR
 from service.domain.errors import StaleVersion
-from service.domain.metering import Evidence
-from service.domain.pricing import Sku
-from service.domain.window import Window
+from service.domain.metering.meter import Evidence
+from service.domain.pricing.price_book import Sku
+from service.domain.time_window import Window
 from service.store.engine import make_engine
 from service.store.unit import Units
 from tests import factories

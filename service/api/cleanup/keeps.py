@@ -15,7 +15,7 @@ from service.api.routing import Router
 from service.api.schemas import Body, Instant, Text
 from service.application.cleanup.keeps import KeepOrder
 from service.domain.clock import instant
-from service.domain.idle.keep import LONGEST_SECONDS, MAX_REASON
+from service.domain.nodes.keep import LONGEST_SECONDS, MAX_REASON
 
 router = Router(prefix="/v1/nodes", tags=["nodes"])
 

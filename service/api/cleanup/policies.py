@@ -25,8 +25,8 @@ from service.domain.idle.policy import (
     Rule,
     Waste,
 )
-from service.domain.idle.precedence import Holder
-from service.domain.notification import MAX_URL, origin_of
+from service.domain.lifecycle.precedence import Holder
+from service.domain.notifications.notification import MAX_URL, origin_of
 
 router = Router(prefix="/v1", tags=["cleanup"])
 

@@ -21,10 +21,10 @@ from service.domain.idle.cleanup import Cleanup, Ended, Held
 from service.domain.idle.explain import Claim, SignalState
 from service.domain.idle.plan import Entry, Plan
 from service.domain.idle.policy import Action, with_waste
-from service.domain.idle.precedence import Holder
 from service.domain.idle.proof import Blocker, Host, Signals, Verdict
 from service.domain.idle.rails import Rail, Waiting
 from service.domain.idle.signal import Kind, Level
+from service.domain.lifecycle.precedence import Holder
 from service.domain.money import usd
 
 _EXAMPLE = "every device is at rest"

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from service.api.noderequest import NodeRequest
 from service.api.schemas import Body, Flag, Line, Name, Text
-from service.domain.images import Framework
+from service.domain.catalog.images import Framework
 from service.domain.jobs.job import DeviceAccess, JobSpec, Mount, Retries, Workers
 from service.domain.jobs.submission import Submission
 

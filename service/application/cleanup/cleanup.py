@@ -10,21 +10,21 @@ import structlog
 from service.application.cleanup.coverage import ProjectCoverage, coverage_of
 from service.application.cleanup.daemon import reason_of
 from service.application.cleanup.ending import EndOrder, begin_end
-from service.application.tries import tries
+from service.application.retries import tries
 from service.domain.clock import Clock
 from service.domain.errors import Conflict, NotFound, Rejected, StaleVersion
 from service.domain.idle.assess import Assessed, Subject, Times
 from service.domain.idle.cleanup import REFRESH_SECONDS, Cleanup, Ended, Watched
 from service.domain.idle.course import Moved, is_idle
 from service.domain.idle.explain import SignalState, explain_signals
-from service.domain.idle.keep import Keep, keep_of_node
 from service.domain.idle.plan import Basis, Entry, Plan, check_fresh
 from service.domain.idle.policy import Action, Applied, applied, with_waste
 from service.domain.idle.proof import Family
 from service.domain.idle.rails import Waiting
 from service.domain.idle.readings import families_of
 from service.domain.idle.signal import MONITORED
-from service.domain.node import Node, NodeState
+from service.domain.nodes.keep import Keep, keep_of_node
+from service.domain.nodes.node import Node, NodeState
 from service.store.idle_fleet import Fleet, read_fleet, read_subject
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units

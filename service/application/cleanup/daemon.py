@@ -14,9 +14,12 @@ from service.domain.event import Event
 from service.domain.idle.assess import SHIPPED_TIMES, UNTOLD, Assessed, Subject, Times, limits
 from service.domain.idle.cleanup import DAEMON, Cleanup, Held
 from service.domain.idle.course import Tell, due_at
-from service.domain.idle.keep import LABEL, Keep
 from service.domain.idle.links import BYTES, Verb, make_links
-from service.domain.idle.messages import (
+from service.domain.idle.policy import DEFAULT, Action, Applied, Waste
+from service.domain.idle.proof import Verdict
+from service.domain.ids import new_id
+from service.domain.nodes.keep import LABEL, Keep
+from service.domain.notifications.node_messages import (
     Look,
     Message,
     held_message,
@@ -26,9 +29,6 @@ from service.domain.idle.messages import (
     recipients_of,
     unknown_message,
 )
-from service.domain.idle.policy import DEFAULT, Action, Applied, Waste
-from service.domain.idle.proof import Verdict
-from service.domain.names import new_id
 from service.store.unit import Unit
 
 log = structlog.get_logger()

@@ -15,7 +15,7 @@ from service.domain.idle.course import Moved
 from service.domain.idle.explain import explain_signals
 from service.domain.idle.policy import SHIPPED, Action, scopes_of
 from service.domain.idle.readings import families_of
-from service.domain.node import Asked, Node
+from service.domain.nodes.node import Asked, Node
 from service.store.idle_fleet import read_subject
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit

@@ -7,7 +7,7 @@ import threading
 from collections import OrderedDict, deque
 from dataclasses import dataclass
 
-from service.application.tries import tries
+from service.application.retries import tries
 from service.domain.clock import MINUTE, Clock, rfc3339
 from service.domain.errors import Conflict, RateLimited, StaleVersion, TokenRefused
 from service.domain.event import Event
@@ -20,7 +20,7 @@ from service.domain.idle.heartbeat import (
     heard,
 )
 from service.domain.idle.links import BYTES, hash_of
-from service.domain.node import Asked, Node
+from service.domain.nodes.node import Asked, Node
 from service.store.unit import Unit, Units
 
 MOST_A_MINUTE = 240

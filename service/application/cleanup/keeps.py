@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from service.application import holds
-from service.application.nodes import change_node
+from service.application.budgets import admission
+from service.application.nodes.nodes import change_node
 from service.domain.clock import Clock, rfc3339
 from service.domain.errors import Conflict
 from service.domain.event import Event
-from service.domain.expiry import keep_sentence
-from service.domain.idle.keep import (
+from service.domain.idle.policy import Action, applied
+from service.domain.lifecycle.expiry import keep_sentence
+from service.domain.nodes.keep import (
     TTL_TOLD,
     Keep,
     asked_keep,
@@ -21,8 +22,7 @@ from service.domain.idle.keep import (
     kept,
     unkept,
 )
-from service.domain.idle.policy import Action, applied
-from service.domain.node import Node
+from service.domain.nodes.node import Node
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
@@ -94,7 +94,7 @@ class KeepService:
             message = f"the keep until {rfc3339(keep.until or now)} ends"
             unit.events.add(Event(node.id, now, "asked", message, actor or CALLER))
             after = unit.nodes.save(replace(unkept(node), next_try_at=now))
-            holds.prolong(unit, after, now, self._prices, now)
+            admission.prolong(unit, after, now, self._prices, now)
             return Kept(after, _what_follows(after, now))
 
         return change_node(self._units, self._clock, node_id, version, change)
@@ -110,7 +110,7 @@ def write_keep(unit: Unit, node: Node, keep: Keep, prices: PriceShelf, now: int)
     after = unit.nodes.save(after)
     policy = applied(node.spec, node.team, unit.idle_policies.all(), Action.DELETE)
     assert keep.until is not None
-    holds.prolong(unit, after, keep.until + policy.rule.grace_seconds, prices, now)
+    admission.prolong(unit, after, keep.until + policy.rule.grace_seconds, prices, now)
     return after
 
 

@@ -6,19 +6,19 @@ import threading
 from collections import deque
 from dataclasses import dataclass, replace
 
-from service.application import holds
+from service.application.budgets import admission
 from service.application.cleanup.ending import record_end
 from service.application.cleanup.keeps import write_keep
-from service.application.nodecost import NodeCost, cost_of
-from service.application.nodes import NodeService
-from service.application.tries import tries
+from service.application.nodes.cost import NodeCost, cost_of
+from service.application.nodes.nodes import NodeService
+from service.application.retries import tries
 from service.domain.clock import MINUTE, Clock, rfc3339
 from service.domain.errors import Conflict, StaleVersion
 from service.domain.event import Event
 from service.domain.idle.assess import SHIPPED_TIMES, Times
-from service.domain.idle.keep import asked_keep, cloud_ends_at, keep_of
 from service.domain.idle.links import KEEP_SECONDS, Link, Refusal, Verb, hash_of, refusal
-from service.domain.node import Asked, Node
+from service.domain.nodes.keep import asked_keep, cloud_ends_at, keep_of
+from service.domain.nodes.node import Asked, Node
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
@@ -112,7 +112,7 @@ class LinkService:
         over."""
         for _ in tries():
             try:
-                with holds.admitting(self._units, self._clock) as unit:
+                with admission.admitting(self._units, self._clock) as unit:
                     link = self._find(unit, token)
                     if link is None:
                         return self._missing()

@@ -6,17 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from service.application import holds
-from service.application.budgets import Reach
+from service.application.budgets import admission
+from service.application.budgets.budgets import Reach
 from service.application.cleanup.cleanup import IdleMode
 from service.application.projects import every
-from service.application.tries import tries
-from service.domain.alerts import EXCEEDED, deletes_at
+from service.application.retries import tries
+from service.domain.budgets.alerts import EXCEEDED, deletes_at
 from service.domain.clock import Clock
 from service.domain.errors import Conflict, NotFound, Rejected, StaleVersion
 from service.domain.idle.ends import End, Outlook, ends_of
-from service.domain.idle.keep import LABEL, keep_by_label
-from service.domain.idle.messages import recipients_of
 from service.domain.idle.policy import (
     DEFAULT,
     SHIPPED,
@@ -28,8 +26,10 @@ from service.domain.idle.policy import (
     check_rule,
     check_scope,
 )
-from service.domain.node import Node
-from service.domain.notification import check_recipient
+from service.domain.nodes.keep import LABEL, keep_by_label
+from service.domain.nodes.node import Node
+from service.domain.notifications.node_messages import recipients_of
+from service.domain.notifications.notification import check_recipient
 from service.store.idle_fleet import read_subject
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
@@ -196,7 +196,7 @@ class PolicyService:
 
 def _budgets_that_delete(unit: Unit, node: Node, now: int) -> Mapping[str, int]:
     """The exceeded budgets that delete a node, by name, each with when."""
-    who, found = holds.payer_of(unit, node), {}
+    who, found = admission.payer_of(unit, node), {}
     for budget in unit.budgets.all():
         window = budget.window(now)
         if window is None or not budget.scope.covers(who):

@@ -15,9 +15,9 @@ from service.domain.jobs.phases import (
     seconds_without_charge,
     unpriced_seconds,
 )
-from service.domain.lines import meters
-from service.domain.metering import Meter
-from service.domain.pricing import PriceBook
+from service.domain.metering.line_items import meters
+from service.domain.metering.meter import Meter
+from service.domain.pricing.price_book import PriceBook
 from service.store.unit import Unit
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from service.application import holds
+from service.application.budgets import admission
 from service.application.jobs.cost import AttemptCost, JobCost, attempt_costs, job_cost
-from service.application.node_requests import NodeRequests
+from service.application.nodes.requests import NodeRequests
 from service.application.projects import chosen
-from service.application.tries import tries
+from service.application.retries import tries
 from service.domain.clock import Clock
 from service.domain.errors import Conflict, NotFound, StaleVersion
 from service.domain.event import Event
 from service.domain.idempotency import Key
+from service.domain.ids import new_id
 from service.domain.jobs import startup
 from service.domain.jobs.job import Attempt, Job
 from service.domain.jobs.submission import (
@@ -26,9 +27,8 @@ from service.domain.jobs.submission import (
 )
 from service.domain.jobs.task import task_of
 from service.domain.jobs.transition import new_attempt, waiting
-from service.domain.names import new_id
-from service.domain.node import Node
-from service.domain.wish import Understood, Wish
+from service.domain.nodes.node import Node
+from service.domain.nodes.request import Understood, Wish
 from service.store.jobs import JobFilter
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
@@ -207,7 +207,7 @@ class JobService:
             return Submitted(self._shown(unit, job), job.warnings, created=False)
 
     def _write(self, wanted: _Wanted, key: Key | None, actor: str) -> Submitted:
-        with holds.admitting(self._units, self._clock) as unit:
+        with admission.admitting(self._units, self._clock) as unit:
             return self._written(unit, wanted, key, actor)
 
     def _written(self, unit: Unit, wanted: _Wanted, key: Key | None, actor: str) -> Submitted:
@@ -243,7 +243,7 @@ class JobService:
         )
         attempt = new_attempt(replace(job, attempt=1), node, generation=_LAST, now=now)
         startup.check_size(startup.metadata_of(node.spec, task_of(job, attempt, node, 0)))
-        holds.check_job(unit, node, job, self._prices, now)
+        admission.check_job(unit, node, job, self._prices, now)
         holder = unit.jobs.claimed(node.id)
         first, before = unit.jobs.line_before(job)
         return waiting(job, node, first, before, "" if holder is None else holder.job_id)

@@ -16,10 +16,11 @@ from service.cloud.google import nodes, queue
 from service.cloud.google.errors import from_status, translated
 from service.cloud.google.retries import Allowance
 from service.cloud.ports import Operation, Order
+from service.domain.catalog.provisioning import ProvisioningModel
+from service.domain.catalog.provisioning_modes import MAX_FLEX_SECONDS
 from service.domain.clock import rfc3339
 from service.domain.errors import AlreadyExists, CloudNotFound, CloudUnavailable
-from service.domain.node import Place, ProvisioningModel
-from service.domain.tiers import MAX_FLEX_SECONDS
+from service.domain.nodes.node import Place
 
 
 class Session(Protocol):

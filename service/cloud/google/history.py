@@ -18,7 +18,7 @@ from service.cloud.google.entries import PAGE_SIZE, EntryLog
 from service.cloud.google.retries import PATIENT, Patience
 from service.cloud.pace import LogReader, ReadPace
 from service.domain.clock import rfc3339
-from service.domain.evidence import Termination
+from service.domain.evidence.audit_log import Termination
 
 LOGGING_HOST = "logging.googleapis.com"
 

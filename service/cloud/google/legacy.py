@@ -15,8 +15,9 @@ from service.cloud.google.calls import Future, ask, within
 from service.cloud.google.errors import translated
 from service.cloud.google.retries import PATIENT, Patience
 from service.cloud.ports import Operation, Order
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import AlreadyExists, InvalidRequest
-from service.domain.node import Place, ProvisioningModel
+from service.domain.nodes.node import Place
 
 
 class LegacyTpus:

@@ -8,9 +8,10 @@ from google.cloud import tpu_v2
 
 from service.cloud.google.channel import SCOPE
 from service.cloud.ports import Order
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import InvalidRequest
 from service.domain.jobs.startup import metadata_of
-from service.domain.node import CloudNode, Endpoint, NodeSpec, Place, ProvisioningModel
+from service.domain.nodes.node import CloudNode, Endpoint, NodeSpec, Place
 
 RawNode = Any
 """The protobuf class behind `tpu_v2.Node`; it is made at run time and has no static type."""

@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 
 from service.cloud.google.errors import from_status
 from service.domain.errors import CloudUnavailable
-from service.domain.operation import Operation
+from service.domain.nodes.operation import Operation
 
 _METADATA = tpu_v2.OperationMetadata.pb()
 

@@ -13,7 +13,7 @@ from service.cloud.google import pages
 from service.cloud.google.calls import ask
 from service.cloud.google.errors import translated
 from service.cloud.google.retries import PATIENT, Patience
-from service.domain.skus import SERVICES, SkuFacts, Tier, is_about_tpus
+from service.domain.pricing.skus import SERVICES, SkuFacts, Tier, is_about_tpus
 
 BILLING_HOST = "cloudbilling.googleapis.com"
 PAGE_SIZE = 5_000

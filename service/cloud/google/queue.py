@@ -14,8 +14,9 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from service.cloud.google import nodes, pages
 from service.cloud.google.errors import from_status
 from service.cloud.ports import Order, Queue
-from service.domain.node import Place, ProvisioningModel
-from service.domain.queue import QueuedResource
+from service.domain.catalog.provisioning import ProvisioningModel
+from service.domain.nodes.node import Place
+from service.domain.nodes.queued_resource import QueuedResource
 
 RawQueue = Any
 """The protobuf class behind `tpu_v2.QueuedResource`; it has no static type."""

@@ -17,13 +17,14 @@ from service.cloud.google.legacy import LegacyTpus
 from service.cloud.google.retries import PATIENT, Patience
 from service.cloud.pace import Pace, ReportPace
 from service.cloud.ports import Inventory, Operation, Order, Queue
+from service.domain.catalog.provisioning import Architecture, ProvisioningModel
 from service.domain.errors import (
     AlreadyExists,
     InvalidRequest,
     NotAllowed,
 )
-from service.domain.node import Architecture, CloudNode, Place, ProvisioningModel
-from service.domain.queue import QueuedResource
+from service.domain.nodes.node import CloudNode, Place
+from service.domain.nodes.queued_resource import QueuedResource
 
 
 class GoogleTpus:

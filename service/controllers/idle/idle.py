@@ -18,7 +18,6 @@ from service.domain.clock import HOUR, Clock
 from service.domain.errors import Conflict, LeaseLost, StaleVersion, StewardError, StoreUnavailable
 from service.domain.idle.assess import Assessed, Subject, Times, assess
 from service.domain.idle.cleanup import REFRESH_SECONDS, Cleanup, Held, new_alarms
-from service.domain.idle.keep import Keep
 from service.domain.idle.policy import Action
 from service.domain.idle.readings import (
     FamilyRead,
@@ -32,6 +31,7 @@ from service.domain.idle.round import Facts, decide
 from service.domain.idle.signal import Kind, Level
 from service.domain.idle.workers import workers_of
 from service.domain.lease import Lease
+from service.domain.nodes.keep import Keep
 from service.store.idle_fleet import Fleet, read_fleet
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units

@@ -13,7 +13,7 @@ from service.domain.idle.cleanup import REFRESH_SECONDS, Watched
 from service.domain.idle.readings import Measured
 from service.domain.idle.rollup import Lately
 from service.domain.idle.signal import COUNTED, Kind, Reading
-from service.domain.node import Node
+from service.domain.nodes.node import Node
 from service.store.idle_fleet import Known
 
 COLLECTION_SECONDS = 1_800

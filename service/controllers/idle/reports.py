@@ -17,8 +17,8 @@ from service.domain.idle.assess import Subject, Times
 from service.domain.idle.report import WorkerReport, parse_worker
 from service.domain.idle.reports import Answer, Reported, choose_reads, with_answers
 from service.domain.jobs.task import NAMESPACE, hosts_of_slice
-from service.domain.node import Node
-from service.domain.slices import numbers, place_of
+from service.domain.nodes.node import Node
+from service.domain.nodes.slices import numbers, place_of
 
 log = structlog.get_logger()
 

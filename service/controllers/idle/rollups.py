@@ -8,7 +8,7 @@ from service.domain.clock import HOUR
 from service.domain.idle.cleanup import Watched
 from service.domain.idle.rollup import Hour, Lately, hours_since, with_lately, with_rest
 from service.domain.lease import Lease
-from service.domain.node import Node
+from service.domain.nodes.node import Node
 from service.store.unit import Units
 
 CHUNK = 500

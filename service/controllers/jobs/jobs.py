@@ -11,7 +11,6 @@ from service.cloud.ports import Registry, TpuCloud
 from service.controllers.jobs.images import ImageCheck, check
 from service.controllers.jobs.mailbox import Mailbox
 from service.controllers.threads import work_on
-from service.domain.attribution import Attribution
 from service.domain.clock import Clock
 from service.domain.errors import (
     BudgetExceeded,
@@ -22,7 +21,6 @@ from service.domain.errors import (
     StoreUnavailable,
 )
 from service.domain.event import Event
-from service.domain.expiry import after_job, keep_sentence, waits_for_job_end
 from service.domain.jobs.job import Attempt, Job, JobState, Phase, Reason
 from service.domain.jobs.next import Step, decide, is_over
 from service.domain.jobs.outcome import Facts
@@ -46,10 +44,12 @@ from service.domain.jobs.transition import (
     waiting,
 )
 from service.domain.lease import Lease
-from service.domain.metering import Evidence
-from service.domain.node import Asked, Node, NodeState
-from service.domain.placement import Outcome
-from service.domain.wish import Understood, Wish
+from service.domain.lifecycle.expiry import after_job, keep_sentence, waits_for_job_end
+from service.domain.metering.attribution import Attribution
+from service.domain.metering.meter import Evidence
+from service.domain.nodes.node import Asked, Node, NodeState
+from service.domain.nodes.placement import Outcome
+from service.domain.nodes.request import Understood, Wish
 from service.store.unit import Unit, Units
 
 log = structlog.get_logger()
@@ -66,7 +66,7 @@ ACTOR = "the job controller"
 
 class NodeRequests(Protocol):
     """Understands and records requests for nodes, and admits jobs on nodes that are there; see
-    `service.application.node_requests`."""
+    `service.application.nodes.requests`."""
 
     def admit(self, unit: Unit, node: Node, job: Job) -> None:
         """Raise BudgetExceeded where a budget of the job has no room for its worst case."""

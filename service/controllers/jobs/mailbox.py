@@ -18,9 +18,9 @@ from service.domain.jobs.report import Report, parse
 from service.domain.jobs.task import KEY, NAMESPACE, REPORT, hosts_of_slice, task_of
 from service.domain.jobs.transition import Delivery
 from service.domain.lease import Lease
-from service.domain.metadata import merged
-from service.domain.node import Node
-from service.domain.slices import numbers, place_of
+from service.domain.nodes.metadata import merged
+from service.domain.nodes.node import Node
+from service.domain.nodes.slices import numbers, place_of
 from service.store.unit import Units
 
 log = structlog.get_logger()

@@ -12,15 +12,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from service.domain.attribution import Attribution
-from service.domain.charge import Charge, CommittedUse, Kind, Resource, Status, tags_of
 from service.domain.clock import HOUR, floor_to
 from service.domain.commitments.commitment import Commitment, Term, fee, listed_rate
 from service.domain.commitments.coverage import NOTHING, Covered, Line, Priced
-from service.domain.ledger import Slot, parts_of
+from service.domain.costs.charge import Charge, CommittedUse, Kind, Resource, Status, tags_of
+from service.domain.metering.attribution import Attribution
+from service.domain.metering.ledger import Slot, parts_of
 from service.domain.money import half_even
-from service.domain.pricing import PriceBook
-from service.domain.window import Window
+from service.domain.pricing.price_book import PriceBook
+from service.domain.time_window import Window
 
 _KEPT = 10_000
 _TYPES: Mapping[Term, str] = {

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from service.domain import catalog
+from service.domain.catalog import catalog
+from service.domain.catalog.regions import check_region
 from service.domain.clock import END_OF_TIME, HOUR, rfc3339
 from service.domain.errors import Conflict, Rejected
+from service.domain.ids import check_labels
 from service.domain.money import MAX_NANOS, dollars, half_even
-from service.domain.names import check_labels
-from service.domain.pricing import MAX_NANOS_PER_UNIT, Price, PriceBook, Sku
-from service.domain.regions import check_region
+from service.domain.pricing.price_book import MAX_NANOS_PER_UNIT, Price, PriceBook, Sku
 
 MAX_CHIPS = 100_000
 """More chips than the largest slice of any generation has, many times over."""

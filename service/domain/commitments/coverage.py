@@ -18,11 +18,11 @@ from typing import NamedTuple
 from service.domain.clock import DAY, HOUR, floor_to
 from service.domain.commitments.allocation import Rank, Shares, Span, Stretch, allocate
 from service.domain.commitments.commitment import Commitment, rate_of
-from service.domain.lines import lines_of
-from service.domain.metering import Meter, Usage
+from service.domain.metering.line_items import lines_of
+from service.domain.metering.meter import Meter, Usage
 from service.domain.money import half_even
-from service.domain.pricing import ON_DEMAND, PriceBook
-from service.domain.window import Window
+from service.domain.pricing.price_book import ON_DEMAND, PriceBook
+from service.domain.time_window import Window
 
 
 @dataclass(frozen=True, slots=True)

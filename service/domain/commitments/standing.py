@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from service.domain.commitments.commitment import Commitment, fee
 from service.domain.commitments.coverage import NOTHING, Covered, Line, Priced, total_of
-from service.domain.window import Window
+from service.domain.time_window import Window
 
 
 @dataclass(frozen=True, slots=True)

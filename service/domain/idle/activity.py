@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
-from service.domain.metering import Meter
+from service.domain.metering.meter import Meter
 
 FOREVER = 2**53
 """Later than every instant."""

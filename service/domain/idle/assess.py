@@ -7,9 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from service.domain.idle.cleanup import Watched
 from service.domain.idle.course import Course, Moved, State, advance, due_at
-from service.domain.idle.keep import Keep
 from service.domain.idle.policy import Action, Applied, with_waste
-from service.domain.idle.precedence import Holder
 from service.domain.idle.proof import (
     REPORT_AGE,
     Evidence,
@@ -21,7 +19,9 @@ from service.domain.idle.proof import (
     shown_at_work,
 )
 from service.domain.idle.signal import Kind, Level, Track
-from service.domain.node import Node
+from service.domain.lifecycle.precedence import Holder
+from service.domain.nodes.keep import Keep
+from service.domain.nodes.node import Node
 
 UNTOLD = "nobody can be notified that it is idle; it stays until the policy names recipients"
 
@@ -264,7 +264,7 @@ def _was_kept_unseen(subject: Subject, course: Course, now: int) -> bool:
 
 
 def holders(subject: Subject, verdict: Verdict, now: int) -> list[Holder]:
-    """What keeps an idle node from its end; see `service.domain.idle.precedence`."""
+    """What keeps an idle node from its end; see `service.domain.lifecycle.precedence`."""
     is_wasteful = verdict.waste is not None and verdict.waste in subject.applied.rule.also
     is_untold = not subject.can_tell and subject.applied.action.rank >= Action.STOP.rank
     found = []

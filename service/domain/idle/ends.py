@@ -1,7 +1,7 @@
 """Everything that may end a node: by what, when, and what holds it back. Pure.
 
-The table of `service.domain.idle.precedence`, for one node. Nobody knows beforehand what a person
-does; what the orphan collector ends is no node of ours.
+The table of `service.domain.lifecycle.precedence`, for one node. Nobody knows beforehand what a
+person does; what the orphan collector ends is no node of ours.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from service.domain.expiry import waits_for_job_end
 from service.domain.idle.assess import Subject, holders
 from service.domain.idle.cleanup import Cleanup, Watched
 from service.domain.idle.course import State
-from service.domain.idle.keep import Keep, cloud_ends_at, goes_at, keep_of_node
 from service.domain.idle.policy import Action
-from service.domain.idle.precedence import HELD_BY, Ender, Holder
-from service.domain.node import Asked, Node
+from service.domain.lifecycle.expiry import waits_for_job_end
+from service.domain.lifecycle.precedence import HELD_BY, Ender, Holder
+from service.domain.nodes.keep import Keep, cloud_ends_at, goes_at, keep_of_node
+from service.domain.nodes.node import Asked, Node
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from enum import StrEnum
 from functools import lru_cache
 
 from service.domain.errors import Rejected
-from service.domain.node import IdlePolicy, NodeSpec
-from service.domain.stopping import obstacles
+from service.domain.nodes.node import IdlePolicy, NodeSpec
+from service.domain.nodes.stop_rules import obstacles
 
 MAX_SECONDS = 30 * 86_400
 """The longest that a policy may wait: signals are kept for so long."""

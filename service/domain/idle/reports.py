@@ -18,7 +18,7 @@ from service.domain.idle.proof import REPORT_AGE, STALE_SECONDS, Host, Signals
 from service.domain.idle.report import WorkerReport, readings_of
 from service.domain.idle.signal import Kind, Level, Reading, Track, read
 from service.domain.idle.workers import is_covered
-from service.domain.node import Node
+from service.domain.nodes.node import Node
 
 NAMES_PAUSE = 1_800
 """Seconds between two reads of a node of which nothing is needed but the ids of its instances."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from service.domain.absence import Census
 from service.domain.idle.assess import Assessed, Times, counts_from
 from service.domain.idle.cleanup import Cleanup, Held, Watched
 from service.domain.idle.policy import Action
@@ -25,6 +24,7 @@ from service.domain.idle.rails import (
     share_of,
 )
 from service.domain.idle.signal import DEVICE_KINDS, Level
+from service.domain.lifecycle.absence import Census
 
 BOOT_SECONDS = 120
 """After READY: for so long a point may be of the boot."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from service.domain.idle.assess import Subject
 from service.domain.idle.readings import Workers
 from service.domain.idle.signal import CPU_KINDS, DEVICE_KINDS, MONITORED, NETWORK_KINDS
-from service.domain.slices import numbers, part
+from service.domain.nodes.slices import numbers, part
 
 
 def workers_of(subjects: Iterable[Subject]) -> Workers:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from service.domain.jobs.job import INFRASTRUCTURE, PROGRAM, Attempt, Job, JobState, Reason
 from service.domain.jobs.submission import FUSE_SECONDS
-from service.domain.node import LOST, Asked, Node
+from service.domain.nodes.node import LOST, Asked, Node
 
 _ENDS = {
     Reason.COMPLETED: JobState.SUCCEEDED,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from service.domain.images import Framework
+from service.domain.catalog.images import Framework
 from service.domain.jobs.report import Report
 
 

@@ -10,8 +10,8 @@ from service.domain.jobs.job import Action, Attempt, Job, JobState, Phase, Reaso
 from service.domain.jobs.outcome import Facts, Verdict, ended_well, succeeded, verdict
 from service.domain.jobs.report import Report, WorkerState
 from service.domain.jobs.task import needs_barrier, workers_of
-from service.domain.node import LOST, Asked, Node, NodeState
-from service.domain.placement import Outcome
+from service.domain.nodes.node import LOST, Asked, Node, NodeState
+from service.domain.nodes.placement import Outcome
 
 STOP_SECONDS = 120
 """Seconds beyond the grace in which the workers are to answer that the containers ended."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from service.domain.attribution import Attribution
-from service.domain.metering import Meter
+from service.domain.metering.attribution import Attribution
+from service.domain.metering.meter import Meter
 
 
 class Occupant(StrEnum):

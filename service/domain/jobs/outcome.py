@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from service.domain.clock import rfc3339
 from service.domain.jobs.job import Attempt, Reason
 from service.domain.jobs.report import Report, WorkerState
-from service.domain.node import LOST, Asked, Node, NodeState
-from service.domain.placement import Outcome
+from service.domain.nodes.node import LOST, Asked, Node, NodeState
+from service.domain.nodes.placement import Outcome
 
 CLASSIFY_SECONDS = 300
 """The longest that an attempt is CLASSIFYING."""

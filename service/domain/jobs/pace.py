@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from service.domain.jobs.job import Attempt, Job, Phase
-from service.domain.node import Node, NodeState
+from service.domain.nodes.node import Node, NodeState
 
 READ_SECONDS = 15
 """Between two looks at the reports of an attempt in transition: four a minute."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
-from service.domain.attribution import ALWAYS
 from service.domain.jobs.job import Attempt, Reason
 from service.domain.jobs.report import Report
-from service.domain.metering import Meter
+from service.domain.metering.attribution import ALWAYS
+from service.domain.metering.meter import Meter
 
 FOREVER = 2**53
 """Later than every instant."""

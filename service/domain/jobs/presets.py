@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from service.domain.frameworks import ENVIRONMENT, TENSORFLOW_PJRT
-from service.domain.images import Framework
+from service.domain.catalog.frameworks import ENVIRONMENT, TENSORFLOW_PJRT
+from service.domain.catalog.images import Framework
 from service.domain.jobs.job import Attempt, Job, Workers
 from service.domain.jobs.report import Report
-from service.domain.node import Node
+from service.domain.nodes.node import Node
+from service.domain.nodes.recipes import devices_expected
 
 MEGASCALE_PORT = 8080
 """Where the first worker of the first slice coordinates the others (libtpu's default)."""
@@ -62,14 +63,6 @@ LAUNCHERS: Mapping[str, tuple[Framework, str]] = {
     ),
 }
 """The programs that start training, each with its framework and what to mind."""
-
-_DEVICES_PER_CHIP = {"v2": 2, "v3": 2, "tpu7x": 2}
-"""v2 and v3 show each TensorCore as a device, and 7x each chiplet; all others one for a chip."""
-
-
-def devices_expected(node: Node) -> int:
-    """How many devices a program on all workers sees, over all slices."""
-    return node.spec.chips * _DEVICES_PER_CHIP.get(node.spec.generation, 1)
 
 
 def device_warnings(job: Job, node: Node, reports: Mapping[int, Report | None]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from importlib import resources
 
 from service.domain.errors import Rejected
 from service.domain.jobs.task import KEY
-from service.domain.node import NodeSpec
+from service.domain.nodes.node import NodeSpec
 
 SCRIPT = "startup-script"
 SUPERVISOR = "steward-supervisor"

@@ -7,17 +7,19 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from service.domain.connection import connection_to
+from service.domain.catalog.images import Framework, images
+from service.domain.catalog.provisioning import Architecture
+from service.domain.catalog.runtimes import for_generation
 from service.domain.errors import Conflict, Rejected, RuntimeMismatch
-from service.domain.images import Framework, images
+from service.domain.ids import check_labels
 from service.domain.jobs import secrets
 from service.domain.jobs.image import ImageReference
 from service.domain.jobs.job import Job, JobSpec
-from service.domain.jobs.presets import LAUNCHERS, batch_warnings, devices_expected
-from service.domain.names import check_labels
-from service.domain.node import Architecture, Asked, Node, NodeState
-from service.domain.runtimes import for_generation
-from service.domain.wish import Wish
+from service.domain.jobs.presets import LAUNCHERS, batch_warnings
+from service.domain.nodes.connection import connection_to
+from service.domain.nodes.node import Asked, Node, NodeState
+from service.domain.nodes.recipes import devices_expected
+from service.domain.nodes.request import Wish
 
 FUSE_SECONDS = 1_800
 """A node made for a job outlives `max_duration_seconds` by at most this, whatever happens to us."""

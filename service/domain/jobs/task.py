@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import quote, urlencode
 
+from service.domain.catalog.zones import region_of
 from service.domain.jobs.image import ImageReference
 from service.domain.jobs.job import Attempt, DeviceAccess, Job, JobSpec, Mount, Workers
 from service.domain.jobs.presets import environment
-from service.domain.node import Node
-from service.domain.zones import region_of
+from service.domain.nodes.node import Node
 
 KEY = "steward-task"
 """The key in the metadata map of a node."""

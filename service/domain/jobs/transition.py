@@ -20,7 +20,7 @@ from service.domain.jobs.outcome import Verdict, exit_codes_of
 from service.domain.jobs.presets import device_warnings
 from service.domain.jobs.report import Report, WorkerState, is_newer
 from service.domain.jobs.task import needs_barrier
-from service.domain.node import Asked, Node, NodeState
+from service.domain.nodes.node import Asked, Node, NodeState
 
 _MOST_WARNINGS = 50
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from service.application.cleanup.keeps import KeepOrder, KeepService
-from service.application.nodes import NodeService
+from service.application.nodes.nodes import NodeService
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import DAY, HOUR, rfc3339
 from service.domain.errors import BudgetExceeded, Conflict, NotFound, Rejected, StaleVersion
-from service.domain.expiry import NOTICE
-from service.domain.idle.keep import LABEL, TTL_HELD, TTL_TOLD
-from service.domain.node import Asked, NodeState, ProvisioningModel
+from service.domain.lifecycle.expiry import NOTICE
+from service.domain.nodes.keep import LABEL, TTL_HELD, TTL_TOLD
+from service.domain.nodes.node import Asked, NodeState
 from tests import factories
 from tests.controllers.budgeting import HOURLY, Purse, lasting
 from tests.hands import NOON

@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from service.application.cleanup.links import MAX_MISSES, LinkService, Misses, Missing
-from service.application.nodes import NodeService
+from service.application.nodes.nodes import NodeService
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import Rejected
 from service.domain.idle.course import State
@@ -17,9 +18,9 @@ from service.domain.idle.links import LIFE_SECONDS, Refusal, Verb, hash_of
 from service.domain.idle.policy import Action
 from service.domain.idle.proof import Verdict
 from service.domain.idle.signal import Level
+from service.domain.ids import new_id
 from service.domain.jobs.job import Attempt, Job, JobSpec, attempt_id
-from service.domain.names import new_id
-from service.domain.node import Asked, NodeState, ProvisioningModel
+from service.domain.nodes.node import Asked, NodeState
 from tests import factories
 from tests.hands import NOON
 from tests.linking import TOLD, notified, tokens_of, told_of

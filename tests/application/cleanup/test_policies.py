@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from service.application.budgets import Reach
+from service.application.budgets.budgets import Reach
 from service.application.cleanup.cleanup import IdleMode
 from service.application.cleanup.policies import PolicyService
 from service.domain.errors import NotFound, Rejected, StaleVersion
 from service.domain.idle.policy import SHIPPED, Action, Format, Recipient, Rule, Waste
-from service.domain.node import IdlePolicy
+from service.domain.nodes.node import IdlePolicy
 from tests import factories
 from tests.hands import NOON
 from tests.store.given import Shelf

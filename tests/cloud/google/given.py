@@ -10,7 +10,7 @@ from google.longrunning import operations_pb2
 from google.rpc import status_pb2
 
 from service.cloud.ports import Order
-from service.domain.node import NodeSpec, Place
+from service.domain.nodes.node import NodeSpec, Place
 
 PLACE = Place("lab", "us-east5-b", "trainer-1a2b3c4d")
 OPERATION = "projects/lab/locations/us-east5-b/operations/operation-1764000000000-a-b-c"

@@ -13,6 +13,7 @@ from service.cloud.google.retries import ONCE, PATIENT, Allowance
 from service.cloud.google.tpus import GoogleTpus
 from service.cloud.pace import Pace
 from service.cloud.ports import Order
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import (
     AlreadyExists,
     CapacityUnavailable,
@@ -22,8 +23,8 @@ from service.domain.errors import (
     NotAllowed,
     QuotaExceeded,
 )
-from service.domain.node import NodeState, Place, ProvisioningModel
-from service.domain.quota import Tier, learned
+from service.domain.nodes.node import NodeState, Place
+from service.domain.placement.quota import Tier, learned
 from tests.cloud.google import given
 from tests.cloud.google.emulated import Cloud
 from tests.cloud.google.given import PLACE

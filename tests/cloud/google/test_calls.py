@@ -18,6 +18,7 @@ from service.cloud.google.retries import PATIENT
 from service.cloud.google.tpus import GoogleTpus
 from service.cloud.pace import Pace
 from service.cloud.ports import TpuCloud
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import (
     AlreadyExists,
     CloudNotFound,
@@ -25,7 +26,6 @@ from service.domain.errors import (
     InvalidRequest,
     RateLimited,
 )
-from service.domain.node import ProvisioningModel
 from tests.cloud.google import given
 from tests.cloud.google.given import OPERATION, PLACE, Pager
 

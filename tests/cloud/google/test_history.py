@@ -18,10 +18,11 @@ from service.cloud.google.history import GoogleHistory, decoded, logging_client
 from service.cloud.google.pages import PAGE_SIZE
 from service.cloud.google.retries import ONCE, PATIENT
 from service.cloud.ports import Order
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import wall_clock
 from service.domain.errors import CloudUnavailable, InvalidRequest, NotAllowed
-from service.domain.evidence import Termination
-from service.domain.node import Place, ProvisioningModel
+from service.domain.evidence.audit_log import Termination
+from service.domain.nodes.node import Place
 from tests.cloud.google.emulated import Cloud
 from tests.cloud.google.given import SPEC
 from tests.hands import NOON

@@ -16,6 +16,7 @@ from service.cloud.google.retries import ONCE, PATIENT
 from service.cloud.google.tpus import GoogleTpus
 from service.cloud.pace import Pace
 from service.cloud.ports import Order
+from service.domain.catalog.provisioning import Architecture, ProvisioningModel
 from service.domain.errors import (
     AlreadyExists,
     CapacityUnavailable,
@@ -25,7 +26,7 @@ from service.domain.errors import (
     NotAllowed,
     RateLimited,
 )
-from service.domain.node import Architecture, NodeSpec, NodeState, Place, ProvisioningModel
+from service.domain.nodes.node import NodeSpec, NodeState, Place
 from service.emulator.surfaces import control
 from service.emulator.surfaces.channel import LocalChannel
 from tests.cloud.google import given

@@ -8,8 +8,9 @@ import pytest
 from google.cloud import tpu_v2
 
 from service.cloud.google.nodes import create_request, decoded
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import InvalidRequest
-from service.domain.node import CloudNode, Endpoint, NodeState, Place, ProvisioningModel
+from service.domain.nodes.node import CloudNode, Endpoint, NodeState, Place
 from tests.cloud.google import given
 from tests.cloud.google.given import CREATED_AT, PLACE, RawNode
 

@@ -16,7 +16,7 @@ from service.cloud.pace import Pace, ReadPace
 from service.cloud.ports import LogCursor, Order
 from service.domain.errors import RateLimited
 from service.domain.jobs.report import Report, WorkerState, parse
-from service.domain.metadata import merged
+from service.domain.nodes.metadata import merged
 from service.emulator.app import build_world
 from service.emulator.surfaces import control
 from service.emulator.surfaces.channel import LocalChannel

@@ -17,9 +17,9 @@ from service.cloud.google.prices import PAGE_SIZE, GooglePrices, catalog_client,
 from service.cloud.google.retries import PATIENT
 from service.domain.clock import parse_rfc3339
 from service.domain.errors import CloudUnavailable, NotAllowed, RateLimited
-from service.domain.pricelist import embedded_prices
-from service.domain.pricing import PriceBook, Sku
-from service.domain.skus import SERVICES, Reading, SkuFacts, Tier, read
+from service.domain.pricing.price_book import PriceBook, Sku
+from service.domain.pricing.shipped_prices import embedded_prices
+from service.domain.pricing.skus import SERVICES, Reading, SkuFacts, Tier, read
 from service.emulator.app import Emulator, running
 from tests.hands import NOON
 

@@ -16,6 +16,7 @@ from service.cloud.google.retries import ONCE, PATIENT
 from service.cloud.google.tpus import GoogleTpus
 from service.cloud.pace import Pace
 from service.cloud.ports import Order
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import (
     AlreadyExists,
     CapacityUnavailable,
@@ -24,8 +25,8 @@ from service.domain.errors import (
     InvalidRequest,
     NotAllowed,
 )
-from service.domain.node import NodeState, ProvisioningModel
-from service.domain.queue import QueuedResource, QueueState
+from service.domain.nodes.node import NodeState
+from service.domain.nodes.queued_resource import QueuedResource, QueueState
 from service.emulator.app import build_world
 from service.emulator.surfaces.channel import LocalChannel
 from tests.cloud.google import given

@@ -22,7 +22,7 @@ from service.domain.idle.policy import Action
 from service.domain.idle.rollup import Hour
 from service.domain.idle.signal import Kind
 from service.domain.lease import Lease
-from service.domain.node import IdlePolicy, Node, NodeState, Place
+from service.domain.nodes.node import IdlePolicy, Node, NodeState, Place
 from service.store.pricebook import PriceShelf
 from service.store.tables import leases
 from service.store.unit import Units

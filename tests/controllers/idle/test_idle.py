@@ -19,8 +19,8 @@ from service.domain.idle.links import Verb, hash_of
 from service.domain.idle.policy import Action, Policy, Recipient, Rule
 from service.domain.idle.rails import Rail
 from service.domain.idle.signal import Kind
-from service.domain.node import Asked, IdlePolicy, NodeState
-from service.domain.notification import About
+from service.domain.nodes.node import Asked, IdlePolicy, NodeState
+from service.domain.notifications.notification import About
 from service.store.cleanups import Cleanups
 from service.store.tables import leases
 from tests import factories

@@ -10,7 +10,7 @@ import pytest
 from service.application.cleanup.daemon import DaemonActs
 from service.domain.idle.proof import Blocker
 from service.domain.jobs.job import Phase
-from service.domain.node import IdlePolicy
+from service.domain.nodes.node import IdlePolicy
 from tests.controllers.idle.conftest import REST, TIMES
 from tests.store.test_jobs import a_job, an_attempt
 

@@ -18,7 +18,7 @@ from service.domain.idle.assess import Subject
 from service.domain.idle.policy import Action, Applied, Rule
 from service.domain.idle.proof import Blocker
 from service.domain.idle.signal import Kind
-from service.domain.node import IdlePolicy
+from service.domain.nodes.node import IdlePolicy
 from service.store.idle_fleet import read_fleet
 from service.store.tables import leases
 from tests import factories

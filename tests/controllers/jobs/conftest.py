@@ -8,11 +8,11 @@ import pytest
 from sqlalchemy import Engine
 
 from service.application.jobs.jobs import JobService, Shown
-from service.application.node_requests import NodeRequests
+from service.application.nodes.requests import NodeRequests
 from service.controllers.jobs.jobs import JobsController
 from service.domain.jobs.job import Attempt, Job, JobSpec
 from service.domain.jobs.submission import Submission
-from service.domain.node import Node
+from service.domain.nodes.node import Node
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 from tests import factories

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from service.domain.clock import MINUTE
 from service.domain.jobs.job import Job
-from service.domain.node import Node, NodeState
-from service.domain.placement import Placement
+from service.domain.nodes.node import Node, NodeState
+from service.domain.nodes.placement import Placement
 from tests import factories
 from tests.controllers.jobs.conftest import JobLab
 from tests.fake_jobs import Worker

@@ -19,18 +19,19 @@ from sqlalchemy import Engine, event, select, text
 from structlog.testing import capture_logs
 
 from service.application.jobs.jobs import JobService
-from service.application.node_requests import NodeRequests
-from service.application.nodes import NodeService
+from service.application.nodes.nodes import NodeService
+from service.application.nodes.requests import NodeRequests
 from service.cloud.google.channel import tpu_client
 from service.cloud.google.retries import ONCE
 from service.cloud.google.tpus import GoogleTpus
 from service.cloud.pace import Pace, ReportPace
-from service.controllers.inventory import InventoryController
+from service.controllers.inventory.inventory import InventoryController
 from service.controllers.jobs.jobs import JobsController
-from service.controllers.lifecycle import LifecycleController
+from service.controllers.lifecycle.context import Manners, Tools
+from service.controllers.lifecycle.lifecycle import LifecycleController
+from service.controllers.lifecycle.steps import Steps
 from service.controllers.metering import MeteringController
-from service.controllers.steps import Steps
-from service.controllers.tools import Manners, Tools
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import CloudError, ImageNotFound
 from service.domain.jobs import next as next_step
 from service.domain.jobs import outcome
@@ -39,8 +40,8 @@ from service.domain.jobs.job import Action, Attempt, Job, JobSpec, Phase, Reason
 from service.domain.jobs.submission import Submission
 from service.domain.jobs.task import KEY
 from service.domain.lease import Lease
-from service.domain.node import Node, NodeState, ProvisioningModel
-from service.domain.wish import Wish
+from service.domain.nodes.node import Node, NodeState
+from service.domain.nodes.request import Wish
 from service.emulator.app import build_world
 from service.emulator.bill import Transition
 from service.emulator.played.runs import Run

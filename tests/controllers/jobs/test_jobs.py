@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from service.api.jobs.views import AttemptView
-from service.domain.attribution import Reattribution
-from service.domain.budgets import OnExceeded, Scope
+from service.domain.budgets.budget import OnExceeded, Scope
+from service.domain.catalog.images import Framework
 from service.domain.errors import (
     CloudUnavailable,
     Conflict,
@@ -20,11 +20,11 @@ from service.domain.errors import (
     RuntimeMismatch,
     StaleVersion,
 )
-from service.domain.images import Framework
 from service.domain.jobs.job import Retries
 from service.domain.jobs.task import KEY
+from service.domain.metering.attribution import Reattribution
 from service.domain.money import NANOS
-from service.domain.node import NodeState
+from service.domain.nodes.node import NodeState
 from tests import factories
 from tests.fake_jobs import DIGEST, Worker
 

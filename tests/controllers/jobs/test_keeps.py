@@ -6,7 +6,7 @@ import pytest
 
 from service.application.cleanup.keeps import KeepOrder, KeepService
 from service.domain.clock import HOUR
-from service.domain.node import Asked
+from service.domain.nodes.node import Asked
 from service.store.pricebook import PriceShelf
 
 KEEP = KeepOrder("look at its disk", for_seconds=HOUR)

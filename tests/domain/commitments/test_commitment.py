@@ -21,8 +21,8 @@ from service.domain.commitments.commitment import (
 )
 from service.domain.errors import Conflict, Rejected
 from service.domain.money import NANOS
-from service.domain.pricelist import embedded_prices
-from service.domain.pricing import PriceBook
+from service.domain.pricing.price_book import PriceBook
+from service.domain.pricing.shipped_prices import embedded_prices
 from tests.commitments import RATE, commitment
 from tests.domain.drawn import moderate
 from tests.hands import NOON

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import DAY, HOUR
 from service.domain.commitments.coverage import priced as with_rates
-from service.domain.metering import FIRST_MINUTE, Evidence
+from service.domain.metering.meter import FIRST_MINUTE, Evidence
 from service.domain.money import NANOS
-from service.domain.node import ProvisioningModel
-from service.domain.pricing import PriceBook, Sku
+from service.domain.pricing.price_book import PriceBook, Sku
 from tests import factories
 from tests.commitments import RATE, commitment, covered, priced, used
 from tests.domain.drawn import moderate

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.domain.idle.activity import Activity, Slot, amounts, marks
-from service.domain.metering import Meter
+from service.domain.metering.meter import Meter
 from tests import factories
 from tests.hands import NOON
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import HOUR
 from service.domain.idle.assess import Subject
 from service.domain.idle.cleanup import Cleanup, Held, Watched
 from service.domain.idle.course import Course, State
 from service.domain.idle.ends import End, Outlook, ends_of
-from service.domain.idle.keep import LABEL, Keep
 from service.domain.idle.policy import Action, applied
-from service.domain.idle.precedence import Ender, Holder
 from service.domain.idle.proof import Verdict
 from service.domain.idle.rails import Rail
 from service.domain.idle.signal import Level
-from service.domain.node import Asked, IdlePolicy, NodeState, ProvisioningModel
+from service.domain.lifecycle.precedence import Ender, Holder
+from service.domain.nodes.keep import LABEL, Keep
+from service.domain.nodes.node import Asked, IdlePolicy, NodeState
 from tests import factories
 from tests.hands import NOON
 

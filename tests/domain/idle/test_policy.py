@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from service.domain.accelerators import TAKEN_BACK
+from service.domain.catalog.accelerators import TAKEN_BACK
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import Rejected
 from service.domain.idle.policy import (
     Action,
@@ -18,7 +19,7 @@ from service.domain.idle.policy import (
     check_scope,
     with_waste,
 )
-from service.domain.node import IdlePolicy, ProvisioningModel
+from service.domain.nodes.node import IdlePolicy
 from tests import factories
 
 ADA, GRACE = Recipient(emails=("ada@example.com",)), Recipient(emails=("grace@example.com",))

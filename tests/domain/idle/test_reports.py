@@ -10,7 +10,6 @@ import pytest
 from service.domain.idle.assess import REPORT_PAUSE, Subject, Times, has_fresh_reports
 from service.domain.idle.cleanup import Watched
 from service.domain.idle.course import Course, State
-from service.domain.idle.keep import Keep
 from service.domain.idle.policy import Action, Applied, Rule
 from service.domain.idle.proof import Blocker, Host, Signals, Verdict
 from service.domain.idle.report import WorkerActivity, WorkerReport
@@ -24,7 +23,8 @@ from service.domain.idle.reports import (
     with_answers,
 )
 from service.domain.idle.signal import Kind, Level, Track
-from service.domain.node import NodeState
+from service.domain.nodes.keep import Keep
+from service.domain.nodes.node import NodeState
 from tests import factories
 from tests.hands import NOON
 

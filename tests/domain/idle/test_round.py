@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from service.domain.absence import Census
 from service.domain.idle.assess import Assessed, Subject, Times
 from service.domain.idle.cleanup import Cleanup, Watched
 from service.domain.idle.course import Course, Moved, State
 from service.domain.idle.policy import Action, Applied, Rule
-from service.domain.idle.precedence import Holder
 from service.domain.idle.proof import Host, Signals, Verdict
 from service.domain.idle.rails import Breaker, Rail
 from service.domain.idle.round import Facts, decide
 from service.domain.idle.signal import Kind, Level, Track
+from service.domain.lifecycle.absence import Census
+from service.domain.lifecycle.precedence import Holder
 from tests import factories
 
 NOW = 1_000_000

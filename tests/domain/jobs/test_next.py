@@ -10,8 +10,8 @@ from service.domain.jobs.job import Job, JobSpec, Phase, Reason
 from service.domain.jobs.next import Step, decide
 from service.domain.jobs.outcome import Facts
 from service.domain.jobs.transition import new_attempt
-from service.domain.node import Asked, NodeState
-from service.domain.placement import Outcome
+from service.domain.nodes.node import Asked, NodeState
+from service.domain.nodes.placement import Outcome
 from tests import factories
 from tests.hands import NOON
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain.attribution import Attribution
 from service.domain.jobs.occupancy import occupancy
-from service.domain.metering import Meter
+from service.domain.metering.attribution import Attribution
+from service.domain.metering.meter import Meter
 from tests import factories
 from tests.hands import NOON
 

@@ -9,8 +9,8 @@ import pytest
 from service.domain.jobs.job import Attempt, Phase
 from service.domain.jobs.outcome import CLASSIFY_SECONDS, PROOF_SECONDS, Facts, succeeded, verdict
 from service.domain.jobs.report import Report, WorkerState
-from service.domain.node import Asked, NodeState
-from service.domain.placement import Outcome
+from service.domain.nodes.node import Asked, NodeState
+from service.domain.nodes.placement import Outcome
 from tests import factories
 from tests.hands import NOON
 

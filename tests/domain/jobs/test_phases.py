@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain.attribution import Attribution
 from service.domain.jobs.job import Attempt, Phase, Reason
 from service.domain.jobs.phases import (
     amounts,
@@ -21,7 +20,8 @@ from service.domain.jobs.phases import (
     unpriced_seconds,
 )
 from service.domain.jobs.report import Report, WorkerState
-from service.domain.metering import Meter
+from service.domain.metering.attribution import Attribution
+from service.domain.metering.meter import Meter
 from tests import factories
 from tests.hands import NOON
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from service.domain.catalog.images import Framework
+from service.domain.catalog.provisioning import Architecture
 from service.domain.errors import Conflict, Rejected
-from service.domain.images import Framework
 from service.domain.jobs.job import JobSpec, Mount
 from service.domain.jobs.secrets import resemblance
 from service.domain.jobs.submission import FUSE_SECONDS, Submission, check_node, checked
-from service.domain.node import Architecture, Endpoint, NodeState
+from service.domain.nodes.node import Endpoint, NodeState
 from tests import factories
 
 IMAGE = "us-docker.pkg.dev/lab/train/jax:7"

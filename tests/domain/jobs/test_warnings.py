@@ -8,9 +8,10 @@ import pytest
 
 from service.domain.jobs.job import Job, JobSpec, Phase, Workers
 from service.domain.jobs.next import WAIT, Decision, Step
-from service.domain.jobs.presets import batch_warnings, device_warnings, devices_expected
+from service.domain.jobs.presets import batch_warnings, device_warnings
 from service.domain.jobs.report import Report
 from service.domain.jobs.transition import applied, new_attempt
+from service.domain.nodes.recipes import devices_expected
 from tests import factories
 from tests.hands import NOON
 

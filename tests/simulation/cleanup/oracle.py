@@ -9,7 +9,7 @@ from service.domain.idle.assess import Times
 from service.domain.idle.cleanup import DAEMON, REFRESH_SECONDS
 from service.domain.idle.rails import share_of
 from service.domain.lease import Lease
-from service.domain.node import Asked, IdlePolicy, Node
+from service.domain.nodes.node import Asked, IdlePolicy, Node
 from service.store.unit import Units
 from tests.simulation.cleanup.workloads import RESTS, WASTE, Fleet, Life
 from tests.simulation.clock import Agenda

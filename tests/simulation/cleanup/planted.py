@@ -13,18 +13,18 @@ from google.cloud.monitoring_v3 import Aggregation
 
 from service.application.cleanup import cleanup, links
 from service.cloud.google import telemetry
-from service.controllers import placing
 from service.controllers.idle import reports
 from service.controllers.idle.idle import IdleController
-from service.domain import deletion
+from service.controllers.lifecycle import launch
 from service.domain.idle import assess, course, proof, rails, report
 from service.domain.idle import links as domain_links
 from service.domain.idle import round as rounds
 from service.domain.idle.course import Course, State
-from service.domain.idle.keep import Keep
 from service.domain.idle.proof import Evidence, Family, Signals, Verdict
 from service.domain.idle.rails import Allowed, Due, Rail, Waiting
 from service.domain.idle.signal import Kind, Level, Track
+from service.domain.nodes import deletion
+from service.domain.nodes.keep import Keep
 from service.store import idle_fleet
 from service.store.cleanups import Cleanups
 from tests.simulation.cleanup import run
@@ -197,7 +197,7 @@ def a_takeover_begins_a_new_tick() -> Any:
 def a_keep_is_lost_at_a_recreation() -> Any:
     """What is made again is another node, that nobody has kept."""
     real = deletion.with_room
-    return patch.object(placing, "with_room", lambda node: replace(real(node), kept_until=None))
+    return patch.object(launch, "with_room", lambda node: replace(real(node), kept_until=None))
 
 
 def a_report_of_the_boot_before_counts() -> Any:

@@ -16,7 +16,7 @@ from service.application.cleanup.cleanup import CleanupService, IdleMode
 from service.application.cleanup.daemon import DaemonActs
 from service.application.cleanup.keeps import KeepService
 from service.application.cleanup.links import LinkService
-from service.application.nodes import NodeService
+from service.application.nodes.nodes import NodeService
 from service.cloud.google.channel import tpu_client
 from service.cloud.google.retries import ONCE
 from service.cloud.google.telemetry import GoogleTelemetry, monitoring_client
@@ -26,10 +26,11 @@ from service.controllers.base import Controller
 from service.controllers.idle.idle import IdleController, IdleManners
 from service.controllers.idle.reports import ReportReader
 from service.controllers.idle.telemetry import TelemetryReader, at_once
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.idle.assess import Times
 from service.domain.idle.policy import Action, Policy, Recipient, rule_of
-from service.domain.node import IdlePolicy, ProvisioningModel
-from service.domain.wish import Wish
+from service.domain.nodes.node import IdlePolicy
+from service.domain.nodes.request import Wish
 from service.emulator.app import build_world
 from service.emulator.surfaces import control
 from service.emulator.surfaces.channel import LocalChannel

@@ -11,8 +11,8 @@ from typing import Any
 
 from service.application.jobs.cost import attempt_costs, job_cost
 from service.domain.jobs.job import INFRASTRUCTURE, Attempt, Job, JobState, Reason, Workers
-from service.domain.node import ENDED, Asked, Node
-from service.domain.placement import Outcome
+from service.domain.nodes.node import ENDED, Asked, Node
+from service.domain.nodes.placement import Outcome
 from service.emulator.bill import Transition
 from service.emulator.nodes import NodeRecord
 from service.emulator.played.runs import Cause, Run

@@ -22,7 +22,7 @@ from service.domain.jobs.outcome import Verdict
 from service.domain.jobs.pace import is_delivery_due
 from service.domain.jobs.phases import Claim, claims
 from service.domain.jobs.transition import Changed
-from service.domain.node import Node
+from service.domain.nodes.node import Node
 from service.emulator.played.worker import PlayedWorker
 from service.store.jobs import Jobs
 from service.store.nodes import Nodes

@@ -12,12 +12,13 @@ from typing import Any
 from sqlalchemy import Engine
 
 from service.application.jobs.jobs import JobService
-from service.application.node_requests import NodeRequests
+from service.application.nodes.requests import NodeRequests
+from service.domain.catalog.provisioning import Architecture
 from service.domain.errors import Conflict, QuotaTooSmall, Rejected, StoreUnavailable
 from service.domain.idempotency import Key
 from service.domain.jobs.job import Job
 from service.domain.jobs.submission import Submission
-from service.domain.node import Architecture, Node
+from service.domain.nodes.node import Node
 from service.store.pricebook import PriceShelf
 from tests.simulation.askers import ShakyUnits
 from tests.simulation.clock import Agenda

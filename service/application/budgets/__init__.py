@@ -1,0 +1,1 @@
+"""Budgets and their admission."""

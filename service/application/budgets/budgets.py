@@ -1,0 +1,344 @@
+"""What callers may ask of budgets: to set them, and to see how they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
+
+import structlog
+
+from service.application.answers import Answers
+from service.application.budgets.admission import held, rooms_of
+from service.application.costs.costs import CostService, Question
+from service.application.retries import tries
+from service.domain.budgets.alerts import EXCEEDED, Alert, deletes_at, silence
+from service.domain.budgets.budget import Budget, Forecast, Held, Scope, Standing, Who, check
+from service.domain.clock import MINUTE, Clock, rfc3339
+from service.domain.errors import Conflict, StaleVersion, StoreUnavailable
+from service.domain.idempotency import Key
+from service.domain.ids import check_labels, new_id
+from service.domain.notifications.notification import Notification, check_emails, check_webhook
+from service.domain.time_window import Granularity, Window
+from service.store.budgets import Refusal
+from service.store.pricebook import PriceShelf
+from service.store.unit import Unit, Units
+
+__all__ = ["BudgetService", "Created", "Detail", "Reach", "Share", "Shown"]
+
+T = TypeVar("T")
+
+log = structlog.get_logger()
+
+MAX_BUDGETS = 500
+"""Each of them is looked at every half minute, and some of them tell by webhook."""
+
+LATEST = 20
+"""Refusals and messages that are shown of one budget."""
+
+UNPRICED_SHOWN = 20
+"""Nodes and reservations of one budget without a price whose names are shown."""
+
+_AT_ONCE = 50
+"""Budgets whose holds are read in one statement."""
+
+_KEPT_HOLDS = 10
+
+_HARMLESS = frozenset({"name", "webhook", "secret", "emails"})
+"""What can be changed without anything having to be told anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A budget and how it stands; None while it does not count. `alerts` are those that have fired
+    in its period, `deletes_at` is when its nodes go. `warnings` say who is not told before."""
+
+    budget: Budget
+    standing: Standing | None
+    alerts: tuple[Alert, ...] = ()
+    deletes_at: int | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """One budget with what it refused and what was told of it last, the latest first."""
+
+    shown: Shown
+    refusals: Sequence[Refusal]
+    notifications: Sequence[Notification]
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A new budget; `created` is False when the same key had asked for it before."""
+
+    shown: Shown
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A budget that somebody spends from: `left` is nano-dollars, and may be below 0; None where a
+    price of one of its nodes is not known."""
+
+    budget: Budget
+    window: Window
+    left: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Where messages can get to: whether webhooks may lead to private addresses, and whether e-mail
+    can be sent."""
+
+    private_webhooks: bool = False
+    mails: bool = False
+
+
+class BudgetService:
+    """What was spent is what the costs say; what is held is what may be added to that."""
+
+    def __init__(
+        self,
+        units: Units,
+        prices: PriceShelf,
+        clock: Clock,
+        costs: CostService,
+        forecast: Forecast | None = None,
+        reach: Reach | None = None,
+    ) -> None:
+        self._units = units
+        self._prices = prices
+        self._clock = clock
+        self._costs = costs
+        self._forecast = forecast
+        self._reach = reach or Reach()
+        self._holds = Answers(_KEPT_HOLDS)
+
+    def create(self, wanted: Budget, key: Key | None = None) -> Created:
+        """Set a new budget; its id and the time are given here. With a `key`, the same wish told
+        twice is one budget. Raises Rejected where it makes no sense, Conflict where the name is
+        taken or there are too many."""
+        budget = replace(wanted, id=new_id(), created_at=self._clock(), version=1)
+        self._check(budget)
+
+        def write(unit: Unit) -> tuple[Budget, bool]:
+            if key is not None:
+                known = unit.budgets.asked_before(key)
+                if known is not None:
+                    return known, False
+            if len(unit.budgets.all()) >= MAX_BUDGETS:
+                raise Conflict(f"there are {MAX_BUDGETS} budgets already; delete one first")
+            unit.budgets.add(budget, key)
+            return budget, True
+
+        try:
+            written, created = self._again(write)
+        except Conflict:  # perhaps with the very same wish, which was written meanwhile
+            known = None if key is None else self._asked_before(key)
+            if known is None:
+                raise
+            written, created = known, False
+        return Created(self._show(written), created)
+
+    def change(
+        self, budget_id: str, changes: Mapping[str, Any], *, version: int | None = None
+    ) -> Shown:
+        """Set some fields anew; what was told before is told again where it is still so. Raises
+        NotFound, Rejected, Conflict where the name is taken, or StaleVersion where `version` is not
+        the present one."""
+
+        def write(unit: Unit) -> Budget:
+            before = unit.budgets.get(budget_id, locked=True)
+            _check_version(before, version)
+            after = replace(before, **changes)
+            if after == before:
+                return before
+            self._check(after, before)
+            if not changes.keys() <= _HARMLESS:
+                unit.alerts.forget(budget_id)
+            return unit.budgets.save(after)
+
+        return self._show(self._again(write, once=version is not None))
+
+    def remove(self, budget_id: str, *, version: int | None = None) -> Shown:
+        """Take a budget away, and answer it as it was. Raises NotFound, or StaleVersion."""
+        shown = self._show(self._get(budget_id))
+
+        def write(unit: Unit) -> None:
+            budget = unit.budgets.get(budget_id, locked=True)
+            _check_version(budget, version)
+            unit.budgets.remove(budget)
+
+        self._again(write, once=version is not None)
+        return shown
+
+    def all(self) -> Sequence[Budget]:
+        """Every budget, by name."""
+        with self._units.reading() as unit:
+            return unit.budgets.all()
+
+    def shown(self, some: Sequence[Budget]) -> Sequence[Shown]:
+        """How each of them stands."""
+        standings = self._standings(some)
+        with self._units.reading() as unit:
+            return [
+                self._shown(budget, standing, unit.alerts.of(budget.id))
+                for budget, standing in zip(some, standings, strict=True)
+            ]
+
+    def details(self, some: Sequence[Budget]) -> Sequence[Detail]:
+        """Each of them in full."""
+        shown = self.shown(some)
+        with self._units.reading() as unit:
+            return [
+                Detail(
+                    one,
+                    unit.budgets.refusals(one.budget.id, LATEST),
+                    unit.notifications.of(one.budget.id, LATEST),
+                )
+                for one in shown
+            ]
+
+    def get(self, budget_id: str) -> Detail:
+        """One budget in full; raises NotFound."""
+        (found,) = self.details([self._get(budget_id)])
+        return found
+
+    def spent(self, scope: Scope, window: Window) -> int:
+        """Nano-dollars that were spent in a window up to now."""
+        return self._costs.report(_spent_in(scope, window)).total
+
+    def standing(self, budget: Budget) -> Standing | None:
+        """How a budget stands now; None while it does not count."""
+        (found,) = self._standings([budget])
+        return found
+
+    def _standings(self, some: Sequence[Budget]) -> list[Standing | None]:
+        """How each of some budgets stands now; None while it does not count."""
+        now = self._clock()
+        windows = [budget.window(now) for budget in some]
+        counting = [
+            (budget, window)
+            for budget, window in zip(some, windows, strict=True)
+            if window is not None
+        ]
+        with self._units.reading() as unit:  # both, so that nothing is posted in between
+            ahead = self._held(unit, counting, now)
+            spent = [
+                self._costs.report_in(unit, _spent_in(budget.scope, window), now)
+                for budget, window in counting
+            ]
+            names = _names(unit, ahead)
+        standings = {
+            budget.id: Standing(
+                window,
+                report.total,
+                held,
+                self._expected(budget, window, now),
+                now,
+                report.unpriced_seconds,
+                tuple(sorted(names.get(one, one) for one in held.unpriced[:UNPRICED_SHOWN])),
+            )
+            for (budget, window), report, held in zip(counting, spent, ahead, strict=True)
+        }
+        return [standings.get(budget.id) for budget in some]
+
+    def _held(self, unit: Unit, counting: Sequence[tuple[Budget, Window]], now: int) -> list[Held]:
+        book, revision = self._prices.book(unit), unit.revisions.now()
+        found: list[Held] = []
+        for first in range(0, len(counting), _AT_ONCE):
+            some = counting[first : first + _AT_ONCE]
+            scopes = tuple(budget.scope for budget, _ in some)
+            key = revision.books, revision.nodes, now // MINUTE, scopes
+            holds = self._holds.of(key, partial(unit.holds.open, scopes))
+            found += held(unit, some, holds, book, now)
+        return found
+
+    def _expected(self, budget: Budget, window: Window, now: int) -> int | None:
+        """The forecast; None also where it fails, as what was spent has to be told all the same."""
+        if self._forecast is None:
+            return None
+        try:
+            return self._forecast(budget, window, now)
+        except StoreUnavailable:
+            raise
+        except Exception:
+            log.exception("budget.forecast_failed", budget=budget.name)
+            return None
+
+    def shares(self, who: Who) -> Sequence[Share]:
+        """What is left of each budget that somebody spends from and that counts now, by name: they
+        count in windows of their own, so the one with the least left need not be the first to say
+        no."""
+        now = self._clock()
+        with self._units.reading() as unit:
+            covering = [one for one in unit.budgets.all() if one.scope.covers(who)]
+            rooms = rooms_of(unit, covering, self._prices.book(unit), now)
+        return [Share(room.budget, room.window, room.left) for room in rooms]
+
+    def _check(self, budget: Budget, before: Budget | None = None) -> None:
+        check(budget)
+        same = before is not None and before.webhook == budget.webhook
+        private = same or self._reach.private_webhooks
+        check_webhook(budget.webhook, budget.secret, allow_private=private)
+        check_emails(budget.emails)
+        if budget.scope.label is not None:
+            check_labels(dict([budget.scope.label]))
+
+    def _asked_before(self, key: Key) -> Budget | None:
+        with self._units.reading() as unit:
+            return unit.budgets.asked_before(key)
+
+    def _get(self, budget_id: str) -> Budget:
+        with self._units.reading() as unit:
+            return unit.budgets.get(budget_id)
+
+    def _show(self, budget: Budget) -> Shown:
+        (found,) = self.shown([budget])
+        return found
+
+    def _shown(
+        self, budget: Budget, standing: Standing | None, alerts: Mapping[str, Alert]
+    ) -> Shown:
+        warnings = tuple(filter(None, [silence(budget, mails=self._reach.mails)]))
+        if standing is None:
+            return Shown(budget, None, warnings=warnings)
+        here = {k: one for k, one in alerts.items() if one.period == standing.window.start}
+        fired = tuple(one for one in here.values() if one.fired_at is not None)
+        return Shown(budget, standing, fired, deletes_at(budget, here.get(EXCEEDED)), warnings)
+
+    def _again(self, work: Callable[[Unit], T], *, once: bool = False) -> T:
+        for _ in tries():
+            try:
+                with self._units() as unit:
+                    return work(unit)
+            except StaleVersion:
+                if once:
+                    raise
+        raise Conflict("it is being changed by others at the same time; retry")
+
+
+def _names(unit: Unit, ahead: Sequence[Held]) -> Mapping[str, str]:
+    """The names of those nodes and reservations whose price is not known, by id, as far as they are
+    shown."""
+    ids = {one for held in ahead for one in held.unpriced[:UNPRICED_SHOWN]}
+    if not ids:
+        return {}
+    nodes = {node_id: node.name for node_id, node in unit.nodes.many(ids).items()}
+    bought = {one.id: one.name for one in unit.reservations.standing() if one.id in ids}
+    return nodes | bought
+
+
+def _spent_in(scope: Scope, window: Window) -> Question:
+    said = f"{rfc3339(window.start)},{rfc3339(window.end)}"
+    return Question(said, step=Granularity.ALL, only=scope.only)
+
+
+def _check_version(budget: Budget, version: int | None) -> None:
+    if version is not None and version != budget.version:
+        raise StaleVersion(
+            f"budget {budget.name!r} has changed since you read it", version=budget.version
+        )

@@ -1,0 +1,1 @@
+"""Costs, forecasts, statements and exports."""

@@ -1,0 +1,186 @@
+"""From a line of the ledger down to the price list and to what was seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from service.domain.clock import HOUR, floor_to
+from service.domain.costs import explanation
+from service.domain.costs.explanation import Charge
+from service.domain.costs.sentences import InWords
+from service.domain.errors import NotFound
+from service.domain.metering.attribution import Attribution
+from service.domain.metering.ledger import Slot
+from service.domain.metering.meter import Usage
+from service.domain.metering.reservation import Reservation
+from service.domain.pricing.price_book import Price, PriceBook
+from service.domain.time_window import Window
+from service.store.beliefs import Belief
+from service.store.ledger import Line
+from service.store.pricebook import PriceShelf
+from service.store.unit import Unit, Units
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation(InWords):
+    """A line, the interval that it is part of with every version of what was believed of it, the
+    price and who is charged; `reservation` is what was bought, and used here or by nobody.
+    `stretches` are the parts of its period that it charges, where those are several.
+    """
+
+    line: Line
+    usage: Usage
+    beliefs: Sequence[Belief]
+    price: Price | None
+    whose: Attribution
+    reservation: Reservation | None
+    stretches: tuple[Window, ...]
+    sum: str
+    source: str
+    notes: tuple[str, ...]
+    evidence: tuple[str, ...]
+    charged: str
+
+
+class ExplanationService:
+    """Reads what stands behind a line; nothing of it is kept for the purpose."""
+
+    def __init__(self, units: Units, prices: PriceShelf) -> None:
+        self._units = units
+        self._prices = prices
+
+    def whose(self, node_id: str) -> Sequence[Attribution]:
+        """Who is charged for a node, or for what nobody uses of a reservation, from when on; raises
+        NotFound."""
+        with self._units.reading() as unit:
+            _name_of(unit, node_id)
+            return unit.attributions.of(node_id)
+
+    def no_line(self, node_id: str, number: str) -> NotFound:
+        """What to raise for what is no number of a line. Raises NotFound itself where there is no
+        such node or reservation."""
+        with self._units.reading() as unit:
+            return _no_line(_name_of(unit, node_id), number[:80], unit.ledger.numbers(node_id))
+
+    def line(self, node_id: str, number: int) -> Explanation:
+        """The line of that number in the ledger of a node, or of a reservation. Raises NotFound
+        where there is none."""
+        with self._units.reading() as unit:
+            name = _name_of(unit, node_id)
+            found = unit.ledger.of(node_id, number - 1, 1)
+            if not found or found[0].id != number:
+                raise _no_line(name, str(number), unit.ledger.numbers(node_id))
+            line = found[0]
+            usage = next(one for one in unit.usage.of(node_id) if one.id == line.usage_id)
+            bought = line.reservation_id
+            reservation = None if bought is None else unit.reservations.get(bought)
+            book = self._prices.book(unit)
+            price = book.with_id(line.price_id)
+            attributions = unit.attributions.of(node_id)
+            stretches = _stretches(line, usage, book, attributions)
+            whose = next(one for one in attributions if one.since == line.since)
+            return Explanation(
+                line=line,
+                usage=usage,
+                beliefs=unit.beliefs.of(usage.id),
+                price=price,
+                whose=whose,
+                reservation=reservation,
+                stretches=stretches,
+                sum=_sum(line, usage, stretches),
+                source=explanation.source_of(price, line.price_id),
+                notes=tuple(_notes(unit, line, usage, reservation, stretches)),
+                evidence=explanation.evidence_of(usage),
+                charged=explanation.charged_to(whose),
+            )
+
+
+def _name_of(unit: Unit, node_id: str) -> str:
+    """What a node is called, or a reservation. Raises NotFound where it is neither."""
+    try:
+        return unit.nodes.get(node_id).name
+    except NotFound as no_node:
+        try:
+            return unit.reservations.get(node_id).name
+        except NotFound:
+            raise no_node from None
+
+
+def _no_line(name: str, number: str, numbers: tuple[int, int] | None) -> NotFound:
+    """What to say of a number that no line has; all lines of the ledger are numbered as one."""
+    text = f"the ledger of {name} has no line {number}"
+    if numbers is None:
+        return NotFound(f"{text}: nothing is posted to it")
+    first, last = numbers
+    theirs = (
+        f"its lines are numbered from {first} to {last}"
+        if first < last
+        else f"its only line is {first}"
+    )
+    return NotFound(f"{text}; {theirs}", first_line=first, last_line=last)
+
+
+def _is_adjustment(line: Line) -> bool:
+    return line.corrects_id is not None
+
+
+def _stretches(
+    line: Line, usage: Usage, book: PriceBook, whose: Sequence[Attribution]
+) -> tuple[Window, ...]:
+    """Several, or none: also none where more became known since, so that they would not add up."""
+    if _is_adjustment(line):
+        return ()
+    slot = Slot(floor_to(line.charge_start, HOUR), line.price_id, line.since, line.list_price_nanos)
+    period = Window(line.charge_start, line.charge_end)
+    found = explanation.stretches_of(slot, period, usage, book, whose, is_vm=line.is_vm)
+    charged = line.vm_seconds if line.is_vm else line.chip_seconds
+    units = 1 if line.is_vm else usage.chips
+    adds_up = usage.is_purchase or units * sum(one.end - one.start for one in found) == charged
+    return found if len(found) > 1 and adds_up else ()
+
+
+def _seconds(line: Line, stretches: Sequence[Window]) -> int:
+    whole = stretches or (Window(line.charge_start, line.charge_end),)
+    return sum(one.end - one.start for one in whole)
+
+
+def _sum(line: Line, usage: Usage, stretches: Sequence[Window]) -> str:
+    seconds = line.vm_seconds if line.is_vm else line.chip_seconds
+    charge = Charge(seconds, line.price_nanos, line.amount_nanos, _is_adjustment(line), line.is_vm)
+    if not usage.is_purchase:
+        return explanation.sum_of(charge, usage.chips)
+    if charge.is_adjustment:  # of as many chips as nodes used more of it, or less
+        return explanation.sum_of(charge, 0)
+    return explanation.unused_sum_of(charge, usage.chips, _seconds(line, stretches))
+
+
+def _notes(
+    unit: Unit,
+    line: Line,
+    usage: Usage,
+    bought: Reservation | None,
+    stretches: Sequence[Window],
+) -> Sequence[str]:
+    notes = [explanation.note_of(stretches)] if stretches else []
+    if _is_adjustment(line):
+        of_what = "what nodes used of it, or of its record" if usage.is_purchase else "the interval"
+        notes.append(f"it adjusts line {line.corrects_id}: more is known of {of_what}")
+    elif usage.is_purchase and (since := _used_since(unit, line, usage, stretches)):
+        notes.append(since)
+    if line.is_vm:
+        notes.append(explanation.vm_note_of(usage))
+    if bought is not None and not usage.is_purchase:
+        notes.append(explanation.reservation_note_of(bought))
+    return notes
+
+
+def _used_since(unit: Unit, line: Line, usage: Usage, stretches: Sequence[Window]) -> str:
+    """What became of what nodes were known to have used when the line was posted; empty where that
+    is still so."""
+    hour = floor_to(line.charge_start, HOUR)
+    _, used = unit.ledger.used(line.node_id, hour).get((hour, line.price_id), (0, 0))
+    known = usage.chips * _seconds(line, stretches) - line.chip_seconds
+    if used == known:
+        return ""
+    return f"nodes are now charged for {used:,} chip-seconds of it; later lines adjust this one"

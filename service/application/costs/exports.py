@@ -1,0 +1,87 @@
+"""What was billed, handed out as a file: streamed, and as exact as the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from threading import BoundedSemaphore
+from zoneinfo import ZoneInfo
+
+from service.application.pricing.commitments import read_lines
+from service.domain.clock import HOUR, Clock
+from service.domain.commitments.billing import CommittedBill, billed_hours
+from service.domain.commitments.coverage import priced
+from service.domain.costs.charge import Charge
+from service.domain.costs.focus import Account, Version, header, lines
+from service.domain.errors import RateLimited
+from service.domain.pricing.price_book import PriceBook
+from service.domain.time_window import Window, parse_window
+from service.store.pricebook import PriceShelf
+from service.store.unit import Unit, Units
+
+AT_ONCE = 4
+"""Files that are written at once: each holds a connection for as long as its reader takes."""
+
+CHUNK = 1_000
+"""Rows of one piece of the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """A file in pieces of text; they are to be taken to the end, as a transaction is open."""
+
+    window: Window
+    pieces: Generator[str]
+
+
+class ExportService:
+    """Writes the ledger down for other people's tools."""
+
+    def __init__(self, units: Units, prices: PriceShelf, clock: Clock, account: Account) -> None:
+        self._units = units
+        self._prices = prices
+        self._clock = clock
+        self._account = account
+        self._places = BoundedSemaphore(AT_ONCE)
+
+    def focus(self, version: Version, window: str = "mtd") -> Export:
+        """What was billed in a window, in UTC. What runs and is not posted yet is not in it.
+
+        Raises Rejected where the window makes no sense; its pieces raise RateLimited where too many
+        are being read.
+        """
+        asked = parse_window(window, ZoneInfo("UTC"), self._clock())
+        return Export(asked, self._focus(version, asked))
+
+    def _focus(self, version: Version, window: Window) -> Generator[str]:
+        with self._place(), self._units.reading() as unit:
+            book, now = self._prices.book(unit), self._clock()
+            price_of = lru_cache(CHUNK)(book.with_id)
+            charges = unit.charges.billed(window.start, window.end, price_of)
+            written = lines(self._account, _committed(unit, charges, window, book, now), now)
+            yield header(version)
+            while piece := "".join(islice(written, CHUNK)):
+                yield piece
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        if not self._places.acquire(blocking=False):
+            raise RateLimited(f"{AT_ONCE} exports are in progress; retry this one later")
+        try:
+            yield
+        finally:
+            self._places.release()
+
+
+def _committed(
+    unit: Unit, charges: Iterator[Charge], window: Window, book: PriceBook, now: int
+) -> Iterator[Charge]:
+    """The same charges with the commitments that stand; without one, they are as they were."""
+    some, _ = priced(unit.commitments.standing(), book)
+    over = Window(window.start, max(window.start, min(window.end + HOUR, now)))
+    known = read_lines(unit, some, over, book)
+    hours = billed_hours(window, known, now)
+    return CommittedBill(known, some, book, hours).over(charges) if some else charges

@@ -1,0 +1,81 @@
+"""Months: what each comes to, and whether that may still change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from service.application.answers import Answers
+from service.domain.billing_period import Period, PeriodState, period_named, period_of
+from service.domain.clock import MINUTE, Clock
+from service.store.statements import StatementLine
+from service.store.unit import Unit, Units
+
+MOST_MONTHS = 120
+
+_KEPT = 128
+_MOST_LINES = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Month:
+    """What is billed in a month so far: nano-dollars, chip-seconds and seconds of users' own
+    machines of what is posted."""
+
+    period: Period
+    state: PeriodState
+    amount: int
+    chip_seconds: int
+    vm_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A month and the lines that it is the sum of."""
+
+    month: Month
+    lines: Sequence[StatementLine]
+
+
+class StatementService:
+    """Reads the ledger by the month that its lines are billed in."""
+
+    def __init__(self, units: Units, clock: Clock) -> None:
+        self._units = units
+        self._clock = clock
+        self._answers = Answers(_KEPT)
+
+    def months(self) -> Sequence[Month]:
+        """Every month since the first charge, the latest first."""
+        now, found = self._clock(), list[Month]()
+        with self._units.reading() as unit:
+            first, fresh = unit.statements.first_hour(), _fresh(unit, now)
+            period = period_of(now)
+            while first is not None and period.end > first and len(found) < MOST_MONTHS:
+                read = partial(unit.statements.total, period)
+                total = self._answers.of(("total", period, fresh), read)
+                found.append(Month(period, period.state(now), *total))
+                period = period_of(period.start - 1)
+        return found
+
+    def statement(self, name: str) -> Statement:
+        """The month of that name, `2026-11`, line by line. Raises Rejected when it is none."""
+        period, now = period_named(name), self._clock()
+        with self._units.reading() as unit:
+            read = partial(unit.statements.lines, period)
+            key = "lines", period, _fresh(unit, now)
+            lines = self._answers.of(key, read, lambda found: len(found) <= _MOST_LINES)
+        month = Month(
+            period,
+            period.state(now),
+            amount=sum(line.amount for line in lines),
+            chip_seconds=sum(line.chip_seconds for line in lines),
+            vm_seconds=sum(line.vm_seconds for line in lines),
+        )
+        return Statement(month, lines)
+
+
+def _fresh(unit: Unit, now: int) -> tuple[int, int]:
+    """What sums of the ledger depend on; the minute as in `service.application.costs.costs`."""
+    return unit.revisions.now().books, now // MINUTE

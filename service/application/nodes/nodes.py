@@ -1,0 +1,409 @@
+"""What callers may ask of nodes: to have one, to see them, to stop, start and delete them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from service.application.budgets import admission
+from service.application.nodes.cost import NodeCost, cost_of
+from service.application.nodes.requests import NodeRequests
+from service.application.retries import tries
+from service.domain.clock import Clock, rfc3339
+from service.domain.errors import Conflict, Rejected, StaleVersion
+from service.domain.event import Event
+from service.domain.idempotency import Key
+from service.domain.idle.assess import LEAST_IDLE
+from service.domain.idle.terms import TermsChange, terms_difference, with_terms
+from service.domain.lifecycle import reimaging
+from service.domain.lifecycle.expiry import other_reasons
+from service.domain.lifecycle.lifecycle import out_of_time
+from service.domain.lifecycle.reimaging import Software
+from service.domain.metering.attribution import Reattribution, difference, reattributed
+from service.domain.nodes.connection import Connection, connection_to
+from service.domain.nodes.keep import asked_keep, unkept
+from service.domain.nodes.node import Asked, Node
+from service.domain.nodes.request import Understood, Wish
+from service.domain.nodes.stop_rules import obstacles
+from service.store.ledger import Line
+from service.store.listing import ANY, Filter, Page
+from service.store.pricebook import PriceShelf
+from service.store.unit import Unit, Units
+
+__all__ = ["Changed", "Filter", "NodeChange", "NodeService", "Page", "Requested"]
+
+QUICK_PAGE = 200
+"""Nodes that are read in well under a millisecond."""
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A node whose end or stop was asked for, and what whoever asked should know about that."""
+
+    node: Node
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChange:
+    """What is to be otherwise of a node: who is charged for it, and the terms on which it runs."""
+
+    whose: Reattribution = field(default_factory=Reattribution)
+    terms: TermsChange = field(default_factory=TermsChange)
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """A node that was asked for; `created` is False when the same key had asked for it before."""
+
+    node: Node
+    warnings: tuple[str, ...]
+    created: bool
+
+
+class NodeService:
+    """Each public method is one unit of work, and none calls the cloud: the wish is durable before
+    the first dollar is at risk."""
+
+    def __init__(
+        self,
+        units: Units,
+        prices: PriceShelf,
+        clock: Clock,
+        projects: Sequence[str],
+        least_idle: int = LEAST_IDLE,
+    ) -> None:
+        self._units = units
+        self._prices = prices
+        self._clock = clock
+        self._requests = NodeRequests(units, prices, clock, projects, least_idle)
+
+    def request(self, wanted: Wish, *, key: Key | None = None, actor: str = "") -> Requested:
+        """Write down a wish for a node.
+
+        With a `key`, the same wish told twice is one node. Raises Rejected (with what would do)
+        when it cannot be granted, Conflict when the name is taken.
+        """
+        if key is not None and (known := self._known(actor, key)) is not None:
+            return known
+        wanted, meant = self._requests.understand(wanted)
+        for _ in tries():
+            try:
+                return self._write(wanted, meant, key, actor)
+            except StaleVersion:
+                continue
+            except Conflict:  # perhaps with the very same wish, which was written meanwhile
+                known = None if key is None else self._known(actor, key)
+                if known is None:
+                    raise
+                return known
+        raise Conflict("the same name or key is being written by others; retry")
+
+    def is_quick(self, only: Filter, page_size: int, _page_token: str = "") -> bool:
+        """Whether a page is read in less than a millisecond whatever the database holds: some nodes
+        in the order of their ids, from a file on this machine."""
+        return only == ANY and page_size <= QUICK_PAGE and self._units.is_local
+
+    def page(self, only: Filter, page_size: int, page_token: str) -> Page:
+        """Nodes as callers are shown them, newest first, with what they cost as of now."""
+        with self._units.reading() as unit:
+            return unit.listing.page(only, page_size, page_token, self._prices, self._clock())
+
+    def shown(self, node_id: str) -> bytes:
+        """One node as callers are shown it: a JSON document."""
+        with self._units.reading() as unit:
+            return unit.listing.one(node_id, self._prices, self._clock())
+
+    def get(self, node_id: str) -> Node:
+        """One node; raises NotFound."""
+        with self._units.reading() as unit:
+            return unit.nodes.get(node_id)
+
+    def find(self, name_or_id: str) -> Node:
+        """One node by its id, or by the name of a live one; raises NotFound, or Conflict when the
+        name is alive in several projects."""
+        with self._units.reading() as unit:
+            named = unit.nodes.named(name_or_id)
+            if len(named) > 1:
+                raise Conflict(
+                    f"{name_or_id!r} exists in several projects; give its id",
+                    ids=[node.id for node in named],
+                )
+            return named[0] if named else unit.nodes.get(name_or_id)
+
+    def delete(self, node_id: str, *, version: int | None = None, actor: str = "") -> Node:
+        """`request_end`, answering the node alone."""
+        return self.request_end(node_id, version=version, actor=actor).node
+
+    def request_end(self, node_id: str, *, version: int | None = None, actor: str = "") -> Changed:
+        """Ask for a node's end, which ends a keep; asking twice is asking once. It is over when its
+        state says so."""
+
+        def change(unit: Unit, node: Node) -> Changed:
+            after = self._change(unit, node, Asked.ABSENT, actor)
+            return Changed(after, ended_keep(node, after, self._clock()))
+
+        return self._changed(node_id, version, change)
+
+    def stop(
+        self, node_id: str, *, version: int | None = None, actor: str = "", force: bool = False
+    ) -> Node:
+        """`request_stop`, answering the node alone."""
+        return self.request_stop(node_id, version=version, actor=actor, force=force).node
+
+    def request_stop(
+        self, node_id: str, *, version: int | None = None, actor: str = "", force: bool = False
+    ) -> Changed:
+        """Ask for a node to stop, which ends a keep. Raises Rejected where the cloud cannot stop
+        such a node, Conflict while a job runs on it, unless `force` is given."""
+
+        def change(unit: Unit, node: Node) -> Changed:
+            claim = None if force else unit.jobs.claimed(node.id)
+            if claim is not None:
+                raise Conflict(
+                    f"job {claim.job_id} runs on node {node.name}; cancel the job, or stop the node"
+                    " with force=true",
+                    job_id=claim.job_id,
+                )
+            after = self._change(unit, node, Asked.STOPPED, actor)
+            return Changed(after, ended_keep(node, after, self._clock()))
+
+        return self._changed(node_id, version, change)
+
+    def start(self, node_id: str, *, version: int | None = None, actor: str = "") -> Node:
+        """Ask for a stopped node to run again."""
+        return self._ask(node_id, Asked.PRESENT, version, actor)
+
+    def reimage(
+        self, node_id: str, software: Software, *, version: int | None = None, actor: str = ""
+    ) -> Node:
+        """Ask for other software on a legacy TPU Node; asking for what it has changes nothing.
+
+        Raises Rejected for a TPU VM and for what does not fit, Conflict where it cannot be now.
+        """
+
+        def change(unit: Unit, node: Node) -> Node:
+            now = self._clock()
+            after = reimaging.wanted(node, software, now)
+            if after is node:
+                return node
+            versions = f"{after.spec.runtime_version}, was {node.spec.runtime_version}"
+            message = f"reimage requested: {versions}"
+            unit.events.add(Event(node.id, now, "asked", message, actor or "caller"))
+            return unit.nodes.save(after)
+
+        return self._changed(node_id, version, change)
+
+    def reattribute(
+        self, node_id: str, wanted: Reattribution, *, version: int | None = None, actor: str = ""
+    ) -> Node:
+        """Have another owner, team or other labels be charged from now on; the past stays as it is.
+
+        Raises Rejected for labels that cannot be, Conflict for a node that is no more.
+        """
+
+        return self.update(node_id, NodeChange(wanted), version=version, actor=actor)
+
+    def update(
+        self, node_id: str, wanted: NodeChange, *, version: int | None = None, actor: str = ""
+    ) -> Node:
+        """Change the idle policy and the time to live of a node, and who is charged for it from now
+        on, all or nothing.
+
+        Raises Rejected for what cannot be, Conflict for a node that is no more, BudgetExceeded
+        where a budget has no room for it.
+        """
+
+        def change(unit: Unit, node: Node) -> Node:
+            after = self._set_terms(unit, node, wanted.terms, actor)
+            return self._reattribute(unit, after, wanted.whose, actor)
+
+        return self._changed(node_id, version, change)
+
+    def _set_terms(self, unit: Unit, node: Node, wanted: TermsChange, actor: str) -> Node:
+        now = self._clock()
+        after = with_terms(node, wanted, now, self._requests.least_idle)
+        if after is node:
+            return node
+        message = terms_difference(node, after)
+        unit.events.add(Event(node.id, now, "asked", message, actor or "caller"))
+        after = unit.nodes.save(after)
+        if after.spec.ttl_seconds != node.spec.ttl_seconds:
+            admission.retime(unit, after, node, self._prices, now)
+        return after
+
+    def _reattribute(self, unit: Unit, node: Node, wanted: Reattribution, actor: str) -> Node:
+        now, latest = self._clock(), unit.attributions.of(node.id)[-1]
+        found = reattributed(node, wanted, latest, now)
+        if found is None:
+            return node
+        after, whose = found
+        unit.events.add(Event(node.id, now, "asked", difference(node, after), actor or "caller"))
+        if _is_lent_to_a_job(unit, node):  # who owns it is charged again after the job
+            return unit.nodes.rename_owner(after)
+        after = unit.nodes.reattribute(after, whose, now)
+        admission.moved(unit, after, latest, self._prices, now)
+        return after
+
+    def end(self, unit: Unit, node: Node, actor: str, reason: str) -> Node:
+        """Ask for a node's end in a unit of work of the caller, and say why; it ends a keep.
+        Answers the node as it was written."""
+        return self._change(unit, node, Asked.ABSENT, actor, reason)
+
+    def connection(self, node_id: str) -> Connection:
+        """How to reach a node; raises Conflict while it cannot be reached."""
+        return connection_to(self.get(node_id))
+
+    def events(self, node_id: str, after: int, limit: int) -> Sequence[tuple[int, Event]]:
+        """The story of a node: numbered events after `after`, oldest first."""
+        with self._units.reading() as unit:
+            unit.nodes.get(node_id)
+            return unit.events.of(node_id, after, limit)
+
+    def ledger(self, node_id: str, after: int, limit: int) -> Sequence[Line]:
+        """What was posted for a node, in the order in which it was."""
+        with self._units.reading() as unit:
+            unit.nodes.get(node_id)
+            return unit.ledger.of(node_id, after, limit)
+
+    def cost(self, node_id: str) -> NodeCost:
+        """What a node cost so far, to the second."""
+        now = self._clock()
+        with self._units.reading() as unit:
+            node = unit.nodes.get(node_id)
+            book = self._prices.book(unit)
+            intervals, whose = unit.usage.of(node_id), unit.attributions.of(node_id)
+        return cost_of(node, intervals, book, now, whose)
+
+    def _known(self, actor: str, key: Key) -> Requested | None:
+        """What the key has led to; before anything is checked that may have changed since."""
+        with self._units.reading() as unit:
+            node_id = unit.idempotency_keys.find(_scope(actor), key)
+            return (
+                None if node_id is None else Requested(unit.nodes.get(node_id), (), created=False)
+            )
+
+    def _write(self, wanted: Wish, meant: Understood, key: Key | None, actor: str) -> Requested:
+        with admission.admitting(self._units, self._clock) as unit:
+            now = self._clock()  # it may have waited for its turn, and a budget's period be over
+            if key is not None:
+                known = unit.idempotency_keys.find(_scope(actor), key)
+                if known is not None:
+                    return Requested(unit.nodes.get(known), meant.warnings, created=False)
+
+            def remember(node: Node) -> None:  # before a budget is asked: it would see both
+                if key is not None:
+                    unit.idempotency_keys.add(_scope(actor), key, node.id, now)
+
+            node = self._requests.record(unit, wanted, meant, actor, written=remember)
+        return Requested(node, meant.warnings, created=True)
+
+    def _ask(self, node_id: str, asked: Asked, version: int | None, actor: str) -> Node:
+        return self._changed(
+            node_id, version, lambda unit, node: self._change(unit, node, asked, actor)
+        )
+
+    def _changed(self, node_id: str, version: int | None, change: Callable[[Unit, Node], T]) -> T:
+        return change_node(self._units, self._clock, node_id, version, change)
+
+    def _change(self, unit: Unit, node: Node, asked: Asked, actor: str, reason: str = "") -> Node:
+        if node.asked is asked or (node.ended and asked is Asked.ABSENT):
+            return node
+        _check(node, asked)
+        now = self._clock()
+        admission.on_asked(unit, node, asked, self._prices, now)
+        message = f"{_SENTENCES[asked]}: {reason}" if reason else _SENTENCES[asked]
+        if asked is not Asked.PRESENT and (keep := asked_keep(node, now)) is not None:
+            until = rfc3339(keep.until or now)
+            ended = f"the keep until {until} ends: {reason or _SENTENCES[asked]}"
+            unit.events.add(Event(node.id, now, "asked", ended, actor or "caller"))
+            node = unkept(node)
+        if asked is Asked.ABSENT:
+            message += other_reasons(node, out_of_time(node, now))
+            node = replace(node, ends_after_keep="")
+        unit.events.add(Event(node.id, now, "asked", message, actor or "caller"))
+        requested_at = now if asked is Asked.ABSENT else None
+        return unit.nodes.save(
+            replace(
+                node,
+                asked=asked,
+                delete_requested_at=requested_at,
+                delete_reason=reason or node.delete_reason,
+                alarmed_at=None,
+                tries=0,
+                next_try_at=now,
+            )
+        )
+
+
+_SENTENCES = {
+    Asked.ABSENT: "deletion requested",
+    Asked.STOPPED: "stop requested",
+    Asked.PRESENT: "start requested",
+}
+
+
+def change_node(
+    units: Units,
+    clock: Clock,
+    node_id: str,
+    version: int | None,
+    change: Callable[[Unit, Node], T],
+) -> T:
+    """Change a node in one unit of work; answers what the change does. Where any version does, it
+    is done over when overtaken. Raises StaleVersion where `version` is not the present one."""
+    for _ in tries():
+        try:
+            with admission.admitting(units, clock) as unit:
+                unit.nodes.lock(node_id)
+                node = unit.nodes.get(node_id)
+                _check_version(node, version)
+                return change(unit, node)
+        except StaleVersion:
+            if version is not None:
+                raise
+    raise Conflict(f"node {node_id} is being changed by others at the same time; retry")
+
+
+def ended_keep(before: Node, after: Node, now: int) -> tuple[str, ...]:
+    """What whoever asked for the end or stop of a node is told of the keep that it ended."""
+    keep = asked_keep(before, now)
+    if keep is None or after.kept_until is not None:
+        return ()
+    told = f"the keep until {rfc3339(keep.until or now)} ends with that ({keep.reason})"
+    if after.asked is Asked.STOPPED and after.ends_after_keep:
+        told += f"; the node is deleted next: {after.ends_after_keep}"
+    return (told,)
+
+
+def _is_lent_to_a_job(unit: Unit, node: Node) -> bool:
+    claim = unit.jobs.claimed(node.id)
+    return claim is not None and not unit.jobs.get(claim.job_id).own_node
+
+
+def _check_version(node: Node, version: int | None) -> None:
+    if version is not None and version != node.version:
+        raise StaleVersion(f"node {node.id} has changed since you read it", version=node.version)
+
+
+def _scope(actor: str) -> str:
+    """Each caller has keys of its own."""
+    return f"nodes/{actor}"
+
+
+def _check(node: Node, asked: Asked) -> None:
+    """Refuse what can no longer be, or never could."""
+    if node.asked is Asked.ABSENT:
+        raise Conflict(
+            f"node {node.id} is {node.state}: it was deleted, and a deletion cannot be undone"
+        )
+    if asked is Asked.STOPPED and not node.spec.stoppable:
+        raise Rejected(
+            f"{node.spec.accelerator_type} ({node.spec.provisioning_model}) cannot be stopped:"
+            f" {', and '.join(obstacles(node.spec))}; delete it",
+            field="state",
+        )

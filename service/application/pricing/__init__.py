@@ -1,0 +1,1 @@
+"""Prices, discounts, estimates and purchases."""

@@ -1,0 +1,136 @@
+"""Negotiated discounts: which there are, a new one for the time to come, an early end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from service.application.idempotency import once
+from service.domain.catalog import catalog
+from service.domain.clock import Clock, rfc3339
+from service.domain.errors import Conflict, NotFound, Rejected
+from service.domain.idempotency import Key
+from service.domain.ids import new_id
+from service.domain.pricing.discounts import Discount, clash, standing
+from service.domain.pricing.feed import check_not_past
+from service.domain.pricing.price_book import series_of
+from service.domain.pricing.sellable import check_discounted
+from service.store.unit import Unit, Units
+
+WHAT = "a discount"
+
+
+@dataclass(frozen=True, slots=True)
+class Agreed:
+    """A discount; `created` is False when the same key had entered it before."""
+
+    discount: Discount
+    created: bool
+
+
+class DiscountService:
+    """Discounts apply to what is charged from now on; what was charged stays as it was."""
+
+    def __init__(self, units: Units, clock: Clock) -> None:
+        self._units = units
+        self._clock = clock
+
+    def all(self, at: int | None = None) -> Sequence[Discount]:
+        """Every discount there is or was, the latest to begin first; or those in force `at`."""
+        with self._units.reading() as unit:
+            found = standing(unit.prices.discounts())
+        wanted = [one for one in found if at is None or one.is_in_force(at)]
+        return sorted(wanted, key=lambda one: (-one.effective_from, one.id))
+
+    def add(self, discount: Discount, key: Key | None = None) -> Agreed:
+        """Enter a discount; an `effective_from` of 0 is now.
+
+        Raises Rejected where it would rewrite the past or ends before it begins, Conflict where
+        another one applies to the same price at the same second, also a more general one. With a
+        `key`, the same told twice is one discount, however late the second time comes.
+        """
+        now = self._clock()
+        discount_id, created = once(
+            self._units, "discounts", key, now, lambda unit: _enter(unit, discount, now)
+        )
+        with self._units.reading() as unit:
+            return Agreed(_named(unit.prices.discounts(), discount_id), created)
+
+    def end(self, discount_id: str, until: int | None) -> Discount:
+        """End a discount sooner than it would; None is now. Told again, it stays as it is.
+
+        Raises NotFound, and Rejected where that would rewrite the past or make it last longer.
+        """
+        now = self._clock()
+        with self._units() as unit:
+            rows = unit.prices.discounts()
+            known = _named(rows, discount_id)
+            if _has_ended_so(known, until, now):
+                return known
+            until = now if until is None else until
+            check_not_past(until, now, "the end of a discount", "effective_until")
+            if known.effective_until is not None and known.effective_until <= until:
+                raise Rejected(
+                    f"it ends at {rfc3339(known.effective_until)} already; add another discount"
+                    " for the time after",
+                    field="effective_until",
+                )
+            ended = replace(
+                known, effective_until=max(until, known.effective_from), recorded_at=now
+            )
+            unit.prices.add_discount(ended, len(rows))
+            _reconsider(unit, ended, until)
+        return ended
+
+
+def _has_ended_so(known: Discount, until: int | None, now: int) -> bool:
+    if until is None:
+        return known.effective_until is not None and known.effective_until <= now
+    return known.effective_until == until
+
+
+def _enter(unit: Unit, discount: Discount, now: int) -> str:
+    check_discounted(discount.generation, series_of(discount.model))
+    entered = replace(
+        discount,
+        id=new_id(),
+        model=series_of(discount.model),
+        effective_from=discount.effective_from or now,
+        recorded_at=now,
+    )
+    check_not_past(entered.effective_from, now, WHAT, "effective_from")
+    if entered.is_void:
+        raise Rejected("it ends before it begins", field="effective_until")
+    rows = unit.prices.discounts()
+    _check_alone(entered, standing(rows))
+    unit.prices.add_discount(entered, len(rows))
+    _reconsider(unit, entered, entered.effective_from)
+    return entered.id
+
+
+def _named(rows: Sequence[Discount], discount_id: str) -> Discount:
+    known = {one.id: one for one in standing(rows)}.get(discount_id)
+    if known is None:
+        raise NotFound(
+            f"there is no discount {discount_id[:80]!r}; GET /v1/prices/discounts lists them"
+        )
+    return known
+
+
+def _check_alone(discount: Discount, others: Sequence[Discount]) -> None:
+    other = clash(discount, others)
+    if other is None:
+        return
+    ends = "" if other.effective_until is None else f" until {rfc3339(other.effective_until)}"
+    raise Conflict(
+        f"the discount {other.id} already takes {other.percent} % off {other.what} from"
+        f" {rfc3339(other.effective_from)}{ends}; two discounts on one price are ambiguous. End"
+        " that one first, or choose other times",
+        discount=other.id,
+    )
+
+
+def _reconsider(unit: Unit, discount: Discount, since: int) -> None:
+    """Have what the discount is for posted anew from then on, should an hour just have closed."""
+    generations = (discount.generation,) if discount.generation else catalog.load().generations
+    unit.usage.reconsider(dict.fromkeys(generations, since))

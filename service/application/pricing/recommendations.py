@@ -1,0 +1,112 @@
+"""What to commit to, asked of the usage and the price book."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from service.application.answers import Answers
+from service.domain.clock import DAY, Clock, floor_to
+from service.domain.commitments.recommendation import (
+    MOST_DAYS,
+    TERMS,
+    Course,
+    Rates,
+    Recommendation,
+    Span,
+    course_of,
+    recommend,
+)
+from service.domain.pricing.price_book import CHIP_HOUR, ON_DEMAND, PriceBook, Sku
+from service.store.pricebook import PriceShelf
+from service.store.unit import Unit, Units
+
+_KEPT = 4
+Place = tuple[str, str]
+"""Generation and region."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What to commit to of one generation in one region: for each term, of which one is chosen; and
+    the use that it follows from."""
+
+    generation: str
+    region: str
+    course: Course
+    terms: tuple[Recommendation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Advised:
+    """All that was used on demand in the full UTC days [start, end), by generation and region."""
+
+    as_of: int
+    start: int
+    end: int
+    places: tuple[Advice, ...]
+
+    @property
+    def days(self) -> int:
+        """Full days that it stands on."""
+        return (self.end - self.start) // DAY
+
+
+class RecommendationService:
+    """Worked out once a day, unless usage or prices change."""
+
+    def __init__(self, units: Units, prices: PriceShelf, clock: Clock) -> None:
+        self._units = units
+        self._prices = prices
+        self._clock = clock
+        self._answers = Answers(_KEPT)
+
+    def recommended(self, days: int = MOST_DAYS) -> Advised:
+        """What to commit to, from the last full days, or from all there are where there are fewer.
+        What is committed already, by what is recorded, is taken off."""
+        now = self._clock()
+        with self._units.reading() as unit:
+            taken = _committed(unit, now)
+            book, books = self._prices.book(unit), unit.revisions.now().books
+            key = books, book, floor_to(now, DAY), days, tuple(sorted(taken.items()))
+            return self._answers.of(key, lambda: _advised(unit, book, days, taken, now))
+
+
+def _committed(unit: Unit, now: int) -> Mapping[Place, int]:
+    """The chips of each generation and region that are paid for from now on, or later."""
+    chips: dict[Place, int] = defaultdict(int)
+    for one in unit.commitments.standing():
+        if now < one.end:
+            chips[one.generation, one.region] += one.chips
+    return chips
+
+
+def _advised(
+    unit: Unit, book: PriceBook, days: int, committed: Mapping[Place, int], now: int
+) -> Advised:
+    end, first = floor_to(now, DAY), unit.usage.first_start()
+    known = 0 if first is None else max(0, end + floor_to(-first, DAY)) // DAY
+    number = min(days, known)
+    start = end - number * DAY
+    used: dict[Place, list[Span]] = defaultdict(list)
+    for sku, span in unit.usage.spans_on_demand(start, end):
+        if sku.unit == CHIP_HOUR:  # commitments are sold by the chip, not by the device
+            used[sku.generation, sku.region].append(span)
+    courses = {
+        place: course_of(spans, start, number, committed.get(place, 0))
+        for place, spans in sorted(used.items())
+    }
+    advice = (_advice(book, place, course, now) for place, course in courses.items())
+    return Advised(now, start, end, tuple(advice))
+
+
+def _advice(book: PriceBook, place: Place, course: Course, now: int) -> Advice:
+    def rate(model: str) -> int | None:
+        price = book.at(Sku(place[0], model, place[1]), now)
+        return None if price is None else price.per_chip_hour
+
+    on_demand = rate(ON_DEMAND)
+    rates = [Rates(years, on_demand, rate(f"cud_{years}y")) for years in TERMS]
+    asked = " ".join(place)
+    return Advice(*place, course, tuple(recommend(course, one, asked) for one in rates))

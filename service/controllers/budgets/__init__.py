@@ -1,0 +1,1 @@
+"""Watches budgets, and sends their messages."""

@@ -1,0 +1,1 @@
+"""Compares all that the cloud lists with the records."""

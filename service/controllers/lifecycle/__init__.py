@@ -1,0 +1,1 @@
+"""Brings each node from what the cloud shows to what was requested."""

@@ -1,0 +1,341 @@
+"""Gets a node into the cloud: one attempt after another, each written down before it is made."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import structlog
+
+from service.cloud.ports import Operation, Order
+from service.controllers.lifecycle.context import Tools
+from service.controllers.lifecycle.quotas import learn, too_small
+from service.controllers.lifecycle.zone_offers import Offers
+from service.controllers.recording.operation_log import looking_since
+from service.controllers.recording.recording import end_placement, end_usage
+from service.domain.errors import (
+    AlreadyExists,
+    CapacityUnavailable,
+    CloudError,
+    CloudNotFound,
+    CloudUnavailable,
+    InvalidRequest,
+    NotAllowed,
+    QuotaExceeded,
+    RateLimited,
+)
+from service.domain.event import Event
+from service.domain.ids import cloud_id_for
+from service.domain.jobs.task import task_of
+from service.domain.jobs.transition import travels_in_create
+from service.domain.lease import Lease
+from service.domain.lifecycle.in_flight import is_unsent, may_yet_land, too_old_to_send
+from service.domain.lifecycle.lifecycle import asked_to_wait, deadline, put_off
+from service.domain.lifecycle.step import Look
+from service.domain.nodes.deletion import with_room
+from service.domain.nodes.node import Asked, Node, NodeState, Slice
+from service.domain.nodes.ownership import is_our_ticket, is_ours, labels_for
+from service.domain.nodes.placement import Key, Outcome, Placement, outcome_of, scope_of
+from service.domain.placement.choice import (
+    LOOK_AGAIN_SECONDS,
+    Choice,
+    candidates,
+    choose,
+    concerning,
+    denial,
+    made_as,
+    named,
+    next_try,
+    not_before,
+    refusals,
+    told,
+    why,
+)
+from service.store.unit import Unit
+
+log = structlog.get_logger()
+
+REFUSALS = (CapacityUnavailable, QuotaExceeded, NotAllowed, InvalidRequest, CloudNotFound)
+"""Answers to a create by which it is certain that nothing came of it, nor will here."""
+
+
+class Placing:
+    """The steps that ask for a node, and those that give an attempt up."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+        self._offers = Offers(tools.cloud, tools.clock)
+
+    def place(self, node: Node, lease: Lease) -> None:
+        """Write the intent, then send it: after a crash in between, the intent is sent again."""
+        now, attempt = self._tools.clock(), node.attempt + 1
+        cloud_id = cloud_id_for(node.name, node.id, attempt)
+
+        def change(unit: Unit, node: Node) -> Node:
+            choice = choice_of(unit, node, now)
+            if choice.at > now:
+                return _waiting(unit, node, choice, now)
+            zone, spec = choice.key.zone, made_as(node.spec, choice.key)
+            unit.placements.add(intent(node, choice.key, attempt, cloud_id, now))
+            reason = why(choice, node.spec, now)
+            message = f"attempt {attempt}: requesting {spec.accelerator_type} in {zone}"
+            facts = {"attempt": attempt, "zone": zone, "why": reason.removeprefix(": ")}
+            facts |= {"accelerator_type": spec.accelerator_type}
+            message = f"{message} as {cloud_id}{reason}"
+            unit.events.add(Event(node.id, now, "placement", message, facts=facts))
+            return replace(
+                with_room(node.moved(NodeState.REQUESTED, now)),
+                spec=spec,
+                attempt=attempt,
+                zone=zone,
+                cloud_id=cloud_id,
+                cloud_uid="",
+                operation="",
+                sent_at=now,
+                unanswered_at=now,
+                up_since=None,
+                health="",
+                endpoints=(),
+                queue_state="",
+                queue_since=None,
+                missed_at=None,
+                misses=0,
+                slices_seen=_unseen(node.spec.slices, now),
+                next_try_at=now,
+            )
+
+        node = self._tools.save(node, lease, change)
+        if node.sent_at is not None:
+            self._create(node, lease, stood=None, final=True)
+
+    def send(self, node: Node, lease: Lease) -> None:
+        """Send the intent again, whose answer never came, or was that it is too early.
+
+        The name makes it the same node. What was sent before may yet land, under this name; so a
+        refusal now is the last word only if that was too long ago to. Where nothing was sent that
+        could, this is the first time.
+        """
+        now = self._tools.clock()
+        stood, final = node.unanswered_at, not may_yet_land(node, now)
+        again = max(now, (node.sent_at or 0) + 1)
+        first = again if is_unsent(node) else node.sent_at
+        looking = self._tools.records.looking(node, now)
+
+        def change(unit: Unit, node: Node) -> Node:
+            """What was sent before may have been READY and be gone again, while nobody looked."""
+            known = looking_since(looking, unit.nodes.shown_at(node.id))
+            ended = end_usage(unit, node, known, self._tools.prices.book(unit))
+            ended = replace(ended, up_since=None, ready_at=node.ready_at)
+            return replace(ended, sent_at=first, unanswered_at=again)
+
+        node = self._tools.save(node, lease, change)
+        self._create(node, lease, stood=stood, final=final)
+
+    def _create(self, node: Node, lease: Lease, *, stood: int | None, final: bool) -> None:
+        """`stood` is when a create of this attempt was sent before that may take effect, if any."""
+        try:
+            operation = self._sent(node, lease)
+        except AlreadyExists:
+            self._adopt(node, lease)
+        except RateLimited as error:
+            self._put_off(node, lease, error, stood)
+        except REFUSALS as error:
+            if final:
+                self._give_way(node, lease, error)
+            else:
+                self._put_off(node, lease, error, stood)
+        else:
+            if operation is None:
+                late = CloudUnavailable("the daemon was delayed before its request; it retries")
+                self._put_off(node, lease, late, stood)
+            else:
+                self._accepted(node, lease, operation, final=final)
+
+    def _sent(self, node: Node, lease: Lease) -> Operation | None:
+        """Ask the cloud, unless the zone's own lists say no. They may be slow to come, so how old
+        the intent is by now is looked at last: None where it is too old to be sent."""
+        self._offers.check(node)
+        cloud = self._tools.commanded(lease)
+        if too_old_to_send(node, self._tools.clock()):
+            return None
+        labels = labels_for(node, self._tools.manners.install)
+        until = deadline(
+            node, self._tools.clock()
+        )  # Google gives it up by itself then, should we be gone
+        until = until if node.ready_at is None else None
+        return cloud.create(Order(node.place, node.spec, labels, until, self._task(node)))
+
+    def _task(self, node: Node) -> str:
+        """The task of the job that the node is made for; empty where it is made for none."""
+        with self._tools.units.reading() as unit:
+            attempt = unit.jobs.claimed(node.id)
+            job = None if attempt is None else unit.jobs.get(attempt.job_id)
+        if job is None or attempt is None or not travels_in_create(job, attempt, node):
+            return ""
+        return task_of(job, attempt, node, 0)
+
+    def _put_off(self, node: Node, lease: Lease, error: CloudError, stood: int | None) -> None:
+        """Nothing came of this call, for certain, so there is nothing of it to wait for.
+
+        What was sent before counts again as it stood. Should we be gone before that is written,
+        this counts as a call whose answer was lost. Where somebody saw, or sent, something of it
+        meanwhile, only the reason is written.
+        """
+        log.warning("placing.put_off", node_id=node.id, zone=node.zone, reason=str(error))
+        with self._tools.units(lease) as unit:
+            found = unit.nodes.get(node.id)
+            after = put_off(found, str(error), self._tools.clock(), asked_to_wait(error))
+            if _intent(found) == _intent(node):
+                after = replace(after, unanswered_at=stood)
+            unit.nodes.save(after)
+
+    def _accepted(self, node: Node, lease: Lease, operation: Operation, *, final: bool) -> None:
+        now = self._tools.clock()
+
+        def change(_unit: Unit, node: Node) -> Node:
+            state = NodeState.QUEUED if node.spec.queued else NodeState.CREATING
+            return replace(
+                node.moved(state, operation.created_at),
+                operation=operation.name,
+                unanswered_at=None if final else node.unanswered_at,
+                last_error="",
+                tries=0,
+                next_try_at=now + self._tools.manners.period,
+            )
+
+        self._tools.save(node, lease, change)
+
+    def _adopt(self, node: Node, lease: Lease) -> None:
+        """The name is taken, by an earlier try of ours whose answer was lost, or by a stranger."""
+        cloud, place = self._tools.cloud, node.place
+        ours = (
+            is_our_ticket(node, cloud.queued(place))
+            if node.spec.queued
+            else is_ours(node, cloud.get(place))
+        )
+        if not ours:
+            self.conflict(node, lease)
+            return
+        now = self._tools.clock()
+        self._tools.save(
+            node, lease, lambda _, node: replace(node, last_error="", tries=0, next_try_at=now)
+        )
+
+    def next(self, node: Node, look: Look, lease: Lease) -> None:
+        """The cloud shows nothing of this attempt any more: the next one is made, at once where
+        nothing speaks against that."""
+        error = look.operation.error if look.operation is not None else None
+        reason = error or CloudError(node.last_error or "it never appeared")
+        node = self._give_way(node, lease, reason)
+        due = node.next_try_at is not None and node.next_try_at <= self._tools.clock()
+        if due and node.asked is not Asked.ABSENT:
+            self.place(node, lease)
+
+    def _give_way(self, node: Node, lease: Lease, error: CloudError) -> Node:
+        """End this attempt and make ready for the next one; give up where all have refused it.
+
+        The next one is made at once where something else need not be left alone.
+        """
+        now, outcome = self._tools.clock(), outcome_of(error)
+        looking = self._tools.records.looking(node, now)
+
+        def change(unit: Unit, node: Node) -> Node:
+            known = looking_since(looking, unit.nodes.shown_at(node.id))
+            node = with_room(end_usage(unit, node, known, self._tools.prices.book(unit)))
+            scope = scope_of(error, node.zone)
+            end_placement(unit, node, outcome, str(error), now, scope)
+            learn(unit, node, error, now)
+            if outcome is Outcome.DENIED:
+                unit.events.add(Event(node.id, now, "denied", denial(node, error)))
+            tried = unit.placements.of(node.id)
+            if not candidates(node.spec, tried):
+                return _given_up(unit, node, refusals(tried, node.spec), now)
+            choice = choice_of(unit, node, now)
+            last = tried[-1]
+            ended = f"{last.outcome} in {named(last.key, node.spec)}: {last.reason.rstrip('.')}"
+            return replace(
+                node.moved(NodeState.REQUESTED, now),
+                sent_at=None,
+                unanswered_at=None,
+                operation="",
+                last_error=f"{ended}; {next_try(choice, node.spec)}",
+                next_try_at=not_before(node, min(choice.at, now + LOOK_AGAIN_SECONDS)),
+            )
+
+        if outcome is Outcome.DENIED:
+            log.warning("placing.denied", node_id=node.id, zone=node.zone, reason=str(error))
+        return self._tools.save(node, lease, change)
+
+    def _refused(self, node: Node, lease: Lease, outcome: Outcome, reason: str) -> None:
+        """The cloud will never grant it: give up, and say why. Nothing of it is in the cloud."""
+        now = self._tools.clock()
+
+        def change(unit: Unit, node: Node) -> Node:
+            end_placement(unit, node, outcome, reason, now)
+            return _given_up(unit, node, reason, now)
+
+        self._tools.save(node, lease, change)
+
+    def conflict(self, node: Node, lease: Lease) -> None:
+        reason = (
+            f"{node.cloud_id} in {node.zone} exists and is unmanaged; it is not touched."
+            " Create the node again: it then gets another name in the cloud"
+        )
+        self._refused(node, lease, Outcome.NAME_TAKEN, reason)
+
+
+def _unseen(slices: int, now: int) -> tuple[Slice, ...]:
+    """Slices of a group that is asked for now: like a node of its own, none was there before."""
+    return (Slice(seen_at=now),) * slices if slices > 1 else ()
+
+
+def _intent(node: Node) -> tuple[int, int | None, int | None]:
+    """By what the intent that one call stands for is told from every other."""
+    return node.attempt, node.sent_at, node.unanswered_at
+
+
+def choice_of(unit: Unit, node: Node, now: int) -> Choice:
+    """What a node is to try next, by what became of everybody's last attempts."""
+    spec = node.spec
+    unit.placements.take_turns(spec.project)
+    history = unit.placements.recent(spec.project, spec.provisioning_model, now)
+    keys = candidates(spec, unit.placements.of(node.id))
+    barred = too_small(unit, spec, now)
+    return choose(keys, concerning(node, history), now, barred, node_id=node.id)
+
+
+def intent(node: Node, key: Key, attempt: int, cloud_id: str, now: int) -> Placement:
+    """The attempt that is about to be made."""
+    return Placement(
+        node_id=node.id,
+        attempt=attempt,
+        zone=key.zone,
+        model=key.model,
+        cloud_id=cloud_id,
+        started_at=now,
+        project=node.spec.project,
+        accelerator_type=key.accelerator_type,
+        generation=key.generation,
+    )
+
+
+def _waiting(unit: Unit, node: Node, choice: Choice, now: int) -> Node:
+    """Nothing is asked for yet; its story says so once."""
+    reasons = "; ".join(told(choice.passed, node.spec, now))
+    following = next_try(choice, node.spec)
+    if not node.attempt and not node.last_error:
+        message = f"not requested yet: {reasons}; {following}"
+        unit.events.add(Event(node.id, now, "placement", message))
+    again = not_before(node, min(choice.at, now + LOOK_AGAIN_SECONDS))
+    return replace(node, last_error=f"{reasons}; {following}", next_try_at=again)
+
+
+def _given_up(unit: Unit, node: Node, reason: str, now: int) -> Node:
+    unit.events.add(Event(node.id, now, "failed", f"given up: {reason}"))
+    return replace(
+        node.moved(NodeState.FAILED, now),
+        asked=Asked.ABSENT,
+        gave_up=True,
+        ended_at=now,
+        last_error=reason,
+        next_try_at=None,
+    )

@@ -1,0 +1,208 @@
+"""Brings each open node from what the cloud shows to what was asked for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import structlog
+
+from service.cloud.ports import TpuCloud
+from service.controllers.lifecycle.observe import Eyes
+from service.controllers.lifecycle.steps import Steps
+from service.controllers.threads import for_so_long, work_on
+from service.domain.clock import Clock, rfc3339
+from service.domain.errors import CloudError, Conflict, LeaseLost, StoreUnavailable
+from service.domain.event import Event
+from service.domain.idle.policy import Action
+from service.domain.idle.policy import applied as applied_policy
+from service.domain.ids import new_id
+from service.domain.lease import Lease
+from service.domain.lifecycle.expiry import (
+    Expiry,
+    Turn,
+    expiry_of,
+    held,
+    keep_sentence,
+    on_notice,
+    waits_for_job_end,
+)
+from service.domain.lifecycle.lifecycle import (
+    alarm,
+    asked_to_wait,
+    may_have_come_up,
+    needs_a_human,
+    next_step,
+    out_of_time,
+    put_off,
+)
+from service.domain.lifecycle.step import Step
+from service.domain.money import usd
+from service.domain.nodes.node import Asked, Node
+from service.domain.notifications.node_messages import notifications_of, recipients_of, ttl_message
+from service.domain.pricing.estimate import hourly
+from service.store.pricebook import PriceShelf
+from service.store.unit import Unit, Units
+
+log = structlog.get_logger()
+
+BATCH = 1_000
+"""Nodes taken up in one tick: those that are to go, then the longest waiting, so none starves."""
+TURN_SECONDS = 10.0
+"""So long one tick takes up nodes. What is to go since it began is first in the next one."""
+
+
+class LifecycleController:
+    """One node at a time: read, look, decide, act, write. No transaction is open while the cloud is
+    asked, and every write is guarded by the node's version and by the lease."""
+
+    name = "lifecycle"
+
+    def __init__(
+        self, units: Units, cloud: TpuCloud, prices: PriceShelf, clock: Clock, steps: Steps
+    ) -> None:
+        self._units = units
+        self._cloud = cloud
+        self._prices = prices
+        self._clock = clock
+        self._steps = steps
+        self._records = steps.records
+        self._eyes = Eyes(units, cloud, prices, clock, steps.records)
+
+    workers = 8
+    """Nodes worked on at once; bounded, so that an outage does not become a storm."""
+    monotonic: Callable[[], float] = staticmethod(time.monotonic)
+    """The clock by which a tick ends."""
+
+    def tick(self, lease: Lease) -> None:
+        """Take one step for every node that is due; one that fails keeps no other from its turn."""
+        with self._units.reading() as unit:
+            due = unit.nodes.due(lease.project, self._clock(), BATCH)
+        self._records.forget(lease.project)
+        line = for_so_long(due, TURN_SECONDS, self.monotonic)
+        work_on(line, lambda node_id: self._isolated(node_id, lease), min(self.workers, len(due)))
+
+    def reconcile(self, node_id: str, lease: Lease) -> Step | None:
+        """Take the next step for one node; answers it, or None when there is nothing more to do."""
+        now = self._clock()
+        with self._units.reading() as unit:
+            node = unit.nodes.get(node_id)
+        if node.ended:
+            return None
+        node = self._mind_the_clock(node, now, lease)
+        look = self._eyes.look(node)
+        may_be_up = may_have_come_up(node)
+        node = self._eyes.believe(node, look, now, lease)
+        if may_be_up:
+            node = self._end_by_the_clock(node, now, lease)
+        step = next_step(node, look, now)
+        self._steps.take(step, node, look, lease)
+        return step
+
+    def _isolated(self, node_id: str, lease: Lease) -> None:
+        """A failure is written on the node and tried again later; the others go on. Raises
+        LeaseLost, after which there is nothing more to do for any of them."""
+        try:
+            self.reconcile(node_id, lease)
+        except LeaseLost:
+            raise
+        except Conflict as error:
+            log.debug("lifecycle.overtaken", node_id=node_id, reason=str(error))
+        except StoreUnavailable as error:
+            log.warning("lifecycle.no_database", node_id=node_id, reason=str(error))
+        except CloudError as error:
+            log.warning("lifecycle.cloud_error", node_id=node_id, reason=str(error))
+            self._note(node_id, str(error), lease, asked_to_wait(error))
+        except Exception as error:  # one poisoned node must not starve the others
+            log.exception("lifecycle.failed", node_id=node_id)
+            self._note(node_id, f"internal error: {type(error).__name__}", lease)
+
+    def _note(self, node_id: str, reason: str, lease: Lease, wait: int | None = None) -> None:
+        """Write down why nothing came of it, and when it is tried again."""
+        try:
+            with self._units(lease) as unit:
+                node = unit.nodes.get(node_id)
+                unit.nodes.save(put_off(node, reason, self._clock(), wait))
+        except LeaseLost:
+            raise
+        except (Conflict, StoreUnavailable) as error:
+            log.info("lifecycle.not_noted", node_id=node_id, reason=str(error))
+
+    def _mind_the_clock(self, node: Node, now: int, lease: Lease) -> Node:
+        """Tell a human of what does not come to what was asked; and end what has no time left."""
+        if needs_a_human(node, now):
+            with self._units(lease) as unit:
+                told = alarm(node, now, self._hourly(unit, node, now))
+                unit.events.add(Event(node.id, now, "alarm", told))
+                log.error("node.alarm", node_id=node.id, cloud_id=node.cloud_id, told=told)
+                return unit.nodes.save(replace(node, alarmed_at=now))
+        return node if may_have_come_up(node) else self._end_by_the_clock(node, now, lease)
+
+    def _end_by_the_clock(self, node: Node, now: int, lease: Lease) -> Node:
+        """Turn a time that ran out into a request, like any other, with its reason."""
+        over = out_of_time(node, now)
+        if not over and not waits_for_job_end(node):
+            return node
+        with self._units(lease) as unit:
+            is_paused = unit.cleanups.get(node.spec.project).is_paused
+            expiry = expiry_of(node, over, now, is_paused=is_paused)
+            after = node if expiry is None else self._expired(unit, node, expiry, now)
+            return node if after == node else unit.nodes.save(after)
+
+    def _expired(self, unit: Unit, node: Node, expiry: Expiry, now: int) -> Node:
+        """The node after what is done about its end, by its clock or with its job."""
+        match expiry.turn:
+            case Turn.HOLD:
+                after = held(node, expiry, now)
+                if after.ends_after_keep != node.ends_after_keep:
+                    message = f"deletion waits: {expiry.sentence}; {keep_sentence(node)}"
+                    unit.events.add(Event(node.id, now, "held", message))
+                return after
+            case Turn.NOTICE:
+                return self._give_notice(unit, node, now)
+            case Turn.END:
+                message = f"deletion requested: {expiry.sentence}"
+                unit.events.add(Event(node.id, now, "asked", message))
+                return replace(
+                    node,
+                    asked=Asked.ABSENT,
+                    delete_requested_at=now,
+                    delete_reason=expiry.reason,
+                    gave_up=node.ready_at is None,
+                    alarmed_at=None,
+                )
+
+    def _give_notice(self, unit: Unit, node: Node, now: int) -> Node:
+        """Tell the owner of a node that was kept beyond its time to live when it is deleted."""
+        applied = applied_policy(node.spec, node.team, unit.idle_policies.all(), Action.DELETE)
+        after = on_notice(node, now, applied.rule.grace_seconds)
+        acts_at, over_at = after.kept_until, node.deletes_at
+        assert acts_at is not None
+        assert over_at is not None
+        message = ttl_message(node, now, over_at, acts_at, self._known_rate(unit, node, now))
+        for notification in notifications_of(
+            message, recipients_of(applied, node.owner), now, new_id
+        ):
+            unit.notifications.add(notification)
+        told = f"its time to live expired at {rfc3339(over_at)}, and no keep protects it any more;"
+        unit.events.add(Event(node.id, now, "held", f"{told} it is deleted at {rfc3339(acts_at)}"))
+        return after
+
+    def _known_rate(self, unit: Unit, node: Node, now: int) -> int | None:
+        """Nano-dollars an hour that are billed of it; None where a price is not known."""
+        book = self._prices.book(unit)
+        rates = [
+            hourly(usage.chips, book.at(usage.sku, now)) for usage in unit.usage.running_of(node.id)
+        ]
+        known = [rate for rate in rates if rate is not None]
+        return sum(known) if len(known) == len(rates) else None
+
+    def _hourly(self, unit: Unit, node: Node, now: int) -> str:
+        """What is still billed of it, in words."""
+        if not unit.usage.running_of(node.id):
+            return "it is not billed"
+        rate = self._known_rate(unit, node, now)
+        if rate is None:
+            return "it is billed, at an unknown price"
+        return f"it is billed ${usd(rate)} an hour"

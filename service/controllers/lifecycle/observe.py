@@ -1,0 +1,203 @@
+"""Looks at one node by its name, and writes down what was seen of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from service.cloud.ports import TpuCloud
+from service.controllers.recording.operation_log import Records
+from service.controllers.recording.recording import Lost, Sights, believe, lose, needs_evidence
+from service.domain.clock import Clock
+from service.domain.errors import CloudNotFound
+from service.domain.evidence.look import Looking
+from service.domain.evidence.observation import (
+    COMES_BACK_BY_ITSELF,
+    queue_observed,
+    state_of_absent,
+)
+from service.domain.lease import Lease
+from service.domain.lifecycle.absence import Absence, judge, never_came, was_deleted
+from service.domain.lifecycle.queueing import needs_nodes
+from service.domain.lifecycle.step import Look
+from service.domain.nodes.node import LOST, CloudNode, Node, NodeState, Place
+from service.domain.nodes.operation import Operation
+from service.domain.nodes.ownership import is_our_ticket, is_ours
+from service.domain.nodes.slices import numbers, part, place_of
+from service.domain.pricing.billing_rules import is_billable
+from service.store.pricebook import PriceShelf
+from service.store.unit import Units
+
+Found = TypeVar("Found")
+
+_GOING = LOST | {NodeState.DELETING}
+"""States in which nothing more is to be told when what is in them is gone."""
+
+
+class Eyes:
+    """What the lifecycle sees with: GET, which is the last word on what is there."""
+
+    def __init__(
+        self,
+        units: Units,
+        cloud: TpuCloud,
+        prices: PriceShelf,
+        clock: Clock,
+        records: Records,
+    ) -> None:
+        self._units = units
+        self._cloud = cloud
+        self._records = records
+        self._prices = prices
+        self._clock = clock
+
+    def look(self, node: Node) -> Look:
+        """The node, its queued resource and its slices, and the operation that was started last."""
+        if node.sent_at is None:
+            return Look(None)
+        queue = _or_none(self._cloud.queued, node.place) if node.spec.queued else None
+        sights: tuple[CloudNode | None, ...] = (None,) * len(numbers(node))
+        if not node.spec.queued or needs_nodes(node, queue):
+            sights = tuple(
+                _or_none(self._cloud.get, place_of(node, number)) for number in numbers(node)
+            )
+        records = self._records
+        operation = records.create(node) if _is_nameless(node) else records.last(node)
+        several = node.spec.slices > 1
+        found = Look(None if several else sights[0], operation, queue, sights if several else ())
+        return self._judged(node, found)
+
+    def _judged(self, node: Node, look: Look) -> Look:
+        """The look, with what to make of that which is not there."""
+        paths = list(_lacking(node, look))
+        if not paths or never_came(look.operation):
+            return look
+        ticket = node.place.queue_path
+        proofs: Sequence[Operation] = () if look.operation is None else (look.operation,)
+        if _is_told_of(proofs, node, paths, ticket):
+            return look
+        proofs = [one for path in (*paths, ticket) for one in self._records.at(node.place, path)]
+        if _is_told_of(proofs, node, paths, ticket):
+            return look
+        with self._units.reading() as unit:
+            census = unit.nodes.census(node.spec.project)
+        return replace(look, absence=judge(node, census, self._clock()), census=census)
+
+    def believe(self, node: Node, look: Look, asked: int, lease: Lease) -> Node:
+        """Write down what is new in it; answers the node as it is now."""
+        if node.sent_at is None:
+            return node
+        sights = self._news(node, look, asked)
+        lost = self._missing(node, look, asked)
+        queue = look.queue
+        if queue is not None and (
+            not is_our_ticket(node, queue) or queue.state == node.queue_state
+        ):
+            queue = None
+        found = look.operation.name if look.operation is not None and _is_nameless(node) else ""
+        again = node.missed_at is not None and not any(_lacking(node, look))
+        if not sights and not lost and queue is None and not found and not again:
+            return node
+        with self._units(lease) as unit:
+            book = self._prices.book(unit)
+            looked_at = unit.leases.looked_at(node.spec.project)
+            after = node.shown() if again else node
+            after = replace(after, operation=found) if found else after
+            if queue is not None:
+                after, told = queue_observed(after, queue, asked, self._clock())
+                unit.events.add(*told)
+            if sights:
+                seen = {n: (sight, how.since(looked_at)) for n, (sight, how) in sights.items()}
+                after = believe(unit, after, seen, book, "lifecycle")
+            if lost:
+                shown = unit.nodes.shown_at(node.id)
+                gone = {n: (state, how.since(shown)) for n, (state, how) in lost.items()}
+                after = lose(unit, after, gone, book)
+            return unit.nodes.save(after)
+
+    def _news(self, node: Node, look: Look, asked: int) -> Sights:
+        """What shows otherwise than it is stored, with the circumstances of the look."""
+        news = {}
+        for number, sight in zip(numbers(node), look.members, strict=True):
+            one = part(node, number)
+            if sight is None or not is_ours(one, sight):
+                continue
+            if sight.state == one.state and sight.uid == one.cloud_uid:
+                continue
+            last = look.operation
+            its = last is not None and last.target == one.place.path
+            known: Sequence[Operation] = (last,) if its and last is not None else ()
+            if needs_evidence(one, sight) and not _brought_up(one, known, sight):
+                known = tuple(self._records.of(one)) or known
+            news[number] = sight, Looking(self._clock(), one.seen_at, known, asked)
+        return news
+
+    def _missing(self, node: Node, look: Look, asked: int) -> Lost:
+        """Nodes of a queued resource that were there and are not, while it is still there itself.
+
+        (What is wholly gone is closed by the step that finds it so.)
+        """
+        if look.queue is None or look.absence is not Absence.CERTAIN:
+            return {}
+        lost = {}
+        for number, sight in zip(numbers(node), look.members, strict=True):
+            one, state = part(node, number), state_of_absent(node, look.queue)
+            if sight is None and one.cloud_uid and one.state not in _GOING:
+                lost[number] = state, self._records.looking(node, self._clock(), asked)(one)
+        return lost
+
+
+def _lacking(node: Node, look: Look) -> Iterator[str]:
+    """The full names of what was shown, or must have come to be, and is not there now."""
+    if node.spec.queued:
+        if look.queue is None and node.queue_state:
+            yield node.place.queue_path
+        if not needs_nodes(node, look.queue):
+            return
+    created = look.operation is not None and look.operation.verb == "create"
+    came = created and look.operation is not None and look.operation.succeeded
+    for number, sight in zip(numbers(node), look.members, strict=True):
+        one = part(node, number)
+        if sight is None and (one.cloud_uid or (came and not node.spec.queued)):
+            yield one.place.path
+
+
+def _is_told_of(proofs: Iterable[Operation], node: Node, paths: Sequence[str], ticket: str) -> bool:
+    """Whether the cloud's record says of each of them that it was deleted, or of the queued
+    resource that stood for all."""
+    deleted = {one.target for one in proofs if was_deleted([one], node)}
+    return ticket in deleted or deleted.issuperset(paths)
+
+
+def _is_nameless(node: Node) -> bool:
+    """Whether the node was seen to come while the answer to its create was lost, or was overtaken
+    by that: only the operation says why, should it come to nothing."""
+    seen_to_come = bool(node.cloud_uid) and node.up_since is None
+    return seen_to_come and not node.operation and not node.spec.queued
+
+
+def _brought_up(node: Node, known: Sequence[Operation], sight: CloudNode) -> bool:
+    """Whether the operation at hand says all: it is what made the node READY, and not what did so
+    before the node went into the state that is stored. Where a create went unanswered there may
+    have been another node of that name before; what comes back by itself may have been READY, and
+    stopped, before that operation."""
+    return (
+        is_billable(sight.state)
+        and node.unanswered_at is None
+        and node.state not in COMES_BACK_BY_ITSELF
+        and any(
+            one.succeeded
+            and one.verb in ("create", "start")
+            and one.ended_at is not None
+            and one.ended_at >= node.state_since
+            for one in known
+        )
+    )
+
+
+def _or_none(get: Callable[[Place], Found], place: Place) -> Found | None:
+    try:
+        return get(place)
+    except CloudNotFound:
+        return None

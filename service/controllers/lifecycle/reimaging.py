@@ -1,0 +1,80 @@
+"""Puts other software on a legacy TPU Node, and gives that up when it cannot be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from service.cloud.ports import Operation
+from service.controllers.lifecycle.context import Tools
+from service.controllers.lifecycle.zone_offers import Offers
+from service.controllers.recording.recording import end_usage
+from service.domain.errors import InvalidRequest
+from service.domain.event import Event
+from service.domain.evidence.look import Looking
+from service.domain.lease import Lease
+from service.domain.lifecycle.reimaging import failure, is_over, settled, undone
+from service.domain.lifecycle.step import Look
+from service.domain.nodes.node import Node, NodeState
+from service.store.unit import Unit
+
+
+class Reimaging:
+    """The step that reimages a node. Errors that say nothing about the wish pass through."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+        self._offers = Offers(tools.cloud, tools.clock)
+
+    def reimage(self, node: Node, look: Look, lease: Lease) -> None:
+        """Ask for it, unless it has failed too often; a refusal may be due to a passing state."""
+        failed = failure(look.operation)
+        if failed is not None and is_over(node.tries):
+            self._give_up(node, str(failed), lease)
+            return
+        try:
+            self._offers.check(node)
+            operation = self._tools.commanded(lease).reimage(node.place, node.spec.runtime_version)
+        except InvalidRequest as error:
+            if not is_over(node.tries + 1):
+                raise
+            self._give_up(node, str(error), lease)
+        else:
+            self._begun(node, operation, lease)
+
+    def _begun(self, node: Node, operation: Operation, lease: Lease) -> None:
+        """Nobody can use it from the instant at which the cloud accepted it; so nobody pays."""
+        now = self._tools.clock()
+
+        def change(unit: Unit, node: Node) -> Node:
+            looking = Looking(now, max(node.seen_at, operation.created_at), (operation,))
+            node = end_usage(unit, node, lambda _: looking, self._tools.prices.book(unit))
+            spec = node.spec
+            message = f"REIMAGING in {node.zone}: {spec.runtime_version}, was {spec.reimage_from}"
+            unit.events.add(Event(node.id, now, "state", message))
+            return replace(
+                node.moved(NodeState.REIMAGING, operation.created_at),
+                operation=operation.name,
+                tries=node.tries + 1,
+                next_try_at=now + self._tools.manners.period,
+            )
+
+        self._tools.save(node, lease, change)
+
+    def _give_up(self, node: Node, reason: str, lease: Lease) -> None:
+        now = self._tools.clock()
+
+        def change(unit: Unit, node: Node) -> Node:
+            message = f"reimage given up, it stays {node.spec.reimage_from}: {reason}"
+            unit.events.add(Event(node.id, now, "failed", message))
+            return undone(node, message)
+
+        self._tools.save(node, lease, change)
+
+
+def settle(unit: Unit, node: Node, now: int) -> Node:
+    """Write down that what was asked for is there; called where a node is as asked."""
+    if not node.spec.reimage_from:
+        return node
+    message = f"reimaged: {node.spec.runtime_version}, was {node.spec.reimage_from}"
+    unit.events.add(Event(node.id, now, "reimaged", message))
+    return settled(node)

@@ -1,0 +1,1 @@
+"""Finds and deletes what no record accounts for."""

@@ -1,0 +1,1 @@
+"""Writes what was observed, and posts it to the ledger."""

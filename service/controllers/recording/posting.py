@@ -1,0 +1,100 @@
+"""Brings the ledger from what it says of a usage to what it should say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from service.domain.clock import HOUR, floor_to
+from service.domain.metering.attribution import Attribution
+from service.domain.metering.ledger import Entry, desired_entries, entries_to_post, unused
+from service.domain.metering.line_items import lines_of
+from service.domain.metering.meter import Meter, Usage
+from service.domain.pricing.price_book import PriceBook, reservation_in
+from service.store.unit import Last, Unit
+
+
+def post(unit: Unit, usage: Usage, book: PriceBook, now: int) -> Usage:
+    """Post what is missing: up to its end when that is known, else up to the last full hour.
+
+    The entries, the rollup, the node's sum and the mark of how far the ledger has come are one
+    transaction, so a crash leaves all of them or none. So is what it changes in what was already
+    posted as unused of a reservation.
+    """
+    closed_hour = max(floor_to(now, HOUR), usage.start)
+    until = closed_hour if usage.end is None else usage.end
+    start = usage.start if usage.dirty else usage.posted_until
+    first_hour = 0 if usage.dirty else floor_to(start, HOUR)  # it may once have begun sooner
+    whose = unit.attributions.of(usage.node_id)
+    amount = unpriced = 0
+    written: list[Entry] = []
+    for line in lines_of(usage):
+        meter = Meter(line, book, until, whose)
+        wanted = desired_entries(meter, start, meter.end)
+        posted = unit.ledger.posted(line, first_hour)
+        entries = list(entries_to_post(usage.id, wanted, posted))
+        _write(unit, entries, line, whose, now)
+        amount += sum(entry.amount for entry in entries)
+        unpriced += meter.unpriced_seconds()
+        written += entries
+    after = unit.usage.posted(usage, usage.until(until), unpriced)
+    more = unpriced - usage.unpriced_seconds
+    unit.at_the_end(Last.NODES, usage.node_id, lambda: unit.nodes.posted(after, amount, more))
+    _post_what_they_left(unit, written, book, now)
+    return after
+
+
+def post_unused(unit: Unit, bought: Usage, book: PriceBook, now: int) -> Usage:
+    """Post of a reservation what nobody used, up to the last full hour of which all is known that
+    ran in it."""
+    running = [
+        one.posted_until
+        for one in unit.usage.reserved(bought.start, bought.until(now))
+        if one.end is None and (one.project, one.zone) == (bought.project, bought.zone)
+    ]
+    known = floor_to(min([now, *running]), HOUR)
+    until = bought.until(max(bought.posted_until, known))
+    start = bought.start if bought.dirty else bought.posted_until
+    return _post_unused(unit, bought, book, (start, until), now)
+
+
+def _post_unused(
+    unit: Unit, bought: Usage, book: PriceBook, part: tuple[int, int], now: int
+) -> Usage:
+    start, until = part
+    first_hour = floor_to(start, HOUR)
+    whose = unit.attributions.of(bought.node_id)
+    meter = Meter(bought, book, until, whose)
+    used = unit.ledger.used(bought.node_id, first_hour)
+    wanted = unused(desired_entries(meter, max(bought.start, first_hour), meter.end), used)
+    posted = unit.ledger.posted(bought, first_hour)
+    entries = list(entries_to_post(bought.id, wanted, posted))
+    _write(unit, entries, bought, whose, now)
+    return unit.usage.posted(bought, meter.end, meter.unpriced_seconds())
+
+
+def _post_what_they_left(unit: Unit, written: Iterable[Entry], book: PriceBook, now: int) -> None:
+    """What was posted of reservations in hours that were used more, or less, than was known."""
+    first: dict[str, int] = {}
+    for entry in written:
+        bought = reservation_in(entry.slot.price_id)
+        if bought:
+            first[bought] = min(entry.slot.hour, first.get(bought, entry.slot.hour))
+    for reservation_id, hour in first.items():
+        work = partial(_post_left, unit, reservation_id, hour, book, now)
+        unit.at_the_end(Last.RESERVATIONS, reservation_id, work)
+
+
+def _post_left(unit: Unit, reservation_id: str, hour: int, book: PriceBook, now: int) -> None:
+    bought_usage = unit.usage.purchase(reservation_id)
+    if hour < bought_usage.posted_until and not bought_usage.dirty:
+        part = max(hour, bought_usage.start), bought_usage.posted_until
+        _post_unused(unit, bought_usage, book, part, now)
+
+
+def _write(
+    unit: Unit, entries: Sequence[Entry], line: Usage, whose: Sequence[Attribution], now: int
+) -> None:
+    by_beginning = {one.since: one for one in whose}
+    unit.ledger.post(entries, line, by_beginning, now)
+    unit.costs.add(entries, line, by_beginning)

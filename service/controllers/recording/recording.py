@@ -1,0 +1,233 @@
+"""Writes down what a look at the cloud changed: node, usage, ledger and story at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from service.controllers.recording.posting import post
+from service.domain.event import Event
+from service.domain.evidence.interruptions import shortened, told_shortened
+from service.domain.evidence.look import Looking
+from service.domain.evidence.observation import Belief, came_back, gone, observed, was_kept_up
+from service.domain.evidence.unseen_usage import overlooked, told_overlooked
+from service.domain.metering.meter import Evidence, Usage, waived_with, waiver_of
+from service.domain.metering.usage import begun_after
+from service.domain.nodes.node import LOST, CloudNode, Node
+from service.domain.nodes.placement import Outcome
+from service.domain.nodes.slices import WHOLE, folded, numbers, part
+from service.domain.pricing.billing_rules import is_billable
+from service.domain.pricing.price_book import PriceBook
+from service.store.observations import Observation
+from service.store.unit import Unit
+
+Sights = Mapping[int, tuple[CloudNode, Looking]]
+"""What was seen, and how, of each slice that was looked at; of WHOLE where there are no slices."""
+
+Lost = Mapping[int, tuple[str, Looking]]
+"""The state that each slice is now said to be in, of which the cloud says that it is not there."""
+
+
+def needs_evidence(node: Node, sight: CloudNode) -> bool:
+    """Whether billable seconds may begin or end here: then the cloud's record is worth a call."""
+    return sight.state != node.state and (
+        is_billable(sight.state)
+        or is_billable(node.state)
+        or node.up_since is None
+        or was_kept_up(node, sight.state)
+    )
+
+
+def believe(unit: Unit, node: Node, sights: Sights, book: PriceBook, source: str) -> Node:
+    """Write down what was seen of a node, or of some of its slices; answers it as it is now."""
+    unit.usage.lock([node.id])
+    parts = []
+    for number in numbers(node):
+        one = part(node, number)
+        if number in sights:
+            one = _believe_part(unit, one, number, sights[number], _Pen(book, source))
+        parts.append(one)
+    now = max(looking.now for _, looking in sights.values())
+    after = folded(node, parts, now)
+    if node.up_since is None and after.up_since is not None:
+        unit.placements.came_up(node.id, node.attempt, after.up_since)
+    return after
+
+
+@dataclass(frozen=True, slots=True)
+class _Pen:
+    """What a belief is written down with: the prices, and who saw it."""
+
+    book: PriceBook
+    source: str
+
+
+def _believe_part(
+    unit: Unit,
+    one: Node,
+    number: int,
+    seen: tuple[CloudNode, Looking],
+    pen: _Pen,
+) -> Node:
+    sight, looking = seen
+    running = unit.usage.running(one.id, number)
+    belief = observed(one, sight, running, looking)
+    if belief.node.state != one.state:
+        unit.observations.add(_observation(belief, looking, pen.source))
+    if belief.usage is not None and belief.usage != running:
+        usage = _of_slice(unit, belief.usage, number, is_new=running is None)
+        write_usage(unit, usage, pen.book, looking.now)
+    if sight.state in LOST and belief.node.state != one.state:
+        _waive_earlier(unit, one, number, belief.usage, seen, pen.book)
+    unit.events.add(*(of_slice(event, number) for event in belief.events))
+    return belief.node
+
+
+def _waive_earlier(
+    unit: Unit,
+    one: Node,
+    number: int,
+    last: Usage | None,
+    seen: tuple[CloudNode, Looking],
+    book: PriceBook,
+) -> None:
+    """Apply the rule of the first minute to the earlier intervals of a placement that the cloud
+    took back: within that minute, a node may have been READY, in maintenance, and READY again.
+    `last` is the interval that the preemption ended; None where the node was not READY then."""
+    sight, looking = seen
+    own = [usage for usage in intervals_of_placement(unit, one, number) if usage.end is not None]
+    before = max((usage.end or 0 for usage in own), default=looking.before)
+    lost = (max(looking.before, before), looking.now)
+    if last is not None and last.end is not None and last.end_lo is not None:
+        lost = (last.end_lo, last.end)
+    waiver = waiver_of(*lost, sight.created_at)
+    for usage in waived_with(last, waiver, own):
+        write_usage(unit, usage, book, looking.now)
+
+
+def intervals_of_placement(unit: Unit, one: Node, number: int) -> list[Usage]:
+    """The intervals of the present placement of a node, or of one of its slices, first to last."""
+    since = one.sent_at or 0
+    own = (usage for usage in unit.usage.of(one.id) if usage.slice == number)
+    return [usage for usage in own if usage.start >= since]
+
+
+def end_usage(unit: Unit, node: Node, looking: Callable[[Node], Looking], book: PriceBook) -> Node:
+    """Close the usage of a node that was just ended or is gone; answers it as it is now."""
+    unit.usage.lock([node.id])
+    parts = []
+    for number in numbers(node):
+        one = part(node, number)
+        parts.append(_end_part(unit, one, number, looking(one), book))
+    after = folded(node, parts, node.state_since)
+    if node.up_since is None and after.up_since is not None:
+        unit.placements.came_up(node.id, node.attempt, after.up_since)
+    return after
+
+
+def shorten(unit: Unit, node: Node, looking: Callable[[Node], Looking], book: PriceBook) -> None:
+    """Take back what was charged of the last usage of a node that is gone, where the cloud's record
+    says that somebody took it down just before it was ended here."""
+    unit.usage.lock([node.id])
+    for number in numbers(node):
+        one = part(node, number)
+        seen = looking(one)
+        own = intervals_of_placement(unit, node, number)
+        last = max(own, key=lambda usage: usage.start, default=None)
+        if last is None:
+            continue
+        if (after := shortened(last, seen.operations)) is not None:
+            write_usage(unit, after, book, seen.now)
+            unit.events.add(of_slice(told_shortened(one, last, after, seen.now), number))
+
+
+def complete(unit: Unit, node: Node, looking: Callable[[Node], Looking], book: PriceBook) -> None:
+    """Charge what a node that is gone for good ran while nobody saw any of it, where the cloud's
+    record tells of that."""
+    unit.usage.lock([node.id])
+    for number in numbers(node):
+        one = part(node, number)
+        seen = looking(one)
+        own = [usage for usage in unit.usage.of(node.id) if usage.slice == number]
+        for usage in overlooked(one, own, seen.operations):
+            write_usage(unit, replace(usage, slice=number), book, seen.now)
+            unit.events.add(of_slice(told_overlooked(one, usage, seen.now), number))
+
+
+def lose(unit: Unit, node: Node, lost: Lost, book: PriceBook) -> Node:
+    """Write down that slices, or the node itself, are no longer there though they were; answers
+    the node as it is now."""
+    unit.usage.lock([node.id])
+    parts = []
+    for number in numbers(node):
+        one = part(node, number)
+        if number in lost:
+            state, looking = lost[number]
+            message = f"{state} in {one.zone}, was {one.state}: {one.cloud_id} is no longer there"
+            unit.events.add(Event(one.id, looking.now, "state", message))
+            one = _end_part(unit, one, number, looking, book).moved(state, looking.now)
+        parts.append(one)
+    return folded(node, parts, max(looking.now for _, looking in lost.values()))
+
+
+def _end_part(unit: Unit, one: Node, number: int, looking: Looking, book: PriceBook) -> Node:
+    """Close the usage of one slice, or of a node that is not made of several."""
+    running = unit.usage.running(one.id, number)
+    usage = gone(one, running, looking)
+    if usage is None:
+        usage = came_back(one, unit.usage.last_end(one.id, number), looking)
+    if usage is None:
+        return one
+    usage = _of_slice(unit, usage, number, is_new=running is None)
+    if running is None and usage.start == usage.end:
+        return one  # the record tells again what is written down
+    write_usage(unit, usage, book, looking.now)
+    if one.up_since is not None or usage.start_evidence is Evidence.UNSEEN:
+        return one
+    first = usage.start if one.ready_at is None else one.ready_at
+    return replace(one, up_since=usage.start, ready_at=first)
+
+
+def end_placement(
+    unit: Unit, node: Node, outcome: Outcome, reason: str, now: int, scope: str = ""
+) -> None:
+    """Write down how the present attempt ended, and say so, once."""
+    if not unit.placements.end(node.id, node.attempt, outcome, reason, now, scope):
+        return
+    message = f"attempt {node.attempt} in {node.zone} ended: {outcome}"
+    if reason:
+        message += f" ({reason.rstrip('.')})"
+    unit.events.add(Event(node.id, now, "placement", message, facts={"outcome": outcome}))
+
+
+def of_slice(event: Event, number: int) -> Event:
+    """The event as one of that slice; as it is where the node is not made of several."""
+    if number == WHOLE:
+        return event
+    return replace(event, message=f"slice {number}: {event.message}")
+
+
+def _of_slice(unit: Unit, usage: Usage, number: int, *, is_new: bool) -> Usage:
+    """The usage as one of that slice, which begins after the one before it."""
+    usage = replace(usage, slice=number)
+    return begun_after(usage, unit.usage.last_end(usage.node_id, number)) if is_new else usage
+
+
+def write_usage(unit: Unit, usage: Usage, book: PriceBook, now: int) -> None:
+    """Write down what is now believed of usage, and bring the ledger to it: all of the interval, as
+    what was posted of it may have begun, or cost, otherwise."""
+    saved = unit.usage.save(replace(usage, dirty=True))
+    unit.beliefs.add(saved, now)
+    post(unit, saved, book, now)
+
+
+def _observation(belief: Belief, looking: Looking, source: str) -> Observation:
+    return Observation(
+        node_id=belief.node.id,
+        cloud_uid=belief.node.cloud_uid,
+        state=belief.node.state,
+        happened_at=belief.happened_at,
+        observed_at=looking.now,
+        recorded_at=looking.now,
+        source=source,
+    )

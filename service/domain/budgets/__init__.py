@@ -1,0 +1,1 @@
+"""Budgets: admission and alerts."""

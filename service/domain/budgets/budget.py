@@ -1,0 +1,327 @@
+"""Budgets: what may be spent by whom in a calendar period, and what happens when it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+from zoneinfo import ZoneInfo
+
+from service.domain.clock import DATE, DAY, END_OF_TIME, parse_instant, rfc3339
+from service.domain.errors import Rejected
+from service.domain.money import MAX_NANOS
+from service.domain.time_window import Window, midnight, zone_of
+
+CURRENCY = "USD"
+MAX_PERCENT = 1_000
+MAX_THRESHOLDS = 20
+MAX_GRACE = 86_400
+MAX_YEARS = 5
+"""Of a custom period: each of its days is forecast."""
+
+GRACE_SECONDS = 900
+"""Between the word that nodes will be deleted and their deletion."""
+
+
+class Period(StrEnum):
+    """How often a budget resets, at calendar boundaries of its time zone; `custom` is once."""
+
+    DAY = "day"
+    WEEK = "week"
+    MONTH = "month"
+    QUARTER = "quarter"
+    YEAR = "year"
+    CUSTOM = "custom"
+
+
+class OnExceeded(StrEnum):
+    """What happens when the amount is exceeded. `refuse` grants no node that might jump it;
+    `delete` does the same,
+    and has the nodes deleted once more than that was spent all the same."""
+
+    NOTIFY = "notify"
+    REFUSE = "refuse"
+    DELETE = "delete"
+
+
+class Measure(StrEnum):
+    """What a threshold is a share of: what was spent, or what is expected at the period's end."""
+
+    ACTUAL = "actual"
+    FORECAST = "forecast"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Whose spend counts: all that is said has to be so; None says nothing. A label is its key and
+    its value."""
+
+    project: str | None = None
+    team: str | None = None
+    owner: str | None = None
+    job: str | None = None
+    label: tuple[str, str] | None = None
+
+    @property
+    def only(self) -> Mapping[str, tuple[str, ...]]:
+        """The same as costs are narrowed by: dimension and the values that count."""
+        said = {
+            "project": self.project,
+            "team": self.team,
+            "owner": self.owner,
+            "job": self.job,
+        }
+        found = {name: (value,) for name, value in said.items() if value is not None}
+        if self.label is not None:
+            found[f"label:{self.label[0]}"] = (self.label[1],)
+        return found
+
+    @property
+    def words(self) -> str:
+        """In words: `team vision, label run=17`."""
+        said = [f"{name} {value}" for name, (value,) in self.only.items() if ":" not in name]
+        if self.label is not None:
+            said.append(f"label {'='.join(self.label)}")
+        return ", ".join(said) or "everything"
+
+    def covers(self, who: Who) -> bool:
+        """Whether what they spend counts."""
+        pairs = (
+            (self.project, who.project),
+            (self.team, who.team),
+            (self.owner, who.owner),
+            (self.job, who.job),
+        )
+        plain = all(wanted in (None, said) for wanted, said in pairs)
+        return plain and (self.label is None or who.labels.get(self.label[0]) == self.label[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """Who pays for a node."""
+
+    project: str
+    team: str
+    owner: str
+    job: str
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """A share of the amount in whole percent at which somebody is told."""
+
+    percent: int
+    of: Measure = Measure.ACTUAL
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What may be spent: nano-dollars in each period.
+
+    It counts in [start, end) only, where those are given. `burn_rate` is how many times the even
+    pace of the period is too fast; None for no such alarm. `webhook` and `emails` are told,
+    `secret` signs what the webhook is sent. `grace_seconds` lie between the word and the deletion.
+    """
+
+    id: str
+    name: str
+    scope: Scope
+    amount: int
+    period: Period
+    tz: str
+    created_at: int
+    thresholds: tuple[Threshold, ...] = ()
+    on_exceeded: OnExceeded = OnExceeded.NOTIFY
+    start: int | None = None
+    end: int | None = None
+    burn_rate: int | None = None
+    grace_seconds: int = GRACE_SECONDS
+    webhook: str = field(default="", repr=False)
+    secret: str = field(default="", repr=False)
+    emails: tuple[str, ...] = ()
+    version: int = 0
+
+    @property
+    def caps(self) -> bool:
+        """Whether it can say no."""
+        return self.on_exceeded is not OnExceeded.NOTIFY
+
+    def window(self, now: int) -> Window | None:
+        """The period that `now` lies in; None while the budget does not count."""
+        first = self.created_at if self.start is None else self.start
+        if self.period is Period.CUSTOM:
+            assert self.end is not None
+            whole = Window(first, self.end)
+            return whole if whole.start <= now < whole.end else None
+        if (self.start is not None and now < self.start) or (
+            self.end is not None and now >= self.end
+        ):
+            return None
+        whole = calendar(self.period, zone_of(self.tz), now)
+        start = whole.start if self.start is None else max(whole.start, self.start)
+        return Window(start, whole.end if self.end is None else min(whole.end, self.end))
+
+
+class Held(NamedTuple):
+    """What the nodes and reservations of a budget may still cost: `known` are nano-dollars,
+    `unpriced` the ids of those for which no price is known, and which are in no figure."""
+
+    known: int
+    unpriced: tuple[str, ...] = ()
+
+    @property
+    def total(self) -> int | None:
+        """Nano-dollars of all of them; None where a price is not known."""
+        return None if self.unpriced else self.known
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a budget stands: nano-dollars spent in `window` up to `as_of`, what its nodes may still
+    cost in it (`held`), and what is expected at its end, as of the last full minute (None where
+    nothing forecasts). `unpriced_seconds` were used at a price that is not known, and are not in
+    `spent`. `unpriced` has the names of nodes and reservations whose price is not known."""
+
+    window: Window
+    spent: int
+    held: Held
+    forecast: int | None
+    as_of: int
+    unpriced_seconds: int = 0
+    unpriced: tuple[str, ...] = ()
+
+
+class Books(Protocol):
+    """Answers what was spent, exactly, and how a budget stands."""
+
+    def spent(self, scope: Scope, window: Window) -> int:
+        """Nano-dollars that were spent in a window up to now."""
+        ...
+
+    def standing(self, budget: Budget) -> Standing | None:
+        """How a budget stands now; None while it does not count."""
+        ...
+
+
+Forecast = Callable[[Budget, Window, int], int | None]
+"""Answers the nano-dollars that are expected for the whole of a window, seen from an instant, with
+what was spent in it already; None where nothing can be said."""
+
+
+def calendar(period: Period, zone: ZoneInfo, now: int) -> Window:
+    """The period of the zone's calendar that `now` lies in; a day may have 23 to 25 hours."""
+    day = datetime.fromtimestamp(now, zone).date()
+    first, following = _days(period, day)
+    return Window(midnight(first, zone), midnight(following, zone))
+
+
+def _days(period: Period, day: date) -> tuple[date, date]:
+    match period:
+        case Period.DAY | Period.CUSTOM:
+            return day, day + timedelta(days=1)
+        case Period.WEEK:
+            monday = day - timedelta(days=day.weekday())
+            return monday, monday + timedelta(days=7)
+        case Period.MONTH:
+            return _months(day, 1)
+        case Period.QUARTER:
+            return _months(day, 3)
+        case Period.YEAR:
+            return _months(day, 12)
+
+
+def _months(day: date, length: int) -> tuple[date, date]:
+    first = day.year * 12 + (day.month - 1) // length * length
+    return _month(first), _month(first + length)
+
+
+def _month(index: int) -> date:
+    return date(index // 12, index % 12 + 1, 1)
+
+
+def instant_of(text: str, tz: str, field: str) -> int:
+    """Whole UTC seconds of an instant, or of the first one of a date in the zone. Raises
+    Rejected."""
+    try:
+        if re.fullmatch(DATE, text):
+            found = midnight(date.fromisoformat(text), zone_of(tz))
+        else:
+            found = parse_instant(text)
+    except (ValueError, OverflowError):
+        raise Rejected(
+            f"{text[:40]!r} is not a timestamp (RFC 3339); write it as 2026-11-01T00:00:00Z, or"
+            " as a date",
+            field=field,
+        ) from None
+    if not 0 <= found < END_OF_TIME:
+        raise Rejected(f"{text[:40]!r} must be between 1970 and 2100", field=field)
+    return found
+
+
+def check(budget: Budget) -> None:
+    """Raise Rejected, with the field, where a budget makes no sense."""
+    zone_of(budget.tz)
+    if budget.amount <= 0:
+        raise Rejected("the amount must be more than 0", field="amount")
+    if budget.amount > MAX_NANOS:
+        raise Rejected("the amount is more than can be stored", field="amount")
+    _check_span(budget)
+    _check_thresholds(budget.thresholds)
+    if budget.burn_rate is not None and not 1 < budget.burn_rate <= 100:
+        raise Rejected("burn_rate must be between 2 and 100 times", field="burn_rate")
+    if not 0 <= budget.grace_seconds <= MAX_GRACE:
+        raise Rejected(f"grace_seconds must be between 0 and {MAX_GRACE}", field="grace_seconds")
+
+
+def check_currency(currency: str) -> None:
+    """Raise Rejected for any other than dollars: all prices are in those."""
+    if currency != CURRENCY:
+        raise Rejected(
+            f"{currency[:20]!r} is not a currency of budgets; use {CURRENCY}",
+            field="currency",
+        )
+
+
+def _check_span(budget: Budget) -> None:
+    if budget.period is Period.CUSTOM and budget.end is None:
+        raise Rejected(
+            "a custom period needs an end; give one, or use day, week, month, quarter or year",
+            field="end",
+        )
+    first = budget.start
+    if first is None and budget.period is Period.CUSTOM:
+        first = budget.created_at
+    if first is not None and budget.end is not None and budget.end <= first:
+        raise Rejected(
+            f"the budget ends ({rfc3339(budget.end)}) before it starts ({rfc3339(first)})",
+            field="end",
+        )
+    _check_length(budget, first)
+
+
+def _check_length(budget: Budget, first: int | None) -> None:
+    if budget.period is not Period.CUSTOM or budget.end is None or first is None:
+        return
+    if budget.end - first > MAX_YEARS * 366 * DAY:
+        raise Rejected(
+            f"a custom period is {MAX_YEARS} years long at most; use a repeating period such as"
+            " year, or an earlier end",
+            field="end",
+        )
+
+
+def _check_thresholds(thresholds: tuple[Threshold, ...]) -> None:
+    if len(thresholds) > MAX_THRESHOLDS:
+        raise Rejected(f"at most {MAX_THRESHOLDS} thresholds", field="thresholds")
+    if len(set(thresholds)) < len(thresholds):
+        raise Rejected("the same threshold is given twice", field="thresholds")
+    for one in thresholds:
+        if not 0 < one.percent <= MAX_PERCENT:
+            raise Rejected(
+                f"a threshold of {one.percent} % is out of range: 1 to {MAX_PERCENT}",
+                field="thresholds",
+            )

@@ -1,0 +1,1 @@
+"""What Google offers: accelerators, zones, images and runtime versions."""

@@ -1,0 +1,194 @@
+"""Why a runtime version was chosen, what to mind about it, and why another does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from service.domain.catalog.accelerators import AcceleratorType
+from service.domain.catalog.images import Framework, Hosts, Image, ImageStanding
+from service.domain.catalog.provisioning import Architecture
+
+NODE_GENERATIONS = ("v2", "v3")
+"""The generations for which the legacy TPU Node exists."""
+
+SHOWN = 80
+"""Characters of a caller's text that are repeated in a message."""
+
+
+def why(
+    best: Image,
+    others: Sequence[Image],
+    accelerator: AcceleratorType,
+    framework: Framework,
+    version: str | None,
+) -> tuple[str, ...]:
+    """Why `best` is the answer rather than `others`, which grant the same wish."""
+    if not best.framework_version:
+        return _why_without_pin(best, accelerator, framework, version)
+    first = _why_this_version(best, accelerator, framework, version)
+    if best.architecture is Architecture.NODE:
+        return first, f"The user's own VM has to run the same: {vm_software(best)}."
+    note = (f"Note that {best.note}.",) if best.note else ()
+    return first, _why_these_hosts(best, accelerator), *note, *_why_this_api(best, others)
+
+
+def chosen(name: str, framework: Framework, why: Sequence[str], *, by_default: bool) -> str:
+    """A line of a node's story: which runtime version was taken for it, and `why`; `by_default`
+    says that its caller named no framework."""
+    wish = f"{framework.label}, as no framework was named" if by_default else framework.label
+    return f"chose {name} for {wish}: {' '.join(why).removesuffix('.')}"
+
+
+def named(name: str, accelerator: AcceleratorType) -> str:
+    """The same line where the caller named the runtime version himself, and it fits."""
+    fits = f"it fits {_hosts(accelerator)} of {accelerator.generation}"
+    return f"took {name}, which was requested by name: {fits}"
+
+
+def warnings(image: Image, accelerator: AcceleratorType) -> list[str]:
+    """What to mind about an image that fits; empty when nothing."""
+    doubt = _doubt(image.standing)
+    found = [f"{image.name} {doubt}."] if doubt else []
+    if accelerator.generation in image.reported_on:
+        found.append(f"Users reported: {image.report}. Try it before you rely on it.")
+    return found
+
+
+def vm_software(image: Image) -> str:
+    """What the user's own VM must run beside a legacy TPU Node; empty for a TPU VM."""
+    if image.architecture is Architecture.VM:
+        return ""
+    version = image.framework_version
+    label = image.frameworks[0].label
+    if version == "nightly":
+        return f"the {label} nightly build of the same day"
+    if Framework.PYTORCH in image.frameworks:
+        return (
+            f"torch and torch_xla {version}, as in the images gcr.io/tpu-pytorch/xla:r{version}_*"
+        )
+    return f"{label} {version}"
+
+
+def why_none(
+    accelerator: AcceleratorType,
+    framework: Framework,
+    version: str | None,
+    architecture: Architecture,
+    known: Sequence[Image],
+) -> str:
+    """Why no image fits, given the `known` ones of that framework, version and architecture."""
+    wanted = f"{framework.label} {version}" if version else framework.label
+    if architecture is Architecture.NODE and accelerator.generation not in NODE_GENERATIONS:
+        return _no_node(accelerator)
+    if not known:
+        if architecture is Architecture.NODE:
+            other = "request another framework or version, or use architecture vm"
+            return f"no runtime version with {wanted} is known for a legacy TPU Node; {other}"
+        return f"no runtime version with {wanted} is known for a TPU VM"
+    have = sorted({generation for image in known for generation in image.generations})
+    if accelerator.generation not in have:
+        rule = "; v5e and newer need TensorFlow 2.15 or newer" if "v5e" not in have else ""
+        return f"{wanted} is there for {', '.join(have)}, not for {accelerator.generation}{rule}"
+    return f"{wanted} has no runtime version for {_hosts(accelerator)} of {accelerator.generation}"
+
+
+def why_not(
+    name: str, image: Image | None, accelerator: AcceleratorType, architecture: Architecture
+) -> str:
+    """Why the runtime version that was named does not fit; `image` is None when it is unknown."""
+    if architecture is Architecture.NODE and accelerator.generation not in NODE_GENERATIONS:
+        return _no_node(accelerator)
+    if image is None:
+        return f"no runtime version {name[:SHOWN]!r} is known"
+    if image.architecture is not architecture:
+        sort = "legacy TPU Nodes" if image.architecture is Architecture.NODE else "TPU VMs"
+        return f"{name} is for {sort}, and architecture {architecture.value} was requested"
+    if accelerator.generation not in image.generations:
+        fits = ", ".join(image.generations)
+        return f"{name} is for {fits}; {accelerator.name} is {accelerator.generation}"
+    made = "one host" if image.hosts is Hosts.SINGLE else "slices of several hosts"
+    return f"{name} is for {made}; {accelerator.name} has {_hosts(accelerator)}"
+
+
+def _no_node(accelerator: AcceleratorType) -> str:
+    return (
+        f"the legacy TPU Node exists for {' and '.join(NODE_GENERATIONS)} only, not for"
+        f" {accelerator.generation}; use architecture vm"
+    )
+
+
+def _hosts(accelerator: AcceleratorType) -> str:
+    return "one host" if accelerator.single_host else f"{accelerator.hosts} hosts"
+
+
+def _why_without_pin(
+    best: Image, accelerator: AcceleratorType, framework: Framework, version: str | None
+) -> tuple[str, ...]:
+    generation = accelerator.generation
+    wanted = f"{framework.label} {version}" if version else framework.label
+    return (
+        f"Google's documentation names {best.name} for JAX and PyTorch on {generation}.",
+        (
+            f"The image pins no framework: install {wanted} on it with a libtpu that knows"
+            f" {generation}, or run a container that brings both."
+        ),
+    )
+
+
+def _why_this_version(
+    best: Image, accelerator: AcceleratorType, framework: Framework, version: str | None
+) -> str:
+    found = f"{framework.label} {best.framework_version}"
+    if version == best.framework_version:
+        return f"{found} was requested, and {best.name} has it."
+    known = "documented" if best.standing is ImageStanding.DOCUMENTED else "known"
+    release = f"{version} release" if version else "version"
+    return f"{found} is the newest {known} {release} for {accelerator.generation}."
+
+
+def _why_these_hosts(best: Image, accelerator: AcceleratorType) -> str:
+    match best.hosts:
+        case Hosts.SINGLE:
+            return f"{accelerator.name} has one host, so the name is without -pod."
+        case Hosts.MULTI:
+            return f"{accelerator.name} has {_hosts(accelerator)}, so the name says -pod."
+        case Hosts.ANY:
+            return "The image is the same for one host and for many."
+
+
+def _why_this_api(best: Image, others: Sequence[Image]) -> tuple[str, ...]:
+    """PJRT goes before the stream executor: every newer generation has PJRT alone."""
+    if best.device_api == "se" and not best.name.endswith("-se"):
+        return ("Before TensorFlow 2.15.0 there is only the stream executor; no name says so.",)
+    same = [one for one in others if one.framework_version == best.framework_version]
+    twin = next((one.name for one in same if one.device_api == "se"), None)
+    if best.device_api != "pjrt":
+        return ()
+    if twin is None:
+        return ("From TensorFlow 2.15.0 the name says the device API; here PJRT is the only one.",)
+    return (
+        (
+            "From TensorFlow 2.15.0 the name says the device API; PJRT is preferred, because v5e"
+            " and newer have nothing else."
+        ),
+        f"Take {twin} if the program uses the TPU embedding API: it needs the stream executor.",
+    )
+
+
+def _doubt(standing: ImageStanding) -> str:  # noqa: PLR0911 - one sentence for each standing
+    """What to say of an image that Google's documentation does not recommend today."""
+    match standing:
+        case ImageStanding.DOCUMENTED:
+            return ""
+        case ImageStanding.OBSERVED:
+            return "is not in Google's documentation; it was only seen in use"
+        case ImageStanding.DROPPED:
+            return "is no longer in Google's documentation; the cloud may not have it any more"
+        case ImageStanding.DERIVED:
+            return "is a name that follows from others; it was never seen in use"
+        case ImageStanding.LEGACY:
+            return "is a legacy image, superseded for this hardware"
+        case ImageStanding.NIGHTLY:
+            return "changes every night, so two nodes may get different software"
+        case ImageStanding.UNOBSERVED:
+            return "was never seen in use; the cloud may not have it"

@@ -1,0 +1,1 @@
+"""Costs as they are shown: sums, forecasts, explanations and exports."""

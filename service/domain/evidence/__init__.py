@@ -1,0 +1,1 @@
+"""When a node really ran: polls, operations and Google's audit log."""

@@ -1,0 +1,110 @@
+"""The terms on which a node runs, as its owner changes them: idle policy and time to live. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+from service.domain.catalog.provisioning import ProvisioningModel
+from service.domain.clock import rfc3339
+from service.domain.errors import Conflict, Rejected
+from service.domain.idle.policy import check_own
+from service.domain.lifecycle.lifecycle import deadline
+from service.domain.nodes.keep import TTL_HELD, TTL_TOLD, cloud_ends_at, is_on_notice, unkept
+from service.domain.nodes.node import Asked, IdlePolicy, Node, NodeSpec
+
+
+class Unsaid(Enum):
+    """What was left out of a change, and so stays as it is; None means something else."""
+
+    UNSAID = auto()
+
+
+UNSAID = Unsaid.UNSAID
+
+
+@dataclass(frozen=True, slots=True)
+class TermsChange:
+    """What is to be otherwise. `idle` None has the node inherit the policy of its team, its project
+    or the default; `ttl_seconds` None has it live until somebody ends it."""
+
+    idle: IdlePolicy | Unsaid | None = UNSAID
+    ttl_seconds: int | Unsaid | None = UNSAID
+
+
+def check_idle(spec: NodeSpec, least: int) -> None:
+    """Raise Rejected for an idle policy that a node may not have, of whichever of its types it is
+    made. `least` is the shortest idle time in seconds that signals can prove."""
+    if spec.idle is not None:
+        for hardware in spec.possible:
+            check_own(spec.idle, spec.made_of(hardware), least)
+
+
+def with_terms(node: Node, change: TermsChange, now: int, least: int) -> Node:
+    """The node on other terms; the same node where nothing changes.
+
+    Raises Rejected for an idle policy that cannot hold, for a time to live that would be over
+    already, and for any of a flex-start node, as Google has been told that; Conflict for a node
+    that is being deleted.
+    """
+    spec = node.spec
+    if not isinstance(change.idle, Unsaid):
+        spec = replace(spec, idle=change.idle)
+    if not isinstance(change.ttl_seconds, Unsaid):
+        spec = replace(spec, ttl_seconds=change.ttl_seconds)
+    if spec == node.spec:
+        return node
+    if node.ended or node.asked is Asked.ABSENT:
+        raise Conflict(
+            f"node {node.name} is {node.state}: it was deleted, and a deletion cannot be undone"
+        )
+    if spec.idle != node.spec.idle:
+        check_idle(spec, least)
+    after = replace(node, spec=spec)
+    return after if spec.ttl_seconds == node.spec.ttl_seconds else _with_ttl(after, node, now)
+
+
+def _with_ttl(after: Node, before: Node, now: int) -> Node:
+    if after.spec.provisioning_model is ProvisioningModel.FLEX_START:
+        at = cloud_ends_at(before)
+        when = f"{before.spec.ttl_seconds} s after its start" if at is None else rfc3339(at)
+        raise Rejected(
+            f"Google knows the time to live of this flex-start node, and deletes it {when}; it"
+            " cannot be changed",
+            field="ttl_seconds",
+            ends_at=None if at is None else rfc3339(at),
+        )
+    if after.deletes_at is not None and after.deletes_at <= now:
+        raise Rejected(
+            f"that time to live was over at {rfc3339(after.deletes_at)}: it counts from the first"
+            " READY; give a longer one, or delete the node",
+            field="ttl_seconds",
+        )
+    if is_on_notice(after):
+        after = unkept(after)
+    if after.ends_after_keep in (TTL_HELD, TTL_TOLD):
+        after = replace(after, ends_after_keep="")
+    times = (after.next_try_at, deadline(after, now))
+    return replace(after, next_try_at=min((at for at in times if at is not None), default=None))
+
+
+def terms_difference(before: Node, after: Node) -> str:
+    """What changed, as a sentence of the node's story."""
+    words = []
+    if before.spec.idle != after.spec.idle:
+        words.append(f"idle policy {_idle(after.spec.idle)}, was {_idle(before.spec.idle)}")
+    if before.spec.ttl_seconds != after.spec.ttl_seconds:
+        new, old = _ttl(after.spec.ttl_seconds), _ttl(before.spec.ttl_seconds)
+        words.append(f"time to live {new}, was {old}")
+    return "; ".join(words)
+
+
+def _idle(own: IdlePolicy | None) -> str:
+    if own is None:
+        return "inherited"
+    also = f", also {' and '.join(own.also)}" if own.also else ""
+    return f"{own.action} after {own.after_seconds} s with {own.grace_seconds} s of grace{also}"
+
+
+def _ttl(seconds: int | None) -> str:
+    return "none" if seconds is None else f"{seconds} s"

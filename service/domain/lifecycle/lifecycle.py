@@ -1,0 +1,217 @@
+"""What to do next with a node. Pure: it decides, `service.controllers.lifecycle.lifecycle` acts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from service.domain.errors import CloudError
+from service.domain.lifecycle import queueing, reimaging
+from service.domain.lifecycle.absence import Absence
+from service.domain.lifecycle.in_flight import may_still_appear
+from service.domain.lifecycle.step import Look, Step
+from service.domain.nodes.deletion import wanted_since
+from service.domain.nodes.keep import keep_of_node
+from service.domain.nodes.node import LOST, Asked, CloudNode, Node, NodeState
+from service.domain.nodes.operation import Operation
+from service.domain.nodes.ownership import is_ours
+
+OVERDUE_SECONDS = 1_800
+"""How long a deletion may take, or a state be unknown, before a human is told. A deletion is never
+given up, and what is unknown is never deleted for that."""
+
+
+LATE_SECONDS = 15
+"""How long a node is waited for that is still shown after its create has failed: it may come up in
+that very moment."""
+
+
+HELD_SECONDS = 60
+"""How often a node is looked at whose end is held back without a date."""
+
+_BY_ABSENCE = frozenset({Step.NEXT, Step.CLOSE, Step.VANISH})
+"""What can be said only of that which is certainly gone."""
+
+
+def next_step(node: Node, look: Look, now: int) -> Step:
+    """Say the one thing to do, given what was asked for and what the cloud shows.
+
+    It keeps no memory of its own: a lost, late or doubled tick can only lead to the same answer.
+    """
+    step = _step(node, look, now)
+    return Step.MISS if step in _BY_ABSENCE and look.absence is not Absence.CERTAIN else step
+
+
+def _step(  # noqa: PLR0911 - a table of the cases
+    node: Node, look: Look, now: int
+) -> Step:
+    if node.sent_at is None:
+        return Step.CLOSE if node.asked is Asked.ABSENT else Step.PLACE
+    if node.spec.queued:
+        return queueing.next_step(node, look, now)
+    if look.sight is None:
+        return _when_absent(node, look.operation, now)
+    if not is_ours(node, look.sight):
+        step = _when_absent(node, look.operation, now)
+        return Step.CONFLICT if step is Step.SEND else step
+    if node.asked is Asked.ABSENT:
+        return Step.WAIT if look.sight.state == NodeState.DELETING else Step.DELETE
+    return _when_present(node, look.sight, look.operation, now)
+
+
+def _when_absent(node: Node, operation: Operation | None, now: int) -> Step:
+    wanted = node.asked is not Asked.ABSENT
+    if wanted and not node.operation and not node.cloud_uid:
+        return Step.SEND
+    if may_still_appear(node, operation, now):
+        return Step.WAIT
+    if not wanted:
+        return Step.CLOSE
+    came_up = node.up_since is not None or _create_succeeded(operation)
+    return Step.VANISH if came_up and not node.replacing else Step.NEXT
+
+
+def _when_present(node: Node, sight: CloudNode, operation: Operation | None, now: int) -> Step:
+    if sight.state == NodeState.DELETING:
+        return Step.WAIT
+    ready = sight.state == NodeState.READY
+    failed = _failed_for_good(operation, now) and not ready  # READY, it may be at work all the same
+    if sight.state in LOST or node.replacing or failed:
+        return Step.REPLACE
+    if not ready and sight.state != NodeState.STOPPED:
+        return Step.WAIT
+    if ready is (node.asked is Asked.PRESENT):
+        return _when_as_asked(node, sight, operation)
+    return Step.STOP if ready else Step.START
+
+
+def _when_as_asked(node: Node, sight: CloudNode, operation: Operation | None) -> Step:
+    """It is READY, or it is stopped, as it should be. What is READY may be a reimage in its way."""
+    if node.asked is Asked.PRESENT and node.spec.reimage_from:
+        if reimaging.is_under_way(operation):
+            return Step.WAIT
+        if reimaging.is_due(node, sight, operation):
+            return Step.REIMAGE
+    return Step.SETTLE
+
+
+def _create_succeeded(operation: Operation | None) -> bool:
+    return operation is not None and operation.verb == "create" and operation.succeeded
+
+
+def _create_failed(operation: Operation | None) -> bool:
+    return operation is not None and operation.verb == "create" and operation.error is not None
+
+
+def _failed_for_good(operation: Operation | None, now: int) -> bool:
+    """Whether the create failed, and nothing came up in that moment either."""
+    if operation is None or not _create_failed(operation):
+        return False
+    return now - (operation.ended_at or 0) >= LATE_SECONDS
+
+
+def out_of_time(node: Node, now: int) -> str:
+    """Why the node must go by the clock that its owner set; empty when it need not."""
+    if node.asked is Asked.ABSENT:
+        return ""
+    if node.ready_at is None:
+        return _waited_too_long(node, now)
+    over = node.deletes_at is not None and now >= node.deletes_at
+    return "its time to live has expired" if over else ""
+
+
+def may_have_come_up(node: Node) -> bool:
+    """Whether the node was asked of the cloud, is still wanted, and was never seen READY. It may
+    have come up meanwhile and be at work, so it is looked at before it is given up as too late."""
+    is_wanted = node.asked is not Asked.ABSENT
+    return is_wanted and node.sent_at is not None and node.ready_at is None
+
+
+def _waited_too_long(node: Node, now: int) -> str:
+    limit, until = node.spec.max_wait_seconds, node.spec.valid_until
+    if limit is not None and now - node.created_at >= limit:
+        return f"it was not READY within {limit} seconds"
+    if until is not None and now >= until:
+        return "it was not READY by the time until which it was wanted"
+    return ""
+
+
+def needs_a_human(node: Node, now: int) -> bool:
+    """Whether a human must be told that it does not come to what was asked, and was not yet: its
+    deletion does not end, or it should have been given up long ago and cannot be looked at, or the
+    cloud shows that it no longer knows its state."""
+    if node.alarmed_at is not None or node.sent_at is None:
+        return False
+    since = wanted_since(node)
+    if since is not None:
+        return now - since >= OVERDUE_SECONDS
+    if node.tries and may_have_come_up(node) and out_of_time(node, now - OVERDUE_SECONDS):
+        return True
+    return node.state == NodeState.UNKNOWN and now - node.state_since >= OVERDUE_SECONDS
+
+
+def alarm(node: Node, now: int, rate: str) -> str:
+    """What to tell of it; `rate` says in words what it costs meanwhile."""
+    where, since = f"{node.cloud_id} in {node.zone}", wanted_since(node)
+    if since is None and node.state != NodeState.UNKNOWN:
+        return (
+            f"{where} should have been given up: {out_of_time(node, now)}. The cloud does not"
+            f" show whether it exists ({node.last_error or 'no answer'}). It may be in use, so"
+            " it is not deleted until the cloud answers"
+        )
+    if since is None:
+        return (
+            f"{where} has been UNKNOWN for {(now - node.state_since) // 60} minutes, as Google"
+            f" shows it after a repair that failed; {rate}. It may be in use, so it is not"
+            " deleted: delete it if it is not in use"
+        )
+    shown = node.state
+    if node.queue_state:
+        shown = f"{node.state}, its queued resource {node.queue_state}"
+    what = (
+        "deletion" if node.delete_requested_at is not None else "deletion before the next attempt"
+    )
+    return (
+        f"{what} was requested {(now - since) // 60} minutes ago, and {where} is still there"
+        f" ({shown}); {rate}. The deletion is retried indefinitely"
+    )
+
+
+def deadline(node: Node, now: int) -> int | None:
+    """The next instant at which its clock may end the node, after `now`; None when there is none.
+    What a keep or a pause holds back meanwhile is looked at again once that may be over."""
+    if node.asked is Asked.ABSENT:
+        return node.deletes_at
+    if node.ready_at is None and not node.ends_after_keep:
+        limit, until = node.spec.max_wait_seconds, node.spec.valid_until
+        ends = (None if limit is None else node.created_at + limit, until)
+        return min((end for end in ends if end is not None), default=None)
+    at = now if node.ends_after_keep else node.deletes_at
+    if at is None:
+        return None
+    keep = keep_of_node(node)
+    if keep is not None and keep.holds(max(at, now)):
+        at = now if keep.until is None else max(at, keep.until)
+    return at if at > now else now + HELD_SECONDS
+
+
+def wait_delay(waited: int, period: int) -> int:
+    """Seconds until the cloud is looked at again: each tick at first, later every 30 seconds."""
+    return max(period, min(30, waited // 4))
+
+
+def retry_delay(tries: int) -> int:
+    """Seconds until a call that failed is tried again: 5, 10, 20, ... at most 300."""
+    return int(min(300, 5 * 2 ** min(tries, 6)))
+
+
+def put_off(node: Node, reason: str, now: int, wait: int | None = None) -> Node:
+    """The same node after a step came to nothing: it is tried again after `wait` seconds where the
+    cloud said so, else ever later."""
+    later = now + (retry_delay(node.tries) if wait is None else wait)
+    return replace(node, last_error=reason, tries=node.tries + 1, next_try_at=later)
+
+
+def asked_to_wait(error: CloudError) -> int | None:
+    """For how many seconds the cloud asks to be left alone; None where it does not say."""
+    wait = error.facts.get("retry_after")
+    return wait if isinstance(wait, int) else None

@@ -1,0 +1,69 @@
+"""Which of several reasons ends a node, and what holds each of them back. Pure; one table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+
+
+class Ender(IntEnum):
+    """Who or what ends a node, the strongest first. The strongest that applies decides and is the
+    reason of the deletion."""
+
+    PERSON = 1
+    GOOGLE = 2
+    JOB_END = 3
+    BUDGET = 4
+    TTL = 5
+    IDLE = 6
+    ORPHAN = 7
+
+
+class Holder(StrEnum):
+    """What may hold a deletion back."""
+
+    KEEP = "keep"
+    UNKNOWN = "unknown"
+    BUSY_JOB = "busy_job"
+    RAILS = "rails"
+    PAUSE = "pause"
+    MODE = "mode"
+    NOTICE = "notice"
+    """Nobody can be told of it, or its message waits for its first try."""
+
+
+HELD_BY: Mapping[Ender, frozenset[Holder]] = {
+    Ender.PERSON: frozenset(),
+    Ender.GOOGLE: frozenset(),
+    Ender.JOB_END: frozenset({Holder.KEEP}),
+    Ender.BUDGET: frozenset(),
+    Ender.TTL: frozenset({Holder.KEEP, Holder.PAUSE}),
+    Ender.IDLE: frozenset(Holder),
+    Ender.ORPHAN: frozenset({Holder.KEEP}),
+}
+"""What holds each back. The orphan collector has rails of its own
+(`service.domain.orphans.verdict`), and to adopt an orphan is to keep it. A cap is a cap: a budget
+waits for its own grace alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Who ends the node now, None for nobody; who else would; and what holds whom back."""
+
+    ender: Ender | None
+    others: tuple[Ender, ...]
+    held: Mapping[Ender, frozenset[Holder]]
+
+
+def decide(enders: Iterable[Ender], holders: Iterable[Holder]) -> Decision:
+    """The strongest ender that nothing holds back."""
+    holding = frozenset(holders)
+    held = {one: HELD_BY[one] & holding for one in sorted(set(enders))}
+    free = [one for one in held if not held[one]]
+    ender = free[0] if free else None
+    return Decision(
+        ender,
+        tuple(one for one in held if one is not ender),
+        {one: by for one, by in held.items() if by},
+    )

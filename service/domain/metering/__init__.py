@@ -1,0 +1,1 @@
+"""From billable seconds to the rows of the ledger."""

@@ -1,0 +1,106 @@
+"""The lines that intervals of usage come to: the TPU's, that of the user's own virtual machine, and
+what of a reservation nobody used. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from service.domain.catalog.provisioning import ProvisioningModel
+from service.domain.metering.attribution import Attribution
+from service.domain.metering.meter import Meter, Usage
+from service.domain.pricing.billing_rules import vm_is_charged_with_its_tpu
+from service.domain.pricing.driver_vm import UserVm, sku_of
+from service.domain.pricing.price_book import PriceBook, ReservedPrice
+
+_NOBODY: Mapping[str, Sequence[Attribution]] = MappingProxyType({})
+
+
+def lines_of(usage: Usage) -> tuple[Usage, ...]:
+    """An interval line by line: the TPU's, then that of the machine which drives it.
+
+    The machine has no free first minute: that rule is about TPUs.
+    """
+    if not usage.vm or not vm_is_charged_with_its_tpu(usage.start):
+        return (usage,)
+    tpu = replace(usage, vm="", vm_model="")
+    vm = UserVm(usage.vm, ProvisioningModel(usage.vm_model))
+    return tpu, replace(
+        tpu, accelerator_type=usage.vm, chips=0, sku=sku_of(vm, usage.sku.region), free=""
+    )
+
+
+def meters(
+    usages: Iterable[Usage],
+    book: PriceBook,
+    until: int,
+    whose: Mapping[str, Sequence[Attribution]] = _NOBODY,
+) -> Iterator[Meter]:
+    """The exact cost of each line of these; `whose` are the attributions by node.
+
+    Reservations come last, each less what ran in it: all that did, in the seconds that are asked
+    for, has to be among the usages.
+    """
+    purchases: list[Usage] = []
+    within: list[Meter] = []
+    for usage in usages:
+        if usage.is_purchase:
+            purchases.append(usage)
+            continue
+        for line in lines_of(usage):
+            meter = Meter(line, book, until, whose.get(usage.node_id, ()))
+            if line.sku.pool and book.purchases:
+                within.append(meter)
+            yield meter
+    for usage in purchases:
+        yield Unused(usage, book, until, whose.get(usage.node_id, ()), within)
+
+
+class Unused(Meter):
+    """What a reservation costs less what is charged to the nodes that ran in it: together they are
+    the whole of it, to the nano-dollar, however it is divided.
+
+    It is less than nothing where nodes are charged by outer bounds that overlap.
+    """
+
+    def __init__(
+        self,
+        usage: Usage,
+        book: PriceBook,
+        until: int,
+        attributions: Sequence[Attribution],
+        within: Iterable[Meter],
+    ) -> None:
+        super().__init__(usage, book, until, attributions)
+        self._used = [
+            (meter, cut.start, cut.end)
+            for meter in within
+            for cut in meter.cuts
+            if isinstance(cut.price, ReservedPrice) and cut.price.reservation_id == usage.node_id
+        ]
+
+    def charge(self, start: int, end: int) -> int:
+        """Nano-dollars for what was reserved in [start, end) and not used."""
+        return super().charge(start, end) - sum(nanos for _, nanos, _ in self.used(start, end))
+
+    def list_charge(self, start: int, end: int) -> int:
+        """The same: what nobody used has saved nothing."""
+        return self.charge(start, end)
+
+    def chip_seconds(self, start: int, end: int) -> int:
+        """Chip-seconds of [start, end) that were reserved and not used."""
+        return super().chip_seconds(start, end) - sum(
+            chips for _, _, chips in self.used(start, end)
+        )
+
+    def used(self, start: int, end: int) -> Iterator[tuple[Meter, int, int]]:
+        """What ran in it in [start, end), with the nano-dollars and the chip-seconds of that."""
+        for meter, first, last in self._used:
+            left, right = max(start, first), min(end, last)
+            if left < right:
+                yield meter, meter.charge(left, right), meter.usage.chips * (right - left)
+
+    def total(self) -> int:
+        """Nano-dollars for all of it."""
+        return self.charge(self.usage.start, self.end)

@@ -1,0 +1,64 @@
+"""Begins the usage of a node: all that is known of it at its first second. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from service.domain.catalog.provisioning import ProvisioningModel
+from service.domain.catalog.zones import region_of
+from service.domain.ids import new_id
+from service.domain.metering.meter import Evidence, Usage
+from service.domain.nodes.node import Node, NodeSpec
+from service.domain.pricing.price_book import Sku
+from service.domain.pricing.purchases import pool_of
+
+
+def opened(node: Node, start: int, start_hi: int, evidence: Evidence) -> Usage:
+    """Usage of a node as it is now, which began at `start`, or as late as `start_hi`."""
+    spec, vm = node.spec, node.spec.vm
+    return Usage(
+        id=new_id(),
+        node_id=node.id,
+        project=spec.project,
+        zone=node.zone,
+        accelerator_type=spec.accelerator_type,
+        chips=spec.chips,
+        sku=Sku(
+            spec.generation,
+            spec.provisioning_model,
+            region_of(node.zone),
+            spec.hosts == 1,
+            pool_for(spec, node.zone),
+        ),
+        start=start,
+        start_hi=start_hi,
+        start_evidence=evidence,
+        posted_until=start,
+        vm="" if vm is None else vm.machine_type,
+        vm_model="" if vm is None else vm.provisioning_model,
+    )
+
+
+def pool_for(spec: NodeSpec, zone: str) -> str:
+    """Where a node takes its capacity from, in a zone; empty where none is reserved for it."""
+    if spec.provisioning_model != ProvisioningModel.RESERVED:
+        return ""
+    return pool_of(spec.project, zone, spec.reservation)
+
+
+def begun_after(usage: Usage, last_end: int | None) -> Usage:
+    """The usage without what the one before it is charged for already.
+
+    Both are charged by their outer bounds. A look that was long under way saw the state in between
+    at one instant of it: until then the one was charged, and from its beginning on the other.
+    """
+    if last_end is None or usage.start >= last_end:
+        return usage
+    return replace(
+        usage,
+        start=last_end,
+        start_hi=max(usage.start_hi, last_end),
+        end=None if usage.end is None else max(usage.end, last_end),
+        end_lo=None if usage.end_lo is None else max(usage.end_lo, last_end),
+        posted_until=max(usage.posted_until, last_end),
+    )

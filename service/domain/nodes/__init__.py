@@ -1,0 +1,1 @@
+"""Nodes as they are requested, created and reached."""

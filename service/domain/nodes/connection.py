@@ -1,0 +1,185 @@
+"""How a node is reached, as text that is ready to paste. Pure.
+
+Names and addresses come from checked alphabets, or from the cloud; all that goes into a shell line
+is quoted all the same.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from service.domain.catalog.images import Image, images
+from service.domain.catalog.provisioning import Architecture
+from service.domain.catalog.runtime_reasons import vm_software
+from service.domain.errors import Conflict
+from service.domain.nodes.legacy import not_included
+from service.domain.nodes.node import Node, NodeState
+from service.domain.nodes.recipes import (
+    SCRIPT,
+    Recipe,
+    Target,
+    beside_node,
+    devices_expected,
+    on_vm,
+)
+from service.domain.nodes.slices import numbers, part
+
+LEGACY_PORT = 8470
+"""Where a legacy TPU Node listens, if the cloud does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """One worker: the cloud's name of its node or slice, its number there, and its addresses."""
+
+    cloud_id: str
+    worker: int
+    ip: str
+    port: int
+    external_ip: str
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """All of it. `ssh` opens a shell on the first worker, `everywhere` runs a command on all,
+    `upload` brings a file to all; they are empty for a legacy TPU Node. `address` and
+    `vm_software`, what the user's own VM must run, are empty for a TPU VM."""
+
+    architecture: Architecture
+    summary: str
+    ssh: str
+    everywhere: str
+    upload: str
+    address: str
+    vm_software: str
+    workers: tuple[Worker, ...]
+    recipes: tuple[Recipe, ...]
+    not_included: tuple[str, ...]
+
+
+def connection_to(node: Node) -> Connection:
+    """How to reach a node. Raises Conflict while it is not READY, or shows no address yet."""
+    if node.state != NodeState.READY:
+        raise Conflict(
+            f"node {node.id} is {node.state}: only a READY node can be reached", state=node.state
+        )
+    workers = tuple(
+        Worker(one.cloud_id, number, at.ip, at.port or LEGACY_PORT, at.external_ip)
+        for one in (part(node, number) for number in numbers(node))
+        for number, at in enumerate(one.endpoints)
+    )
+    if not workers:
+        raise Conflict(f"the cloud shows no address of node {node.id} yet; retry in a moment")
+    image = next((one for one in images() if one.name == node.spec.runtime_version), None)
+    if node.spec.architecture is Architecture.NODE:
+        return _beside(node, workers, image)
+    return _on_vm(node, workers, image)
+
+
+def _on_vm(node: Node, workers: tuple[Worker, ...], image: Image | None) -> Connection:
+    inside = not all(worker.external_ip for worker in workers)
+    everywhere = partial(_ssh, node, "all", inside=inside)
+    first = partial(_ssh, node, "0", inside=inside)
+    several = len(workers) > 1
+    target = _target(node, several, everywhere, first)
+    return Connection(
+        architecture=Architecture.VM,
+        summary=_vm_summary(several=several, inside=inside),
+        ssh=first(""),
+        everywhere=everywhere("hostname"),
+        upload=_scp(node, inside=inside),
+        address="",
+        vm_software="",
+        workers=workers,
+        recipes=on_vm(target, image),
+        not_included=not_included(node),
+    )
+
+
+def _target(
+    node: Node, several: bool, everywhere: Callable[[str], str], first: Callable[[str], str]
+) -> Target:
+    spec = node.spec
+    return Target(
+        cloud_id=node.cloud_id,
+        zone=node.zone,
+        project=spec.project,
+        several=several,
+        devices=devices_expected(node),
+        everywhere=everywhere,
+        first=first,
+    )
+
+
+def _vm_summary(*, several: bool, inside: bool) -> str:
+    said = "Log in with ssh, and run your program on the node itself."
+    if several:
+        said = "Bring your program to all its workers, and run it with the lines below."
+    if inside:
+        said += (
+            " It has no external address: gcloud reaches it through Identity-Aware Proxy, which a"
+            " firewall rule has to let in on port 22 from 35.235.240.0/20."
+        )
+    return said
+
+
+def _ssh(node: Node, worker: str, command: str, *, inside: bool) -> str:
+    """The line that runs a command there, or opens a shell where it is empty.
+
+    gcloud opens no shell on several workers at once, so `all` needs a command.
+    """
+    line = [*_gcloud(node, "ssh", inside=inside), node.cloud_id, *_where(node), _on(worker)]
+    if node.spec.slices > 1:
+        line.append("--node=all" if worker == "all" else "--node=0")
+    return shlex.join([*line, *([f"--command={command}"] if command else [])])
+
+
+def _scp(node: Node, *, inside: bool) -> str:
+    line = [*_gcloud(node, "scp", inside=inside), SCRIPT, f"{node.cloud_id}:", *_where(node)]
+    line += [_on("all"), *(["--node=all"] if node.spec.slices > 1 else [])]
+    return shlex.join(line)
+
+
+def _gcloud(node: Node, verb: str, *, inside: bool) -> list[str]:
+    """Several slices are reached by the name of their queued resource.
+
+    For TPU VMs, only the alpha commands know --tunnel-through-iap (gcloud 528).
+    """
+    tunnel = ["--tunnel-through-iap"] if inside else []
+    if node.spec.slices > 1:
+        return ["gcloud", "compute", "tpus", "queued-resources", verb, *tunnel]
+    track = ["alpha"] if inside else []
+    return ["gcloud", *track, "compute", "tpus", "tpu-vm", verb, *tunnel]
+
+
+def _where(node: Node) -> list[str]:
+    return [f"--project={node.spec.project}", f"--zone={node.zone}"]
+
+
+def _on(worker: str) -> str:
+    return f"--worker={worker}"
+
+
+def _beside(node: Node, workers: tuple[Worker, ...], image: Image | None) -> Connection:
+    addresses = [f"{worker.ip}:{worker.port}" for worker in workers]
+    several = len(workers) > 1
+    target = _target(node, several, str, str)
+    network = node.spec.network or "default"
+    return Connection(
+        architecture=Architecture.NODE,
+        summary=(
+            "A legacy TPU Node has no machine to log in to. Run your program on your own VM in"
+            f" the network {network}, in {node.zone}. It reaches the node over gRPC."
+        ),
+        ssh="",
+        everywhere="",
+        upload="",
+        address=f"grpc://{addresses[0]}",
+        vm_software=vm_software(image) if image is not None else "",
+        workers=workers,
+        recipes=beside_node(target, addresses, image),
+        not_included=not_included(node),
+    )

@@ -1,0 +1,147 @@
+"""To keep a node: no idleness, no time to live and no end of a job deletes it until then. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from service.domain.catalog.provisioning import ProvisioningModel
+from service.domain.clock import DAY, parse_rfc3339, rfc3339
+from service.domain.errors import Conflict, Rejected
+from service.domain.nodes.node import Asked, Node
+
+TTL_HELD = "its time to live expired while it was kept"
+TTL_TOLD = "its time to live expired while it was kept, and its owner was notified"
+"""Two values of `Node.ends_after_keep`: a keep holds the time to live back; and the keep is over,
+its owner was told, and `kept_until` is the end of that notice. Any other value is a job's end."""
+
+LONGEST_SECONDS = 30 * DAY
+LABEL = "keep-until"
+"""A label by which a node is kept where nobody can ask this service, as in `2026-12-01`."""
+
+MAX_REASON = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Until when a node is kept, and why. `until` is None where a date cannot be read: that
+    protects the node, and alarms."""
+
+    until: int | None
+    reason: str
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether nobody knows until when."""
+        return self.until is None
+
+    def holds(self, now: int) -> bool:
+        """Whether it protects the node now."""
+        return self.until is None or now < self.until
+
+
+def keep_of(
+    now: int,
+    reason: str,
+    *,
+    until: int | None = None,
+    for_seconds: int | None = None,
+    ends_at: int | None = None,
+) -> Keep:
+    """A keep until an instant or for some time. Raises Rejected without a reason, for more than 30
+    days, for the past, and beyond `ends_at`, at which Google itself ends the node."""
+    if (until is None) == (for_seconds is None):
+        raise Rejected("give exactly one of until and for_seconds", field="until")
+    at = now + for_seconds if for_seconds is not None else until
+    assert at is not None
+    field = "for_seconds" if until is None else "until"
+    if not reason.strip():
+        raise Rejected("give a reason: why is the node kept?", field="reason")
+    if at <= now:
+        raise Rejected(f"{rfc3339(at)} is in the past; give a later time", field=field)
+    if at > now + LONGEST_SECONDS:
+        latest = rfc3339(now + LONGEST_SECONDS)
+        raise Rejected(f"a node is kept for 30 days at most, until {latest}", field=field)
+    if ends_at is not None and at > ends_at:
+        raise Rejected(
+            f"Google ends this node at {rfc3339(ends_at)}; keep it until then at most",
+            field=field,
+            ends_at=rfc3339(ends_at),
+        )
+    return Keep(at, reason.strip()[:MAX_REASON])
+
+
+def keep_by_label(labels: Mapping[str, str]) -> Keep | None:
+    """The keep that a label asks for; None without one. Labels of Google have no colons and no
+    capitals, so a date is enough: the node is kept until that day begins in UTC."""
+    text = labels.get(LABEL)
+    if text is None:
+        return None
+    reason = f"label {LABEL}={text}"
+    try:
+        return Keep(parse_rfc3339(text if "t" in text.lower() else f"{text}T00:00:00Z"), reason)
+    except (ValueError, OverflowError):
+        return Keep(None, reason)
+
+
+def keep_of_node(node: Node) -> Keep | None:
+    """The keep of a node, be it over or not: the later one of what was asked for and what its label
+    says. A label that cannot be read protects the node. None where nobody ever kept it."""
+    by_label = keep_by_label(node.labels)
+    if node.kept_until is None:
+        return by_label
+    asked = Keep(node.kept_until, node.kept_because)
+    if by_label is None:
+        return asked
+    is_longer = by_label.until is None or by_label.until > node.kept_until
+    return by_label if is_longer else asked
+
+
+def is_on_notice(node: Node) -> bool:
+    """Whether `kept_until` is the end of a notice, and no keep of anybody's."""
+    return node.ends_after_keep == TTL_TOLD
+
+
+def asked_keep(node: Node, now: int) -> Keep | None:
+    """The keep that somebody asked for and that holds now, other than by a label; None where there
+    is none."""
+    if node.kept_until is None or is_on_notice(node) or now >= node.kept_until:
+        return None
+    return Keep(node.kept_until, node.kept_because)
+
+
+def cloud_ends_at(node: Node) -> int | None:
+    """When Google itself ends the node: only a flex-start node has such an end."""
+    is_flex = node.spec.provisioning_model is ProvisioningModel.FLEX_START
+    return node.deletes_at if is_flex else None
+
+
+def kept(node: Node, keep: Keep, now: int) -> Node:
+    """The node once it is kept; the same node where it is kept for as long already, as nobody cuts
+    short what somebody else asked for. Raises Conflict for a node that is being deleted."""
+    if node.ended or node.asked is Asked.ABSENT:
+        raise Conflict(
+            f"node {node.name} is {node.state}: it was deleted, and a deletion cannot be undone"
+        )
+    assert keep.until is not None
+    before = asked_keep(node, now)
+    if before is not None and before.until is not None and before.until >= keep.until:
+        return node
+    over = TTL_HELD if is_on_notice(node) else node.ends_after_keep
+    return replace(node, kept_until=keep.until, kept_because=keep.reason, ends_after_keep=over)
+
+
+def unkept(node: Node) -> Node:
+    """The node that nobody keeps any more. What the keep held back is remembered."""
+    return replace(node, kept_until=None, kept_because="")
+
+
+def goes_at(node: Node) -> int | None:
+    """When a node goes by its time to live, or because its job has ended: not before its keep is
+    over. None where neither ends it, or the end of the keep cannot be read."""
+    is_for_job = node.ends_after_keep not in ("", TTL_HELD, TTL_TOLD)
+    keep = keep_of_node(node)
+    at = 0 if is_for_job else node.deletes_at
+    if at is None or (keep is not None and keep.until is None):
+        return None
+    return max(at, keep.until or 0) if keep is not None else node.deletes_at

@@ -1,0 +1,264 @@
+"""How each framework is used on a TPU VM, and beside a legacy TPU Node: lines to paste. Pure.
+
+Sources: reference/cloud-tpu-api.md section 4; docs.cloud.google.com/tpu/docs/jax-pods; what
+Google's own end-to-end tests export before TensorFlow; the README of pytorch/xla at 1.5, 1.8 and
+1.13 for the docker lines. An image says what it has by its frameworks.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from service.domain.catalog.frameworks import ENVIRONMENT, TENSORFLOW_PJRT, as_shell
+from service.domain.catalog.images import Framework, Image
+from service.domain.nodes.node import Node
+
+_DEVICES_PER_CHIP = {"v2": 2, "v3": 2, "tpu7x": 2}
+"""v2 and v3 show each TensorCore as a device, and 7x each chiplet; all others one for a chip."""
+
+
+def devices_expected(node: Node) -> int:
+    """How many devices a program on all workers sees, over all slices."""
+    return node.spec.chips * _DEVICES_PER_CHIP.get(node.spec.generation, 1)
+
+
+SCRIPT = "train.py"
+"""What the lines call the user's program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How one framework is used: lines for a shell, lines for Python, and what to mind.
+
+    Where it does not work there are none, and `note` says why and what to do.
+    """
+
+    framework: Framework
+    note: str
+    shell: tuple[str, ...] = ()
+    python: tuple[str, ...] = ()
+
+    @property
+    def works(self) -> bool:
+        """Whether it can be used at all."""
+        return bool(self.shell)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is to be reached. `everywhere` makes of a line for a worker the one that runs it on all
+    workers, `first` the one that runs it on the first; `several` says that there are several.
+    `devices` is how many of them a framework sees on all workers."""
+
+    cloud_id: str
+    zone: str
+    project: str
+    several: bool
+    devices: int
+    everywhere: Callable[[str], str]
+    first: Callable[[str], str]
+
+
+def on_vm(target: Target, image: Image | None) -> tuple[Recipe, ...]:
+    """What to do with each framework on the workers; of an unknown image each may be there."""
+    makers = {Framework.JAX: _jax, Framework.PYTORCH: _pytorch, Framework.TENSORFLOW: _tensorflow}
+    return tuple(
+        make(target, image)
+        if image is None or framework in image.frameworks
+        else Recipe(framework, note=_not_on(framework, image))
+        for framework, make in makers.items()
+    )
+
+
+def _not_on(framework: Framework, image: Image) -> str:
+    return (
+        f"{image.name} is not made for {framework.label}; create a node with framework"
+        f" {framework.value}"
+    )
+
+
+def _jax(target: Target, _image: Image | None) -> Recipe:
+    install = (
+        "pip install -U 'jax[tpu]' -f"
+        " https://storage.googleapis.com/jax-releases/libtpu_releases.html"
+    )
+    begin = ("import jax", *(("jax.distributed.initialize()",) if target.several else ()))
+    return Recipe(
+        Framework.JAX,
+        note=_at_once(target) + "Without JAX_PLATFORMS it may quietly fall back to the CPU.",
+        shell=_both(target, install, f"{as_shell(ENVIRONMENT[Framework.JAX])} python3 {SCRIPT}"),
+        python=(*begin, "print(jax.device_count(), jax.local_device_count())"),
+    )
+
+
+def _pytorch(target: Target, _image: Image | None) -> Recipe:
+    install = (
+        "pip install torch 'torch_xla[tpu]' -f"
+        " https://storage.googleapis.com/libtpu-releases/index.html"
+    )
+    return Recipe(
+        Framework.PYTORCH,
+        note=_at_once(target) + "torch and torch_xla have to be of the same release.",
+        shell=_both(
+            target, install, f"{as_shell(ENVIRONMENT[Framework.PYTORCH])} python3 {SCRIPT}"
+        ),
+        python=("import torch_xla", "device = torch_xla.device()"),
+    )
+
+
+def _tensorflow(target: Target, image: Image | None) -> Recipe:
+    """On several workers only the first runs the program, and drives the others by their name."""
+    if target.several:
+        run = f"TPU_NAME={shlex.quote(target.cloud_id)} TPU_LOAD_LIBRARY=0 python3 {SCRIPT}"
+        where = f"tpu={target.cloud_id!r}, zone={target.zone!r}, project={target.project!r}"
+        note = "Run it on the first worker alone; it drives the others."
+        return Recipe(Framework.TENSORFLOW, note, (target.first(run),), _strategy(where))
+    pjrt = f"{as_shell(TENSORFLOW_PJRT)} "
+    prefix = pjrt if image is not None and image.device_api == "pjrt" else ""
+    note = "The image has TensorFlow; another one from pip does not know the TPU."
+    run = f"{prefix}python3 {SCRIPT}"
+    return Recipe(Framework.TENSORFLOW, note, (run,), _strategy("tpu='local'"))
+
+
+def _both(target: Target, *lines: str) -> tuple[str, ...]:
+    return tuple(target.everywhere(line) if target.several else line for line in lines)
+
+
+def _at_once(target: Target) -> str:
+    if not target.several:
+        return ""
+    return "Every worker runs the same program at the same time; one that fails stops them all. "
+
+
+def beside_node(
+    target: Target, addresses: Sequence[str], image: Image | None
+) -> tuple[Recipe, ...]:
+    """What to do with each framework on the user's own VM; `addresses` are `ip:port`, by worker."""
+    makers = {Framework.TENSORFLOW: _tensorflow_beside, Framework.PYTORCH: _pytorch_beside}
+    served = tuple(
+        make(target, addresses, image)
+        if image is None or framework in image.frameworks
+        else Recipe(framework, note=_not_in(framework, image))
+        for framework, make in makers.items()
+    )
+    no_jax = "cannot reach a legacy TPU Node: create a node with architecture vm"
+    return (*served, Recipe(Framework.JAX, note=no_jax))
+
+
+def _not_in(framework: Framework, image: Image) -> str:
+    return (
+        f"the node runs {image.name}, which is not for {framework.label}; reimage it with framework"
+        f" {framework.value}"
+    )
+
+
+def _tensorflow_beside(target: Target, addresses: Sequence[str], image: Image | None) -> Recipe:
+    """A slice is known by its name: Google's API tells the program the addresses of its workers.
+
+    Notebooks that were written for Colab put grpc:// before COLAB_TPU_ADDR themselves.
+    """
+    address = f"grpc://{addresses[0]}"
+    where = f"tpu={address!r}"
+    shell: tuple[str, ...] = (f"export COLAB_TPU_ADDR={shlex.quote(addresses[0])}", *_RUN)
+    if target.several:
+        where = f"tpu={target.cloud_id!r}, zone={target.zone!r}, project={target.project!r}"
+        shell = _RUN
+    note = "The program runs on your VM, and the TPU reads its data from Cloud Storage."
+    version = image.framework_version if image is not None else ""
+    if version.startswith("1."):
+        note += (
+            " model is a model of tf.keras. A TPUEstimator of TensorFlow 1 takes the resolver in"
+            " its RunConfig instead."
+        )
+        return Recipe(Framework.TENSORFLOW, note, shell, _keras_of_old(where, target.devices))
+    old = version.startswith(("2.1.", "2.2", "2.3")) or version == "2.1"
+    listed = "experimental.list_logical_devices" if old else "list_logical_devices"
+    check = f"assert len(tf.config.{listed}('TPU')) == {target.devices}"
+    return Recipe(Framework.TENSORFLOW, note, shell, (*_strategy(where, old=old), check))
+
+
+CORES_PER_HOST = 8
+"""What one process of PyTorch sees of a legacy TPU Node: v2 and v3 have eight cores for a host."""
+
+_SHARED_MEMORY = "16G"
+"""For the loaders of PyTorch, which pass batches through /dev/shm; docker gives 64 MB."""
+
+
+def _pytorch_beside(target: Target, addresses: Sequence[str], image: Image | None) -> Recipe:
+    python = (
+        "import torch_xla.core.xla_model as xm",
+        "device = xm.xla_device()",
+        f"assert len(xm.get_xla_supported_devices('TPU')) == {CORES_PER_HOST}",
+    )
+    container, doubt = _torch_image(image)
+    if target.several:
+        words = ["python3", "-m", "torch_xla.distributed.xla_dist", f"--tpu={target.cloud_id}"]
+        words += [f"--docker-image={container}", "--docker-run-flag=--rm=true"]
+        words += [f"--docker-run-flag=--shm-size={_SHARED_MEMORY}", "--", "python3", SCRIPT]
+        note = "Run it in an instance group of your own, with one VM for each worker of the slice."
+        return Recipe(Framework.PYTORCH, note + doubt, (shlex.join(words),), python)
+    config = f"XRT_TPU_CONFIG={shlex.quote(f'tpu_worker;0;{addresses[0]}')}"
+    line = (
+        f'docker run --rm --shm-size {_SHARED_MEMORY} -v "$PWD":/work -w /work'
+        f" -e {config} {container} python3 {SCRIPT}"
+    )
+    note = (
+        "The program runs on your VM: the first line in Google's container, the others in an"
+        " environment of your own."
+    )
+    return Recipe(Framework.PYTORCH, note + doubt, (line, f"export {config}", *_RUN), python)
+
+
+_TORCH_IMAGE = "gcr.io/tpu-pytorch/xla"
+
+_TORCH_TAGS = {
+    "1.5": "r1.5",
+    "1.7": "r1.7",
+    "1.8": "r1.8.1",
+    "1.9": "r1.9_3.7",
+    "1.10": "r1.10_3.8_tpuvm",
+    "1.12": "r1.12_3.8_tpuvm",
+    "1.13": "r1.13_3.8_tpuvm",
+    "2.0": "r2.0_3.8_tpuvm",
+    "nightly": "nightly_3.7",
+}
+"""Tags of Google's container that public guides and Dockerfiles name, by version of PyTorch."""
+
+
+def _torch_image(image: Image | None) -> tuple[str, str]:
+    """The container that matches the node's software, and a sentence where its tag is a guess."""
+    version = image.framework_version if image is not None else ""
+    if version in _TORCH_TAGS:
+        return f"{_TORCH_IMAGE}:{_TORCH_TAGS[version]}", ""
+    if not version:
+        return f"{_TORCH_IMAGE}:TAG", " Put the tag that matches the software of the node for TAG."
+    tag = f"r{version}" if version == "1.6" else f"r{version}_3.8_tpuvm"
+    doubt = f" The tag {tag} is formed as its neighbours are; nobody was seen to use it."
+    return f"{_TORCH_IMAGE}:{tag}", doubt
+
+
+_RUN = (f"python3 {SCRIPT}",)
+
+
+def _keras_of_old(where: str, devices: int) -> tuple[str, ...]:
+    return (
+        "import tensorflow as tf",
+        f"resolver = tf.contrib.cluster_resolver.TPUClusterResolver({where})",
+        "session = tf.Session(resolver.master())",
+        f"assert sum(one.device_type == 'TPU' for one in session.list_devices()) == {devices}",
+        "strategy = tf.contrib.tpu.TPUDistributionStrategy(resolver)",
+        "model = tf.contrib.tpu.keras_to_tpu_model(model, strategy=strategy)",
+    )
+
+
+def _strategy(where: str, *, old: bool = False) -> tuple[str, ...]:
+    """Until TensorFlow 2.3 the strategy was an experimental one."""
+    return (
+        "import tensorflow as tf",
+        f"resolver = tf.distribute.cluster_resolver.TPUClusterResolver({where})",
+        "tf.config.experimental_connect_to_cluster(resolver)",
+        "tf.tpu.experimental.initialize_tpu_system(resolver)",
+        f"strategy = tf.distribute.{'experimental.' if old else ''}TPUStrategy(resolver)",
+    )

@@ -1,0 +1,234 @@
+"""What a caller asks for, and how it is understood: every open question answered or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+
+from service.domain.catalog import provisioning_modes, runtime_reasons, runtimes
+from service.domain.catalog.accelerators import AcceleratorType, stoppable
+from service.domain.catalog.catalog import Catalog
+from service.domain.catalog.images import Framework
+from service.domain.catalog.provisioning import Architecture, ProvisioningModel
+from service.domain.errors import Rejected
+from service.domain.ids import check_labels, check_name
+from service.domain.nodes import legacy
+from service.domain.nodes.node import IdlePolicy, NodeSpec
+from service.domain.pricing import driver_vm
+from service.domain.pricing.driver_vm import UserVm
+
+_DEFAULT_FRAMEWORK = {
+    Architecture.VM: Framework.JAX,
+    Architecture.NODE: Framework.TENSORFLOW,
+}
+"""Whose image is taken when neither a runtime version nor a framework is named: the plain one, and
+on a legacy TPU Node, which JAX cannot reach, the one it was made for."""
+
+MAX_SCRIPT_BYTES = 256 * 1024
+"""Google's limit for one metadata value (Compute Engine documentation, custom metadata)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A caller's words. What is None or empty is left to the service to choose."""
+
+    project: str = ""
+    name: str = ""
+    owner: str = ""
+    team: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    accelerator_type: str | None = None
+    accelerator_types: Sequence[str] = ()
+    generation: str | None = None
+    chips: int | None = None
+    topology: str | None = None
+    zone: str | None = None
+    zones: Sequence[str] = ()
+    regions: Sequence[str] = ()
+    runtime_version: str | None = None
+    framework: Framework | None = None
+    framework_version: str | None = None
+    provisioning_model: ProvisioningModel = ProvisioningModel.ON_DEMAND
+    queued: bool | None = None
+    slices: int = 1
+    reservation: str = ""
+    valid_until: int | None = None
+    architecture: Architecture = Architecture.VM
+    network: str = ""
+    subnetwork: str = ""
+    external_ip: bool = False
+    service_account: str = ""
+    data_disks: Sequence[str] = ()
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    startup_script: str = ""
+    ttl_seconds: int | None = None
+    max_wait_seconds: int | None = None
+    idle: IdlePolicy | None = None
+    recreate_on_preemption: bool = False
+    vm: UserVm | None = None
+    supervisor: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """The spec that a wish means, and what its owner should know about it: what to mind, and for
+    each runtime version that may be used, why it is that one."""
+
+    spec: NodeSpec
+    warnings: tuple[str, ...]
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Runtime:
+    """A runtime version, what to mind about it, and why it is that one."""
+
+    version: str
+    warnings: tuple[str, ...]
+    why: str
+
+
+def hardware(wish: Wish, catalog: Catalog) -> AcceleratorType:
+    """The accelerator type that is meant, by its name or by generation and size."""
+    by_size = wish.generation is not None or wish.chips is not None or wish.topology is not None
+    if wish.accelerator_type is not None:
+        if by_size:
+            raise Rejected(
+                "give either accelerator_type, or generation with chips or topology",
+                field="accelerator_type",
+            )
+        return catalog.accelerator(wish.accelerator_type)
+    if wish.generation is None:
+        raise Rejected(
+            "give the hardware: accelerator_type, accelerator_types (any of them will do), or"
+            " generation with chips or topology",
+            field="accelerator_type",
+        )
+    return catalog.choose(wish.generation, chips=wish.chips, topology=wish.topology)
+
+
+def candidates(wish: Wish, accelerator: AcceleratorType, catalog: Catalog) -> tuple[str, ...]:
+    """The zones in which it may be made."""
+    return catalog.candidates(
+        accelerator,
+        zone=wish.zone,
+        zones=wish.zones,
+        regions=wish.regions,
+        model=wish.provisioning_model,
+    )
+
+
+def understood(wish: Wish, accelerator: AcceleratorType, zones: tuple[str, ...]) -> Understood:
+    """The spec, once the zones are in their order. Raises Rejected where the wish cannot be."""
+    if wish.architecture is Architecture.NODE:
+        legacy.check(_said(wish), accelerator, wish.provisioning_model)
+    if wish.vm is not None:
+        driver_vm.check(wish.vm, wish.architecture)
+    terms = _terms(wish)
+    queued, (ttl_seconds, told) = (
+        provisioning_modes.is_queued(terms),
+        provisioning_modes.run_limit(terms),
+    )
+    _check_topology(wish, accelerator)
+    if wish.name:
+        check_name(wish.name)
+    check_labels(wish.labels)
+    _check_script(wish)
+    runtime = _runtime(wish, accelerator)
+    spec = NodeSpec(
+        project=wish.project,
+        accelerator_type=accelerator.name,
+        generation=accelerator.generation,
+        chips=accelerator.chips * wish.slices,
+        hosts=accelerator.hosts * wish.slices,
+        zones=zones,
+        runtime_version=runtime.version,
+        provisioning_model=wish.provisioning_model,
+        topology=accelerator.topology,
+        network=wish.network,
+        subnetwork=wish.subnetwork,
+        external_ip=wish.external_ip,
+        service_account=wish.service_account,
+        data_disks=tuple(wish.data_disks),
+        metadata=dict(wish.metadata),
+        startup_script=wish.startup_script,
+        ttl_seconds=ttl_seconds,
+        max_wait_seconds=wish.max_wait_seconds,
+        idle=wish.idle,
+        recreate_on_preemption=wish.recreate_on_preemption,
+        stoppable=stoppable(accelerator, wish.provisioning_model) and not queued,
+        architecture=wish.architecture,
+        queued=queued,
+        slices=wish.slices,
+        valid_until=wish.valid_until,
+        reservation=wish.reservation,
+        vm=wish.vm,
+        supervisor=wish.supervisor and wish.architecture is Architecture.VM,
+    )
+    warnings = (*runtime.warnings, *_beside(wish, runtime.version), *told)
+    return Understood(spec, warnings, (runtime.why,))
+
+
+def _terms(wish: Wish) -> provisioning_modes.Terms:
+    return provisioning_modes.Terms(
+        model=wish.provisioning_model,
+        queued=wish.queued,
+        slices=wish.slices,
+        reservation=wish.reservation,
+        ttl_seconds=wish.ttl_seconds,
+        architecture=wish.architecture,
+    )
+
+
+def _said(wish: Wish) -> set[str]:
+    """The names of the fields that the wish fills with something else than nothing."""
+    plain = Wish()
+    values = {one.name: getattr(wish, one.name) for one in fields(wish)}
+    return {name for name, value in values.items() if value and value != getattr(plain, name)}
+
+
+def _check_topology(wish: Wish, accelerator: AcceleratorType) -> None:
+    if wish.topology is not None and wish.topology.strip().lower() != accelerator.topology:
+        raise Rejected(
+            f"{accelerator.name} is made as {accelerator.topology} only by this version",
+            field="topology",
+            topology=accelerator.topology,
+        )
+
+
+def _check_script(wish: Wish) -> None:
+    values = {"startup_script": wish.startup_script, **wish.metadata}
+    for name, value in values.items():
+        if len(value.encode()) > MAX_SCRIPT_BYTES:
+            raise Rejected(
+                f"{name[:80]} is longer than 256 KiB, which Google refuses", field=name[:80]
+            )
+    if "\0" in "".join((*values, *values.values())):
+        raise Rejected("metadata cannot hold a NUL character", field="metadata")
+    if wish.startup_script and "startup-script" in wish.metadata:
+        raise Rejected(
+            "startup_script is given twice; give it either as startup_script or in metadata",
+            field="startup_script",
+        )
+
+
+def _runtime(wish: Wish, accelerator: AcceleratorType) -> _Runtime:
+    named = wish.runtime_version
+    if named is not None:
+        if wish.framework is not None:
+            raise Rejected("give runtime_version or framework, not both", field="runtime_version")
+        warnings = runtimes.check(named, accelerator, wish.architecture)
+        return _Runtime(named, tuple(warnings), runtime_reasons.named(named, accelerator))
+    framework = wish.framework or _DEFAULT_FRAMEWORK[wish.architecture]
+    found = runtimes.resolve(accelerator, framework, wish.framework_version, wish.architecture)
+    version, by_default = found.runtime_version, wish.framework is None
+    why = runtime_reasons.chosen(version, framework, found.reasons, by_default=by_default)
+    return _Runtime(version, found.warnings, why)
+
+
+def _beside(wish: Wish, runtime_version: str) -> list[str]:
+    """What the user has to bring along to a legacy TPU Node."""
+    if wish.architecture is Architecture.VM:
+        return []
+    software = f"your own VM has to run {runtimes.vm_software(runtime_version)}"
+    return [software, legacy.NOT_INCLUDED if wish.vm is None else legacy.VM_INCLUDED]

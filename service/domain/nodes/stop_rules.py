@@ -1,0 +1,30 @@
+"""Why the cloud cannot stop a node, in words for whoever asked for it. Pure."""
+
+from __future__ import annotations
+
+from service.domain.catalog.accelerators import TAKEN_BACK
+from service.domain.catalog.provisioning_modes import QUEUED_ONLY
+from service.domain.nodes.node import NodeSpec
+
+
+def obstacles(spec: NodeSpec) -> tuple[str, ...]:
+    """All that stands in the way of a stop; empty where the cloud can stop such a node.
+
+    Google stops "single TPU nodes" alone, and nothing that it may take back, which is deleted and
+    made anew instead (reference/cloud-tpu-api.md section 3.1). What came through the queue is
+    granted once: its queued resource holds it until it is deleted.
+    """
+    found = []
+    model = spec.provisioning_model
+    if spec.slices > 1:
+        found.append(f"it is made of {spec.slices} slices")
+    elif spec.hosts > 1:
+        found.append(f"it is a pod slice of {spec.hosts} hosts, and only one host can be stopped")
+    if model in TAKEN_BACK:
+        found.append(f"it is {model}, which the cloud can preempt and cannot stop")
+    if model in QUEUED_ONLY:
+        called = model.replace("_", "-")
+        found.append(f"it is {called}, which a queued resource owns until it is deleted")
+    elif spec.queued:
+        found.append("it belongs to a queued resource, whose nodes the cloud does not stop")
+    return tuple(found)

@@ -1,0 +1,121 @@
+"""How a node is shown to those who ask for it, but for the figures that grow by the second."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from service.domain.clock import rfc3339
+from service.domain.nodes.deletion import overdue_since
+from service.domain.nodes.keep import goes_at, is_on_notice, keep_of_node
+from service.domain.nodes.node import Endpoint, Node
+from service.domain.nodes.placement import Placement
+from service.domain.nodes.slices import part
+
+FORMAT = 7
+"""Raised whenever the shape changes, so that stored views are made anew."""
+
+
+def view_of(node: Node, placements: Sequence[Placement]) -> dict[str, Any]:
+    """The public fields of a node as plain JSON values; times are RFC 3339 in UTC."""
+    spec = node.spec
+    idle = spec.idle
+    return {
+        "id": node.id,
+        "name": node.name,
+        "cloud_id": node.cloud_id,
+        "project": spec.project,
+        "zone": node.zone,
+        "zones": spec.zones,
+        "accelerator_type": spec.accelerator_type,
+        "accelerator_types": spec.accelerator_types,
+        "generation": spec.generation,
+        "topology": spec.topology,
+        "chips": spec.chips,
+        "hosts": spec.hosts,
+        "runtime_version": spec.runtime_version,
+        "provisioning_model": spec.provisioning_model,
+        "queued": spec.queued,
+        "queue_state": node.queue_state,
+        "slices": spec.slices,
+        "slice_states": [_slice(node, number) for number in range(len(node.slices_seen))],
+        "reservation": spec.reservation,
+        "architecture": spec.architecture,
+        "vm": None
+        if spec.vm is None
+        else {
+            "machine_type": spec.vm.machine_type,
+            "provisioning_model": spec.vm.provisioning_model,
+        },
+        "asked": node.asked,
+        "state": node.state,
+        "state_since": rfc3339(node.state_since),
+        "health": node.health,
+        "endpoints": [_endpoint(number, at) for number, at in enumerate(node.endpoints)],
+        "created_at": rfc3339(node.created_at),
+        "ready_at": _moment(node.ready_at),
+        "ended_at": _moment(node.ended_at),
+        "deletes_at": _moment(goes_at(node)),
+        "keep": _keep(node),
+        "ends_after_keep": node.ends_after_keep,
+        "delete_requested_at": _moment(node.delete_requested_at),
+        "delete_reason": node.delete_reason,
+        "replacing_since": _moment(node.replacing_since),
+        "overdue_since": _moment(overdue_since(node)),
+        "ttl_seconds": spec.ttl_seconds,
+        "max_wait_seconds": spec.max_wait_seconds,
+        "valid_until": _moment(spec.valid_until),
+        "recreate_on_preemption": spec.recreate_on_preemption,
+        "idle": None
+        if idle is None
+        else {
+            "after_seconds": idle.after_seconds,
+            "grace_seconds": idle.grace_seconds,
+            "action": idle.action,
+            "also": list(idle.also),
+        },
+        "placements": [_placement(placement) for placement in placements],
+        "last_error": node.last_error,
+        "labels": dict(node.labels),
+        "owner": node.owner,
+        "team": node.team,
+        "version": node.version,
+    }
+
+
+def _moment(seconds: int | None) -> str | None:
+    return None if seconds is None else rfc3339(seconds)
+
+
+def _keep(node: Node) -> dict[str, Any] | None:
+    """The newest keep, also once it is over; None where nobody ever kept the node."""
+    keep = None if is_on_notice(node) else keep_of_node(node)
+    return None if keep is None else {"until": _moment(keep.until), "reason": keep.reason}
+
+
+def _slice(node: Node, number: int) -> dict[str, Any]:
+    one = part(node, number)
+    return {"slice": number, "cloud_id": one.cloud_id, "state": one.state, "health": one.health}
+
+
+def _endpoint(worker: int, endpoint: Endpoint) -> dict[str, Any]:
+    return {
+        "worker": worker,
+        "ip": endpoint.ip,
+        "port": endpoint.port,
+        "external_ip": endpoint.external_ip,
+    }
+
+
+def _placement(placement: Placement) -> dict[str, Any]:
+    return {
+        "attempt": placement.attempt,
+        "zone": placement.zone,
+        "accelerator_type": placement.accelerator_type,
+        "provisioning_model": placement.model,
+        "cloud_id": placement.cloud_id,
+        "started_at": rfc3339(placement.started_at),
+        "ended_at": _moment(placement.ended_at),
+        "outcome": placement.outcome,
+        "reason": placement.reason,
+    }

@@ -1,0 +1,241 @@
+"""What a message says to people: as plain text for e-mail, and as a payload for Slack. Pure.
+
+Both are made of the JSON body that a webhook gets. Names, reasons and addresses come from callers
+and from the cloud: each is put on one line, and none of them can become markup, a link or a
+mention.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from service.domain.idle.values import describe_value
+from service.domain.money import dollars, parse_usd
+from service.domain.notifications.notification import body_of
+
+UNKNOWN_PRICE = "an unknown price"
+MAX_FIELD = 500
+"""Characters of one name or reason that are shown."""
+
+Quote = Callable[[str], str]
+Facts = Mapping[str, Any]
+Rows = Iterator[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A headline of whole sentences, labelled rows, and what the reader can do: a label, and the
+    address or the command that does it."""
+
+    headline: str
+    rows: tuple[tuple[str, str], ...]
+    links: tuple[tuple[str, str], ...] = ()
+    commands: tuple[tuple[str, str], ...] = ()
+    closing: str = ""
+
+
+def plain(text: object) -> str:
+    """A text of somebody else's on one line: without line breaks, control characters and invisible
+    ones, and cut to 500 characters."""
+    printable = "".join(one if one.isprintable() else " " for one in str(text))
+    line = " ".join(printable.split())
+    return line if len(line) <= MAX_FIELD else f"{line[: MAX_FIELD - 1]}…"
+
+
+def text_of(body: str) -> str:
+    """The message as plain text."""
+    facts = json.loads(body)
+    letter = _letter_of(facts, plain)
+    width = max(9, *(len(label) + 1 for label, _ in letter.rows))
+    lines = [letter.headline, ""]
+    lines += [f"{f'{label}:':{width}} {value}" for label, value in letter.rows]
+    if letter.closing:
+        lines += ["", letter.closing]
+    for label, target in (*letter.links, *letter.commands):
+        lines += ["", f"{label}:", f"  {target}"]
+    return "\n".join([*lines, "", f"Message {facts['id']}, {facts['at']}", ""])
+
+
+def slack_of(body: str) -> str:
+    """The message as JSON for an incoming webhook of Slack."""
+    facts = json.loads(body)
+    letter = _letter_of(facts, _code)
+    lines = [f"*{letter.headline}*", *(f"{label}: {value}" for label, value in letter.rows)]
+    if letter.closing:
+        lines.append(letter.closing)
+    lines += [f"<{_address(target)}|{label}>" for label, target in letter.links]
+    lines += [f"{label}: {_code(target)}" for label, target in letter.commands]
+    return body_of({"text": "\n".join([*lines, f"Message {facts['id']}, {facts['at']}"])})
+
+
+def _escaped(text: str) -> str:
+    """With the three characters that Slack gives a meaning to, as its documentation says."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _code(text: object) -> str:
+    """A text of somebody else's as code, in which Slack makes no links of addresses either."""
+    return f"`{_escaped(plain(text)).replace('`', chr(39)) or ' '}`"
+
+
+def _address(url: str) -> str:
+    return _escaped(plain(url)).replace("|", "%7C")
+
+
+def _letter_of(facts: Facts, quote: Quote) -> Letter:
+    made: Mapping[str, Callable[[Facts, Quote], Letter]] = {
+        "node.idle": _idle,
+        "node.unknown": _unknown,
+        "node.ttl": _ttl,
+        "node.keep_unreadable": _kept,
+        "cleanup.held": _held,
+    }
+    return made.get(facts.get("kind", ""), _budget)(facts, quote)
+
+
+def _budget(facts: Facts, quote: Quote) -> Letter:
+    budget = facts["budget"]
+    deletes_at = facts["deletes_at"]
+    held = facts["held"]
+    return Letter(
+        f"{quote(facts['message'])}.",
+        (
+            ("Budget", f"{quote(budget['name'])} ({quote(budget['scope'])})"),
+            ("Period", f"{budget['period']}, {budget['starts_at']} to {budget['ends_at']}"),
+            ("Amount", _dollars(budget["amount"])),
+            ("Spent", _dollars(facts["spent"])),
+            ("Held", "not known" if held is None else _dollars(held)),
+        ),
+        closing=(
+            f"Nodes of this budget are deleted at {deletes_at}, also those that are kept."
+            if deletes_at
+            else ""
+        ),
+    )
+
+
+def _idle(facts: Facts, quote: Quote) -> Letter:
+    name = quote(facts["node"]["name"])
+    at, action = facts["acts_at"], facts["action"]
+    then = "No action follows by itself."
+    if at is not None:
+        done = "deleted" if action == "delete" else "stopped"
+        then = f"It will be {done} at {at}, unless the node is kept or becomes active."
+    waste = facts.get("waste", "")  # of messages that were written before, there is none
+    what = f"does no work ({waste.replace('_', ' ')})" if waste else "has been idle"
+    return _about_node(
+        f"Node {name} {what} since {facts['idle_since']}. {then}",
+        facts,
+        quote,
+        ("Idle cost", _amount(facts["idle_cost"])),
+        ("Why", f"{quote(facts['reason'])}; {facts['coverage']} % of that time is measured"),
+        *(("Signal", quote(signal)) for signal in map(_signal, facts["signals"])),
+    )
+
+
+def _unknown(facts: Facts, quote: Quote) -> Letter:
+    name = quote(facts["node"]["name"])
+    return _about_node(
+        f"Since {facts['unknown_since']}, no signal proves that node {name} is idle or busy."
+        " The node still costs money, and is not deleted for idleness until its signals are back.",
+        facts,
+        quote,
+        *(("Lacking", quote(text)) for text in facts["lacking"]),
+    )
+
+
+def _ttl(facts: Facts, quote: Quote) -> Letter:
+    name = quote(facts["node"]["name"])
+    return _about_node(
+        f"The time to live of node {name} was over at {facts['over_at']}, and nobody keeps it any"
+        f" longer. The node will be deleted at {facts['acts_at']}.",
+        facts,
+        quote,
+    )
+
+
+def _kept(facts: Facts, quote: Quote) -> Letter:
+    name = quote(facts["node"]["name"])
+    return _about_node(
+        f"The date until which node {name} is kept cannot be read. The node stays, and costs money,"
+        f" until the label is corrected: write it as {facts['correct_as']}.",
+        facts,
+        quote,
+        ("Kept by", quote(facts["reason"])),
+    )
+
+
+def _about_node(headline: str, facts: Facts, quote: Quote, *more: tuple[str, str]) -> Letter:
+    links, commands = facts["links"], facts["commands"]
+    labels = {"keep": "Keep it for 4 hours", "delete": "Delete it now"}
+    return Letter(
+        headline,
+        (*_node_rows(facts["node"], quote), *_cost_rows(facts), *more, *_policy_rows(facts, quote)),
+        tuple((labels[verb], links[verb]) for verb in labels if verb in links),
+        tuple((labels[verb], commands[verb]) for verb in labels if verb not in links),
+    )
+
+
+def _node_rows(node: Facts, quote: Quote) -> Rows:
+    yield "Node", f"{quote(node['name'])} ({quote(node['id'])})"
+    yield "Project", f"{quote(node['project'])}, zone {quote(node['zone'])}"
+    yield "Type", f"{quote(node['accelerator_type'])}, {node['provisioning_model']}"
+    yield "Owner", quote(node["owner"]) if node["owner"] else "nobody"
+    yield "Team", quote(node["team"]) if node["team"] else "none"
+
+
+def _cost_rows(facts: Facts) -> Rows:
+    hourly = facts["hourly_cost"]
+    yield "Cost", UNKNOWN_PRICE if hourly is None else f"{_dollars(hourly)} an hour"
+
+
+def _policy_rows(facts: Facts, quote: Quote) -> Rows:
+    policy = facts.get("policy")
+    if policy is None:
+        return
+    waits = f"{policy['idle_after_seconds']} s idle and {policy['grace_seconds']} s of notice"
+    source = "the node's own" if policy["source"] == "node" else quote(policy["source"])
+    yield "Policy", f"{source}: {policy['action']} after {waits}"
+    for limit in facts["limits"]:
+        yield "Limit", quote(limit)
+
+
+def _signal(signal: Facts) -> str:
+    value = describe_value(signal["kind"], signal["value"])
+    return (
+        f"{signal['kind']} of worker {signal['worker']}: {signal['level']}, {value}"
+        f" at {signal['at']}"
+    )
+
+
+def _held(facts: Facts, quote: Quote) -> Letter:
+    count, unpriced, hourly = facts["nodes"], facts["unpriced_nodes"], facts["hourly_cost"]
+    until = facts["until"]
+    cost = UNKNOWN_PRICE if hourly is None else f"{_dollars(hourly)} an hour"
+    if unpriced and hourly is not None:
+        cost += f", and {unpriced} of them at {UNKNOWN_PRICE}"
+    labels = {"plan": "Show the plan", "apply": "Apply the plan, all of it"}
+    return Letter(
+        f"The cleanup of project {quote(facts['project'])} has been on hold since {facts['since']}:"
+        f" {count} {'node waits' if count == 1 else 'nodes wait'}.",
+        (
+            ("Rail", facts["rail"]),
+            ("Why", quote(facts["reason"])),
+            ("Until", "not known" if until is None else until),
+            ("Cost", cost),
+        ),
+        commands=tuple(
+            (labels[name], command) for name, command in facts["commands"].items() if name in labels
+        ),
+    )
+
+
+def _amount(usd: str | None) -> str:
+    return UNKNOWN_PRICE if usd is None else _dollars(usd)
+
+
+def _dollars(usd: str) -> str:
+    return dollars(parse_usd(usd))

@@ -1,0 +1,303 @@
+"""Messages about idle nodes and about what holds the cleanup: what they say, and to whom. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import lru_cache
+
+from service.domain.clock import HOUR, rfc3339
+from service.domain.errors import Rejected
+from service.domain.idle.cleanup import Held
+from service.domain.idle.links import Verb
+from service.domain.idle.policy import Action, Applied, Recipient
+from service.domain.idle.proof import Signals, Verdict
+from service.domain.idle.rails import Rail
+from service.domain.money import half_even, usd
+from service.domain.nodes.keep import LABEL
+from service.domain.nodes.node import Node
+from service.domain.notifications.letters import plain
+from service.domain.notifications.notification import (
+    About,
+    Channel,
+    Notification,
+    body_of,
+    check_emails,
+)
+
+MAX_SIGNALS = 16
+"""Signals that a message names; `GET /v1/nodes/{id}/idle` shows all."""
+
+MAX_SUBJECT = 150
+
+
+class Kind(StrEnum):
+    """What a message tells; the `kind` of its body."""
+
+    IDLE = "node.idle"
+    UNKNOWN = "node.unknown"
+    TTL = "node.ttl"
+    KEEP = "node.keep_unreadable"
+    HELD = "cleanup.held"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What is told at `at`, before it is known to whom."""
+
+    kind: Kind
+    about_kind: About
+    about_id: str
+    at: int
+    subject: str
+    facts: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one look at a node showed, and the policy that holds for it. `hourly` is what the node
+    costs an hour in nano-dollars; None where a price is not known."""
+
+    node: Node
+    applied: Applied
+    verdict: Verdict
+    signals: Signals
+    hourly: int | None
+
+
+def idle_message(
+    look: Look,
+    now: int,
+    idle_since: int,
+    acts_at: int | None,
+    links: Mapping[Verb, str] | None = None,
+) -> Message:
+    """Says that a node is idle, what will be done at `acts_at` (None: nothing), and how to keep or
+    delete it. `links` are the addresses that do so; without them the commands are named."""
+    action = look.applied.action
+    done = {Action.STOP: "stopped", Action.DELETE: "deleted"}.get(action)
+    if done is None:
+        acts_at = None
+    subject = f"{look.node.name} is idle"
+    if acts_at is not None:
+        subject += f", to be {done} at {rfc3339(acts_at)}"
+    waste = look.verdict.waste
+    what = "has been idle" if waste is None else f"does no work ({waste.replace('_', ' ')})"
+    facts = {
+        "message": f"node {plain(look.node.name)} {what} since {rfc3339(idle_since)}",
+        "idle_since": rfc3339(idle_since),
+        "waste": waste or "",
+        "action": action,
+        "acts_at": _moment(acts_at),
+        "idle_cost": _usd(_cost(look.hourly, now - idle_since)),
+        "coverage": look.verdict.coverage,
+        "links": dict(links or {}),
+        **_looked(look),
+    }
+    return _of_node(Kind.IDLE, look.node, now, subject, facts)
+
+
+def unknown_message(look: Look, now: int, unknown_since: int) -> Message:
+    """Says that nothing proves a node idle or busy, and which signals are lacking."""
+    facts: dict[str, object] = {
+        "message": f"since {rfc3339(unknown_since)} no signal proves that node"
+        f" {plain(look.node.name)} is idle or busy",
+        "unknown_since": rfc3339(unknown_since),
+        "links": {},
+        **_looked(look),
+    }
+    subject = f"it is unknown whether {look.node.name} is idle or busy"
+    return _of_node(Kind.UNKNOWN, look.node, now, subject, facts)
+
+
+def ttl_message(node: Node, now: int, over_at: int, acts_at: int, hourly: int | None) -> Message:
+    """Says that a node that was kept beyond its time to live, which was over at `over_at`, is
+    deleted at `acts_at`."""
+    facts: dict[str, object] = {
+        "message": f"the time to live of node {plain(node.name)} was over at {rfc3339(over_at)}",
+        "over_at": rfc3339(over_at),
+        "action": Action.DELETE,
+        "acts_at": rfc3339(acts_at),
+        "hourly_cost": _usd(hourly),
+        "links": {},
+    }
+    subject = f"{node.name} will be deleted at {rfc3339(acts_at)}"
+    return _of_node(Kind.TTL, node, now, subject, facts)
+
+
+def keep_message(node: Node, now: int, reason: str, hourly: int | None) -> Message:
+    """Says that nobody can read until when a node is kept, so that it stays."""
+    facts: dict[str, object] = {
+        "message": f"the date until which node {plain(node.name)} is kept cannot be read",
+        "reason": plain(reason),
+        "correct_as": f"{LABEL}=2026-12-01",
+        "hourly_cost": _usd(hourly),
+        "links": {},
+    }
+    subject = f"the date until which {node.name} is kept cannot be read"
+    return _of_node(Kind.KEEP, node, now, subject, facts)
+
+
+def held_message(project: str, held: Held, waiting: Sequence[int | None], now: int) -> Message:
+    """Says which rail holds the cleanup of a project, until when, and what that costs. `waiting`
+    has the nano-dollars an hour of each node that waits; None where no price is known."""
+    known = [hourly for hourly in waiting if hourly is not None]
+    commands = {"plan": "tpu-steward cleanup plan"}
+    if held.rail is Rail.MASS:
+        commands["apply"] = "tpu-steward cleanup apply PLAN"
+    facts = {
+        "message": f"the cleanup of project {plain(project)} is on hold: {plain(held.reason)}",
+        "project": plain(project),
+        "rail": held.rail,
+        "reason": plain(held.reason),
+        "since": rfc3339(held.since),
+        "until": _moment(held.until),
+        "nodes": len(waiting),
+        "unpriced_nodes": len(waiting) - len(known),
+        "hourly_cost": usd(sum(known)) if known or not waiting else None,
+        "commands": commands,
+        "links": {},
+    }
+    subject = _subject(f"the cleanup of {project} is on hold: {held.rail}")
+    return Message(Kind.HELD, About.PROJECT, project, now, subject, facts)
+
+
+def _of_node(
+    kind: Kind, node: Node, now: int, subject: str, facts: Mapping[str, object]
+) -> Message:
+    name = shlex.quote(plain(node.name))
+    commands = {
+        Verb.KEEP: f"tpu-steward nodes keep {name} --for 4h --reason 'still needed'",
+        Verb.DELETE: f"tpu-steward nodes delete {name}",
+    }
+    more = {"node": _node(node), "commands": commands}
+    return Message(kind, About.NODE, node.id, now, _subject(subject), {**facts, **more})
+
+
+def _subject(text: str) -> str:
+    """The subject of a mail: one line, whatever the names in it."""
+    return f"[TPU Steward] {plain(text)[:MAX_SUBJECT]}"
+
+
+def _node(node: Node) -> Mapping[str, object]:
+    return {
+        "id": node.id,
+        "name": plain(node.name),
+        "project": plain(node.spec.project),
+        "zone": plain(node.zone),
+        "accelerator_type": plain(node.spec.accelerator_type),
+        "provisioning_model": node.spec.provisioning_model,
+        "owner": plain(node.owner),
+        "team": plain(node.team),
+        "incarnation": node.attempt,
+    }
+
+
+def _looked(look: Look) -> Mapping[str, object]:
+    rule, applied = look.applied.rule, look.applied
+    tracks = sorted(look.signals.tracks.items())[:MAX_SIGNALS]
+    return {
+        "hourly_cost": _usd(look.hourly),
+        "reason": plain(look.verdict.reason),
+        "lacking": [plain(text) for text in look.verdict.lacking[:MAX_SIGNALS]],
+        "signals": [
+            {
+                "worker": worker,
+                "kind": kind,
+                "level": track.level,
+                "value": track.value,
+                "at": rfc3339(track.end),
+            }
+            for (worker, kind), track in tracks
+        ],
+        "policy": {
+            "source": plain(applied.source),
+            "action": rule.action,
+            "idle_after_seconds": rule.idle_after_seconds,
+            "grace_seconds": rule.grace_seconds,
+        },
+        "limits": [plain(limit) for limit in applied.limits],
+    }
+
+
+def _cost(hourly: int | None, seconds: int) -> int | None:
+    """Nano-dollars of some seconds at a price an hour; None where it is not known."""
+    return None if hourly is None else half_even(hourly * seconds, HOUR)
+
+
+def _usd(nanos: int | None) -> str | None:
+    return None if nanos is None else usd(nanos)
+
+
+def _moment(at: int | None) -> str | None:
+    return None if at is None else rfc3339(at)
+
+
+@dataclass(slots=True)
+class _Named:
+    """Recipients so far, each webhook and each address once."""
+
+    found: list[Recipient] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+
+    def add(self, one: Recipient) -> None:
+        webhook = "" if one.webhook in self.seen else one.webhook
+        self.seen.add(one.webhook)
+        new: dict[str, None] = {}
+        for address in one.emails:
+            if address.lower() not in self.seen:
+                self.seen.add(address.lower())
+                new[address] = None
+        if webhook:
+            self.found.append(Recipient(webhook, one.secret, one.format))
+        if new:
+            self.found.append(Recipient(emails=tuple(new)))
+
+
+def recipients_of(applied: Applied, owner: str) -> Sequence[Recipient]:
+    """Who is told of a node: the recipients of the policy, and the owner where that is an e-mail
+    address; each webhook and each address once. Empty where nobody can be told."""
+    named = _Named()
+    for one in applied.recipients:
+        named.add(one)
+    if is_email(owner):
+        named.add(Recipient(emails=(owner,)))
+    return named.found
+
+
+@lru_cache(maxsize=10_000)
+def is_email(owner: str) -> bool:
+    """Whether an owner is an e-mail address, and so can be written to."""
+    try:
+        check_emails((owner,))
+    except Rejected:
+        return False
+    return True
+
+
+def notifications_of(
+    message: Message, recipients: Sequence[Recipient], now: int, new_id: Callable[[], str]
+) -> list[Notification]:
+    """One message for the outbox for each recipient and channel, each with an id of its own."""
+    found = []
+    for one in recipients:
+        channels = ((Channel.WEBHOOK, one.webhook), (Channel.MAIL, one.emails))
+        for channel in (channel for channel, target in channels if target):
+            message_id = new_id()
+            head = {"id": message_id, "kind": message.kind, "at": rfc3339(message.at)}
+            found.append(
+                Notification(
+                    message_id,
+                    message.about_id,
+                    channel,
+                    message.subject,
+                    body_of({**message.facts, **head}),
+                    now,
+                    now,
+                    about_kind=message.about_kind,
+                    recipient=one,
+                )
+            )
+    return found

@@ -1,0 +1,174 @@
+"""Messages to people outside: how they are signed, to whom they go, and when to try again."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from urllib.parse import urlsplit
+
+from service.domain.clock import DAY, HOUR
+from service.domain.errors import Rejected
+from service.domain.idle.policy import Format, Recipient
+from service.domain.network import is_public, spelled
+
+GIVE_UP_SECONDS = DAY
+"""How long a message is tried for."""
+
+FIRST_RETRY_SECONDS = 10
+MAX_URL = 2_000
+MAX_EMAILS = 20
+
+_EMAIL = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*")
+
+
+class Channel(StrEnum):
+    """How a message is sent."""
+
+    WEBHOOK = "webhook"
+    MAIL = "mail"
+
+
+class About(StrEnum):
+    """What a message is about."""
+
+    BUDGET = "budget"
+    NODE = "node"
+    PROJECT = "project"
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """One message by one channel. It is due at `next_try_at`; None when it was sent or given up.
+    The id stays the same however often it is sent, so that a receiver can tell.
+
+    `about_id` is the id of a budget or node, or the name of a project. `recipient` is None for a
+    budget: the recipients that the budget names at the time of sending are told.
+    """
+
+    id: str
+    about_id: str
+    channel: Channel
+    subject: str
+    body: str
+    created_at: int
+    next_try_at: int | None
+    tries: int = 0
+    sent_at: int | None = None
+    last_error: str = ""
+    about_kind: About = About.BUDGET
+    recipient: Recipient | None = None
+
+    def settled(self) -> Notification:
+        """The message once it is never sent again: without the links that it held, as whoever
+        reads the database must not be able to use them."""
+        facts = json.loads(self.body)
+        if not isinstance(facts, dict) or not facts.get("links"):
+            return self
+        return replace(self, body=body_of({**facts, "links": {}}))
+
+
+def body_of(facts: Mapping[str, object]) -> str:
+    """The JSON that a webhook is sent."""
+    return json.dumps(facts, separators=(",", ":"), sort_keys=True)
+
+
+def sign(secret: str, timestamp: int, body: bytes) -> str:
+    """`sha256=` and the HMAC of `timestamp.body`: what the receiver computes as well."""
+    message = f"{timestamp}.".encode() + body
+    return f"sha256={hmac.new(secret.encode(), message, hashlib.sha256).hexdigest()}"
+
+
+def retry_at(one: Notification, now: int) -> int | None:
+    """When it is tried again after a failure, ever later; None when its day is over."""
+    delay = min(HOUR, FIRST_RETRY_SECONDS * 2 ** min(one.tries, 10))
+    return now + delay if now + delay < one.created_at + GIVE_UP_SECONDS else None
+
+
+def check_webhook(url: str, secret: str, *, allow_private: bool = False) -> None:
+    """Raise Rejected for what is no address to send to, or has no secret to sign with. Where a name
+    leads is looked at when it is sent."""
+    if not url:
+        if secret:
+            raise Rejected("a webhook_secret needs a webhook", field="webhook_secret")
+        return
+    _check_address(url, allow_private=allow_private)
+    if not secret:
+        raise Rejected(
+            "a webhook needs a webhook_secret of at least 16 characters, which signs what it gets",
+            field="webhook_secret",
+        )
+
+
+def check_recipient(one: Recipient, *, allow_private: bool = False) -> None:
+    """Raise Rejected for a recipient that is not exactly one of a webhook and e-mail addresses, or
+    to which nothing can be sent. The address of a Slack webhook is its secret, so it needs none."""
+    if bool(one.webhook) == bool(one.emails):
+        raise Rejected(
+            "a recipient has either a webhook or emails; name each in an entry of its own",
+            field="recipients",
+        )
+    check_emails(one.emails)
+    if not one.webhook:
+        if one.secret:
+            raise Rejected("a secret needs a webhook", field="secret")
+        return
+    _check_address(one.webhook, allow_private=allow_private)
+    if not one.secret and one.format is not Format.SLACK:
+        raise Rejected(
+            "a webhook needs a secret of at least 16 characters, which signs what it gets",
+            field="secret",
+        )
+
+
+def _check_address(url: str, *, allow_private: bool) -> None:
+    host = _host_of(url)
+    if host is None:
+        raise Rejected(
+            "the webhook must be a URL such as https://hooks.example.com/budgets: http or https,"
+            " without user or password",
+            field="webhook",
+        )
+    address = None if allow_private else spelled(host)
+    if address is not None and not is_public(address):
+        raise Rejected(
+            f"the webhook resolves to {address}, which is not public; set"
+            " STEWARD_WEBHOOK_ALLOW_PRIVATE to allow that",
+            field="webhook",
+        )
+
+
+def _host_of(url: str) -> str | None:
+    """The host of an address that something can be sent to; None where it is none."""
+    try:
+        parts = urlsplit(url)
+        fine = parts.scheme in ("http", "https") and parts.port != 0
+        named = parts.username is None and parts.password is None
+    except ValueError:
+        return None
+    plain = url.isascii() and url.isprintable() and " " not in url and len(url) <= MAX_URL
+    return parts.hostname if fine and named and plain else None
+
+
+def check_emails(emails: tuple[str, ...]) -> None:
+    """Raise Rejected for what is no plain address."""
+    if len(emails) > MAX_EMAILS:
+        raise Rejected(f"at most {MAX_EMAILS} addresses", field="emails")
+    for one in emails:
+        if len(one) > 254 or not _EMAIL.fullmatch(one):
+            raise Rejected(
+                f"{one[:80]!r} is not an e-mail address; write it as ada@example.com",
+                field="emails",
+            )
+
+
+def origin_of(url: str) -> str:
+    """Scheme and host of an address: its path may hold a secret, and is never shown again."""
+    if not url:
+        return ""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}{'/...' if parts.path.strip('/') else ''}"

@@ -1,0 +1,1 @@
+"""Resources in the cloud that no record accounts for."""

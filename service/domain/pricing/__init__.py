@@ -1,0 +1,1 @@
+"""What hardware costs: price lists, discounts, purchases and estimates."""

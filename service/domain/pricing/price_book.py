@@ -1,0 +1,348 @@
+"""The price book: what a chip-hour costs, by generation, model, region and date."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from service.domain.money import NANOS
+from service.domain.pricing.discounts import Discount
+from service.domain.pricing.purchases import Purchase, bought
+
+CHIP_HOUR = "chip_hour"
+DEVICE_HOUR = "device_hour"
+VM_HOUR = "vm_hour"
+ON_DEMAND = "on_demand"
+RESERVED = "reserved"
+CALENDAR = "calendar"
+"""What Google lists capacity by that is reserved by the calendar."""
+
+CHIPS_PER_DEVICE = 4
+"""A device of the v2 and v3 price lists is one host: four chips, eight cores."""
+
+MAX_NANOS_PER_UNIT = 100_000 * NANOS
+"""A sanity bound in nano-dollars per unit: no chip costs a hundred thousand dollars an hour."""
+
+_MANUAL = "manual/"
+_LESS = "+discount/"
+_RESERVED_AS = "+reservation/"
+
+_DEVICE_PRICED = frozenset({"v2", "v3"})
+_SHARED_SERIES = {"preemptible": "spot"}
+_GROUPS = {"us": "us", "europe": "europe", "asia": "asia-pacific", "australia": "asia-pacific"}
+GROUPS = frozenset(_GROUPS.values())
+"""The groups of regions that the price lists of 2018 and 2019 spoke of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sku:
+    """What is priced. `single_device` matters for v2 and v3 alone, which have two price systems:
+    per device for the one-host types (v2-8, v3-8), per chip for slices of a pod. `pool` says where
+    reserved capacity is taken from (`pool_of`). A virtual machine has its machine type in place of
+    a generation, and `is_vm`.
+    """
+
+    generation: str
+    model: str
+    region: str
+    single_device: bool = False
+    pool: str = ""
+    is_vm: bool = False
+
+    @property
+    def unit(self) -> str:
+        """The unit in which Google lists it."""
+        if self.is_vm:
+            return VM_HOUR
+        by_device = self.single_device and self.generation in _DEVICE_PRICED
+        return DEVICE_HOUR if by_device else CHIP_HOUR
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """One row of the price book. `nanos` are nano-dollars per `unit`; times are whole UTC seconds.
+
+    `region` is a region, or in the old price lists a group of them (`us`, `europe`,
+    `asia-pacific`).
+    """
+
+    id: str
+    generation: str
+    model: str
+    unit: str
+    region: str
+    nanos: int
+    effective_from: int
+    source: str
+    confidence: str = ""
+    recorded_at: int = 0
+
+    @property
+    def per_chip_hour(self) -> int:
+        """Nano-dollars for one chip for one hour, or for one machine; exact, because nothing else
+        is let in."""
+        return self.nanos // CHIPS_PER_DEVICE if self.unit == DEVICE_HOUR else self.nanos
+
+    @property
+    def is_manual(self) -> bool:
+        """Whether somebody entered it by hand."""
+        return self.id.startswith(_MANUAL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscountedPrice(Price):
+    """What is paid in place of the list price `listed` while `discount` is in force."""
+
+    listed: Price
+    discount: Discount
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReservedPrice(Price):
+    """What is paid for a reservation, and for what runs in it, in place of `plain`."""
+
+    plain: Price
+    reservation_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A stretch of seconds [start, end) at one price; `price` is None where none is known.
+
+    `price` is what is paid, with its discount taken off. `listed` is what the same chips cost on
+    demand at list price, without any: what savings are held against.
+    """
+
+    start: int
+    end: int
+    price: Price | None
+    listed: Price | None = None
+
+
+def group_of(region: str) -> str:
+    """The group of regions that the price lists of 2018 and 2019 spoke of; empty where none was."""
+    return _GROUPS.get(region.split("-", 1)[0], "")
+
+
+def manual_id(key: str) -> str:
+    """The id of a price that is entered by hand."""
+    return f"{_MANUAL}{key}"
+
+
+def discounted(price: Price, discount: Discount) -> DiscountedPrice:
+    """The price less the discount, half-even to the nano-dollar for each chip and hour.
+
+    The id and the source name both, so that a charge can be followed back to either; neither
+    changes when the discount is ended early, as what was charged until then does not.
+    """
+    chips = CHIPS_PER_DEVICE if price.unit == DEVICE_HOUR else 1
+    return DiscountedPrice(
+        id=f"{price.id}{_LESS}{discount.id}",
+        generation=price.generation,
+        model=price.model,
+        unit=price.unit,
+        region=price.region,
+        nanos=chips * discount.off(price.per_chip_hour),
+        effective_from=max(price.effective_from, discount.effective_from),
+        source=f"{price.source}; less {discount.percent} % ({discount.source})",
+        confidence=price.confidence,
+        recorded_at=max(price.recorded_at, discount.recorded_at),
+        listed=price,
+        discount=discount,
+    )
+
+
+def reserved(price: Price, purchase: Purchase) -> ReservedPrice:
+    """The price as it is paid for a reservation; the id names it, so that a charge can be followed
+    back to what was bought."""
+    return ReservedPrice(
+        id=f"{price.id}{_RESERVED_AS}{purchase.id}",
+        generation=price.generation,
+        model=price.model,
+        unit=price.unit,
+        region=price.region,
+        nanos=price.nanos,
+        effective_from=max(price.effective_from, purchase.start),
+        source=f"{price.source}; in the reservation {purchase.name}",
+        confidence=price.confidence,
+        recorded_at=price.recorded_at,
+        plain=price,
+        reservation_id=purchase.id,
+    )
+
+
+def reservation_in(price_id: str) -> str:
+    """The id of the reservation that the price of that id was paid for; empty for any other."""
+    return price_id.partition(_RESERVED_AS)[2]
+
+
+def check_price(price: Price) -> None:
+    """ValueError when a price cannot be right: it would make every figure after it wrong."""
+    if price.nanos <= 0:
+        raise ValueError("a price must be more than zero; leave it out if it is unknown")
+    if price.unit not in (CHIP_HOUR, DEVICE_HOUR, VM_HOUR):
+        raise ValueError(f"a price is per {CHIP_HOUR}, per {DEVICE_HOUR} or per {VM_HOUR}")
+    if price.unit == DEVICE_HOUR and price.generation not in _DEVICE_PRICED:
+        raise ValueError(f"only v2 and v3 are priced per device, not {price.generation}")
+    if price.unit == DEVICE_HOUR and price.nanos % CHIPS_PER_DEVICE:
+        raise ValueError("a device price must be a whole number of nano-dollars per chip")
+
+
+_Steady = tuple[list[int], list[tuple[Price | None, Price | None]]]
+
+_MOST_STEADY = 4_096
+"""Things with a price that a book remembers the changes of."""
+
+
+class PriceBook:
+    """Effective-dated prices, asked by SKU and instant, and the discounts on them.
+
+    Immutable: a new price or discount makes a new book. `discounts` are those that stand; no two of
+    them apply to one price at one second. `purchases` are the reservations that stand.
+    """
+
+    def __init__(
+        self,
+        prices: Iterable[Price],
+        discounts: Iterable[Discount] = (),
+        purchases: Iterable[Purchase] = (),
+    ) -> None:
+        self.discounts = tuple(discounts)
+        self.purchases = tuple(purchases)
+        self.prices = tuple(sorted(prices, key=lambda price: price.effective_from))
+        series: dict[tuple[str, str, str, str], list[Price]] = defaultdict(list)
+        # Of two that were entered within a second, the ids tell which is the later, for all.
+        for price in sorted(self.prices, key=lambda p: (p.effective_from, p.recorded_at, p.id)):
+            series[_series(price.generation, price.model, price.unit, price.region)].append(price)
+        self._series = dict(series)
+        self._steady: dict[Sku, _Steady] = {}
+        self._starts = {key: [p.effective_from for p in found] for key, found in series.items()}
+
+    def at(self, sku: Sku, instant: int) -> Price | None:
+        """What is paid: the price in force less its discount. None when none is known.
+
+        In a reservation by the calendar that is its price, and else whatever was entered for
+        reserved capacity.
+        """
+        purchase = bought(self.purchases, sku.pool, sku.generation, instant) if sku.pool else None
+        if purchase is not None:
+            listed = self.listed(replace(sku, model=CALENDAR), instant) or self.listed(sku, instant)
+            return None if listed is None else reserved(self.paid(listed, instant), purchase)
+        listed = self.listed(sku, instant)
+        return None if listed is None else self.paid(listed, instant)
+
+    def paid(self, listed: Price, instant: int) -> Price:
+        """What is paid at that second in place of a list price."""
+        series = series_of(listed.model)
+        for discount in self.discounts:
+            of = listed.generation, series, listed.unit
+            if discount.is_in_force(instant) and _covers(discount, *of):
+                return discounted(listed, discount)
+        return listed
+
+    def listed(self, sku: Sku, instant: int) -> Price | None:
+        """The list price in force; the region's own before its group's. None when none is known."""
+        for region in (sku.region, group_of(sku.region)):
+            key = _series(sku.generation, sku.model, sku.unit, region)
+            index = bisect_right(self._starts.get(key, ()), instant)
+            if index:
+                return self._series[key][index - 1]
+        return None
+
+    def cuts(self, sku: Sku, start: int, end: int) -> tuple[Cut, ...]:
+        """[start, end) in stretches of one price each; empty when the stretch is."""
+        changes, steady = self._steady_of(sku)
+        found: list[Cut] = []
+        number = bisect_right(changes, start)
+        while start < end:
+            until = min(end, changes[number]) if number < len(changes) else end
+            price, listed = steady[number]
+            if found and found[-1].price == price and found[-1].listed == listed:
+                found[-1] = replace(found[-1], end=until)
+            else:
+                found.append(Cut(start, until, price, listed))
+            start, number = until, number + 1
+        return tuple(found)
+
+    def _steady_of(self, sku: Sku) -> _Steady:
+        """When a price of it changes, and between these instants what is paid and what is listed on
+        demand; worked out once, as each interval of usage asks."""
+        known = self._steady.get(sku)
+        if known is None:
+            on_demand = replace(sku, model=ON_DEMAND)
+            changes = sorted({*self._changes(sku), *self._changes(on_demand)})
+            firsts = [changes[0] - 1 if changes else 0, *changes]
+            known = changes, [(self.at(sku, at), self.listed(on_demand, at)) for at in firsts]
+            if len(self._steady) >= _MOST_STEADY:
+                self._steady.clear()  # other threads may be asking: nothing is looked up twice
+            self._steady[sku] = known
+        return known
+
+    def steady_since(self, sku: Sku, instant: int) -> int:
+        """Since when the price of that instant has been what is paid, without a break."""
+        return max((at for at in self._changes(sku) if at <= instant), default=instant)
+
+    def cuts_of(self, price: Price, start: int, end: int) -> tuple[Cut, ...]:
+        """[start, end) in stretches of one price each, for whatever `price` is the price of."""
+        single, is_vm = price.unit == DEVICE_HOUR, price.unit == VM_HOUR
+        sku = Sku(price.generation, price.model, price.region, single, is_vm=is_vm)
+        return self.cuts(sku, start, end)
+
+    def in_force(self, instant: int) -> Iterator[Price]:
+        """For each generation, model, unit and region, the list price that counts at that
+        instant."""
+        for key, starts in self._starts.items():
+            index = bisect_right(starts, instant)
+            if index:
+                yield self._series[key][index - 1]
+
+    def with_id(self, price_id: str) -> Price | None:
+        """The price of that id, be it a list price or what is left of one by a discount."""
+        plain_id, _, reservation_id = price_id.partition(_RESERVED_AS)
+        if reservation_id:
+            plain = self.with_id(plain_id)
+            purchase = next((one for one in self.purchases if one.id == reservation_id), None)
+            return plain if plain is None or purchase is None else reserved(plain, purchase)
+        listed_id, _, discount_id = price_id.partition(_LESS)
+        listed = next((price for price in self.prices if price.id == listed_id), None)
+        if listed is None or not discount_id:
+            return listed
+        for discount in self.discounts:
+            if discount.id == discount_id:
+                return discounted(listed, discount)
+        return None
+
+    def _changes(self, sku: Sku) -> set[int]:
+        instants: set[int] = set()
+        if sku.pool:
+            for purchase in self.purchases:
+                if purchase.serves(sku.pool, sku.generation):
+                    instants.update((purchase.start, purchase.end))
+            instants |= self._changes(replace(sku, model=CALENDAR, pool=""))
+        for region in (sku.region, group_of(sku.region)):
+            instants.update(
+                self._starts.get(_series(sku.generation, sku.model, sku.unit, region), ())
+            )
+        for discount in self.discounts:
+            if _covers(discount, sku.generation, series_of(sku.model), sku.unit):
+                bounds = discount.effective_from, discount.effective_until
+                instants.update(bound for bound in bounds if bound is not None)
+        return instants
+
+
+def series_of(model: str) -> str:
+    """Preemptible and spot capacity are one SKU at Google, so they are one series of prices."""
+    return _SHARED_SERIES.get(model, model)
+
+
+def _covers(discount: Discount, generation: str, series: str, unit: str) -> bool:
+    """A discount for every generation is one on TPUs: for a machine its type has to be named."""
+    if unit == VM_HOUR and not discount.generation:
+        return False
+    return discount.covers(generation, series)
+
+
+def _series(generation: str, model: str, unit: str, region: str) -> tuple[str, str, str, str]:
+    return generation, series_of(model), unit, region

@@ -1,0 +1,276 @@
+"""SKUs of the Cloud Billing Catalog: which of them is the price of a TPU, and what it says.
+
+Five others share the chip and the place of every price, and three of them its usage type; so only
+descriptions that match from their first letter are read (reference/pricing.md section 4). What is
+not understood is refused with the reason: a wrong price is worse than an old one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from service.domain.money import NANOS
+from service.domain.pricing.price_book import (
+    CALENDAR,
+    CHIP_HOUR,
+    CHIPS_PER_DEVICE,
+    DEVICE_HOUR,
+    MAX_NANOS_PER_UNIT,
+    Sku,
+)
+
+COMPUTE_ENGINE = "6F81-5844-456A"
+CLOUD_TPU = "E000-3F24-B8AA"
+SERVICES = (COMPUTE_ENGINE, CLOUD_TPU)
+"""Where TPUs are sold: v4 and later as machines, v2 to v4 by the service of their own."""
+
+_TPU = re.compile(r"\btpu", re.IGNORECASE)
+_FAMILIES = {
+    **{f"TpuV{name}": f"v{name}" for name in ("4", "5e", "5p", "6e")},
+    "TPU7x": "v7",
+}
+_SHORT = {family.removeprefix("Tpu"): name for family, name in _FAMILIES.items()}
+_REGION = re.compile(r"[a-z]+-[a-z]+[0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """A unit price from an amount of usage on: `units` and billionths of them, of a currency."""
+
+    starts_at: str
+    currency: str
+    units: int
+    nanos: int
+
+
+@dataclass(frozen=True, slots=True)
+class SkuFacts:
+    """What the catalogue says of one SKU; its price is the last of those it lists.
+
+    `unit` is Google's name of what `tiers` are the prices of, `effective_at` the whole UTC second
+    since which they are in force; None where it does not say.
+    """
+
+    service: str
+    id: str
+    description: str
+    usage_type: str
+    regions: tuple[str, ...]
+    unit: str
+    tiers: tuple[Tier, ...]
+    effective_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """What the catalogue asks for one SKU of ours: nano-dollars per unit since `effective_at`."""
+
+    sku: Sku
+    nanos: int
+    effective_at: int
+    sku_id: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A SKU about TPUs that gives no price, and why."""
+
+    sku_id: str
+    description: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What came of a list of SKUs: prices, what is sold in another way, what is not understood."""
+
+    quotes: tuple[Quote, ...]
+    look_alikes: tuple[Unread, ...]
+    refused: tuple[Unread, ...]
+
+
+class _Kind(NamedTuple):
+    """A way of describing a price: the model it is of, and the usage type that goes with it."""
+
+    pattern: re.Pattern[str]
+    model: str
+    usage_type: str
+
+
+def _one_of(names: Iterable[str]) -> str:
+    return f"(?P<family>{'|'.join(names)})"
+
+
+_KINDS = (
+    _Kind(re.compile(rf"{_one_of(_FAMILIES)} running in .+"), "on_demand", "OnDemand"),
+    _Kind(
+        re.compile(rf"{_one_of(_FAMILIES)} attached to Spot Preemptible VMs running in .+"),
+        "spot",
+        "Preemptible",
+    ),
+    _Kind(
+        re.compile(rf"DWS Defined Duration {_one_of(_SHORT)} running in .+"),
+        "flex_start",
+        "OnDemand",
+    ),
+    _Kind(
+        re.compile(rf"Reserved {_one_of(_FAMILIES)} in .+ in Calendar Mode"),
+        CALENDAR,
+        "OnDemand",
+    ),
+    _Kind(
+        re.compile(rf"Reserved {_one_of(_SHORT)} TPU in .+ in Calendar Mode"),
+        CALENDAR,
+        "OnDemand",
+    ),
+)
+_LEGACY = re.compile(
+    r"(?P<before>Preemptible )?T(?:PU|pu)-(?P<generation>v[234])(?P<pod> Pod)?"
+    r"(?P<within> Preemptible)? Accelerator .+"
+)
+"""Of the service of their own only the description says what is preemptible: the usage type of all
+is OnDemand. A device is eight cores, four chips; so is what a pod is priced by."""
+
+_LOOK_ALIKES = (
+    (re.compile(r"Commitment v[0-9]+: .*"), "a commitment, paid whether it is used or not"),
+    (re.compile(r"Capacity Optimized .*"), "capacity optimized"),
+)
+
+
+class _NotUnderstood(Exception):
+    """Why a SKU gives no price."""
+
+
+def is_about_tpus(group: str, description: str) -> bool:
+    """Whether a SKU is worth a look: those of Compute Engine are tens of thousands."""
+    return group == "TPU" or _TPU.search(description) is not None
+
+
+def read(found: Iterable[SkuFacts]) -> Reading:
+    """The prices that the SKUs give, one for each region; nothing is guessed."""
+    quotes: list[Quote] = []
+    look_alikes: list[Unread] = []
+    refused: list[Unread] = []
+    for facts in found:
+        other = next((why for sign, why in _LOOK_ALIKES if sign.fullmatch(facts.description)), None)
+        if other is not None:
+            look_alikes.append(Unread(facts.id, facts.description, other))
+            continue
+        try:
+            quotes += _quotes(facts)
+        except _NotUnderstood as error:
+            refused.append(Unread(facts.id, facts.description, str(error)))
+    agreed, contradicted = _agreed(quotes)
+    return Reading(tuple(agreed), tuple(look_alikes), (*refused, *contradicted))
+
+
+def _quotes(facts: SkuFacts) -> list[Quote]:
+    generation, model, unit = _what(facts)
+    if facts.effective_at is None:
+        raise _NotUnderstood("it has no start date")
+    nanos = _price(facts)
+    if facts.service == CLOUD_TPU and unit == CHIP_HOUR:
+        nanos = _per_chip(nanos)
+    elif unit == DEVICE_HOUR:
+        _per_chip(nanos)  # what it comes to for each chip has to be whole as well
+    single = unit == DEVICE_HOUR
+    return [
+        Quote(
+            Sku(generation, model, region, single),
+            nanos,
+            facts.effective_at,
+            facts.id,
+            facts.description,
+        )
+        for region in _regions(facts)
+    ]
+
+
+def _what(facts: SkuFacts) -> tuple[str, str, str]:
+    """The generation, the provisioning model, and the unit in which the price book has it."""
+    if facts.service == CLOUD_TPU:
+        return _legacy(facts)
+    if facts.service != COMPUTE_ENGINE:
+        raise _NotUnderstood(f"{facts.service} sells no TPUs that we know of")
+    for kind in _KINDS:
+        match = kind.pattern.fullmatch(facts.description)
+        if match is None:
+            continue
+        if facts.usage_type != kind.usage_type:
+            raise _NotUnderstood(f"its usage type is {facts.usage_type!r}, not {kind.usage_type}")
+        family = match["family"]
+        return _FAMILIES.get(family) or _SHORT[family], kind.model, CHIP_HOUR
+    raise _NotUnderstood("no TPU's price is described like that")
+
+
+def _legacy(facts: SkuFacts) -> tuple[str, str, str]:
+    match = _LEGACY.fullmatch(facts.description)
+    if match is None:
+        raise _NotUnderstood("no TPU's price is described like that")
+    if facts.usage_type not in ("OnDemand", "Preemptible"):
+        raise _NotUnderstood(f"its usage type is {facts.usage_type!r}")
+    generation = match["generation"]
+    if match["pod"]:
+        unit = CHIP_HOUR
+    elif generation == "v4":
+        raise _NotUnderstood("v4 has no price for a device alone")
+    else:
+        unit = DEVICE_HOUR
+    said = match["before"] or match["within"] or facts.usage_type == "Preemptible"
+    return generation, "spot" if said else "on_demand", unit
+
+
+def _price(facts: SkuFacts) -> int:
+    """Nano-dollars per hour, exactly as they are listed."""
+    if facts.unit != "h":
+        raise _NotUnderstood(f"it is priced by {facts.unit!r}, not by the hour")
+    if len(facts.tiers) != 1:
+        raise _NotUnderstood(f"it has {len(facts.tiers)} tiers of prices, not one")
+    (tier,) = facts.tiers
+    if tier.starts_at != "0":
+        raise _NotUnderstood(f"its price begins at a usage of {tier.starts_at}, not at 0")
+    if tier.currency != "USD":
+        raise _NotUnderstood(f"it is priced in {tier.currency or 'no currency'}, not in USD")
+    nanos = tier.units * NANOS + tier.nanos
+    if tier.nanos >= NANOS or nanos <= 0 or min(tier.units, tier.nanos) < 0:
+        raise _NotUnderstood(f"a price of {tier.units} and {tier.nanos} billionths cannot be")
+    if nanos > MAX_NANOS_PER_UNIT:
+        raise _NotUnderstood(f"{tier.units} dollars an hour is more than any chip costs")
+    return nanos
+
+
+def _per_chip(nanos: int) -> int:
+    chip, rest = divmod(nanos, CHIPS_PER_DEVICE)
+    if rest:
+        raise _NotUnderstood("a device's price is no whole number of nano-dollars for each chip")
+    return chip
+
+
+def _regions(facts: SkuFacts) -> Sequence[str]:
+    """Where it is sold: one SKU may be for several regions, whatever place its text names."""
+    strange = [region for region in facts.regions if not _REGION.fullmatch(region)]
+    if strange or not facts.regions:
+        raise _NotUnderstood(f"{strange[0]!r} is no region" if strange else "it names no region")
+    return sorted(set(facts.regions))
+
+
+def _agreed(quotes: Iterable[Quote]) -> tuple[list[Quote], list[Unread]]:
+    """One quote for each SKU of ours; where two differ in their price, none."""
+    by_sku: dict[Sku, list[Quote]] = defaultdict(list)
+    for quote in quotes:
+        by_sku[quote.sku].append(quote)
+    agreed, contradicted = [], []
+    for sku, some in by_sku.items():
+        if len({quote.nanos for quote in some}) == 1:
+            agreed.append(min(some, key=lambda quote: (quote.effective_at, quote.sku_id)))
+            continue
+        for quote in some:
+            others = ", ".join(other.sku_id for other in some if other is not quote)
+            why = f"{others} says another price for {sku.generation} {sku.model} in {sku.region}"
+            contradicted.append(Unread(quote.sku_id, quote.description, why))
+    return agreed, contradicted

@@ -1,0 +1,1 @@
+"""Google's bill compared with the ledger."""

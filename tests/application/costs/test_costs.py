@@ -1,0 +1,95 @@
+"""Costs as they are answered: from what is posted where that can be, as it is in the usage."""
+
+from __future__ import annotations
+
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from service.application.costs.aggregation import Tally
+from service.application.costs.costs import CostService, Question
+from service.controllers.recording.posting import post
+from service.domain.clock import DAY, HOUR
+from service.domain.metering.attribution import Attribution
+from service.domain.metering.meter import Meter
+from service.domain.time_window import Granularity, buckets, parse_window
+from service.store.unit import Units
+from tests import factories
+from tests.hands import NOON, HandClock
+from tests.store.given import Shelf, stored
+
+NOW = NOON + 9 * DAY + 1_234
+BOOK = factories.book(factories.price(), factories.price(777_777_777, NOON + 2 * DAY + 99))
+WHOLE_HOURS = ["UTC", "Europe/Berlin", "America/Los_Angeles", "Pacific/Auckland", "Africa/Abidjan"]
+
+SPANS = st.tuples(st.integers(0, 7 * DAY), st.one_of(st.none(), st.integers(0, 40 * HOUR)))
+CHANGES = st.dictionaries(st.integers(NOON, NOON + 8 * DAY), st.sampled_from(["nlp", "speech"]))
+NODES = st.lists(st.tuples(SPANS, CHANGES), min_size=1, max_size=4)
+
+a_few = settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+def lived_through(units, nodes):
+    """Nodes that ran, and whose they were by the node: all of it posted up to the last hour."""
+    found = []
+    with units() as unit:
+        before = list(unit.usage.overlapping(0, 2 * NOON))
+    for (after_noon, span), changes in nodes:
+        node = stored(units, team="vision")
+        start = NOON + after_noon
+        end = None if span is None else start + span
+        usage = factories.usage(node_id=node.id, start=start, end=end, end_lo=end)
+        later = [Attribution(node.id, at, team=team) for at, team in sorted(changes.items())]
+        with units() as unit:
+            usage = unit.usage.save(usage)
+            for one in later:
+                unit.attributions.add(one, NOON)
+            post(unit, usage, BOOK, NOW)
+        found.append(usage)
+    return [*before, *found]
+
+
+def metered(units, usages, question, tz):
+    """The rows as they come of the usage itself, whatever the ledger says."""
+    window = parse_window(question.window, ZoneInfo(tz), NOW)
+    tally = Tally(question.aggregate, {}, list(buckets(window, question.step, ZoneInfo(tz))))
+    for usage in usages:
+        with units.reading() as unit:
+            meter = Meter(usage, BOOK, NOW, unit.attributions.of(usage.node_id))
+        tally.add_usage(meter, since=usage.start)
+    return tally.rows()
+
+
+@pytest.mark.deep
+@a_few
+@given(
+    NODES,
+    st.sampled_from(WHOLE_HOURS),
+    st.sampled_from([Granularity.DAY, Granularity.WEEK, Granularity.ALL]),
+    st.sampled_from(["12d", "2026-11-06,2026-11-10", "2026-11-06T05:00:00Z,2026-11-09T07:00:00Z"]),
+    st.sampled_from([(), ("team",), ("node", "team"), ("region",)]),
+)
+def test_what_is_posted_is_told_by_any_calendar_of_full_hours(units, nodes, tz, step, window, by):
+    usages = lived_through(units, nodes)
+    question = Question(window, by, step, tz)
+    report = CostService(units, Shelf(BOOK), lambda: NOW).report(question)
+    assert report.rows == metered(units, usages, question, tz)
+
+
+@pytest.mark.parametrize(
+    ("tz", "metered_anew"),
+    [("UTC", 0), ("Europe/Berlin", 0), ("America/New_York", 0), ("Asia/Kolkata", 1)],
+)
+def test_nothing_that_is_posted_is_metered_anew_where_days_begin_on_a_full_hour(
+    units: Units, clock: HandClock, monkeypatch: pytest.MonkeyPatch, tz: str, metered_anew: int
+) -> None:
+    lived_through(units, [((0, HOUR), {})])
+    clock.now = NOW
+    metered = []
+    monkeypatch.setattr(Tally, "add_usage", lambda _, meter, since: metered.append((meter, since)))
+    CostService(units, Shelf(BOOK), clock).report(Question("12d", ("team",), tz=tz))
+    assert len(metered) == metered_anew

@@ -1,0 +1,146 @@
+"""What is told with the same key, or in the same words, also by many at once, is done once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from threading import Barrier
+from typing import Any, TypeVar
+
+import pytest
+
+from service.application.budgets.budgets import BudgetService
+from service.application.costs.costs import CostService
+from service.application.nodes.nodes import NodeService
+from service.application.pricing.discounts import DiscountService
+from service.application.pricing.prices import PriceService
+from service.application.pricing.reservations import ReservationService
+from service.domain.clock import DAY
+from service.domain.errors import Conflict
+from service.domain.idempotency import Key
+from service.domain.metering.reservation import Reservation
+from service.domain.pricing.discounts import Discount
+from service.store.pricebook import PriceShelf
+from service.store.unit import Units
+from tests import factories
+from tests.hands import NOON, HandClock
+
+T = TypeVar("T")
+Shared = tuple[Units, PriceShelf, HandClock]
+CALLERS = 8
+
+
+def bought(**changes: Any) -> Reservation:
+    """Sixteen v5e chips for ten days, as their buyer writes it down."""
+    base = Reservation(
+        "", "autumn", factories.PROJECT, factories.ZONE, "v5e", 16, NOON, NOON + 10 * DAY
+    )
+    return replace(base, **changes)
+
+
+def at_once(tell: Callable[[int], T]) -> list[T]:
+    """What all of them are answered who begin in the same moment."""
+    start = Barrier(CALLERS)
+
+    def begin(number: int) -> T:
+        start.wait()
+        return tell(number)
+
+    with ThreadPoolExecutor(CALLERS) as many:
+        return list(many.map(begin, range(CALLERS)))
+
+
+@pytest.fixture
+def shared(units) -> Shared:
+    return units, PriceShelf(), HandClock()
+
+
+@pytest.mark.concurrent
+def test_a_price_that_many_tell_at_once_with_one_key_is_entered_once(shared, units):
+    service = PriceService(*shared)
+    price = factories.price(1_100_000_000, effective_from=NOON + 60)
+    told = at_once(lambda _: service.add(price, Key("k", "body")))
+    with units.reading() as unit:
+        (entered,) = unit.prices.all()
+    assert {one.price for one in told} == {entered}
+    assert sum(one.created for one in told) == 1
+
+
+def test_without_a_key_the_same_told_twice_is_two(shared):
+    service = PriceService(*shared)
+    first, second = (service.add(factories.price(1_100_000_000, effective_from=NOON)) for _ in "ab")
+    assert first.price.id != second.price.id
+    assert first.created
+    assert second.created
+
+
+@pytest.mark.concurrent
+@pytest.mark.parametrize("turn", range(4))
+def test_a_discount_that_many_tell_at_once_with_one_key_does_not_stand_in_its_own_way(
+    shared, units, turn
+):
+    service = DiscountService(units, HandClock())
+    discount = Discount("", "v5e", "", 100_000, NOON + 60, None, "a contract")
+    told = at_once(lambda _: service.add(discount, Key(f"k-{turn}", "body")))
+    assert len({one.discount.id for one in told}) == 1
+    assert sum(one.created for one in told) == 1
+
+
+@pytest.mark.concurrent
+@pytest.mark.parametrize("turn", range(4))
+def test_a_budget_that_many_ask_for_at_once_with_one_key_does_not_take_its_own_name(
+    shared: Shared, turn
+):
+    service = BudgetService(*shared, CostService(*shared))
+    told = at_once(lambda _: service.create(factories.budget(), Key(f"k-{turn}", "body")))
+    assert [{one.shown.budget.id for one in told}] == [{one.id} for one in service.all()]
+    assert sum(one.created for one in told) == 1
+
+
+@pytest.mark.concurrent
+@pytest.mark.parametrize("turn", range(4))
+def test_a_node_that_many_ask_for_at_once_with_one_key_does_not_take_its_own_name(
+    shared: Shared, turn
+):
+    service = NodeService(*shared, [factories.PROJECT])
+    wish = factories.wish(name="trainer")
+    told = at_once(lambda _: service.request(wish, key=Key(f"k-{turn}", "body")))
+    assert len({one.node.id for one in told}) == 1
+    assert sum(one.created for one in told) == 1
+
+
+def test_a_name_that_somebody_else_has_is_taken_with_a_key_as_well(shared: Shared):
+    nodes = NodeService(*shared, [factories.PROJECT])
+    budgets = BudgetService(*shared, CostService(*shared))
+    nodes.request(factories.wish(name="trainer"))
+    budgets.create(factories.budget())
+    with pytest.raises(Conflict, match="trainer"):
+        nodes.request(factories.wish(name="trainer"), key=Key("k", "body"))
+    with pytest.raises(Conflict, match="vision monthly"):
+        budgets.create(factories.budget(), Key("k", "body"))
+
+
+@pytest.mark.concurrent
+@pytest.mark.parametrize("turn", range(4))
+def test_a_reservation_that_many_write_down_at_once_is_written_once(shared: Shared, turn):
+    service = ReservationService(*shared, [factories.PROJECT])
+    wanted = bought(name=f"autumn-{turn}")
+    told = at_once(lambda _: service.record(wanted))
+    (written,) = service.all()
+    assert {one.shown.reservation.id for one in told} == {written.reservation.id}
+    assert sum(one.created for one in told) == 1
+
+
+@pytest.mark.concurrent
+def test_of_reservations_that_take_the_same_name_at_once_one_has_it(shared: Shared):
+    service = ReservationService(*shared, [factories.PROJECT])
+
+    def write(number: int) -> bool:
+        try:
+            return service.record(bought(chips=number + 1)).created
+        except Conflict:
+            return False
+
+    assert sum(at_once(write)) == 1
+    assert len(service.all()) == 1

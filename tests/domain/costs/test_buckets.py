@@ -1,0 +1,84 @@
+"""Where buckets meet: what is skipped and what is moved comes to what a look at each would."""
+
+from __future__ import annotations
+
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from service.domain.clock import DAY, HOUR
+from service.domain.costs.buckets import DaysAndHours, edges_of, touched
+from service.domain.time_window import Granularity, Window, buckets
+from tests.hands import NOON
+
+moderate = settings(max_examples=200, deadline=None)
+MIDNIGHT = NOON - NOON % DAY
+
+
+@st.composite
+def parts(draw):
+    """Parts in order; some of them adjoin, some are empty, and there may be none."""
+    at, found = 0, []
+    for gap, length in draw(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=12)):
+        found.append(Window(at + gap, at + gap + length))
+        at = found[-1].end
+    return found
+
+
+@moderate
+@given(parts(), st.integers(-5, 90), st.integers(-5, 90))
+def test_what_is_touched_is_what_a_look_at_every_part_finds(ones, start, end):
+    plain = [(at, max(start, one.start), min(end, one.end)) for at, one in enumerate(ones)]
+    assert list(touched(ones, start, end)) == [one for one in plain if one[1] < one[2]]
+
+
+@moderate
+@given(st.sets(st.integers(-60, 900), min_size=2, max_size=9))
+def test_days_and_a_few_hours_are_the_hours_of_every_part(hours):
+    """Whatever each hour comes to: here its number in a system where no two sums are alike."""
+    edges = [MIDNIGHT + hour * HOUR for hour in sorted(hours)]
+    split = DaysAndHours(edges)
+    found: list[dict[int, int]] = [{} for _ in edges[1:]]
+    for hour in range(split.start, split.end, HOUR):
+        of_part = found[split.part_of(hour - hour % DAY)]
+        of_part[hour] = of_part.get(hour, 0) + 1
+    for hour, moves in split.moves.items():
+        for move in moves:
+            of_part = found[move.position]
+            of_part[hour] = of_part.get(hour, 0) + move.sign
+    for position, of_part in enumerate(found):
+        wanted = range(edges[position], edges[position + 1], HOUR)
+        assert {hour: times for hour, times in of_part.items() if times} == dict.fromkeys(wanted, 1)
+
+
+@pytest.mark.parametrize(
+    ("zone", "hours"),
+    [("UTC", 0), ("America/Bogota", 5), ("Asia/Tokyo", 9), ("Pacific/Kiritimati", 10)],
+)
+def test_each_of_a_years_days_takes_the_hours_to_the_nearest_midnight(zone, hours):
+    """UTC+14 begins its day at ten in the morning, UTC+9 at three in the afternoon."""
+    tz = ZoneInfo(zone)
+    year = Window(MIDNIGHT - 365 * DAY, MIDNIGHT)
+    edges = edges_of(list(buckets(year, Granularity.DAY, tz)), to_the_end=False)
+    assert edges is not None
+    assert len(DaysAndHours(edges).moves) == 365 * hours
+
+
+@pytest.mark.parametrize(
+    ("zone", "start", "end", "to_the_end", "edges"),
+    [
+        ("UTC", 0, 2 * DAY, False, (0, DAY, 2 * DAY)),
+        ("UTC", HOUR, DAY + 77, True, (HOUR, DAY, 2 * DAY)),
+        ("UTC", HOUR, DAY + 77, False, None),
+        ("UTC", 77, DAY, False, None),
+        ("Europe/Berlin", 0, DAY, False, (0, DAY - HOUR, DAY)),
+        ("Asia/Kolkata", 0, DAY, False, None),
+        ("UTC", 0, 0, False, None),
+    ],
+)
+def test_what_begins_within_an_hour_has_to_be_metered(zone, start, end, to_the_end, edges):
+    window = Window(MIDNIGHT + start, MIDNIGHT + end)
+    found = edges_of(list(buckets(window, Granularity.DAY, ZoneInfo(zone))), to_the_end=to_the_end)
+    assert found == (None if edges is None else tuple(MIDNIGHT + edge for edge in edges))

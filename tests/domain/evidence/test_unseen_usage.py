@@ -1,0 +1,129 @@
+"""What ran between two looks, of which the cloud's record alone knows."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.domain.catalog.provisioning import ProvisioningModel
+from service.domain.errors import CloudUnavailable
+from service.domain.evidence.unseen_usage import overlooked, told_overlooked
+from service.domain.metering.meter import Evidence
+from tests import factories
+from tests.domain.drawn import moderate
+from tests.hands import NOON
+
+NODE = factories.sent(sent_at=NOON - 100)
+
+
+def operation(verb, at, ended=None, **changes):
+    values = {"created_at": at, "ended_at": ended, "done": ended is not None}
+    return factories.operation(verb, **(values | changes))
+
+
+STARTED = operation("start", NOON + 100, NOON + 115)
+STOPPED = operation("stop", NOON + 170, NOON + 180)
+STARTED_AGAIN = operation(
+    "start", NOON + 500, NOON + 510, error=CloudUnavailable("it was deleted meanwhile")
+)
+DELETED = operation("delete", NOON + 510)
+
+
+def found(*operations, usages=(), node=NODE):
+    return [(one.start, one.end) for one in overlooked(node, usages, operations)]
+
+
+def test_what_was_started_and_stopped_unseen_is_charged_to_the_second():
+    (usage,) = overlooked(NODE, (), (STARTED, STOPPED, STARTED_AGAIN, DELETED))
+    assert (usage.start, usage.start_hi, usage.end_lo, usage.end) == (
+        NOON + 115,
+        NOON + 115,
+        NOON + 170,
+        NOON + 170,
+    )
+    assert (usage.start_evidence, usage.end_evidence) == (Evidence.OPERATION, Evidence.OPERATION)
+    assert usage.uncertain_seconds == 0
+    said = told_overlooked(NODE, usage, NOON + 600).message
+    assert said.startswith("it was READY from 2026-11-05T12:01:55Z to 2026-11-05T12:02:50Z")
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "left"),
+    [
+        (0, 115, [(115, 170)]),
+        (0, 116, []),
+        (115, 170, []),
+        (169, 300, []),
+        (170, 300, [(115, 170)]),
+    ],
+)
+def test_what_somebody_saw_a_part_of_is_left_to_that(start, end, left):
+    seen = factories.usage(start=NOON + start, end=NOON + end, end_lo=NOON + end)
+    expected = [(NOON + a, NOON + b) for a, b in left]
+    assert found(STARTED, STOPPED, usages=[seen]) == expected
+
+
+@pytest.mark.parametrize(
+    ("stopped", "ran"),
+    [
+        (operation("stop", NOON + 100, NOON + 180), [(NOON + 900, NOON + 1_000)]),
+        (operation("stop", NOON + 101, NOON + 180), []),
+        (operation("stop", NOON + 899, NOON + 950), []),
+        (operation("stop", NOON + 899), [(NOON + 900, NOON + 1_000)]),
+        (operation("stop", NOON + 950, NOON + 960), [(NOON + 900, NOON + 950)]),
+    ],
+)
+def test_a_create_that_is_over_after_its_node_was_stopped_tells_of_nothing_that_ran(stopped, ran):
+    late = operation("create", NOON + 100, NOON + 900)
+    assert found(late, stopped, operation("delete", NOON + 1_000)) == ran
+
+
+def test_what_was_taken_down_in_the_second_in_which_it_came_up_ran_for_none():
+    assert found(STARTED, operation("stop", NOON + 115, NOON + 125), DELETED) == []
+
+
+@pytest.mark.parametrize(
+    "operations",
+    [
+        (),
+        (STARTED,),
+        (STOPPED, DELETED),
+        (operation("start", NOON + 100), STOPPED),
+        (operation("start", NOON + 100, NOON + 115, error=CloudUnavailable("no")), STOPPED),
+        (operation("create", NOON - 300, NOON - 200), operation("delete", NOON - 150)),
+    ],
+    ids=[
+        "no record",
+        "nothing ended it",
+        "nothing began it",
+        "it has not come up",
+        "it failed to",
+        "another attempt",
+    ],
+)
+def test_without_both_ends_in_the_record_nothing_is_charged(operations):
+    assert found(*operations) == []
+
+
+@pytest.mark.parametrize("model", [ProvisioningModel.SPOT, ProvisioningModel.PREEMPTIBLE])
+def test_of_what_google_may_take_back_the_record_tells_no_end(model):
+    spec = factories.spec(provisioning_model=model)
+    assert found(STARTED, STOPPED, node=factories.sent(spec=spec, sent_at=NOON - 100)) == []
+
+
+def test_what_was_never_sent_ran_for_nothing():
+    assert found(STARTED, STOPPED, node=factories.node(sent_at=None)) == []
+
+
+@moderate
+@given(st.lists(st.integers(0, 300), min_size=2, max_size=10, unique=True), st.randoms())
+def test_once_it_is_charged_there_is_nothing_left_to_find(steps, luck):
+    instants = [NOON + 10 * step for step in sorted(steps)]
+    pairs = list(zip(instants[::2], instants[1::2], strict=False))
+    ups = [operation("start", up - 5, up) for up, _ in pairs]
+    operations = ups + [operation("stop", down, down + 4) for _, down in pairs]
+    luck.shuffle(operations)
+    usages = list(overlooked(NODE, (), operations))
+    assert [(one.start, one.end) for one in usages] == pairs
+    assert found(*operations, usages=usages) == []

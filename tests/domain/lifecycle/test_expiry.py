@@ -1,0 +1,198 @@
+"""What is done about a node whose time is over, or whose job has ended: the whole table."""
+
+from __future__ import annotations
+
+import pytest
+
+from service.domain.clock import DAY, HOUR
+from service.domain.lifecycle.expiry import (
+    NOTICE,
+    Turn,
+    after_job,
+    expiry_of,
+    held,
+    keep_sentence,
+    on_notice,
+    other_reasons,
+    waits_for_job_end,
+)
+from service.domain.lifecycle.lifecycle import deadline, out_of_time
+from service.domain.nodes.keep import LABEL, TTL_HELD, TTL_TOLD, goes_at
+from service.domain.nodes.node import Asked
+from tests import factories
+from tests.hands import NOON
+
+OVER = "its time to live has expired"
+JOB = "job 7 is SUCCEEDED"
+LIVES = {"ttl_seconds": HOUR, "ready_at": NOON - HOUR}
+"""A node whose time to live is over at noon."""
+KEPT = {"kept_until": NOON + HOUR, "kept_because": "a demo"}
+WAS_KEPT = {"kept_until": NOON - 1, "kept_because": "a demo"}
+TOLD = {"kept_until": NOON + 60, "kept_because": NOTICE, "ends_after_keep": TTL_TOLD}
+WAS_TOLD = TOLD | {"kept_until": NOON}
+UNREADABLE = {"labels": {LABEL: "soon"}}
+
+
+def decided(now=NOON, *, is_paused=False, **changes):
+    node = factories.sent(**changes)
+    return expiry_of(node, out_of_time(node, now), now, is_paused=is_paused)
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_paused", "turn", "reason"),
+    [
+        ({}, False, None, ""),
+        (KEPT, True, None, ""),
+        ({"ttl_seconds": HOUR, "ready_at": NOON - HOUR + 1}, False, None, ""),
+        (LIVES | {"asked": Asked.ABSENT}, False, None, ""),
+        (LIVES, False, Turn.END, OVER),
+        (LIVES | {"asked": Asked.STOPPED}, False, Turn.END, OVER),
+        (LIVES, True, Turn.HOLD, OVER),
+        (LIVES | KEPT, False, Turn.HOLD, OVER),
+        (LIVES | KEPT, True, Turn.HOLD, OVER),
+        (LIVES | UNREADABLE, False, Turn.HOLD, OVER),
+        (LIVES | WAS_KEPT, False, Turn.END, OVER),  # it was over before the time to live was
+        (LIVES | {"kept_until": NOON, "ready_at": NOON - HOUR - 1}, False, Turn.NOTICE, OVER),
+        (LIVES | {"labels": {LABEL: "2026-11-05"}}, False, Turn.END, OVER),
+        (LIVES | {"ends_after_keep": TTL_HELD}, False, Turn.NOTICE, OVER),
+        (LIVES | {"ends_after_keep": TTL_HELD}, True, Turn.HOLD, OVER),
+        (LIVES | {"ends_after_keep": TTL_HELD} | KEPT, False, Turn.HOLD, OVER),
+        (LIVES | TOLD, False, Turn.HOLD, OVER),
+        (LIVES | WAS_TOLD, False, Turn.END, OVER),
+        (LIVES | WAS_TOLD, True, Turn.HOLD, OVER),
+        ({"ends_after_keep": JOB} | KEPT, False, Turn.HOLD, JOB),
+        ({"ends_after_keep": JOB} | WAS_KEPT, False, Turn.END, JOB),
+        ({"ends_after_keep": JOB} | WAS_KEPT, True, Turn.END, JOB),
+        ({"ends_after_keep": JOB} | LIVES, True, Turn.END, JOB),
+        ({"ends_after_keep": JOB} | LIVES | KEPT, False, Turn.HOLD, JOB),
+        ({"max_wait_seconds": 1, "created_at": NOON - HOUR} | KEPT, True, Turn.END, "it was not"),
+    ],
+)
+def test_a_keep_holds_job_ends_and_times_to_live_and_a_pause_the_latter(
+    changes, is_paused, turn, reason
+):
+    found = decided(is_paused=is_paused, **changes)
+    assert (None if found is None else found.turn) == turn
+    assert found is None or found.reason.startswith(reason)
+
+
+def test_the_highest_that_applies_is_the_reason_and_the_others_stand_beside_it():
+    found = decided(ends_after_keep=JOB, **LIVES)
+    assert (found.reason, found.also) == (JOB, (OVER,))
+    assert found.sentence == f"{JOB} (also: {OVER})"
+    assert decided(**LIVES).sentence == OVER
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, ""),
+        (LIVES, f" (also: {OVER})"),
+        ({"ends_after_keep": JOB}, f" (also: {JOB})"),
+        ({"ends_after_keep": TTL_HELD} | LIVES, f" (also: {OVER})"),
+        ({"ends_after_keep": JOB} | LIVES, f" (also: {JOB}; {OVER})"),
+    ],
+)
+def test_what_would_end_a_node_as_well_stands_beside_the_reason(changes, said):
+    node = factories.sent(**changes)
+    assert other_reasons(node, out_of_time(node, NOON)) == said
+
+
+def turn_of(node, now):
+    expiry = expiry_of(node, OVER, now, is_paused=False)
+    assert expiry is not None
+    return expiry.turn
+
+
+def test_a_time_to_live_that_a_keep_held_back_ends_after_a_notice_of_its_own():
+    node = factories.sent(**LIVES, **KEPT)
+    expiry = expiry_of(node, OVER, NOON, is_paused=False)
+    assert expiry is not None
+    waits = held(node, expiry, NOON)
+    assert (waits.ends_after_keep, waits.next_try_at) == (TTL_HELD, NOON + HOUR)
+    late = NOON + DAY  # nobody looked for a day: the notice is as long as ever
+    assert turn_of(waits, late) is Turn.NOTICE
+    told = on_notice(waits, late, 900)
+    assert (told.kept_until, told.next_try_at) == (late + 900, late + 900)
+    assert turn_of(told, late + 899) is Turn.HOLD
+    assert turn_of(told, late + 900) is Turn.END
+
+
+def test_a_pause_alone_leaves_no_mark_and_is_looked_at_again():
+    node = factories.sent(**LIVES)
+    expiry = expiry_of(node, OVER, NOON, is_paused=True)
+    assert expiry is not None
+    waits = held(node, expiry, NOON)
+    assert (waits.ends_after_keep, waits.next_try_at) == ("", NOON + 60)
+
+
+@pytest.mark.parametrize(
+    ("changes", "at"),
+    [
+        ({}, None),
+        ({"ttl_seconds": HOUR, "ready_at": NOON}, NOON + HOUR),
+        ({"ttl_seconds": HOUR, "ready_at": NOON} | KEPT, NOON + HOUR),
+        ({"ttl_seconds": 60, "ready_at": NOON} | KEPT, NOON + HOUR),
+        (LIVES, NOON + 60),
+        (LIVES | KEPT, NOON + HOUR),
+        (LIVES | UNREADABLE, NOON + 60),
+        (KEPT, None),
+        (KEPT | {"ends_after_keep": JOB}, NOON + HOUR),
+        (WAS_KEPT | {"ends_after_keep": JOB}, NOON + 60),
+        ({"max_wait_seconds": 10, "created_at": NOON}, NOON + 10),
+        ({"asked": Asked.ABSENT} | LIVES, NOON),
+    ],
+)
+def test_a_node_is_looked_at_again_when_its_end_may_come(changes, at):
+    assert deadline(factories.sent(**changes), NOON) == at
+
+
+@pytest.mark.parametrize(
+    ("changes", "at"),
+    [
+        ({}, None),
+        (KEPT, None),
+        (LIVES, NOON),
+        (LIVES | KEPT, NOON + HOUR),
+        (LIVES | WAS_KEPT, NOON),
+        (LIVES | TOLD, NOON + 60),
+        (LIVES | UNREADABLE, None),
+        (KEPT | {"ends_after_keep": JOB}, NOON + HOUR),
+    ],
+)
+def test_a_node_says_when_it_goes(changes, at):
+    assert goes_at(factories.sent(**changes)) == at
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_kept"),
+    [
+        (KEPT, True),
+        (UNREADABLE, True),
+        (WAS_KEPT, False),
+        ({}, False),
+        (TOLD, False),
+        (KEPT | {"sent_at": None}, False),
+    ],
+)
+def test_the_node_of_a_job_that_ended_stays_while_somebody_keeps_it(changes, is_kept):
+    after = after_job(factories.sent(**changes), JOB, NOON)
+    assert (after is not None) == is_kept
+    if after is not None:
+        assert (after.ends_after_keep, after.asked) == (JOB, Asked.PRESENT)
+        assert after.next_try_at is not None
+        assert after.next_try_at > NOON
+        assert waits_for_job_end(after)
+
+
+@pytest.mark.parametrize("mark", ["", TTL_HELD, TTL_TOLD])
+def test_a_time_to_live_that_is_held_back_is_no_job_end(mark):
+    assert not waits_for_job_end(factories.sent(ends_after_keep=mark))
+
+
+def test_a_keep_is_said_with_its_date_and_its_reason():
+    assert keep_sentence(factories.sent(**KEPT)) == (
+        "it is kept until 2026-11-05T13:00:00Z (a demo)"
+    )
+    assert "an invalid date (label keep-until=soon)" in keep_sentence(factories.sent(**UNREADABLE))
+    assert keep_sentence(factories.sent()) == ""
