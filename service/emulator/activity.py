@@ -10,12 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count, pairwise
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from service.emulator.catalog import Accelerator
 from service.emulator.checks import number, refusal
-
-if TYPE_CHECKING:
-    from service.emulator.nodes import NodeRecord
 
 # What can be noted, each with its highest value.
 HIGHEST: Mapping[str, float] = {
@@ -185,8 +183,21 @@ class Activity:
         return {scope for scopes in self._told.values() for scope in scopes}
 
 
+class Subject(Protocol):
+    """A node whose activity is told, as far as this module reads it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def accelerator(self) -> Accelerator: ...
+
+    @property
+    def activity(self) -> Activity: ...
+
+
 def note(
-    record: NodeRecord,
+    node: Subject,
     at: float,
     changes: Mapping[str, float],
     worker: int | None = None,
@@ -199,23 +210,21 @@ def note(
     """
     for key, value in changes.items():
         check(key, value)
-    record.activity.tell(at, changes, _scope(record, worker, chip))
+    node.activity.tell(at, changes, _scope(node, worker, chip))
 
 
-def chips_per_worker(record: NodeRecord) -> int:
-    return record.accelerator.chips // record.accelerator.hosts
+def chips_per_worker(node: Subject) -> int:
+    return node.accelerator.chips // node.accelerator.hosts
 
 
-def _scope(record: NodeRecord, worker: int | None, chip: int | None) -> Scope:
-    each = chips_per_worker(record)
+def _scope(node: Subject, worker: int | None, chip: int | None) -> Scope:
+    each = chips_per_worker(node)
     if worker is None and chip is not None:
         worker, chip = divmod(chip, each)
-    if worker is not None and not 0 <= worker < record.accelerator.hosts:
-        raise refusal(
-            f"{record.name} has workers 0 to {record.accelerator.hosts - 1}, not {worker}"
-        )
+    if worker is not None and not 0 <= worker < node.accelerator.hosts:
+        raise refusal(f"{node.name} has workers 0 to {node.accelerator.hosts - 1}, not {worker}")
     if chip is not None and not 0 <= chip < each:
-        raise refusal(f"a worker of {record.name} has chips 0 to {each - 1}, not {chip}")
+        raise refusal(f"a worker of {node.name} has chips 0 to {each - 1}, not {chip}")
     return worker, chip
 
 
