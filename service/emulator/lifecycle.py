@@ -161,8 +161,7 @@ def announce_preemption(
     """Preempt a node after some seconds; the workers that are named are told at once."""
     _require_preemptible(record, forced=forced)
     record.notices.update(dict.fromkeys(workers, at))
-    world.played.notice(record, at, workers)
-    world.played.lose(record, at, seconds)
+    world.announce_preemption(record, at, seconds, workers)
 
     def act(at: float) -> None:
         if world.nodes.get(record.name) is record and record.state in PREEMPTIBLE:

@@ -82,6 +82,8 @@ class NodeRecord:
     model: str = ""
     """The provisioning model, where the message has no words for it (`flex_start`)."""
     holds_hardware: bool = False
+    is_played: bool = False
+    """Whether its workers are played rather than run; decided when it is first READY."""
     watch: Watch | None = None
     """Who else follows what becomes of it: its queued resource."""
 

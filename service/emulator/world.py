@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 from random import Random
@@ -18,12 +18,11 @@ from service.emulator.limits.quota import Holdings, Rates
 from service.emulator.mishaps.faults import Faults
 from service.emulator.nodes import NodeRecord
 from service.emulator.operations import Operations
-from service.emulator.played.played import Played
+from service.emulator.played.runs import Runs
 from service.emulator.queued.queue import Queue
 from service.emulator.registry import Shelf
 from service.emulator.requests import Requests
 from service.emulator.storage import Storage
-from service.emulator.telemetry import audit
 from service.emulator.telemetry.journal import Journal
 from service.emulator.timeline import Timeline
 from service.emulator.wire import Node, NodeMessage
@@ -31,6 +30,8 @@ from service.emulator.wire import Node, NodeMessage
 Observer = Callable[[Transition], None]
 Reconfigured = Callable[[float], None]
 Updated = Callable[[NodeRecord, float], None]
+Reset = Callable[[], None]
+Announced = Callable[[NodeRecord, float, float, Collection[int]], None]
 MAX_PAST = 10_000
 
 
@@ -55,17 +56,24 @@ class World:
     """Told the moment at which the configuration changed."""
     on_metadata: list[Updated] = field(default_factory=list)
     """Told of a node that was updated, and the moment."""
+    on_reset: list[Reset] = field(default_factory=list)
+    """Told that everything is forgotten, before the first configuration counts again."""
+    on_preemption_notice: list[Announced] = field(default_factory=list)
+    """Told of a node, the moment, the seconds until it is preempted, and the workers that know."""
     queue: Queue = field(default_factory=Queue)
     hardware: Hardware = field(default_factory=Hardware)
     holdings: Holdings = field(default_factory=Holdings)
     rates: Rates = field(default_factory=Rates)
+    runs: Runs = field(default_factory=Runs)
+    """Every container that a played worker ran."""
+    has_real_workers: bool = False
+    """Whether workers run for real, up to `config.real_workers` of them."""
     shelf: Shelf = field(default_factory=Shelf)
     requests: Requests = field(default_factory=Requests)
     storage: Storage = field(default_factory=Storage)
     hindsight: Hindsight = field(init=False)
     operations: Operations = field(init=False)
     faults: Faults = field(init=False)
-    played: Played = field(init=False)
 
     def __post_init__(self) -> None:
         self._random = Random(self.seed)  # noqa: S311 - repeatable on purpose, protects nothing
@@ -75,7 +83,6 @@ class World:
         self._first_config = self.config
         self._looking = False
         self.on_config.append(self._look_for_room)
-        self.played = Played(self)
         self.operations = Operations(self._random)
         # A stream of its own: faults by chance must not change what ids are given.
         self.faults = Faults(self.rpcs, Random(f"{self.seed}/faults"))  # noqa: S311
@@ -122,6 +129,7 @@ class World:
             self.rates,
             self.requests,
             self.shelf,
+            self.runs,
         ):
             each.clear()
         self._looking = False
@@ -131,7 +139,8 @@ class World:
         self.bill.clear()
         self.logs.clear()
         self.storage.clear()
-        self.played.clear()
+        for told in self.on_reset:
+            told()
         self.configure(self._first_config)
 
     def find(self, name: str) -> NodeRecord:
@@ -183,6 +192,13 @@ class World:
         if freed:
             self._look_for_room(at)
 
+    def announce_preemption(
+        self, record: NodeRecord, at: float, seconds: float, workers: Collection[int]
+    ) -> None:
+        """Tell those who watch that a node is preempted after some seconds; `workers` know it."""
+        for told in self.on_preemption_notice:
+            told(record, at, seconds, workers)
+
     def updated(self, record: NodeRecord, at: float) -> None:
         """Tell those who watch that what a node was given has changed."""
         for told in self.on_metadata:
@@ -211,7 +227,6 @@ class World:
 
     def _tell(self, transition: Transition) -> None:
         self.bill.observe(transition)
-        audit.observe(self, transition)
         for observer in self.observers:
             observer(transition)
 

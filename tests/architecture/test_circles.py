@@ -7,13 +7,6 @@ import pytest
 
 KNOWN = {
     frozenset(f"service.cli.{name}" for name in ("client", "configuration", "render", "trust")),
-    frozenset(
-        {
-            *(f"service.emulator.played.{name}" for name in ("meter", "played", "worker")),
-            *(f"service.emulator.telemetry.{name}" for name in ("audit", "logs")),
-            "service.emulator.world",
-        }
-    ),
 }
 """The circles of today, each as the modules in it. A circle that is cut leaves this list."""
 

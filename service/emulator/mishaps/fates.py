@@ -111,7 +111,7 @@ class Fates:
         if record.state not in lifecycle.PREEMPTIBLE or spared:
             return
         seconds = self.world.config.odds.sibling_death_seconds
-        if seconds and self.world.played.plays(record):
+        if seconds and record.is_played:
             self._lose(record, at, seconds)
         else:
             lifecycle.preempt(self.world, record, at, forced=False)

@@ -6,15 +6,13 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from service.emulator import guests
 from service.emulator.nodes import NodeRecord
 from service.emulator.observed import Observer
 from service.emulator.timeline import Event
-
-if TYPE_CHECKING:
-    from service.emulator.world import World
+from service.emulator.world import World
 
 METER, NAMESPACE, ACTIVITY = "steward-meter", "steward", "activity"
 SAMPLE_SECONDS, COUNT_SECONDS = 5.0, 60.0

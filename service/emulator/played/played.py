@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from enum import StrEnum
 from random import Random
-from typing import TYPE_CHECKING
 
 from service.emulator.bill import Transition
 from service.emulator.nodes import NodeRecord
-from service.emulator.played.runs import Runs
 from service.emulator.played.worker import PlayedWorker, death_code
 from service.emulator.wire import Node
-
-if TYPE_CHECKING:
-    from service.emulator.world import World
+from service.emulator.world import World
 
 BOOT_SECONDS = 5.0
 """From READY to a running supervisor."""
@@ -33,15 +29,13 @@ class Which(StrEnum):
 
 
 class Played:
-    """Follows every READY node; `runs` is what containers really did.
+    """Follows every READY node of a world, and writes what its containers do to `world.runs`.
 
-    `has_real_workers` says that others run workers for real, up to `config.real_workers` of them:
-    with `overflow`, nodes are played once that many are in use.
+    Where others run workers for real, up to `config.real_workers` of them, `overflow` plays nodes
+    once that many are in use.
     """
 
     def __init__(self, world: World) -> None:
-        self.runs = Runs()
-        self.has_real_workers = False
         self._world = world
         self._workers: dict[int, list[PlayedWorker]] = {}
         self._real: dict[int, int] = {}
@@ -50,25 +44,26 @@ class Played:
         world.observers.append(self._observe)
         world.on_metadata.append(self._changed)
         world.on_config.append(self._reconfigured)
-
-    def plays(self, record: NodeRecord) -> bool:
-        """Whether the workers of a node are played, as was decided when it was first READY."""
-        return int(record.message.id) in self._workers
+        world.on_reset.append(self._clear)
+        world.on_preemption_notice.append(self._announced)
 
     def workers(self, record: NodeRecord) -> list[PlayedWorker]:
         return self._workers.get(int(record.message.id), [])
 
-    def clear(self) -> None:
-        for each in (self.runs, self._workers, self._real, self._checkpoints):
+    def _clear(self) -> None:
+        for each in (self._workers, self._real, self._checkpoints):
             each.clear()
 
-    def notice(self, record: NodeRecord, at: float, workers: Collection[int]) -> None:
-        """Tell workers of a node that it is about to be preempted."""
+    def _announced(
+        self, record: NodeRecord, at: float, seconds: float, workers: Collection[int]
+    ) -> None:
+        """Tell workers of a node that it is about to be preempted, and let the others fail."""
         for worker in self.workers(record):
             if worker.number in workers:
                 worker.notice(at)
+        self._lose(record, at, seconds)
 
-    def lose(self, record: NodeRecord, at: float, seconds: float) -> None:
+    def _lose(self, record: NodeRecord, at: float, seconds: float) -> None:
         """Let every program that works with this node end within so many seconds, without a word:
         those on its workers that were given no notice, and those on the other slices."""
         containers = [each.container for each in self.workers(record) if each.container is not None]
@@ -110,8 +105,9 @@ class Played:
 
     def _up(self, record: NodeRecord, at: float) -> None:
         uid = int(record.message.id)
-        if uid not in self._workers and not self._wants(record):
+        if not record.is_played and not self._wants(record):
             return
+        record.is_played = True
         workers = self._workers.setdefault(uid, []) or self._born(record)
         for worker in workers:
             self._boot_soon(worker, at)
@@ -122,7 +118,7 @@ class Played:
         which = Which(self._world.config.played_workers)
         if which is Which.NONE or uid in self._real or record.message.api_version in LEGACY:
             return False
-        room = self._world.config.real_workers if self.has_real_workers else 0
+        room = self._world.config.real_workers if self._world.has_real_workers else 0
         if which is Which.OVERFLOW and sum(self._real.values()) + hosts <= room:
             self._real[uid] = hosts
             return False
@@ -131,7 +127,7 @@ class Played:
     def _born(self, record: NodeRecord) -> list[PlayedWorker]:
         workers = self._workers[int(record.message.id)]
         workers += [
-            PlayedWorker(self._world, record, number, self.runs, self._checkpoints)
+            PlayedWorker(self._world, record, number, self._checkpoints)
             for number in range(record.accelerator.hosts)
         ]
         return workers
@@ -155,5 +151,5 @@ class Played:
     def _reconfigured(self, at: float) -> None:
         """Boot the nodes that are to be played from now on; those that are played stay so."""
         for record in list(self._world.nodes.values()):
-            if record.state == "READY" and not self.plays(record):
+            if record.state == "READY" and not record.is_played:
                 self._up(record, at)

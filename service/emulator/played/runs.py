@@ -8,9 +8,6 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from service.emulator.nodes import NodeRecord
-from service.emulator.played.task import Task
-
 MAX_RUNS = 100_000
 
 
@@ -72,22 +69,10 @@ class Runs:
         self.observers: list[Callable[[Run], None]] = []
         self.pulled: dict[str, dict[int, float]] = defaultdict(dict)
 
-    def begin(self, node: NodeRecord, number: int, task: Task, boot: int, at: float) -> Run:
-        run = Run(
-            attempt=task.attempt,
-            job=task.labels.get("job", ""),
-            node=node.name,
-            uid=int(node.message.id),
-            number=number,
-            worker=task.first_worker + number,
-            slice=task.slice,
-            boot=boot,
-            start=at,
-        )
+    def begin(self, run: Run) -> None:
         self._runs.append(run)
         for observer in self.observers:
             observer(run)
-        return run
 
     def __iter__(self) -> Iterator[Run]:
         return iter(self._runs)

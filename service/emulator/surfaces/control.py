@@ -164,7 +164,7 @@ def _worker(world: World, order: Mapping[str, object]) -> Worker:
 def runs(world: World) -> dict[str, Any]:
     """Tell what the containers of played workers really did."""
     world.settle()
-    return {"runs": world.played.runs.shown()}
+    return {"runs": world.runs.shown()}
 
 
 def bill(world: World, start: str, end: str) -> dict[str, Any]:

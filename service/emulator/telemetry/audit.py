@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from google.protobuf import json_format
 
@@ -13,9 +13,7 @@ from service.emulator.nodes import NodeRecord
 from service.emulator.telemetry import logs
 from service.emulator.telemetry.logs import Sender
 from service.emulator.workers.machine import Worker
-
-if TYPE_CHECKING:
-    from service.emulator.world import World
+from service.emulator.world import World
 
 ACTIVITY_LOG = "cloudaudit.googleapis.com%2Factivity"
 SYSTEM_LOG = "cloudaudit.googleapis.com%2Fsystem_event"

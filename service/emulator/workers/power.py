@@ -142,7 +142,7 @@ class Power:
             yield from lives
 
     def _have_lives(self, record: NodeRecord) -> None:
-        if self._world.played.plays(record):
+        if record.is_played:
             return
         uid = int(record.message.id)
         scripts = {STARTUP, SHUTDOWN} & set(record.message.metadata)

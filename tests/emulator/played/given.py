@@ -62,7 +62,7 @@ class Jobs:
 
     @property
     def runs(self) -> list[Run]:
-        return list(self.cloud.world.played.runs)
+        return list(self.cloud.world.runs)
 
     def ready(self, text: str | None = None, node_id: str = "a", **wanted: Any) -> str:
         """A READY node with a supervisor, and perhaps a task from its birth."""

@@ -402,7 +402,7 @@ def test_no_node_is_played_unless_it_is_asked_for():
     name = jobs.ready(task())
     jobs.cloud.wait(600)
     assert jobs.runs == []
-    assert not jobs.cloud.world.played.plays(jobs.cloud.world.nodes[name])
+    assert not jobs.cloud.world.nodes[name].is_played
     control.change_config(jobs.cloud.world, {"played_workers": "all"})
     jobs.until("EXITED")
     assert len(jobs.runs) == 1
@@ -410,16 +410,15 @@ def test_no_node_is_played_unless_it_is_asked_for():
 
 def test_only_what_does_not_run_for_real_is_played_with_overflow():
     jobs = Jobs(configured(played_workers="overflow"))
-    played = jobs.cloud.world.played
-    played.has_real_workers = True
+    jobs.cloud.world.has_real_workers = True
     control.change_config(jobs.cloud.world, {"real_workers": 5})
     names = [jobs.ready(node_id=each, **POD) for each in "abc"]
     small = jobs.ready(node_id="d")
     records = jobs.cloud.world.nodes
-    assert [played.plays(records[name]) for name in (*names, small)] == [False, True, True, False]
+    assert [records[name].is_played for name in (*names, small)] == [False, True, True, False]
     jobs.cloud.ask("DeleteNode", name=names[0])
     jobs.cloud.wait(60)
-    assert not played.plays(records[jobs.ready(node_id="e", **POD)])
+    assert not records[jobs.ready(node_id="e", **POD)].is_played
 
 
 def test_a_node_without_a_supervisor_does_nothing(jobs):
@@ -478,4 +477,4 @@ def test_a_whole_life_through_googles_client_and_a_virtual_clock():
     ]
     jobs.cloud.ask("DeleteNode", name=name_of("a"))
     jobs.cloud.wait(60)
-    assert not jobs.cloud.world.played.plays(record)
+    assert jobs.cloud.played.workers(record) == []
