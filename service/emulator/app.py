@@ -15,16 +15,16 @@ import uvicorn
 
 from service.emulator.api.methods import RPCS
 from service.emulator.clock import Clock, wall
-from service.emulator.config import Config, patched
-from service.emulator.mishaps.fates import Fates
-from service.emulator.played.played import Played
+from service.emulator.config.config import Config, patched
+from service.emulator.incidents.random_events import Fates
+from service.emulator.played.workers import Played
 from service.emulator.surfaces.rpc import build_server
 from service.emulator.surfaces.web import build_app
-from service.emulator.surfaces.workers import worker_routes
 from service.emulator.telemetry import audit
+from service.emulator.worker_http.routes import worker_routes
+from service.emulator.worker_http.workers import Workers
 from service.emulator.workers.power import Scripts
-from service.emulator.workers.workers import Workers
-from service.emulator.world import World
+from service.emulator.world.world import World
 
 HOST = "127.0.0.1"
 GRPC_PORT = 9470

@@ -48,7 +48,7 @@ PLANTED = [
     ("web-at-the-edge", "controllers/planted.py", "import fastapi"),
     ("settings-at-the-top", "application/planted.py", "import service.settings"),
     ("emulator-out", "emulator/planted.py", "import service.domain.money"),
-    ("emulator-in", "controllers/planted.py", "import service.emulator.world"),
+    ("emulator-in", "controllers/planted.py", "import service.emulator.world.world"),
     ("supervisor-out", "supervisor/planted.py", "import service.domain.money"),
     ("supervisor-in", "cli/planted.py", "import service.supervisor.supervisor"),
 ]

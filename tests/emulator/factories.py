@@ -14,15 +14,15 @@ from google.api_core.operation import Operation
 from google.cloud import tpu_v2
 from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcTransport
 
-from service.emulator.api.call import Method, answer
+from service.emulator.api.dispatch import Method, answer
 from service.emulator.api.methods import RPCS, SERVICES
 from service.emulator.app import attach_observers
-from service.emulator.bill import Transition
-from service.emulator.config import Config, patched
+from service.emulator.config.config import Config, patched
 from service.emulator.errors import ApiError, Code
 from service.emulator.surfaces.channel import LocalChannel
 from service.emulator.wire import Node, OperationMetadata
-from service.emulator.world import World
+from service.emulator.world.bill import Transition
+from service.emulator.world.world import World
 
 METHODS: dict[str, Method] = {
     method.name: method for service in reversed(SERVICES) for method in service.methods

@@ -36,8 +36,8 @@ from service.domain.jobs.submission import Submission
 from service.domain.money import NANOS
 from service.domain.node import ENDED, Node
 from service.domain.notification import Channel, Notification
-from service.emulator.played.runs import Run as Container
 from service.emulator.surfaces import control
+from service.emulator.world.container_runs import Run as Container
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 from tests.simulation.jobs.accidents import DIGEST

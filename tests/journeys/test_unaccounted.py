@@ -15,7 +15,7 @@ from service.domain.node import Node, NodeState
 from service.domain.orphan import OrphanVerdict
 from service.domain.watch import WINDOW_SECONDS
 from service.emulator import catalog
-from service.emulator.api.call import answer
+from service.emulator.api.dispatch import answer
 from service.emulator.surfaces import control
 from service.store.engine import make_engine
 from tests.databases import fresh_database

@@ -20,7 +20,7 @@ from service.domain.prices import open_since
 from service.domain.pricing import Price, group_of
 from service.domain.skus import SkuFacts, Tier, read
 from service.emulator.surfaces.channel import LocalChannel
-from service.emulator.world import World
+from service.emulator.world.world import World
 from service.store.unit import Unit
 from tests.simulation.clock import Agenda
 from tests.simulation.paper import Ware

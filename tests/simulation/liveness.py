@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from service.domain.node import Asked, Node, NodeState, Place, ProvisioningModel
 from service.domain.slices import numbers, place_of
-from service.emulator.bill import Transition
+from service.emulator.world.bill import Transition
 from service.store.unit import Units
 from tests.simulation.clock import Agenda
 from tests.simulation.truth import LABEL, Truth

@@ -13,16 +13,16 @@ from functools import lru_cache
 from random import Random
 from typing import Any
 
-from service.emulator import guests
-from service.emulator.nodes import NodeRecord, instance_id
+from service.emulator.nodes import guest_attributes
+from service.emulator.nodes.nodes import NodeRecord, instance_id
 from service.emulator.played.meter import PlayedMeter
 from service.emulator.played.plan import MAX_LINES, SIGKILL_CODE, Plan, plan_of
 from service.emulator.played.report import MINUTE, Puts, Record, Weight
-from service.emulator.played.runs import Cause, Run
 from service.emulator.played.task import KEY, Task, TaskError, task_of
 from service.emulator.telemetry import logs
 from service.emulator.timeline import Event
-from service.emulator.world import World
+from service.emulator.world.container_runs import Cause, Run
+from service.emulator.world.world import World
 
 NAMESPACE, REPORT = "steward", "report"
 SUPERVISOR, STARTUP = "steward-supervisor", "steward-startup-script"
@@ -352,9 +352,9 @@ class PlayedWorker:
         self._due = None
         self._puts.times.append(at)
         self.seq = max(self.seq + 1, int(at))
-        if guests.enabled(self.node):
+        if guest_attributes.enabled(self.node):
             text = json.dumps(self.report(at), separators=(",", ":"))
-            guests.publish(self.node, self.number, NAMESPACE, REPORT, text)
+            guest_attributes.publish(self.node, self.number, NAMESPACE, REPORT, text)
         # A supervisor is heard of once a minute, whether there is news or not.
         self._due = self._later(at, MINUTE, "report again", self._put)
 

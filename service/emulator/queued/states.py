@@ -6,9 +6,9 @@ from functools import partial
 
 from service.emulator.errors import ApiError
 from service.emulator.queued import members
-from service.emulator.queued.queue import QueuedRecord, QueuedTransition
 from service.emulator.timeline import Act
-from service.emulator.world import World
+from service.emulator.world.queue import QueuedRecord, QueuedTransition
+from service.emulator.world.world import World
 
 
 def enter(

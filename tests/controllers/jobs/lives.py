@@ -43,11 +43,11 @@ from service.domain.node import Node, NodeState, ProvisioningModel
 from service.domain.wish import Wish
 from service.emulator.api.methods import RPCS
 from service.emulator.app import attach_observers
-from service.emulator.bill import Transition
-from service.emulator.played.runs import Run
 from service.emulator.surfaces import control
 from service.emulator.surfaces.channel import LocalChannel
-from service.emulator.world import World
+from service.emulator.world.bill import Transition
+from service.emulator.world.container_runs import Run
+from service.emulator.world.world import World
 from service.store import tables
 from service.store.engine import make_engine, reading
 from service.store.pricebook import PriceShelf

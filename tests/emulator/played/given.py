@@ -12,8 +12,8 @@ from google.cloud.logging_v2.services.logging_service_v2.transports import (
 )
 
 from service.emulator.errors import ApiError
-from service.emulator.played.runs import Run
 from service.emulator.surfaces.channel import LocalChannel
+from service.emulator.world.container_runs import Run
 from tests.emulator.factories import ClientCloud, Cloud, configured, name_of, node
 
 POD = {"accelerator_type": "v4-32"}

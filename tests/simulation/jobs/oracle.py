@@ -13,10 +13,10 @@ from service.application.jobs.cost import attempt_costs, job_cost
 from service.domain.jobs.job import INFRASTRUCTURE, Attempt, Job, JobState, Reason, Workers
 from service.domain.node import ENDED, Asked, Node
 from service.domain.placement import Outcome
-from service.emulator.bill import Transition
-from service.emulator.nodes import NodeRecord
-from service.emulator.played.runs import Cause, Run
-from service.emulator.world import World
+from service.emulator.nodes.nodes import NodeRecord
+from service.emulator.world.bill import Transition
+from service.emulator.world.container_runs import Cause, Run
+from service.emulator.world.world import World
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 from tests.simulation.clock import Agenda
