@@ -49,6 +49,12 @@ PLANTED = [
     ("settings-at-the-top", "application/planted.py", "import service.settings"),
     ("emulator-out", "emulator/planted.py", "import service.domain.money"),
     ("emulator-in", "controllers/planted.py", "import service.emulator.world.world"),
+    ("emulator-rooms", "emulator/nodes/planted.py", "import service.emulator.world.lifecycle"),
+    ("emulator-rooms", "emulator/config/planted.py", "import service.emulator.limits.capacity"),
+    ("emulator-rooms", "emulator/world/planted.py", "import service.emulator.telemetry.audit"),
+    ("emulator-rooms", "emulator/telemetry/planted.py", "import service.emulator.queued.queueing"),
+    ("emulator-rooms", "emulator/api/planted.py", "import service.emulator.surfaces.control"),
+    ("emulator-rooms", "emulator/helpers.py", ""),
     ("supervisor-out", "supervisor/planted.py", "import service.domain.money"),
     ("supervisor-in", "cli/planted.py", "import service.supervisor.supervisor"),
 ]
