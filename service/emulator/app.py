@@ -16,7 +16,7 @@ import uvicorn
 from service.emulator.api.methods import RPCS
 from service.emulator.clock import Clock, wall
 from service.emulator.config.config import Config, patched
-from service.emulator.incidents.random_events import Fates
+from service.emulator.incidents.random_events import RandomEvents
 from service.emulator.played.workers import Played
 from service.emulator.surfaces.rpc import build_server
 from service.emulator.surfaces.web import build_app
@@ -73,7 +73,7 @@ def attach_observers(world: World) -> Played:
     """Attach audit log, played workers and random events to a new world. Returns the workers."""
     world.observers.append(partial(audit.observe, world))
     played = Played(world)
-    Fates(world)
+    RandomEvents(world)
     return played
 
 

@@ -18,7 +18,7 @@ from service.emulator.permissions import denial
 from service.emulator.wire import NodeMessage
 from service.emulator.world.world import World
 
-MOST_KEPT = 64
+MAX_CACHED = 64
 NO_EFFECTS = Effects()
 
 log = logging.getLogger(__name__)
@@ -111,7 +111,7 @@ def answer(
 
 
 def _response(method: Method, call: Call) -> NodeMessage:
-    """Let the call take effect, or find its answer kept from when it was last asked."""
+    """Let the call take effect, or answer it from the cache."""
     world = call.world
     if method.verb != "GET":
         world.touch()
@@ -120,12 +120,12 @@ def _response(method: Method, call: Call) -> NodeMessage:
     # Versions share the names of methods, not those of messages.
     kind = f"{method.request.DESCRIPTOR.full_name}?{call.chosen}"
     key = (kind, call.request.SerializeToString())
-    if key not in world.kept:
+    if key not in world.response_cache:
         response = _masked(method.answer(call), call.chosen)
-        if len(world.kept) >= MOST_KEPT:
+        if len(world.response_cache) >= MAX_CACHED:
             world.touch()
-        world.kept[key] = response
-    return world.kept[key]
+        world.response_cache[key] = response
+    return world.response_cache[key]
 
 
 def _masked(response: NodeMessage, chosen: Chosen) -> NodeMessage:

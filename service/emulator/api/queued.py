@@ -66,7 +66,7 @@ def list_queued_resources(call: Call) -> NodeMessage:
 
 def _sight(call: Call) -> Sight:
     age = call.effects.stale_seconds
-    return call.world.queue.hindsight.sight(call.now - age if age else None)
+    return call.world.queue.stale_reads.sight(call.now - age if age else None)
 
 
 def delete_queued_resource(call: Call) -> NodeMessage:

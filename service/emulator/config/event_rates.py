@@ -1,4 +1,4 @@
-"""How likely misfortunes are; nothing happens by itself unless told so here."""
+"""How likely random events are. Nothing happens by itself unless the configuration says so."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What befalls nodes by itself: preemption, the end of a short life, maintenance, host errors.
+"""What happens to nodes at random: preemption, the end of a short life, maintenance, host errors.
 
-Each node's fates are drawn from the seed and its own number, whatever else is going on: the same
-seed gives the same misfortunes. Rates are per hour or day of the world's clock, which `speed`
+Each node's events are drawn from the seed and its own number, whatever else is going on: the same
+seed gives the same events. Rates are per hour or day of the world's clock, which `speed`
 leaves alone.
 """
 
@@ -27,8 +27,8 @@ Strike = Callable[[NodeRecord, float], None]
 
 
 @dataclass
-class Fates:
-    """The fates of every living node, redrawn when the odds change: they have no memory."""
+class RandomEvents:
+    """Pending events of every living node, drawn again when rates change: they have no memory."""
 
     world: World
     _events: dict[int, dict[str, Event]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Scripted misfortune: what happens when, written in a file, the same each time for the same seed.
+"""A scenario: what happens when, written in a file, the same each time for the same seed.
 
 A scenario is TOML: a `[config]` table to begin with, and `[[step]]` tables. A step happens `at` so
 many seconds after the start (and `every` so many from then on), or `after_ready` so many seconds

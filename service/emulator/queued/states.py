@@ -28,7 +28,7 @@ def enter(
     world.queue.waiting.pop(record.name, None)
     before = "" if state == "CREATING" else record.state
     if before:
-        world.queue.hindsight.note(at, record.name)
+        world.queue.stale_reads.note(at, record.name)
     record.show(state, initiator, error)
     world.queue.tell(QueuedTransition(at, record.name, before, state, initiator))
 

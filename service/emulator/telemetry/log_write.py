@@ -1,4 +1,4 @@
-"""Log entries that clients write: completed, checked, and taken into the journal."""
+"""Log entries that clients write: completed, checked, and taken into the log buffer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the stand-ins on a worker's path tell the emulator, and ask it: in no real API."""
+"""What the stand-ins on a worker tell the emulator and ask it. No real API has these paths."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_COUNTED = 10_000
 
 
 @dataclass
-class Private:
+class ControlChannel:
     """Paths of a worker's own port.
 
     `GET …/speed`, `GET …/images?name=` before each pull, and `POST …/activity` with percentages.

@@ -19,7 +19,7 @@ from service.emulator.nodes.worker import Worker
 from service.emulator.surfaces.guard import Guard, Hosts
 from service.emulator.surfaces.rest import build_endpoint, error_response
 from service.emulator.surfaces.storage import PREFIXES, answer_storage, unauthenticated
-from service.emulator.worker_http.control_channel import Private
+from service.emulator.worker_http.control_channel import ControlChannel
 from service.emulator.workers.server import MetadataServer
 from service.emulator.world.world import World
 
@@ -32,18 +32,18 @@ WRITE_LOGS = ("POST", "/v2/entries:write")
 ELSEWHERE = "An emulated worker reaches its metadata server and nothing beyond this machine.\n"
 
 
-class Doors:
+class WorkerPorts:
     """Every open port by its worker. A port belongs to a node by its uid, not by its name.
 
     Beside the metadata, a worker finds Cloud Logging and Cloud Storage there.
     """
 
-    def __init__(self, world: World, server: MetadataServer, private: Private) -> None:
+    def __init__(self, world: World, server: MetadataServer, channel: ControlChannel) -> None:
         self._world = world
         self._server = server
-        self._private = private
+        self._channel = channel
         self._rest = build_endpoint(world)
-        self._open: dict[tuple[int, int], _Door] = {}
+        self._open: dict[tuple[int, int], _Port] = {}
         self._config = uvicorn.Config(
             # The host is looked at below: a worker has several names for itself.
             Guard(self._answer, hosts=Hosts.ANY),
@@ -62,30 +62,30 @@ class Doors:
         """Give the address of a worker's port, opened now or before; raises ApiError."""
         key = worker.uid, worker.number
         if key not in self._open:
-            # From here on the worker has its door, whoever asks meanwhile.
-            door = self._open[key] = _Door(worker, _listen())
+            # From here on the worker has its port, whoever asks meanwhile.
+            port = self._open[key] = _Port(worker, _listen())
             if not self._config.loaded:
                 self._config.load()
-            await door.serve(self._config)
+            await port.serve(self._config)
         return self._open[key].address
 
     def close_unless(self, wanted: Callable[[Worker], bool]) -> None:
         """Close the ports of the workers that are no longer wanted."""
-        for key, door in list(self._open.items()):
-            if not wanted(door.worker):
+        for key, port in list(self._open.items()):
+            if not wanted(port.worker):
                 del self._open[key]
-                door.shut()
+                port.shut()
 
     async def close(self) -> None:
         """Close every port, and end what is under way."""
-        doors = list(self._open.values())
+        ports = list(self._open.values())
         self.close_unless(lambda _: False)
-        tasks = [task for door in doors for task in door.state.tasks]
+        tasks = [task for port in ports for task in port.state.tasks]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for door in doors:
-            door.shut()
+        for port in ports:
+            port.shut()
         # A transport says goodbye in the next round of the loop.
         await asyncio.sleep(0)
 
@@ -100,9 +100,9 @@ class Doors:
         await response(scope, receive, send)
 
     def _worker_behind(self, scope: Scope) -> Worker:
-        for door in self._open.values():
-            if door.name == tuple(scope["server"]):
-                return door.worker
+        for port in self._open.values():
+            if port.name == tuple(scope["server"]):
+                return port.worker
         raise ApiError(Code.UNAVAILABLE, "The worker is gone.")
 
     async def _response(self, request: Request, worker: Worker) -> Response:
@@ -110,7 +110,7 @@ class Doors:
             return PlainTextResponse(ELSEWHERE, 403)
         path = _path(request.scope["path"])
         if path.startswith("/_emulator/"):
-            return await self._private.answer(request, worker, path)
+            return await self._channel.answer(request, worker, path)
         if path.startswith(PREFIXES) or (request.method, path) == WRITE_LOGS:
             return await self._answer_google(request, worker, path)
         return await self._server.answer(request, worker, path)
@@ -125,7 +125,7 @@ class Doors:
         return await self._rest(request)
 
 
-class _Door:
+class _Port:
     def __init__(self, worker: Worker, listener: socket.socket) -> None:
         self.worker = worker
         self.name = listener.getsockname()

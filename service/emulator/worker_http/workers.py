@@ -10,8 +10,8 @@ from service.emulator.nodes import guest_attributes
 from service.emulator.nodes.nodes import NodeRecord
 from service.emulator.nodes.worker import Worker
 from service.emulator.telemetry import logs
-from service.emulator.worker_http.control_channel import Private
-from service.emulator.worker_http.worker_ports import Doors
+from service.emulator.worker_http.control_channel import ControlChannel
+from service.emulator.worker_http.worker_ports import WorkerPorts
 from service.emulator.workers.console import Console
 from service.emulator.workers.power import Power, Scripts
 from service.emulator.workers.server import GONE, MetadataServer
@@ -37,8 +37,8 @@ class Workers:
         self.waiting = Waiting()
         self.metadata = MetadataServer(world, self.waiting, self._remark)
         self._world = world
-        self._doors = Doors(world, self.metadata, Private(world))
-        self._power = Power(world, self._doors.open, self._write, run_scripts, self._overflow)
+        self._ports = WorkerPorts(world, self.metadata, ControlChannel(world))
+        self._power = Power(world, self._ports.open, self._write, run_scripts, self._overflow)
         self._consoles: dict[tuple[int, int], Console] = {}
 
     @asynccontextmanager
@@ -58,11 +58,11 @@ class Workers:
             await asyncio.gather(ticking, return_exceptions=True)
             self.waiting.dismiss_all(GONE)
             await self._power.stop()
-            await self._doors.close()
+            await self._ports.close()
 
     async def address(self, worker: Worker) -> str:
         """Give a worker the loopback port that its clients can be told; raises ApiError."""
-        return await self._doors.open(worker)
+        return await self._ports.open(worker)
 
     def serial(self, worker: Worker) -> dict[str, object]:
         """Show what a worker's scripts wrote, and how they ended."""
@@ -91,13 +91,13 @@ class Workers:
         shown_at = 0.0
         while True:
             await asyncio.sleep(TICK_SECONDS)
-            if self.run_scripts or self.waiting or self._doors:
+            if self.run_scripts or self.waiting or self._ports:
                 now = self._world.settle()
                 if abs(now - shown_at) >= SHOW_SECONDS:
                     self._power.show_activity(now)
                     shown_at = now
                 self.waiting.check_all()
-                self._doors.close_unless(lambda worker: self._is_known(worker.record))
+                self._ports.close_unless(lambda worker: self._is_known(worker.record))
                 self._power.forget_unless(self._is_known)
                 self._forget_consoles()
 

@@ -1,4 +1,4 @@
-"""What stands first on a worker's path: programs that must not do on this machine what they do.
+"""Shims first on a worker's path, for programs that must not do on this machine what they do.
 
 They act for scripts that were written for a TPU VM. They are no prison: a script runs as the user
 who runs the emulator, and can call `/usr/bin/curl` by its name.

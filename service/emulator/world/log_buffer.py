@@ -36,7 +36,7 @@ class Entry:
         return self.at, str(self.plain["insertId"])
 
 
-class Journal:
+class LogBuffer:
     """Entries in the order in which they came; one that says what is there already is dropped."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from service.emulator.names import Place
 from service.emulator.nodes.nodes import provisioning_model
 from service.emulator.timeline import Act, Event
 from service.emulator.wire import NodeMessage, Tpu
-from service.emulator.world.stale_reads import Hindsight
+from service.emulator.world.stale_reads import StaleReads
 
 State = Tpu.QueuedResourceState.State
 Initiator = Tpu.QueuedResourceState.StateInitiator
@@ -166,7 +166,7 @@ class Queue:
         """By the full name of a node: the queued resource that holds it, in whatever state."""
         self.waiting: dict[str, QueuedRecord] = {}
         """In the order in which they began to wait."""
-        self.hindsight = Hindsight(self._look)
+        self.stale_reads = StaleReads(self._look)
         self.observers: list[Callable[[QueuedTransition], None]] = []
 
     def find(self, name: str) -> QueuedRecord:
@@ -180,16 +180,16 @@ class Queue:
         return None if record is None else record.message
 
     def add(self, record: QueuedRecord, at: float) -> None:
-        self.hindsight.note(at, record.name)
+        self.stale_reads.note(at, record.name)
         self.records[record.name] = record
-        self.hindsight.add(record.name)
+        self.stale_reads.add(record.name)
         for each in record.slices:
             self.claims[each.name] = record.name
 
     def remove(self, record: QueuedRecord, at: float) -> None:
-        self.hindsight.note(at, record.name)
+        self.stale_reads.note(at, record.name)
         del self.records[record.name]
-        self.hindsight.remove(record.name)
+        self.stale_reads.remove(record.name)
         for each in record.slices:
             del self.claims[each.name]
 
@@ -210,6 +210,6 @@ class Queue:
 
     def clear(self) -> None:
         self.records.clear()
-        self.hindsight.clear()
+        self.stale_reads.clear()
         self.claims.clear()
         self.waiting.clear()

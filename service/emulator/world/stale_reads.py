@@ -1,4 +1,4 @@
-"""What there is by name, in order; and what it looked like a little while ago, for late answers."""
+"""Resources by name, as they are and as they were a little while ago, for stale answers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Glimpse:
     before: NodeMessage | None
 
 
-class Hindsight:
+class StaleReads:
     """Knows all names, and the newest changes of state: lists lag by seconds, not by days."""
 
     def __init__(self, look: Look) -> None:

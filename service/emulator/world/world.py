@@ -21,11 +21,11 @@ from service.emulator.timeline import Timeline
 from service.emulator.wire import Node, NodeMessage
 from service.emulator.world.bill import Bill, Transition
 from service.emulator.world.container_runs import Runs
-from service.emulator.world.log_buffer import Journal
+from service.emulator.world.log_buffer import LogBuffer
 from service.emulator.world.operations import Operations
 from service.emulator.world.queue import Queue
 from service.emulator.world.requests import Requests
-from service.emulator.world.stale_reads import Hindsight, Sight
+from service.emulator.world.stale_reads import Sight, StaleReads
 
 Observer = Callable[[Transition], None]
 Reconfigured = Callable[[float], None]
@@ -48,8 +48,8 @@ class World:
     """Nodes that are gone, the newest last: what was measured of them can still be asked for."""
     timeline: Timeline = field(default_factory=Timeline)
     bill: Bill = field(default_factory=Bill)
-    logs: Journal = field(default_factory=Journal)
-    kept: dict[tuple[str, bytes], NodeMessage] = field(default_factory=dict)
+    logs: LogBuffer = field(default_factory=LogBuffer)
+    response_cache: dict[tuple[str, bytes], NodeMessage] = field(default_factory=dict)
     """Answers that hold until something happens, by call and request."""
     observers: list[Observer] = field(default_factory=list)
     on_config: list[Reconfigured] = field(default_factory=list)
@@ -71,7 +71,7 @@ class World:
     shelf: Shelf = field(default_factory=Shelf)
     requests: Requests = field(default_factory=Requests)
     storage: Storage = field(default_factory=Storage)
-    hindsight: Hindsight = field(init=False)
+    stale_reads: StaleReads = field(init=False)
     operations: Operations = field(init=False)
     faults: Faults = field(init=False)
 
@@ -79,7 +79,7 @@ class World:
         self._random = Random(self.seed)  # noqa: S311 - repeatable on purpose, protects nothing
         self._now = 0.0
         self._addresses = 0
-        self.hindsight = Hindsight(self._look)
+        self.stale_reads = StaleReads(self._look)
         self._first_config = self.config
         self._looking = False
         self.on_config.append(self._look_for_room)
@@ -107,7 +107,7 @@ class World:
 
     def touch(self) -> None:
         """Forget the answers that held as long as nothing happened."""
-        self.kept.clear()
+        self.response_cache.clear()
 
     def configure(self, config: Config) -> None:
         """Change how the world works from now on; what has already begun keeps its time."""
@@ -120,7 +120,7 @@ class World:
     def reset(self) -> None:
         """Forget everything but the seed's place: an id is never given twice."""
         self.nodes.clear()
-        self.hindsight.clear()
+        self.stale_reads.clear()
         self.past.clear()
         for each in (
             self.queue,
@@ -151,7 +151,7 @@ class World:
 
     def sight(self, age: float = 0.0) -> Sight:
         """Show the nodes as they are, or as they were some seconds ago."""
-        return self.hindsight.sight(self._now - age if age else None)
+        return self.stale_reads.sight(self._now - age if age else None)
 
     def _look(self, name: str) -> NodeMessage | None:
         record = self.nodes.get(name)
@@ -174,15 +174,15 @@ class World:
         self.touch()
         known = record.name in self.nodes
         before = record.state if known else ""
-        self.hindsight.note(at, record.name)
+        self.stale_reads.note(at, record.name)
         if state:
             if not known:
-                self.hindsight.add(record.name)
+                self.stale_reads.add(record.name)
             self.nodes[record.name] = record
             record.message.state = Node.State.Value(state)
         else:
             del self.nodes[record.name]
-            self.hindsight.remove(record.name)
+            self.stale_reads.remove(record.name)
             self.past.append(record)
         record.activity.moved(before, state, at)
         freed = self._count(record, before, state)

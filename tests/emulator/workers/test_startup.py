@@ -114,7 +114,7 @@ def test_a_job_runs_on_every_worker_and_reports_through_guest_attributes(web, em
 def test_what_a_script_writes_is_in_the_log_of_its_worker(web, emulator):
     name = create(web, "logged", SINGLE, **{"startup-script": "echo out; echo err >&2"})
     finished(web, name)
-    assert isinstance(emulator.world.logs, log_buffer.Journal)
+    assert isinstance(emulator.world.logs, log_buffer.LogBuffer)
     query = {"resourceNames": ["projects/lab"], "filter": 'textPayload="startup-script: err"'}
     _, told = web.ask("POST", "/v2/entries:list", query)
     [entry] = told["entries"]
