@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from service.emulator.telemetry.settings import Prices
+from service.emulator.config.telemetry_settings import Prices
 from service.emulator.telemetry.skus import COMPUTE, SERVICES, Sku, listed
 
 HOUR = 3_600

@@ -16,7 +16,7 @@ from service.domain.network import LAST_PORT
 
 if TYPE_CHECKING:
     from service.emulator.app import Emulator
-    from service.emulator.world import World
+    from service.emulator.world.world import World
 
 Port = Annotated[int, typer.Option(min=0, max=LAST_PORT)]
 
@@ -158,7 +158,7 @@ def _is_loopback(host: str) -> bool:
 def _world(speed: float, seed: int, path: Path | None) -> World:
     from service.emulator.app import build_world  # noqa: PLC0415 - costs a second
     from service.emulator.errors import ApiError  # noqa: PLC0415
-    from service.emulator.mishaps.scenario import play, read  # noqa: PLC0415
+    from service.emulator.incidents.scenario import play, read  # noqa: PLC0415
 
     world = build_world(speed=speed, seed=seed)
     if path is not None:
@@ -170,7 +170,7 @@ def _world(speed: float, seed: int, path: Path | None) -> World:
 
 
 def _configure(world: World, changes: Mapping[str, object]) -> None:
-    from service.emulator.config import patched  # noqa: PLC0415 - costs a second
+    from service.emulator.config.config import patched  # noqa: PLC0415 - costs a second
 
     world.configure(patched(world.config, changes))
 

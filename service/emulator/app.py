@@ -15,14 +15,16 @@ import uvicorn
 
 from service.emulator.api.methods import RPCS
 from service.emulator.clock import Clock, wall
-from service.emulator.config import Config, patched
-from service.emulator.mishaps.fates import Fates
+from service.emulator.config.config import Config, patched
+from service.emulator.incidents.random_events import RandomEvents
+from service.emulator.played.workers import Played
 from service.emulator.surfaces.rpc import build_server
 from service.emulator.surfaces.web import build_app
-from service.emulator.surfaces.workers import worker_routes
+from service.emulator.telemetry import audit
+from service.emulator.worker_http.routes import worker_routes
+from service.emulator.worker_http.workers import Workers
 from service.emulator.workers.power import Scripts
-from service.emulator.workers.workers import Workers
-from service.emulator.world import World
+from service.emulator.world.world import World
 
 HOST = "127.0.0.1"
 GRPC_PORT = 9470
@@ -63,8 +65,16 @@ Served = Callable[[], AbstractAsyncContextManager[Emulator]]
 def build_world(*, speed: float = 1.0, seed: int = 0, clock: Clock = wall) -> World:
     """Make a world without servers, for callers in the same process; raises ApiError."""
     world = World(clock, RPCS, seed, patched(Config(), {"speed": speed}))
-    Fates(world)
+    attach_observers(world)
     return world
+
+
+def attach_observers(world: World) -> Played:
+    """Attach audit log, played workers and random events to a new world. Returns the workers."""
+    world.observers.append(partial(audit.observe, world))
+    played = Played(world)
+    RandomEvents(world)
+    return played
 
 
 @asynccontextmanager
@@ -89,7 +99,7 @@ async def serving(
         raise PortTaken(host, grpc_port) from None
     await rpc.start()
     workers = Workers(world, run_scripts=run_startup_scripts)
-    world.played.has_real_workers = bool(run_startup_scripts)
+    world.has_real_workers = bool(run_startup_scripts)
     web = _Web(_web_config(world, f"{host}:{bound}", workers, allowed_hosts))
     task = asyncio.create_task(web.serve([listener]))
     try:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
-from service.emulator.checks import known_only, mapping, refusal, texts
 from service.emulator.errors import ApiError, permission_denied
+from service.emulator.validation import known_only, mapping, refusal, texts
 
 EVERYBODY = "*"
 """Stands for each caller that is not named, those without a token among them."""

@@ -151,7 +151,7 @@ def _emulator(fleet: list[Node], metadata: Mapping[str, str] | None = None) -> I
 def _serve(pipe: Connection, places: list[tuple[Place, str]], metadata: Mapping[str, str]) -> None:
     from google.cloud import tpu_v2  # noqa: PLC0415 - in the child only
 
-    from service.emulator.api import call, methods  # noqa: PLC0415
+    from service.emulator.api import dispatch, methods  # noqa: PLC0415
     from service.emulator.app import build_world, running  # noqa: PLC0415
 
     world = build_world(speed=1_000_000, seed=1)
@@ -172,7 +172,7 @@ def _serve(pipe: Connection, places: list[tuple[Place, str]], metadata: Mapping[
                 metadata=metadata,
             ),
         )
-        answer = call.answer(world, create, tpu_v2.CreateNodeRequest.pb(request))
+        answer = dispatch.answer(world, create, tpu_v2.CreateNodeRequest.pb(request))
         assert answer.error is None, answer.error
     time.sleep(0.1)
     world.hurry()

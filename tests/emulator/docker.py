@@ -12,7 +12,7 @@ from typing import Any
 
 from service.emulator.workers.docker.cli import carry_out
 from service.emulator.workers.docker.containers import Store
-from service.emulator.workers.programs import python
+from service.emulator.workers.path_shims import python
 
 
 @dataclass(frozen=True)

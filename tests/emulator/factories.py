@@ -14,15 +14,15 @@ from google.api_core.operation import Operation
 from google.cloud import tpu_v2
 from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcTransport
 
-from service.emulator.api.call import Method, answer
+from service.emulator.api.dispatch import Method, answer
 from service.emulator.api.methods import RPCS, SERVICES
-from service.emulator.bill import Transition
-from service.emulator.config import Config, patched
+from service.emulator.app import attach_observers
+from service.emulator.config.config import Config, patched
 from service.emulator.errors import ApiError, Code
-from service.emulator.mishaps.fates import Fates
 from service.emulator.surfaces.channel import LocalChannel
 from service.emulator.wire import Node, OperationMetadata
-from service.emulator.world import World
+from service.emulator.world.bill import Transition
+from service.emulator.world.world import World
 
 METHODS: dict[str, Method] = {
     method.name: method for service in reversed(SERVICES) for method in service.methods
@@ -66,8 +66,8 @@ class Cloud:
 
     def __post_init__(self) -> None:
         self.world = World(lambda: self.now, RPCS, self.seed, self.config)
+        self.played = attach_observers(self.world)
         self.world.observers.append(self.history.append)
-        Fates(self.world)
 
     def ask(self, rpc: str, **fields: Any) -> Any:
         """Call as any surface would, in v2 unless a version is named; raises ApiError."""

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from service.emulator.activity import note
 from service.emulator.errors import ApiError
+from service.emulator.nodes.activity import note
 from tests.emulator.factories import Cloud
 
 DUTY = "accelerator/duty_cycle"

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from service.emulator.app import PortTaken, build_world, running
-from tests.emulator.clients import finish, grpc_client
 from tests.emulator.factories import PARENT, Web
+from tests.emulator.google_clients import finish, grpc_client
 
 PROGRAM = """
 from service.emulator.app import build_world, run

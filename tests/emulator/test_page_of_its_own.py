@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 import service.emulator
-from service.emulator.config import Config
-from service.emulator.mishaps.fault import FACTS, Action, Fault
-from service.emulator.mishaps.odds import Odds
-from service.emulator.mishaps.scenario import ACTIONS, play, scenario_of
+from service.emulator.config.config import Config
+from service.emulator.config.event_rates import Odds
+from service.emulator.faults.fault import FACTS, Action, Fault
+from service.emulator.incidents.scenario import ACTIONS, play, scenario_of
 from service.emulator.surfaces import control
 from service.emulator.surfaces.web import build_app
 from service.emulator.workers.docker import plan

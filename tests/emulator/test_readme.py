@@ -12,20 +12,20 @@ import pytest
 
 import service.emulator
 from service.emulator.app import build_world
-from service.emulator.config import Config
+from service.emulator.artifacts.image_pulls import ImageSettings
+from service.emulator.artifacts.registry import Image
+from service.emulator.artifacts.storage import BucketSettings
+from service.emulator.config.config import Config
+from service.emulator.config.reservations import Reserved
+from service.emulator.config.telemetry_settings import SpotChange
 from service.emulator.errors import ApiError
-from service.emulator.limits.reservation import Reserved
-from service.emulator.mishaps.fault import Fault
-from service.emulator.mishaps.orders import SET_BY_US, fault_of
+from service.emulator.faults.fault import Fault
+from service.emulator.faults.fault_parser import SET_BY_US, fault_of
 from service.emulator.permissions import Permissions
-from service.emulator.pulls import ImageSettings
-from service.emulator.registry import Image
-from service.emulator.storage import BucketSettings
-from service.emulator.surfaces.bodies import BODIES, Absent
+from service.emulator.surfaces.control_bodies import BODIES, Absent
 from service.emulator.surfaces.web import build_app
-from service.emulator.surfaces.workers import worker_routes
-from service.emulator.telemetry.settings import SpotChange
-from service.emulator.workers.workers import Workers
+from service.emulator.worker_http.routes import worker_routes
+from service.emulator.worker_http.workers import Workers
 from tests.emulator.factories import configured
 
 README = Path(service.emulator.__file__).parent / "README.md"

@@ -36,8 +36,8 @@ from service.domain.jobs.submission import Submission
 from service.domain.money import NANOS
 from service.domain.nodes.node import ENDED, Node
 from service.domain.notifications.notification import Channel, Notification
-from service.emulator.played.runs import Run as Container
 from service.emulator.surfaces import control
+from service.emulator.world.container_runs import Run as Container
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 from tests.simulation.jobs.accidents import DIGEST
@@ -103,7 +103,7 @@ class Jobs(Part):
     def __init__(self, life: Run) -> None:
         super().__init__(life)
         control.change_config(life.world, {"played_workers": "all"})
-        life.world.played.runs.observers.append(self._started)
+        life.world.runs.observers.append(self._started)
         self._shared = PriceShelf(), life.clock
         requests = NodeRequests(life.units, *self._shared, life.projects)
         self.service = JobService(life.units, *self._shared, requests, life.projects)
@@ -178,7 +178,7 @@ class Jobs(Part):
 
     def _started(self, run: Container) -> None:
         """One attempt of a job at a time runs anywhere, on each worker once."""
-        for other in self.life.world.played.runs:
+        for other in self.life.world.runs:
             if other is run or other.end is not None or other.job != run.job:
                 continue
             if other.attempt != run.attempt or other.worker == run.worker:

@@ -11,8 +11,8 @@ from service.application.orphans import Adopter, OrphanService
 from service.domain.errors import StewardError
 from service.domain.nodes.node import Node
 from service.domain.orphans.orphan import OrphanKind
-from service.emulator.bill import Transition
 from service.emulator.errors import ApiError
+from service.emulator.world.bill import Transition
 from tests.simulation.clock import Agenda
 from tests.simulation.replica import INSTALL
 from tests.simulation.truth import Truth

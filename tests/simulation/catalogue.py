@@ -20,7 +20,7 @@ from service.domain.pricing.price_book import Price, group_of
 from service.domain.pricing.shipped_prices import embedded_prices
 from service.domain.pricing.skus import SkuFacts, Tier, read
 from service.emulator.surfaces.channel import LocalChannel
-from service.emulator.world import World
+from service.emulator.world.world import World
 from service.store.unit import Unit
 from tests.simulation.clock import Agenda
 from tests.simulation.paper import Ware

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from service.domain.nodes.node import Node
 from service.domain.nodes.request import Wish
-from service.emulator.bill import Transition
-from service.emulator.world import World
+from service.emulator.world.bill import Transition
+from service.emulator.world.world import World
 from service.store.unit import Units
 from tests.simulation.clock import Agenda
 from tests.simulation.truth import Truth, Violation

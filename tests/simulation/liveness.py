@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.nodes.node import Asked, Node, NodeState, Place
 from service.domain.nodes.slices import numbers, place_of
-from service.emulator.bill import Transition
+from service.emulator.world.bill import Transition
 from service.store.unit import Units
 from tests.simulation.clock import Agenda
 from tests.simulation.truth import LABEL, Truth

@@ -36,7 +36,7 @@ from service.domain.database_clock import AgreedClock
 from service.domain.lease import Lease
 from service.domain.nodes.node import Node
 from service.emulator.surfaces.channel import LocalChannel
-from service.emulator.world import World
+from service.emulator.world.world import World
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 from tests.simulation.clock import Agenda

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 
 from service.emulator.errors import ApiError
-from service.emulator.nodes import NodeRecord
+from service.emulator.nodes.nodes import NodeRecord
 from tests.simulation.clock import Agenda
 from tests.simulation.replica import Replica
 from tests.simulation.weather import Weather

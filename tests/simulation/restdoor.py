@@ -10,13 +10,13 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
-from service.emulator.api.call import answer
+from service.emulator.api.dispatch import answer
 from service.emulator.api.methods import SERVICES
 from service.emulator.errors import ApiError
 from service.emulator.surfaces.binding import Binding, bindings_of, find, message_of
-from service.emulator.surfaces.body import parse_body
-from service.emulator.surfaces.shape import error_json, to_json
-from service.emulator.world import World
+from service.emulator.surfaces.json_codec import error_json, to_json
+from service.emulator.surfaces.request_body import parse_body
+from service.emulator.world.world import World
 
 ADDRESS = "https://tpu.googleapis.com"
 

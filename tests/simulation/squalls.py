@@ -14,7 +14,7 @@ from typing import Any
 from service.cloud.ports import Order
 from service.domain.errors import CloudError, CloudUnavailable
 from service.emulator.surfaces import control
-from service.emulator.world import World
+from service.emulator.world.world import World
 from tests.simulation.clock import Agenda
 
 LOST, REFUSED = 0.45, 0.4

@@ -20,10 +20,10 @@ from service.domain.clock import HOUR
 from service.domain.database_clock import AgreedClock
 from service.domain.nodes.node import Node, NodeState
 from service.domain.nodes.request import Wish
-from service.emulator.api.call import answer
+from service.emulator.api.dispatch import answer
 from service.emulator.app import build_world
-from service.emulator.bill import Transition
 from service.emulator.surfaces import control
+from service.emulator.world.bill import Transition
 from service.store.engine import make_engine
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units

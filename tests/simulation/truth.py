@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from service.domain.lease import Lease
 from service.domain.metering.meter import Usage
 from service.domain.nodes.node import ENDED, Node
-from service.emulator.bill import Transition
-from service.emulator.queued.queue import QueuedTransition
-from service.emulator.world import World
+from service.emulator.world.bill import Transition
+from service.emulator.world.queue import QueuedTransition
+from service.emulator.world.world import World
 from service.store.unit import Units
 
 LABEL = "steward-id"

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from service.emulator.api.call import answer
+from service.emulator.api.dispatch import answer
 from service.emulator.api.methods import SERVICES
-from service.emulator.bill import FREE_SECONDS, Transition
 from service.emulator.errors import ApiError
-from service.emulator.queued.queue import QueuedTransition
 from service.emulator.surfaces import control
 from service.emulator.wire import NodeMessage
-from service.emulator.world import World
+from service.emulator.world.bill import FREE_SECONDS, Transition
+from service.emulator.world.queue import QueuedTransition
+from service.emulator.world.world import World
 from tests.simulation.clock import Agenda
 from tests.simulation.fortune import Fortune
 

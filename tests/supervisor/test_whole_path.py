@@ -27,7 +27,7 @@ from service.domain.jobs.transition import new_attempt
 from service.emulator.app import build_world, running
 from tests import factories
 from tests.emulator.factories import Web
-from tests.emulator.workers import SINGLE, create, serial
+from tests.emulator.worker_view import SINGLE, create, serial
 from tests.hands import NOON
 from tests.supervisor.nasty import DIGESTS, NASTY, REGISTRIES, SHELLS, TAGS, VARIABLES
 

@@ -8,14 +8,14 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import TypeVar
 
-from service.emulator.api.call import Call
+from service.emulator.api.dispatch import Call
 from service.emulator.api.pages import read_token, size_of, write_token
 from service.emulator.clock import stamp
 from service.emulator.errors import ApiError, Code, not_found
 from service.emulator.names import malformed
 from service.emulator.telemetry import skus
+from service.emulator.telemetry.chip_prices import Step
 from service.emulator.telemetry.messages import Billing
-from service.emulator.telemetry.rates import Step
 from service.emulator.telemetry.requests import moment
 from service.emulator.telemetry.skus import Sku
 from service.emulator.wire import NodeMessage

@@ -8,7 +8,7 @@ from typing import Any
 
 from google.protobuf import json_format
 
-from service.emulator.api.masks import OPEN
+from service.emulator.api.field_masks import OPEN
 from service.emulator.errors import ApiError, Code
 from service.emulator.wire import NodeMessage
 

@@ -10,16 +10,16 @@ from itertools import islice
 from google.cloud.audit import audit_log_pb2  # noqa: F401 - lets entries hold audit logs
 from google.protobuf import json_format
 
-from service.emulator.api.call import Call
+from service.emulator.api.dispatch import Call
 from service.emulator.api.pages import page, read_token, write_token
 from service.emulator.errors import ApiError, Code
 from service.emulator.names import malformed
-from service.emulator.telemetry import logquery
-from service.emulator.telemetry.intake import OWNER, Draft, draft, store
-from service.emulator.telemetry.journal import Entry
+from service.emulator.telemetry import log_query
+from service.emulator.telemetry.log_write import OWNER, Draft, draft, store
 from service.emulator.telemetry.messages import Logging
 from service.emulator.wire import NodeMessage
-from service.emulator.world import World
+from service.emulator.world.log_buffer import Entry
+from service.emulator.world.world import World
 
 DEFAULT_SIZE, MAX_SIZE = 50, 1000
 RESOURCE = re.compile(rf"({OWNER})(?:/locations/[^/]+/buckets/[^/]+/views/[^/]+)?")
@@ -114,7 +114,7 @@ def message_of(entry: Entry) -> NodeMessage:
 
 
 def _wanted(resource_names: Iterable[str], text: str) -> Callable[[Entry], bool]:
-    owners, holds = _owners(resource_names), logquery.read(text)
+    owners, holds = _owners(resource_names), log_query.read(text)
     return lambda entry: _owner(entry) in owners and holds(entry)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from service.emulator.api import mixins
-from service.emulator.api.call import Method, Service
+from service.emulator.api.dispatch import Method, Service
 from service.emulator.api.methods_v1 import TPU_V1
 from service.emulator.api.methods_v2 import TPU_V2
 from service.emulator.api.methods_v2alpha1 import TPU_V2ALPHA1

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from service.emulator.api import queued_v2alpha1, v2alpha1
-from service.emulator.api.call import Method
+from service.emulator.api.dispatch import Method
 from service.emulator.api.methods_v2 import TPU_V2
 from service.emulator.api.paths import NODE, PARENT, QUEUED_RESOURCE, described
 from service.emulator.extra_fields import V2ALPHA1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from service.emulator import catalog
 from service.emulator.api import filters
-from service.emulator.api.call import Call
+from service.emulator.api.dispatch import Call
 from service.emulator.api.pages import page
 from service.emulator.errors import location_denied
 from service.emulator.names import Place, child_of, place_of, project_of

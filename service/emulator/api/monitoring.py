@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from service.emulator.api.call import Call
+from service.emulator.api.dispatch import Call
 from service.emulator.api.pages import page, read_token, size_of, write_token
 from service.emulator.errors import ApiError, Code
 from service.emulator.names import malformed, project_of

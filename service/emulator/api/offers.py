@@ -7,7 +7,7 @@ from typing import Any
 
 from service.emulator import catalog
 from service.emulator.api import filters
-from service.emulator.api.call import Call
+from service.emulator.api.dispatch import Call
 from service.emulator.api.pages import page
 from service.emulator.errors import location_denied, not_found
 from service.emulator.names import Place, child_of, malformed, place_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from service.emulator.api.call import Method
+from service.emulator.api.dispatch import Method
 
 PLACE = "projects/*/locations/*"
 PARENT = f"/{{parent={PLACE}}}"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from service.emulator.api.call import Call
+from service.emulator.api.dispatch import Call
 from service.emulator.api.offers import known_place, require_zone
 from service.emulator.api.pages import page
 from service.emulator.errors import already_exists, not_found
-from service.emulator.hindsight import Sight
 from service.emulator.names import Place, child_of, place_of
-from service.emulator.queued import admission, endings, queueing
-from service.emulator.queued.queue import QueuedRecord, Terms
+from service.emulator.queued import admission, queueing, teardown
 from service.emulator.wire import NodeMessage, Tpu, copied
+from service.emulator.world.queue import QueuedRecord, Terms
+from service.emulator.world.stale_reads import Sight
 
 
 def create_queued_resource(call: Call) -> NodeMessage:
@@ -66,7 +66,7 @@ def list_queued_resources(call: Call) -> NodeMessage:
 
 def _sight(call: Call) -> Sight:
     age = call.effects.stale_seconds
-    return call.world.queue.hindsight.sight(call.now - age if age else None)
+    return call.world.queue.stale_reads.sight(call.now - age if age else None)
 
 
 def delete_queued_resource(call: Call) -> NodeMessage:
@@ -77,13 +77,13 @@ def delete_queued_resource(call: Call) -> NodeMessage:
     if done is not None:
         return copied(done)
     record = record_of(call)
-    operation = endings.delete(world, record, call.now, call.effects, force=request.force)
+    operation = teardown.delete(world, record, call.now, call.effects, force=request.force)
     world.requests.remember(place.project, request, operation, call.now)
     return copied(operation)
 
 
 def reset_queued_resource(call: Call) -> NodeMessage:
-    return copied(endings.reset(call.world, record_of(call), call.now, call.effects))
+    return copied(teardown.reset(call.world, record_of(call), call.now, call.effects))
 
 
 def _require_free_names(call: Call, record: QueuedRecord) -> None:

@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 from service.emulator.api import queued
-from service.emulator.api.call import Call
+from service.emulator.api.dispatch import Call
 from service.emulator.api.translate import copy_fields, to_v2
 from service.emulator.errors import invalid_argument
 from service.emulator.extra_fields import V2ALPHA1
-from service.emulator.maintenance import upcoming
-from service.emulator.queued import members, upkeep
-from service.emulator.queued.queue import Terms
+from service.emulator.queued import maintenance, members
 from service.emulator.queued.timing import seconds_of
 from service.emulator.schema import extended_class, kept
 from service.emulator.wire import NodeMessage, copied
+from service.emulator.world.maintenance import upcoming
+from service.emulator.world.queue import Terms
 
 # By the number of `QueuedResource.ProvisioningModel`; STANDARD leaves it to the tier, as gcloud
 # sends it with every tier.
@@ -37,7 +37,7 @@ def create_queued_resource(call: Call) -> NodeMessage:
 def perform_maintenance_queued_resource(call: Call) -> NodeMessage:
     record = queued.record_of(call)
     names = list(call.request.node_names)
-    return copied(upkeep.perform(call.world, record, names, call.now, call.effects))
+    return copied(maintenance.perform(call.world, record, names, call.now, call.effects))
 
 
 def get_maintenance_info(call: Call) -> NodeMessage:
@@ -46,10 +46,10 @@ def get_maintenance_info(call: Call) -> NodeMessage:
     answer = extended_class(f"{V2ALPHA1}.GetMaintenanceInfoResponse")()
     for node in members.listed(call.world, record):
         info = answer.node_upcoming_maintenances.add(node_name=node.name, node_uid=node.message.id)
-        maintenance = upcoming(node, call.now)
-        if maintenance is not None:
+        forecast = upcoming(node, call.now)
+        if forecast is not None:
             info.upcoming_maintenance.SetInParent()
-            copy_fields(maintenance, info.upcoming_maintenance)
+            copy_fields(forecast, info.upcoming_maintenance)
     return answer
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from service.emulator.clock import stamp
+from service.emulator.config.reservations import Reserved
 from service.emulator.limits.capacity import Kind, kind_of
-from service.emulator.limits.reservation import Reserved
 from service.emulator.names import Place
 from service.emulator.wire import NodeMessage, TpuV2Alpha1
-from service.emulator.world import World
+from service.emulator.world.world import World
 
 
 def under(world: World, place: Place, now: float) -> list[NodeMessage]:

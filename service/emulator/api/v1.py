@@ -12,17 +12,19 @@ from dataclasses import replace
 
 from google.protobuf.message import Message
 
-from service.emulator import catalog, lifecycle, nodes
+from service.emulator import catalog
 from service.emulator.api import offers, v2
-from service.emulator.api.call import Call
+from service.emulator.api.dispatch import Call
 from service.emulator.api.translate import copy_fields
 from service.emulator.catalog import Accelerator
-from service.emulator.config import Config
+from service.emulator.config.config import Config
 from service.emulator.errors import accelerator_not_in_zone, invalid_argument, precondition_failed
 from service.emulator.names import Place, place_of
-from service.emulator.operations import Voice
+from service.emulator.nodes import nodes
 from service.emulator.schema import kept, kept_class
 from service.emulator.wire import Node, NodeMessage, Tpu, TpuV1, copied
+from service.emulator.world import lifecycle
+from service.emulator.world.operations import Voice
 
 
 def create_node(call: Call) -> NodeMessage:

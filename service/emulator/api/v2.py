@@ -5,20 +5,22 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 
-from service.emulator import catalog, guests, lifecycle, nodes
+from service.emulator import catalog
 from service.emulator.api import offers
-from service.emulator.api.call import Call
+from service.emulator.api.dispatch import Call
 from service.emulator.api.offers import known_place, require_zone
 from service.emulator.api.pages import page
 from service.emulator.catalog import Accelerator
-from service.emulator.config import Config
+from service.emulator.config.config import Config
 from service.emulator.errors import already_exists, not_found, zone_unsupported
 from service.emulator.limits.capacity import kind_of
-from service.emulator.maintenance import with_forecast
 from service.emulator.names import Place, check_node_id, child_of, place_of
-from service.emulator.nodes import NodeRecord
-from service.emulator.update import change_of
+from service.emulator.nodes import guest_attributes, nodes
+from service.emulator.nodes.nodes import NodeRecord
+from service.emulator.nodes.update import change_of
 from service.emulator.wire import AcceleratorType, NodeMessage, RuntimeVersion, Tpu, copied
+from service.emulator.world import lifecycle
+from service.emulator.world.maintenance import with_forecast
 
 Check = Callable[[Place, NodeMessage, Config], Accelerator]
 """Refuses what cannot be, and names the type of what can."""
@@ -106,11 +108,13 @@ def update_node(call: Call) -> NodeMessage:
 def get_guest_attributes(call: Call) -> NodeMessage:
     request = call.request
     record = record_of(call)
-    workers = guests.workers_of(record, list(request.worker_ids))
+    workers = guest_attributes.workers_of(record, list(request.worker_ids))
     for worker in workers:
         # A reader is answered though it is one too many; a writer pays for it.
-        guests.count_query(record, worker, call.now, call.world.config.speed, is_read=True)
-    values = guests.read(record, request.query_path, workers)
+        guest_attributes.count_query(
+            record, worker, call.now, call.world.config.speed, is_read=True
+        )
+    values = guest_attributes.read(record, request.query_path, workers)
     return Tpu.GetGuestAttributesResponse(guest_attributes=values)
 
 

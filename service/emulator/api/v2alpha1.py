@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from service.emulator import lifecycle
 from service.emulator.api import reservations, v2
-from service.emulator.api.call import Call
+from service.emulator.api.dispatch import Call
 from service.emulator.api.offers import known_place
 from service.emulator.api.pages import page
 from service.emulator.api.translate import to_v2, to_v2alpha1
-from service.emulator.guests import check_worker
-from service.emulator.maintenance import require_startable
 from service.emulator.names import child_of, place_of
-from service.emulator.operations import Voice
+from service.emulator.nodes.guest_attributes import check_worker
 from service.emulator.schema import kept
 from service.emulator.wire import Node, NodeMessage, TpuV2Alpha1, copied
+from service.emulator.world import lifecycle
+from service.emulator.world.maintenance import require_startable
+from service.emulator.world.operations import Voice
 
 Answer = Callable[[Call], NodeMessage]
 VOICE = Voice("v2alpha1", TpuV2Alpha1.OperationMetadata, to_v2alpha1)

@@ -1,1 +1,1 @@
-"""How much there is: hardware, quota, reservations, and how they are counted."""
+"""How much there is: hardware and quota, and how they are counted."""

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from service.emulator.config import Config
+from service.emulator.config.config import Config
+from service.emulator.config.limit_keys import MODELS
 from service.emulator.errors import ApiError, Code, stocked_out, with_eid
-from service.emulator.limits.keys import MODELS
-from service.emulator.mishaps.rhythm import left_for_spot
-from service.emulator.nodes import NodeRecord
+from service.emulator.limits.spot_cycle import left_for_spot
+from service.emulator.nodes.nodes import NodeRecord
 
 # A state that is named in neither set changes nothing: a node being deleted keeps what it had.
 HOLDS_HARDWARE = {"READY", "STOPPING", "REPAIRING", "RESTARTING", "REIMAGING"}

@@ -11,9 +11,9 @@ from google.protobuf.duration_pb2 import Duration
 from google.rpc import error_details_pb2
 
 from service.emulator.catalog import region_of, zones
+from service.emulator.config.limit_keys import MODELS
 from service.emulator.errors import ApiError, Code, quota_exceeded
 from service.emulator.limits.capacity import Kind
-from service.emulator.limits.keys import MODELS
 
 # These share one limit, which has Preemptible in its name.
 PREEMPTIBLE = ("spot", "preemptible", "flex_start")

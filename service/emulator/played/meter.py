@@ -6,15 +6,13 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from service.emulator import guests
-from service.emulator.nodes import NodeRecord
-from service.emulator.observed import Observer
+from service.emulator.nodes import guest_attributes
+from service.emulator.nodes.nodes import NodeRecord
+from service.emulator.nodes.observed import Observer
 from service.emulator.timeline import Event
-
-if TYPE_CHECKING:
-    from service.emulator.world import World
+from service.emulator.world.world import World
 
 METER, NAMESPACE, ACTIVITY = "steward-meter", "steward", "activity"
 SAMPLE_SECONDS, COUNT_SECONDS = 5.0, 60.0
@@ -102,9 +100,9 @@ class PlayedMeter:
         self._put_at, self._sent = at, news
         pause, least = REPORT_SECONDS / self._speed, PUT_SECONDS / self._speed
         self._regular_at = max(self._counted_at(at) + pause, at + least)
-        if guests.enabled(self._node):
+        if guest_attributes.enabled(self._node):
             text = json.dumps(document, separators=(",", ":"))
-            guests.publish(self._node, self._worker, NAMESPACE, ACTIVITY, text)
+            guest_attributes.publish(self._node, self._worker, NAMESPACE, ACTIVITY, text)
         self._plan(self._regular_at)
 
     def _counted_at(self, at: float) -> float:

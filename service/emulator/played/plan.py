@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from service.emulator.artifacts.registry import Registry, image_of
 from service.emulator.played.task import Task
-from service.emulator.registry import Registry, image_of
 
 MAX_LINES = 1_000
 SIGTERM_CODE, SIGKILL_CODE = 143, 137

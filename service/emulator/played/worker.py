@@ -11,20 +11,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from service.emulator import guests
-from service.emulator.nodes import NodeRecord, instance_id
+from service.emulator.nodes import guest_attributes
+from service.emulator.nodes.nodes import NodeRecord, instance_id
 from service.emulator.played.meter import PlayedMeter
 from service.emulator.played.plan import MAX_LINES, SIGKILL_CODE, Plan, plan_of
 from service.emulator.played.report import MINUTE, Puts, Record, Weight
-from service.emulator.played.runs import Cause, Run, Runs
 from service.emulator.played.task import KEY, Task, TaskError, task_of
 from service.emulator.telemetry import logs
 from service.emulator.timeline import Event
-
-if TYPE_CHECKING:
-    from service.emulator.world import World
+from service.emulator.world.container_runs import Cause, Run
+from service.emulator.world.world import World
 
 NAMESPACE, REPORT = "steward", "report"
 SUPERVISOR, STARTUP = "steward-supervisor", "steward-startup-script"
@@ -62,7 +60,6 @@ class PlayedWorker:
     world: World
     node: NodeRecord
     number: int
-    runs: Runs
     checkpoints: dict[str, int]
     """The last checkpoint of each job, as its bucket would hold it."""
     boots: int = 0
@@ -208,7 +205,7 @@ class PlayedWorker:
                 self._finish(record, at, plan.pull_fails or "PULL_FAILED")
                 return
             record.state, record.pulled_at = "PULLED", int(at)
-            self.runs.pulled[task.attempt].setdefault(self._job_number(task), at)
+            self.world.runs.pulled[task.attempt].setdefault(self._job_number(task), at)
             record.image_digest = task.image.partition("@")[2]
             self._report(at, Weight.STATE)
             self._act(at)
@@ -231,7 +228,18 @@ class PlayedWorker:
 
     def _run(self, task: Task, record: Record, at: float) -> None:
         plan = self._plan(task)
-        run = self.runs.begin(self.node, self.number, task, self.boots, at)
+        run = Run(
+            attempt=task.attempt,
+            job=task.labels.get("job", ""),
+            node=self.node.name,
+            uid=int(self.node.message.id),
+            number=self.number,
+            worker=self._job_number(task),
+            slice=task.slice,
+            boot=self.boots,
+            start=at,
+        )
+        self.world.runs.begin(run)
         container = self.container = Container(task, record, plan, run)
         record.state, record.started_at, record.boot = "RUNNING", int(at), self.boot_id
         record.access = "privileged" if task.device_access == "privileged" else "device"
@@ -344,9 +352,9 @@ class PlayedWorker:
         self._due = None
         self._puts.times.append(at)
         self.seq = max(self.seq + 1, int(at))
-        if guests.enabled(self.node):
+        if guest_attributes.enabled(self.node):
             text = json.dumps(self.report(at), separators=(",", ":"))
-            guests.publish(self.node, self.number, NAMESPACE, REPORT, text)
+            guest_attributes.publish(self.node, self.number, NAMESPACE, REPORT, text)
         # A supervisor is heard of once a minute, whether there is news or not.
         self._due = self._later(at, MINUTE, "report again", self._put)
 

@@ -6,10 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from service.emulator import catalog, nodes
+from service.emulator import catalog
 from service.emulator.catalog import Accelerator
 from service.emulator.clock import stamp
-from service.emulator.config import Config
+from service.emulator.config.config import Config
 from service.emulator.errors import (
     ApiError,
     Code,
@@ -18,9 +18,10 @@ from service.emulator.errors import (
     zone_unsupported,
 )
 from service.emulator.names import Place, check_node_id
-from service.emulator.queued.queue import QueuedRecord, Slice, Terms, model_of, names_model
+from service.emulator.nodes import nodes
 from service.emulator.queued.timing import fix, seconds_of, window_of
 from service.emulator.wire import NodeMessage, copied
+from service.emulator.world.queue import QueuedRecord, Slice, Terms, model_of, names_model
 
 QUEUED_RESOURCE_ID = re.compile(r"[A-Za-z0-9_.~+%-]+")
 MAX_ID = 128

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from service.emulator import lifecycle, nodes
+from service.emulator.faults.faults import Effects
 from service.emulator.limits.capacity import kind_of
-from service.emulator.mishaps.faults import Effects
-from service.emulator.nodes import NodeRecord, Watch
-from service.emulator.queued.queue import QueuedRecord, Slice
+from service.emulator.nodes import nodes
+from service.emulator.nodes.nodes import NodeRecord, Watch
 from service.emulator.wire import NodeMessage, copied
-from service.emulator.world import World
+from service.emulator.world import lifecycle
+from service.emulator.world.queue import QueuedRecord, Slice
+from service.emulator.world.world import World
 
 LOST = {"PREEMPTED", "TERMINATED"}
 """Without hardware, and listed until somebody deletes them."""

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from service.emulator import lifecycle
 from service.emulator.clock import stamp
 from service.emulator.errors import ApiError, Code
+from service.emulator.faults.faults import Effects
 from service.emulator.limits.capacity import Hardware, shortage
-from service.emulator.mishaps.faults import Effects
-from service.emulator.nodes import NodeRecord
+from service.emulator.nodes.nodes import NodeRecord
 from service.emulator.queued import members
-from service.emulator.queued.queue import QueuedRecord
 from service.emulator.queued.states import end_if_wound_up, enter, later, when, wind_up
 from service.emulator.wire import NodeMessage, copied
-from service.emulator.world import World
+from service.emulator.world import lifecycle
+from service.emulator.world.queue import QueuedRecord
+from service.emulator.world.world import World
 
 LEAST_EXAMINE_SECONDS = 1.0
 """Time alone changes capacity by the hour, at any speed; to look without end would stop time."""

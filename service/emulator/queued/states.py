@@ -6,9 +6,9 @@ from functools import partial
 
 from service.emulator.errors import ApiError
 from service.emulator.queued import members
-from service.emulator.queued.queue import QueuedRecord, QueuedTransition
 from service.emulator.timeline import Act
-from service.emulator.world import World
+from service.emulator.world.queue import QueuedRecord, QueuedTransition
+from service.emulator.world.world import World
 
 
 def enter(
@@ -28,7 +28,7 @@ def enter(
     world.queue.waiting.pop(record.name, None)
     before = "" if state == "CREATING" else record.state
     if before:
-        world.queue.hindsight.note(at, record.name)
+        world.queue.stale_reads.note(at, record.name)
     record.show(state, initiator, error)
     world.queue.tell(QueuedTransition(at, record.name, before, state, initiator))
 

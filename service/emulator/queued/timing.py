@@ -6,8 +6,8 @@ import math
 
 from service.emulator.clock import LAST_MOMENT, is_moment, stamp
 from service.emulator.errors import ApiError, invalid_argument
-from service.emulator.queued.queue import Window
 from service.emulator.wire import NodeMessage
+from service.emulator.world.queue import Window
 
 # What google.protobuf.Duration may hold; JSON has no words for the rest.
 LONGEST_SECONDS = 315_576_000_000

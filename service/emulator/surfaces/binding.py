@@ -9,10 +9,10 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from service.emulator.api.call import Method, Service
+from service.emulator.api.dispatch import Method, Service
 from service.emulator.errors import ApiError, Code
 from service.emulator.schema import drop_outputs, extended_class
-from service.emulator.surfaces.shape import read_into, unknown_name
+from service.emulator.surfaces.json_codec import read_into, unknown_name
 
 Query = Mapping[str, list[str]]
 # Query parameters that belong to the front end, not to the request message, as do all with a `$`.

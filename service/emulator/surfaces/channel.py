@@ -12,12 +12,12 @@ from typing import Any, NoReturn
 import grpc
 from grpc_status import rpc_status
 
-from service.emulator.api.call import Answer, answer_bytes
-from service.emulator.api.masks import HEADER
+from service.emulator.api.dispatch import Answer, answer_bytes
+from service.emulator.api.field_masks import HEADER
 from service.emulator.api.methods import SERVICES
 from service.emulator.errors import ApiError, Code
 from service.emulator.permissions import token_of
-from service.emulator.world import World
+from service.emulator.world.world import World
 
 Sleep = Callable[[float], None]
 Metadata = tuple[tuple[str, str | bytes], ...]

@@ -6,17 +6,18 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from service.emulator import activity, lifecycle
-from service.emulator.checks import flag, number, refusal, whole
 from service.emulator.clock import parse
-from service.emulator.config import patched
+from service.emulator.config.config import patched
 from service.emulator.errors import not_found
-from service.emulator.nodes import NodeRecord
-from service.emulator.surfaces.bodies import MAX_NOTICE_SECONDS, read_order
-from service.emulator.surfaces.shape import to_json
+from service.emulator.nodes import activity
+from service.emulator.nodes.nodes import NodeRecord
+from service.emulator.nodes.worker import Worker, numbered, worker_of
+from service.emulator.surfaces.control_bodies import MAX_NOTICE_SECONDS, read_order
+from service.emulator.surfaces.json_codec import to_json
+from service.emulator.validation import flag, number, refusal, whole
 from service.emulator.wire import Node
-from service.emulator.workers.machine import Worker, numbered, worker_of
-from service.emulator.world import World
+from service.emulator.world import lifecycle
+from service.emulator.world.world import World
 
 MAX_DIGITS = 18
 
@@ -164,7 +165,7 @@ def _worker(world: World, order: Mapping[str, object]) -> Worker:
 def runs(world: World) -> dict[str, Any]:
     """Tell what the containers of played workers really did."""
     world.settle()
-    return {"runs": world.played.runs.shown()}
+    return {"runs": world.runs.shown()}
 
 
 def bill(world: World, start: str, end: str) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from service.emulator.nodes import NodeRecord
-from service.emulator.queued.queue import QueuedRecord
-from service.emulator.world import World
+from service.emulator.nodes.nodes import NodeRecord
+from service.emulator.world.queue import QueuedRecord
+from service.emulator.world.world import World
 
 MOST_ROWS = 200
 PAGES = Environment(

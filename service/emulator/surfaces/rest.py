@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from service.emulator.api.call import answer
-from service.emulator.api.masks import HEADER, Chosen, chosen_of, resolved
+from service.emulator.api.dispatch import answer
+from service.emulator.api.field_masks import HEADER, Chosen, chosen_of, resolved
 from service.emulator.api.methods import SERVICES
 from service.emulator.errors import ApiError, Code
 from service.emulator.permissions import token_of
@@ -23,10 +23,10 @@ from service.emulator.surfaces.binding import (
     message_of,
     verbs_of,
 )
-from service.emulator.surfaces.body import is_form, parse_body, parse_form, read_body
-from service.emulator.surfaces.partial import select
-from service.emulator.surfaces.shape import Shown, error_json, to_json
-from service.emulator.world import World
+from service.emulator.surfaces.json_codec import Shown, error_json, to_json
+from service.emulator.surfaces.partial_response import select
+from service.emulator.surfaces.request_body import is_form, parse_body, parse_form, read_body
+from service.emulator.world.world import World
 
 __all__ = ["build_endpoint", "error_response", "json_response", "parse_body"]
 

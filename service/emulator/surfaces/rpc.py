@@ -10,14 +10,14 @@ import grpc.aio
 from google.protobuf.message import Message
 from grpc_status import rpc_status
 
-from service.emulator.api.call import Method, Stream, answer_bytes
-from service.emulator.api.masks import HEADER
+from service.emulator.api.dispatch import Method, Stream, answer_bytes
+from service.emulator.api.field_masks import HEADER
 from service.emulator.api.methods import SERVICES
 from service.emulator.errors import ApiError
 from service.emulator.permissions import token_of
-from service.emulator.surfaces.body import MAX_BYTES
 from service.emulator.surfaces.health import health_handler
-from service.emulator.world import World
+from service.emulator.surfaces.request_body import MAX_BYTES
+from service.emulator.world.world import World
 
 OPTIONS = [
     ("grpc.so_reuseport", 0),

@@ -15,10 +15,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from service.emulator.api.masks import Chosen
-from service.emulator.errors import ApiError, Code
-from service.emulator.permissions import may, token_of
-from service.emulator.storage import (
+from service.emulator.api.field_masks import Chosen
+from service.emulator.artifacts.storage import (
     MAX_OBJECT_NAME,
     NAME,
     BucketSettings,
@@ -27,11 +25,13 @@ from service.emulator.storage import (
     StoredObject,
     location_type,
 )
-from service.emulator.surfaces.body import parse_body, read_body
-from service.emulator.surfaces.partial import select
+from service.emulator.errors import ApiError, Code
+from service.emulator.permissions import may, token_of
+from service.emulator.surfaces.partial_response import select
+from service.emulator.surfaces.request_body import parse_body, read_body
 from service.emulator.surfaces.rest import CLIENT_GONE, json_response
 from service.emulator.surfaces.storage_fields import UnknownField, chosen_fields
-from service.emulator.world import World
+from service.emulator.world.world import World
 
 PATH = re.compile(
     r"/(?:(?P<kind>upload|download)/)?storage/v1/b/(?P<bucket>[^/]+)"

@@ -16,12 +16,12 @@ from starlette.routing import Route
 
 from service.emulator.errors import ApiError, Code
 from service.emulator.surfaces import control, discovery
-from service.emulator.surfaces.bodies import read_order
+from service.emulator.surfaces.control_bodies import read_order
 from service.emulator.surfaces.guard import Guard, Hosts
 from service.emulator.surfaces.page import status_page
 from service.emulator.surfaces.rest import build_endpoint, error_response, json_response, parse_body
 from service.emulator.surfaces.storage import storage_routes
-from service.emulator.world import World
+from service.emulator.world.world import World
 
 VERBS = ["GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"]
 Look = Callable[[Request], dict[str, Any]]

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from google.protobuf import json_format
 
-from service.emulator.activity import Interruption
-from service.emulator.bill import Transition
-from service.emulator.nodes import NodeRecord
+from service.emulator.nodes.activity import Interruption
+from service.emulator.nodes.nodes import NodeRecord
+from service.emulator.nodes.worker import Worker
 from service.emulator.telemetry import logs
 from service.emulator.telemetry.logs import Sender
-from service.emulator.workers.machine import Worker
-
-if TYPE_CHECKING:
-    from service.emulator.world import World
+from service.emulator.world.bill import Transition
+from service.emulator.world.world import World
 
 ACTIVITY_LOG = "cloudaudit.googleapis.com%2Factivity"
 SYSTEM_LOG = "cloudaudit.googleapis.com%2Fsystem_event"

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from service.emulator.nodes import NodeRecord, instance_id
-from service.emulator.telemetry.journal import moment_text, nanoseconds
-from service.emulator.workers.machine import Worker
-
-if TYPE_CHECKING:
-    from service.emulator.world import World
+from service.emulator.nodes.nodes import NodeRecord, instance_id
+from service.emulator.nodes.worker import Worker
+from service.emulator.world.log_buffer import moment_text, nanoseconds
+from service.emulator.world.world import World
 
 
 @dataclass(frozen=True)

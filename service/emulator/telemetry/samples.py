@@ -6,8 +6,8 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from service.emulator.activity import Course, Run, chips_per_worker
-from service.emulator.nodes import NodeRecord
+from service.emulator.nodes.activity import Course, Run, chips_per_worker
+from service.emulator.nodes.nodes import NodeRecord
 
 PERIOD = 60
 """Seconds between two points of a series, and what a point sums up."""

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
-from service.emulator.activity import Interruption, Run, chips_per_worker
-from service.emulator.nodes import NodeRecord, instance_id
+from service.emulator.config.telemetry_settings import Telemetry
+from service.emulator.nodes.activity import Interruption, Run, chips_per_worker
+from service.emulator.nodes.nodes import NodeRecord, instance_id
+from service.emulator.nodes.worker import Worker
 from service.emulator.telemetry.metrics import (
     GCE_INSTANCE,
     GCE_WORKER,
@@ -20,10 +22,8 @@ from service.emulator.telemetry.metrics import (
     is_silent,
 )
 from service.emulator.telemetry.samples import PERIOD, Spot, sampler
-from service.emulator.telemetry.settings import Telemetry
 from service.emulator.wire import Node
-from service.emulator.workers.machine import Worker
-from service.emulator.world import World
+from service.emulator.world.world import World
 
 FULL_SECONDS = 42 * 86_400
 """After six weeks only one point in ten is left."""

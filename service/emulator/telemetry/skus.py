@@ -9,7 +9,8 @@ from decimal import Decimal
 from functools import cache, cached_property
 from itertools import product
 
-from service.emulator.telemetry.rates import (
+from service.emulator.config.telemetry_settings import Prices
+from service.emulator.telemetry.chip_prices import (
     CITIES,
     FLEX_START,
     Rate,
@@ -17,7 +18,6 @@ from service.emulator.telemetry.rates import (
     legacy_rates,
     rates,
 )
-from service.emulator.telemetry.settings import Prices
 
 COMPUTE, CLOUD_TPU = "6F81-5844-456A", "E000-3F24-B8AA"
 SERVICES = {COMPUTE: "Compute Engine", CLOUD_TPU: "Cloud TPU"}

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from service.emulator.workers import init
-from service.emulator.workers.programs import python
+from service.emulator.workers.path_shims import python
 
 STARTUP = "startup-script"
 SHUTDOWN = "shutdown-script"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from service.emulator.workers.machine import Worker
+from service.emulator.nodes.worker import Worker
 
 MAX_LINES = 2000
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from uuid import uuid4
 
 from service.emulator import catalog
-from service.emulator.workers import programs
-from service.emulator.workers.machine import Worker
+from service.emulator.nodes.worker import Worker
+from service.emulator.workers import path_shims
 
 # A port where nobody listens: what is refused at once does not leave this machine.
 NOWHERE = "http://127.0.0.1:9"
@@ -73,7 +73,7 @@ class Files:
             "EMULATOR_DOCKER": str(self.docker),
             "GCE_METADATA_HOST": address,
         }
-        programs.install_docker(self.programs / "docker", settings)
+        path_shims.install_docker(self.programs / "docker", settings)
 
 
 def device_names(worker: Worker) -> list[str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from ipaddress import IPv4Address
 
-from service.emulator import guests
+from service.emulator.nodes import guest_attributes
+from service.emulator.nodes.worker import Worker
 from service.emulator.wire import NodeMessage
 from service.emulator.workers import tokens, tpu_env
-from service.emulator.workers.machine import Worker
 from service.emulator.workers.notices import maintenance_event, upcoming_maintenance
 from service.emulator.workers.tree import Directory, Entry, Keys, Leaf, Lines, Refusal, constant
 
@@ -82,10 +82,10 @@ def _attributes(worker: Worker) -> Directory:
 
 
 def _guest_attributes(worker: Worker) -> Entry:
-    if not guests.enabled(worker.record):
+    if not guest_attributes.enabled(worker.record):
         return Leaf(lambda _: GUESTS_DISABLED)
     spaces: dict[str, dict[str, Entry]] = {}
-    for (space, key), value in guests.of_worker(worker.record, worker.number).items():
+    for (space, key), value in guest_attributes.of_worker(worker.record, worker.number).items():
         spaces.setdefault(space, {})[key] = constant(value)
     return Directory(
         {space: Directory(values, Keys.VERBATIM) for space, values in spaces.items()},

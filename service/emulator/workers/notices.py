@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from service.emulator.maintenance import starts_by_hand
-from service.emulator.nodes import NodeRecord
+from service.emulator.nodes.nodes import NodeRecord
 from service.emulator.wire import Node
 from service.emulator.workers.tree import Json, Refusal
+from service.emulator.world.maintenance import starts_by_hand
 
 # Google documents that `maintenance-event` changes a minute before maintenance begins.
 NOTICE_SECONDS = 60

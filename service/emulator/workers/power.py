@@ -12,9 +12,10 @@ from functools import partial
 from pathlib import Path
 
 from service.emulator.errors import ApiError
-from service.emulator.nodes import NodeRecord
-from service.emulator.observed import Observer
-from service.emulator.workers import programs
+from service.emulator.nodes.nodes import NodeRecord
+from service.emulator.nodes.observed import Observer
+from service.emulator.nodes.worker import LEGACY, Worker
+from service.emulator.workers import path_shims
 from service.emulator.workers.boot import SHUTDOWN, STARTUP, Machine
 from service.emulator.workers.environment import (
     RECORD,
@@ -23,9 +24,8 @@ from service.emulator.workers.environment import (
     device_names,
     environment,
 )
-from service.emulator.workers.machine import LEGACY, Worker
 from service.emulator.workers.proc import ProcFiles
-from service.emulator.world import World
+from service.emulator.world.world import World
 
 # What Compute Engine gives a preempted machine between the signal of its power button and its end.
 ACPI_SECONDS = 30.0
@@ -142,7 +142,7 @@ class Power:
             yield from lives
 
     def _have_lives(self, record: NodeRecord) -> None:
-        if self._world.played.plays(record):
+        if record.is_played:
             return
         uid = int(record.message.id)
         scripts = {STARTUP, SHUTDOWN} & set(record.message.metadata)
@@ -187,7 +187,7 @@ class Power:
     def _directory(self) -> Path:
         if self._shared is None:
             self._shared = Path(tempfile.mkdtemp(prefix="tpu-emulator-"))
-            programs.install(self._shared / "bin")
+            path_shims.install(self._shared / "bin")
         return self._shared
 
     async def _live(self, life: _Life) -> None:

@@ -9,7 +9,7 @@ import json
 import shutil
 from pathlib import Path
 
-from service.emulator.observed import Observed
+from service.emulator.nodes.observed import Observed
 
 HOLDER, LOGIN = 7001, 8001
 """Numbers of the processes that hold chips, and of the first person who is logged in."""

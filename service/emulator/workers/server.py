@@ -12,14 +12,14 @@ from functools import partial
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.emulator import guests
 from service.emulator.errors import ApiError
-from service.emulator.workers.machine import Worker
+from service.emulator.nodes import guest_attributes
+from service.emulator.nodes.worker import Worker
 from service.emulator.workers.metadata import GUESTS_DISABLED, tree
 from service.emulator.workers.replies import ROOT, Reply, above, not_found, page, reply
 from service.emulator.workers.tree import Query
 from service.emulator.workers.waiting import Waiting
-from service.emulator.world import World
+from service.emulator.world.world import World
 
 HEADERS = {
     "Metadata-Flavor": "Google",
@@ -71,7 +71,7 @@ class MetadataServer:
 
     async def _change(self, request: Request, worker: Worker, path: str) -> Reply | None:
         """Count a query of guest attributes, and do what it wants; None if it wants to read."""
-        if not guests.enabled(worker.record):
+        if not guest_attributes.enabled(worker.record):
             return Reply(GUESTS_DISABLED.status, GUESTS_DISABLED.text)
         allowed = self._count(worker)
         if request.method == "DELETE":
@@ -102,7 +102,7 @@ class MetadataServer:
 
     def _withdraw(self, worker: Worker, path: str) -> Reply:
         space, _, key = path.removeprefix(GUESTS).partition("/")
-        if not guests.withdraw(worker.record, worker.number, space, key):
+        if not guest_attributes.withdraw(worker.record, worker.number, space, key):
             return not_found(path)
         self.waiting.check(worker.uid)
         return Reply(200, "")
@@ -115,8 +115,10 @@ class MetadataServer:
             return Reply(200, "")
         try:
             if body is None:
-                return page(413, "Payload Too Large", f"At most {guests.MAX_VALUE} bytes.")
-            guests.publish(worker.record, worker.number, space, key, body.decode())
+                return page(
+                    413, "Payload Too Large", f"At most {guest_attributes.MAX_VALUE} bytes."
+                )
+            guest_attributes.publish(worker.record, worker.number, space, key, body.decode())
         except ApiError as error:
             return page(400, "Bad Request", html.escape(error.message))
         except UnicodeDecodeError:
@@ -126,7 +128,9 @@ class MetadataServer:
 
     def _count(self, worker: Worker) -> bool:
         now = self.world.settle()
-        return guests.count_query(worker.record, worker.number, now, self.world.config.speed)
+        return guest_attributes.count_query(
+            worker.record, worker.number, now, self.world.config.speed
+        )
 
 
 def _refusal(request: Request, path: str) -> Reply | None:
@@ -145,9 +149,9 @@ async def _body(request: Request) -> bytes | None:
     """Read a body, None if it is too long."""
     body = b""
     async for chunk in request.stream():
-        if len(body) <= guests.MAX_VALUE:
+        if len(body) <= guest_attributes.MAX_VALUE:
             body += chunk
-    return body if len(body) <= guests.MAX_VALUE else None
+    return body if len(body) <= guest_attributes.MAX_VALUE else None
 
 
 def _seconds(query: Query) -> float | None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from service.emulator.workers.docker.options import Misuse, Options, known, last, parse
+from service.emulator.workers.options import Misuse, Options, known, last, parse
 
 OPTIONS = known(
     "collect no-block quiet remain-after-exit same-dir scope service-type slice-inherit user system"

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 
-from service.emulator.workers.machine import Worker
+from service.emulator.nodes.worker import Worker
 from service.emulator.workers.tree import Json, Query, Refusal
 
 LIFE_SECONDS = 3600

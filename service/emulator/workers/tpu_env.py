@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import zip_longest
 
 from service.emulator.catalog import Accelerator
+from service.emulator.nodes.worker import Worker
 from service.emulator.wire import Node
-from service.emulator.workers.machine import Worker
 
 # Chips of one host, as `x,y,z`.
 HOST_SHAPES = {1: (1, 1, 1), 4: (2, 2, 1), 8: (2, 4, 1)}

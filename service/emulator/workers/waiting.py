@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from service.emulator.nodes import NodeRecord
+from service.emulator.nodes.nodes import NodeRecord
 from service.emulator.workers.replies import Reply
 
 Look = Callable[[], Reply]

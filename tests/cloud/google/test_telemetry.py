@@ -15,7 +15,7 @@ from service.cloud.google.retries import ONCE
 from service.cloud.google.telemetry import GoogleTelemetry, monitoring_client
 from service.domain.errors import CloudUnavailable, NotAllowed
 from service.domain.idle.signal import MONITORED, Kind
-from service.emulator.nodes import instance_id
+from service.emulator.nodes.nodes import instance_id
 from service.emulator.surfaces.channel import LocalChannel
 from tests.emulator.factories import Cloud, configured
 from tests.emulator.series import ON_TIME, busy

@@ -42,11 +42,13 @@ from service.domain.jobs.task import KEY
 from service.domain.lease import Lease
 from service.domain.nodes.node import Node, NodeState
 from service.domain.nodes.request import Wish
-from service.emulator.app import build_world
-from service.emulator.bill import Transition
-from service.emulator.played.runs import Run
+from service.emulator.api.methods import RPCS
+from service.emulator.app import attach_observers
 from service.emulator.surfaces import control
 from service.emulator.surfaces.channel import LocalChannel
+from service.emulator.world.bill import Transition
+from service.emulator.world.container_runs import Run
+from service.emulator.world.world import World
 from service.store import tables
 from service.store.engine import make_engine, reading
 from service.store.pricebook import PriceShelf
@@ -117,7 +119,8 @@ class House:
             set_databases_clock(engine, self.agenda)
         else:
             event.listen(engine, "connect", _wait_for_no_disk)
-        self.world = build_world(seed=7, clock=lambda: self.agenda.now)
+        self.world = World(lambda: self.agenda.now, RPCS, seed=7)
+        self.played = attach_observers(self.world)
         control.change_config(self.world, {"played_workers": "all"})
         self.units = Units(engine)
         self.truth = Truth(self.world)
@@ -219,7 +222,7 @@ class House:
         """No node is deleted below a container of an attempt that goes on."""
         with self.units.reading() as unit:
             attempt = unit.jobs.claimed(owner)
-        for run in self.world.played.runs:
+        for run in self.world.runs:
             ran = run.node == transition.name and run.end in (None, transition.at)
             is_used = attempt is not None and attempt.id == run.attempt and _goes_on(attempt)
             if ran and is_used and owner not in self.given_up:
@@ -261,7 +264,7 @@ class House:
 
     def runs(self, number: int = 0) -> list[Run]:
         """Its containers, as they really ran."""
-        return [run for run in self.world.played.runs if run.job == self.jobs[number].id]
+        return [run for run in self.world.runs if run.job == self.jobs[number].id]
 
     def all_nodes(self) -> list[Node]:
         """Every node that is written down, the oldest first."""
@@ -338,7 +341,7 @@ class House:
         supervisors that had a task were told to let go."""
         with self.units.reading() as unit:
             claimed = [node.name for node in self.callers if unit.jobs.claimed(node.id)]
-        running = [run.attempt for run in self.world.played.runs if run.end is None]
+        running = [run.attempt for run in self.world.runs if run.end is None]
         if claimed or running:
             raise Violation(f"{claimed} are claimed and {running} run though every job has ended")
         for name, record in self.world.nodes.items():
@@ -348,7 +351,7 @@ class House:
 
     def end(self) -> End:
         """How the jobs ended."""
-        starts = [(*run.attempt.rpartition("-")[::2], run.worker) for run in self.world.played.runs]
+        starts = [(*run.attempt.rpartition("-")[::2], run.worker) for run in self.world.runs]
         order = {job.id: number for number, job in enumerate(self.jobs)}
         return End(
             jobs=tuple(
@@ -540,7 +543,7 @@ def _silence(house: House) -> None:
     """The supervisor dies, and its container runs on until its node goes, which takes long."""
     [run] = [run for run in house.runs() if run.end is None]
     _refuse_deletions(house, 360)
-    for worker in house.world.played.workers(house.world.nodes[run.node]):
+    for worker in house.played.workers(house.world.nodes[run.node]):
         worker.on = False
 
 

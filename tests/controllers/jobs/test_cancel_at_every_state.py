@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 
 from service.domain.jobs.job import ENDED_STATES, Job, JobState, Phase
 from service.domain.jobs.outcome import CLASSIFY_SECONDS
-from service.emulator.played.runs import Cause
+from service.emulator.world.container_runs import Cause
 from tests.controllers.jobs.crossings import COMMIT, Crossings, Disturbance, Moment, Site, die
 from tests.controllers.jobs.lives import LIVES, Ground, House, Situation, Stage, records
 

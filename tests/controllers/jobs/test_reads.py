@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from service.domain.jobs.job import JobState
-from service.emulator import guests
+from service.emulator.nodes import guest_attributes
 from tests.controllers.jobs.crossings import Crossings
 from tests.controllers.jobs.lives import FOUR_HOSTS, TICK, Ground
 
@@ -27,7 +27,7 @@ def test_a_running_job_is_read_at_most_once_a_minute_and_four_times_before(engin
         house.tick()
     assert house.job().state == JobState.RUNNING
     for worker in range(4):
-        times = guests.read_times(record, worker)
+        times = guest_attributes.read_times(record, worker)
         before = [at for at in times if at <= since]
         assert 0 < most_in_a_minute(before) <= 4
         running = [at for at in times if at > since]

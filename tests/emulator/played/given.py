@@ -12,8 +12,8 @@ from google.cloud.logging_v2.services.logging_service_v2.transports import (
 )
 
 from service.emulator.errors import ApiError
-from service.emulator.played.runs import Run
 from service.emulator.surfaces.channel import LocalChannel
+from service.emulator.world.container_runs import Run
 from tests.emulator.factories import ClientCloud, Cloud, configured, name_of, node
 
 POD = {"accelerator_type": "v4-32"}
@@ -62,7 +62,7 @@ class Jobs:
 
     @property
     def runs(self) -> list[Run]:
-        return list(self.cloud.world.played.runs)
+        return list(self.cloud.world.runs)
 
     def ready(self, text: str | None = None, node_id: str = "a", **wanted: Any) -> str:
         """A READY node with a supervisor, and perhaps a task from its birth."""

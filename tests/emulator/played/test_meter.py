@@ -8,8 +8,8 @@ from contextlib import suppress
 import pytest
 
 from service.domain.idle.report import parse_activity
-from service.emulator import activity
 from service.emulator.errors import ApiError
+from service.emulator.nodes import activity
 from tests.emulator.factories import name_of
 from tests.emulator.played.given import POD, SUPERVISOR, Jobs, task
 

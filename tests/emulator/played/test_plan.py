@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from service.emulator.artifacts.registry import Image, Registry
 from service.emulator.played.plan import Plan, plan_of
 from service.emulator.played.task import TaskError, task_of
-from service.emulator.registry import Image, Registry
 from tests.emulator.played.given import task
 
 

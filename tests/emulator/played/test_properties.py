@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.emulator import guests
 from service.emulator.errors import ApiError
+from service.emulator.nodes import guest_attributes
 from service.emulator.surfaces import control
 from tests.emulator.factories import name_of
 from tests.emulator.played.given import Jobs, task
@@ -73,20 +73,20 @@ class Story:
 @given(st.lists(STEPS, max_size=14))
 def test_no_attempt_runs_twice_and_no_two_containers_at_once(steps):
     story = Story()
-    publish = guests.publish
+    publish = guest_attributes.publish
     moments = story.puts
 
     def noted(record, *rest):
         moments.append(story.cloud.world.timeline.moment or story.cloud.now)
         publish(record, *rest)
 
-    guests.publish = noted
+    guest_attributes.publish = noted
     try:
         for step in steps:
             story.do(*step)
             story.note()
     finally:
-        guests.publish = publish
+        guest_attributes.publish = publish
     runs = story.jobs.runs
     assert len({run.attempt for run in runs}) == len(runs)
     for before, after in pairwise(runs):

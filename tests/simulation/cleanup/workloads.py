@@ -10,9 +10,9 @@ from random import Random
 from typing import Any
 
 from service.emulator.errors import ApiError
-from service.emulator.nodes import NodeRecord
+from service.emulator.nodes.nodes import NodeRecord
 from service.emulator.surfaces import control
-from service.emulator.world import World
+from service.emulator.world.world import World
 from tests.simulation.clock import Agenda
 
 LOOK_SECONDS = 10

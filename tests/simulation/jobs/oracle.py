@@ -13,10 +13,10 @@ from service.application.jobs.cost import attempt_costs, job_cost
 from service.domain.jobs.job import INFRASTRUCTURE, Attempt, Job, JobState, Reason, Workers
 from service.domain.nodes.node import ENDED, Asked, Node
 from service.domain.nodes.placement import Outcome
-from service.emulator.bill import Transition
-from service.emulator.nodes import NodeRecord
-from service.emulator.played.runs import Cause, Run
-from service.emulator.world import World
+from service.emulator.nodes.nodes import NodeRecord
+from service.emulator.world.bill import Transition
+from service.emulator.world.container_runs import Cause, Run
+from service.emulator.world.world import World
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 from tests.simulation.clock import Agenda
@@ -73,7 +73,7 @@ class JobOracle:
     _owners: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.world.played.runs.observers.append(self._started)
+        self.world.runs.observers.append(self._started)
         self.world.on_metadata.append(self._told)
         self.world.observers.append(self._moved)
 
@@ -81,7 +81,7 @@ class JobOracle:
 
     def _started(self, run: Run) -> None:
         """One container on a worker, one attempt of a job."""
-        for other in self.world.played.runs:
+        for other in self.world.runs:
             if other is run or other.end is not None:
                 continue
             if (other.uid, other.number) == (run.uid, run.number):
@@ -191,7 +191,7 @@ class JobOracle:
             raise Violation(self.truth.violations[0])
         self.check_sums(jobs)
         runs: dict[str, list[Run]] = defaultdict(list)
-        for run in self.world.played.runs:
+        for run in self.world.runs:
             runs[run.attempt].append(run)
         with self.units.reading() as unit:
             for job in [unit.jobs.get(one.id) for one in jobs]:
@@ -234,7 +234,7 @@ class JobOracle:
         assert job.ended_at is not None
         if run.start > job.ended_at + 1:
             raise self._wrong(f"{run.attempt} started after its job was {job.state}")
-        pulled, workers = self.world.played.runs.pulled[run.attempt], self.hosts[run.attempt]
+        pulled, workers = self.world.runs.pulled[run.attempt], self.hosts[run.attempt]
         ready = [at for at in pulled.values() if at <= run.start]
         if len(ready) < workers:
             raise self._wrong(

@@ -1,4 +1,1 @@
-"""A stand-in for docker on an emulated worker: it runs a container's command here, or plays it.
-
-Programs of their own in a bare interpreter: the standard library only.
-"""
+"""A stand-in for docker on a worker, in the standard library only: it runs or plays containers."""

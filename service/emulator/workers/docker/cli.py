@@ -17,8 +17,8 @@ from service.emulator.workers.docker.image_commands import (
     pull_image,
     remove_image,
 )
-from service.emulator.workers.docker.options import Misuse, Usage, is_set, known, last, parse
 from service.emulator.workers.docker.run import DAEMON_ERROR, run
+from service.emulator.workers.options import Misuse, Usage, is_set, known, last, parse
 
 VERSION = "27.3.1"
 API_VERSION = "1.47"

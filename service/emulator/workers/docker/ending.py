@@ -11,8 +11,8 @@ from contextlib import suppress
 
 from service.emulator.workers.docker import worker
 from service.emulator.workers.docker.containers import LOOK_SECONDS, Container, Refused, Store
-from service.emulator.workers.docker.options import is_set, known, last, parse, required
 from service.emulator.workers.docker.shim import program_of, report
+from service.emulator.workers.options import is_set, known, last, parse, required
 
 STOP_SECONDS = 10.0
 STOP_OPTIONS = known("", "time timeout signal", "t=timeout s=signal")

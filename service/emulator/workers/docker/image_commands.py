@@ -10,7 +10,7 @@ from service.emulator.workers.docker.clock import now
 from service.emulator.workers.docker.containers import Store
 from service.emulator.workers.docker.formats import age, filled, rows_shown
 from service.emulator.workers.docker.images import Images, image_of, pull
-from service.emulator.workers.docker.options import Usage, is_set, known, last, parse
+from service.emulator.workers.options import Usage, is_set, known, last, parse
 
 IMAGES = "table {{.Repository}}\t{{.Tag}}\t{{.ID}}\t{{.CreatedSince}}\t{{.Size}}"
 

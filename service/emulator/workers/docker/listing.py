@@ -19,8 +19,8 @@ from service.emulator.workers.docker.containers import (
 )
 from service.emulator.workers.docker.formats import filled, fixed_moment, moment_ns, rows_shown
 from service.emulator.workers.docker.log import Entry, Reader
-from service.emulator.workers.docker.options import is_set, known, last, parse, required
 from service.emulator.workers.docker.shown import PS, document, row
+from service.emulator.workers.options import is_set, known, last, parse, required
 
 PS_OPTIONS = known(
     "all quiet no-trunc latest size",

@@ -12,8 +12,8 @@ from types import FrameType
 
 from service.emulator.workers.docker import checkpoints, worker
 from service.emulator.workers.docker.containers import Container
-from service.emulator.workers.docker.options import is_set
 from service.emulator.workers.docker.plan import Plan, plan_of
+from service.emulator.workers.options import is_set
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 # How much is written at once where a number of bytes a second is asked for.

@@ -23,7 +23,9 @@ from service.emulator.workers.docker.containers import (
 from service.emulator.workers.docker.images import Images, image_of, pull
 from service.emulator.workers.docker.listing import View, follow
 from service.emulator.workers.docker.log import bounds_of
-from service.emulator.workers.docker.options import (
+from service.emulator.workers.docker.play import SIGNALS
+from service.emulator.workers.docker.shown import check_options
+from service.emulator.workers.options import (
     Misuse,
     Options,
     is_set,
@@ -33,9 +35,7 @@ from service.emulator.workers.docker.options import (
     parse,
     required,
 )
-from service.emulator.workers.docker.play import SIGNALS
-from service.emulator.workers.docker.shown import check_options
-from service.emulator.workers.programs import python
+from service.emulator.workers.path_shims import python
 
 DAEMON_ERROR = 125
 OPTIONS = known(

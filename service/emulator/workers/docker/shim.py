@@ -31,10 +31,10 @@ from service.emulator.workers.docker.containers import (
     state_of,
 )
 from service.emulator.workers.docker.log import STREAMS, Writer, bounds_of
-from service.emulator.workers.docker.options import log_options
 from service.emulator.workers.docker.plan import disk_bytes, hold_seconds, plan_of
 from service.emulator.workers.docker.play import SIGNALS, play
 from service.emulator.workers.init import adopt_orphans, exited, kill_all, woken_by_children
+from service.emulator.workers.options import log_options
 
 # Where a container's command is looked for, which has nothing to do with its own PATH.
 PATH = ("/usr/bin", "/bin", "/usr/local/bin")

@@ -12,7 +12,7 @@ from service.emulator.workers.docker.containers import Container, Refused, State
 from service.emulator.workers.docker.formats import age, moment
 from service.emulator.workers.docker.images import image_of
 from service.emulator.workers.docker.log import SIZE, UNITS
-from service.emulator.workers.docker.options import Options, is_set, last, log_options
+from service.emulator.workers.options import Options, is_set, last, log_options
 
 PS = "table {{.ID}}\t{{.Image}}\t{{.Command}}\t{{.RunningFor}}\t{{.Status}}\t{{.Ports}}\t{{.Names}}"
 COMMAND_LENGTH = 20

@@ -1,0 +1,101 @@
+"""What a fault or a scenario may match on: the facts of a request, and of a node."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from service.emulator import catalog
+from service.emulator.nodes.nodes import NodeRecord, provisioning_model
+from service.emulator.wire import NodeMessage
+from service.emulator.world.queue import model_of
+from service.emulator.world.world import World
+
+METRIC_TYPE = re.compile(r'metric\.type\s*=\s*"([^"]*)"')
+
+
+def facts_of(world: World, request: NodeMessage) -> Mapping[str, str]:
+    """Say about a request what a fault may match on, as far as it tells."""
+    node = getattr(request, "node", None)
+    queued = getattr(request, "queued_resource", None)
+    name = getattr(request, "name", "") or getattr(node, "name", "")
+    where = resource_of(request).split("/", 8)
+    path = dict(zip(where[::2], where[1::2], strict=False))
+    node_id = getattr(request, "node_id", "") or path.get("nodes", "")
+    parent = f"projects/{path.get('projects', '')}/locations/{path.get('locations', '')}"
+    facts = {
+        "project": path.get("projects", ""),
+        "zone": path.get("locations", ""),
+        "node_id": node_id,
+        "name": name or (f"{parent}/nodes/{node_id}" if node_id else ""),
+        "page": "next" if getattr(request, "page_token", "") else "first",
+        "metric": _metric(request),
+    }
+    queued_id = getattr(request, "queued_resource_id", "") or path.get("queuedResources", "")
+    if queued_id:
+        return facts | _queued_facts(world, parent, queued_id, queued)
+    record = world.nodes.get(facts["name"])
+    if record is not None:
+        queued_id = record.queued_resource.rpartition("/")[2]
+        return facts | node_facts(record.message) | {"queued_resource_id": queued_id}
+    return facts if node is None else facts | node_facts(node)
+
+
+def resource_of(request: NodeMessage) -> str:
+    """Name what a request is about: a resource, or the parent of what it lists or creates."""
+    name = getattr(request, "name", "") or getattr(getattr(request, "node", None), "name", "")
+    return str(name or getattr(request, "parent", "") or _log_owner(request))
+
+
+def _log_owner(request: NodeMessage) -> str:
+    names = getattr(request, "resource_names", ())
+    return str(names[0] if names else getattr(request, "log_name", ""))
+
+
+def _metric(request: NodeMessage) -> str:
+    found = METRIC_TYPE.search(getattr(request, "filter", ""))
+    return found[1] if found else ""
+
+
+def _queued_facts(world: World, parent: str, queued_id: str, asked: NodeMessage) -> dict[str, str]:
+    """Say what a queued resource is, or is asked to be; its first node speaks for all."""
+    name = f"{parent}/queuedResources/{queued_id}"
+    record = world.queue.records.get(name)
+    facts = {"name": name, "queued_resource_id": queued_id}
+    if record is not None:
+        model = {"provisioning_model": record.provisioning_model}
+        return facts | node_facts(record.slices[0].asked) | model
+    if asked is None or not asked.tpu.node_spec:
+        return facts
+    spec = asked.tpu.node_spec[0]
+    model = {"provisioning_model": model_of(asked), "node_id": spec.node_id}
+    return facts | node_facts(spec.node) | model
+
+
+def record_facts(record: NodeRecord) -> dict[str, str]:
+    """Say about a node what a scenario may match on."""
+    name = str(record.name)
+    return {
+        "project": record.place.project,
+        "zone": record.place.zone,
+        "node_id": name.rpartition("/")[2],
+        "name": name,
+        **node_facts(record.message),
+    }
+
+
+def node_facts(node: NodeMessage) -> dict[str, str]:
+    """Say what a node is, or is asked to be, in whatever version of the API."""
+    config = getattr(node, "accelerator_config", None)
+    accelerator = catalog.find(
+        catalog.accelerators().values(),
+        node.accelerator_type,
+        config.type_ if config else 0,
+        config.topology if config else "",
+    )
+    return {
+        "accelerator_type": accelerator.name if accelerator else node.accelerator_type,
+        "generation": accelerator.generation if accelerator else "",
+        "runtime_version": getattr(node, "runtime_version", ""),
+        "provisioning_model": provisioning_model(node),
+    }

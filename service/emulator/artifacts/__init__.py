@@ -1,0 +1,1 @@
+"""Container images and storage objects, which programs on workers read and write."""

@@ -1,0 +1,141 @@
+"""Container registries in the emulated world: every image exists unless told otherwise."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from service.emulator.validation import flag, known_only, mapping, number, refusal, texts
+
+INDEX = "application/vnd.oci.image.index.v1+json"
+MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+BOTH = ("linux/amd64", "linux/arm64")
+PARTS = {"amd64only": ("linux/amd64",), "arm64only": ("linux/arm64",)}
+"""Parts of a name or tag that say for which platforms the image is."""
+STATUSES = ("ok", "missing", "denied", "slow")
+PLATFORM = re.compile(r"[a-z0-9]{1,32}/[a-z0-9]{1,32}")
+MAX_SECONDS = 3600.0
+MAX_SIZE = 10**9
+
+
+@dataclass(frozen=True)
+class Image:
+    """What a configuration may say of one image."""
+
+    status: str = "ok"
+    seconds: float = 0.0
+    """Until the registry answers, where the status is `slow`."""
+    platforms: tuple[str, ...] = BOTH
+
+
+@dataclass(frozen=True)
+class Registry:
+    """What a configuration may say of registries: images by `host/repository:tag`."""
+
+    images: Mapping[str, Image] = field(default_factory=dict)
+    down: bool = False
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """An answer of a registry, to be sent after a delay in real seconds."""
+
+    status: int
+    body: bytes
+    content_type: str = "application/json"
+    digest: str = ""
+    delay_seconds: float = 0.0
+
+
+def image_of(registry: Registry, name: str, tag: str) -> Image:
+    """What is known of an image: by the configuration, else by the parts of its name and tag."""
+    configured = registry.images.get(f"{name}:{tag}", registry.images.get(name))
+    if configured is not None:
+        return configured
+    parts = set(re.split(r"[/:._-]", f"{name}:{tag}"))
+    if "noimage" in parts:
+        return Image("missing")
+    if "denied" in parts:
+        return Image("denied")
+    return Image(platforms=next((only for part, only in PARTS.items() if part in parts), BOTH))
+
+
+class Shelf:
+    """Finds manifests by tag, and again by the digest under which a tag was shown."""
+
+    def __init__(self) -> None:
+        self._tags: dict[tuple[str, str], str] = {}
+
+    def manifest(self, registry: Registry, name: str, reference: str) -> Manifest:
+        """Answer a request for a manifest; `name` begins with the host of the registry.
+
+        An image has the same digest each time. A digest that no tag was shown with is not known.
+        """
+        if registry.down:
+            return _error(503, "UNAVAILABLE", "the registry is down")
+        tag = self._tags.get((name, reference), "") if ":" in reference else reference
+        image = image_of(registry, name, tag)
+        delay = image.seconds if image.status == "slow" else 0.0
+        if image.status == "denied":
+            return _error(403, "DENIED", "requested access to the resource is denied")
+        body = _index(f"{name}:{tag}", image.platforms)
+        digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
+        if image.status == "missing" or not tag or (":" in reference and digest != reference):
+            return _error(404, "MANIFEST_UNKNOWN", "manifest unknown")
+        self._tags[name, digest] = tag
+        return Manifest(200, body, INDEX, digest, delay)
+
+    def clear(self) -> None:
+        self._tags.clear()
+
+
+def patched_registry(registry: Registry, patch: object) -> Registry:
+    """Apply a JSON merge of known keys; raises ApiError that names what is wrong."""
+    changes = mapping(patch, "registry")
+    known_only(changes, [each.name for each in fields(Registry)], "registry")
+    if "down" in changes:
+        registry = replace(registry, down=flag(changes["down"], "down"))
+    if "images" in changes:
+        images = mapping(changes["images"], "images")
+        registry = replace(registry, images={name: _image(raw) for name, raw in images.items()})
+    return registry
+
+
+def _image(raw: object) -> Image:
+    order = mapping(raw, "an image")
+    known_only(order, [each.name for each in fields(Image)], "image")
+    status = order.get("status", "ok")
+    if status not in STATUSES:
+        raise refusal(f"status must be one of {', '.join(STATUSES)}")
+    platforms = texts(order.get("platforms", list(BOTH)), "platforms")
+    if not platforms or not all(map(PLATFORM.fullmatch, platforms)):
+        raise refusal("platforms must be a list such as ['linux/arm64']")
+    seconds = number(order.get("seconds", 0), "seconds", 0, MAX_SECONDS)
+    return Image(str(status), seconds, platforms)
+
+
+def _index(name: str, platforms: tuple[str, ...]) -> bytes:
+    manifests = []
+    for platform in platforms:
+        system, _, architecture = platform.partition("/")
+        seed = hashlib.sha256(f"{name} {platform}".encode())
+        manifests.append(
+            {
+                "mediaType": MANIFEST,
+                "digest": f"sha256:{seed.hexdigest()}",
+                "size": int.from_bytes(seed.digest()[:4]) % MAX_SIZE,
+                "platform": {"architecture": architecture, "os": system},
+            }
+        )
+    index = {"schemaVersion": 2, "mediaType": INDEX, "manifests": manifests}
+    return json.dumps(index, separators=(",", ":")).encode()
+
+
+def _error(status: int, code: str, message: str) -> Manifest:
+    """Refuse in the words of the OCI distribution specification."""
+    body: dict[str, Any] = {"errors": [{"code": code, "message": message}]}
+    return Manifest(status, json.dumps(body).encode())

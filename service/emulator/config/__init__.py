@@ -1,0 +1,1 @@
+"""The configuration of the emulator, and the checks of each of its keys."""

@@ -1,0 +1,1 @@
+"""Faults on command: which calls go wrong, and how."""

@@ -1,0 +1,1 @@
+"""What happens to nodes without a call: random events, and scenarios from a file."""

@@ -1,0 +1,214 @@
+"""A scenario: what happens when, written in a file, the same each time for the same seed.
+
+A scenario is TOML: a `[config]` table to begin with, and `[[step]]` tables. A step happens `at` so
+many seconds after the start (and `every` so many from then on), or `after_ready` so many seconds
+after any matching node became READY, at most `times` times. It says one thing to do, in the words
+of the control routes.
+"""
+
+from __future__ import annotations
+
+import logging
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from service.emulator.api.match_facts import record_facts
+from service.emulator.config.config import MAX_SECONDS, patched
+from service.emulator.errors import ApiError
+from service.emulator.faults.fault import FACTS
+from service.emulator.faults.fault_parser import fault_of
+from service.emulator.nodes.nodes import NodeRecord
+from service.emulator.surfaces import control
+from service.emulator.validation import known_only, number, refusal, whole
+from service.emulator.world.bill import Transition
+from service.emulator.world.world import World
+
+Do = Callable[[World, Any], object]
+
+# What is done to the world, and what is done to nodes that a step names or matches.
+WORLD_ACTIONS: dict[str, Do] = {
+    "config": control.change_config,
+    "fault": control.add_fault,
+    "clear_faults": lambda world, _: control.drop_faults(world, ""),
+}
+NODE_ACTIONS: dict[str, Do] = {
+    "preempt": control.preempt,
+    "maintenance": control.maintain,
+    "host_error": control.break_host,
+    "health": control.set_health,
+    "activity": control.set_activity,
+}
+ACTIONS = WORLD_ACTIONS | NODE_ACTIONS
+WHEN = ("at", "every", "after_ready", "times")
+SELECTION = ("match", "count")
+LEAST_EVERY = 1.0
+"""Seconds; what happens without end at one moment would stop time."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Step:
+    """`count` nodes at most are taken of those that match; 0 takes all of them."""
+
+    action: str
+    order: Mapping[str, object]
+    match: Mapping[str, object]
+    count: int
+    at: float
+    every: float
+    after_ready: float | None
+    times: int
+
+
+@dataclass(frozen=True)
+class Scenario:
+    config: Mapping[str, object]
+    steps: tuple[Step, ...]
+
+
+def read(path: Path) -> Scenario:
+    """Read a scenario from a file; raises ApiError that says which step is wrong, or OSError."""
+    try:
+        script = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise refusal(f"{path}: {error}") from None
+    return scenario_of(script)
+
+
+def scenario_of(script: Mapping[str, Any]) -> Scenario:
+    known_only(script, ("config", "step"), "table")
+    steps = script.get("step", [])
+    if not isinstance(steps, list):
+        raise refusal("steps are written as [[step]]")
+    numbered = enumerate(steps, start=1)
+    return Scenario(script.get("config", {}), tuple(_step(raw, number) for number, raw in numbered))
+
+
+def play(world: World, scenario: Scenario) -> None:
+    """Let a scenario begin now; raises ApiError for a configuration that makes no sense."""
+    control.change_config(world, scenario.config)
+    for step in scenario.steps:
+        if step.action == "fault":
+            fault_of(step.order, world.rpcs, 0, 0.0)
+        if step.action == "config":
+            patched(world.config, step.order)
+    random = Random(f"{world.seed}/scenario")  # noqa: S311 - repeatable on purpose
+    for step in scenario.steps:
+        _Playing(world, step, random).begin()
+
+
+@dataclass
+class _Playing:
+    world: World
+    step: Step
+    random: Random
+    played: int = 0
+
+    def begin(self) -> None:
+        self.timeline = self.world.timeline
+        if self.step.after_ready is not None:
+            self.world.observers.append(self._follow)
+        else:
+            self._later(self.world.settle() + self.step.at, self._act)
+
+    def _act(self, at: float) -> None:
+        if self.step.action in NODE_ACTIONS:
+            for record in self._chosen():
+                self._do_to(record)
+        else:
+            self._do(self.step.order)
+        self.played += 1
+        if self.step.every and not self._over():
+            self._later(at + self.step.every, self._act)
+
+    def _follow(self, transition: Transition) -> None:
+        # A reset ends what waits for its time, and so it ends this.
+        ended = self._over() or self.world.timeline is not self.timeline
+        if transition.after == "READY" and not ended:
+            record = self.world.nodes[transition.name]
+            if _fits(record, self.step.match):
+                self.played += 1
+                due = transition.at + (self.step.after_ready or 0)
+                self._later(due, lambda _: self._do_to(record))
+
+    def _chosen(self) -> list[NodeRecord]:
+        name = self.step.order.get("name")
+        found = [
+            record
+            for each, record in sorted(self.world.nodes.items())
+            if name in {None, each} and _fits(record, self.step.match)
+        ]
+        count = min(self.step.count or len(found), len(found))
+        return self.random.sample(found, count)
+
+    def _do_to(self, record: NodeRecord) -> None:
+        if self.step.action in WORLD_ACTIONS:
+            self._do(self.step.order)
+        # Another node may have its name by now.
+        elif self.world.nodes.get(record.name) is record:
+            self._do({**self.step.order, "name": record.name})
+
+    def _do(self, order: Mapping[str, object]) -> None:
+        try:
+            ACTIONS[self.step.action](self.world, order)
+        except ApiError as error:
+            log.warning("scenario: %s had no effect: %s", self.step.action, error)
+
+    def _later(self, due: float, act: Callable[[float], None]) -> None:
+        what = f"scenario: {self.step.action}"
+        self.world.timeline.schedule(due, "scenario", what, act, fate=True)
+
+    def _over(self) -> bool:
+        return 0 < self.step.times <= self.played
+
+
+def _fits(record: NodeRecord, match: Mapping[str, object]) -> bool:
+    facts = record_facts(record)
+    return all(
+        facts.get(key, "") in (some if isinstance(some, list) else [some])
+        for key, some in match.items()
+    )
+
+
+def _step(raw: object, number: int) -> Step:
+    where = f"step {number}"
+    if not isinstance(raw, Mapping):
+        raise refusal(f"{where} must be a table")
+    actions = sorted(set(raw) - set(WHEN))
+    if len(actions) != 1 or actions[0] not in ACTIONS:
+        raise refusal(f"{where} must say one thing to do, of: {', '.join(ACTIONS)}")
+    action = actions[0]
+    order = raw[action] if isinstance(raw[action], Mapping) else {}
+    match = order.get("match", {})
+    if action == "fault":
+        return Step(action, order, {}, 0, **_when(raw, where))
+    _check_match(match, where)
+    return Step(
+        action,
+        {key: value for key, value in order.items() if key not in SELECTION},
+        match,
+        whole(order.get("count", 1), f"{where}: count"),
+        **_when(raw, where),
+    )
+
+
+def _when(raw: Mapping[str, Any], where: str) -> dict[str, Any]:
+    def seconds(key: str, lowest: float = 0) -> float:
+        return number(raw[key], f"{where}: {key}", lowest, MAX_SECONDS) if key in raw else 0.0
+
+    return {
+        "at": seconds("at"),
+        "every": seconds("every", LEAST_EVERY),
+        "after_ready": seconds("after_ready") if "after_ready" in raw else None,
+        "times": whole(raw.get("times", 0), f"{where}: times"),
+    }
+
+
+def _check_match(match: object, where: str) -> None:
+    if not isinstance(match, Mapping) or set(match) - set(FACTS):
+        raise refusal(f"{where}: match must be a table of {', '.join(FACTS)}")

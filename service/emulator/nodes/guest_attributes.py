@@ -1,0 +1,110 @@
+"""Guest attributes: small values that a node's workers publish and its owner reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from service.emulator.errors import ApiError, Code, invalid_argument
+from service.emulator.nodes.nodes import NodeRecord
+from service.emulator.nodes.query_allowance import Allowance
+from service.emulator.wire import NodeMessage, Tpu
+
+SWITCH = "enable-guest-attributes"
+# A namespace or a key, as Google documents the keys of metadata.
+NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
+MAX_VALUE = 256 * 1024
+
+
+def enabled(record: NodeRecord) -> bool:
+    """Say whether workers may publish: yes, unless the node's metadata says no.
+
+    A machine of Compute Engine has to switch them on; those of Cloud TPU publish their host keys,
+    which gcloud reads, though nobody did.
+    """
+    return str(record.message.metadata.get(SWITCH, "TRUE")).upper() != "FALSE"
+
+
+def publish(record: NodeRecord, worker: int, namespace: str, key: str, value: str) -> None:
+    """Set a value as the worker itself would; raises ApiError for what cannot be."""
+    check_worker(record, str(worker))
+    for name in (namespace, key):
+        if NAME.fullmatch(name) is None:
+            raise ApiError(
+                Code.INVALID_ARGUMENT, f'"{name[:140]}" does not match "{NAME.pattern}".'
+            )
+    if len(value.encode()) > MAX_VALUE:
+        raise ApiError(Code.INVALID_ARGUMENT, f"The value is longer than {MAX_VALUE} bytes.")
+    record.guest_attributes.setdefault(worker, {})[namespace, key] = value
+
+
+def withdraw(record: NodeRecord, worker: int, namespace: str, key: str) -> bool:
+    """Drop a value; False if there was none."""
+    return record.guest_attributes.get(worker, {}).pop((namespace, key), None) is not None
+
+
+def of_worker(record: NodeRecord, worker: int) -> Mapping[tuple[str, str], str]:
+    """Give a worker's values by namespace and key."""
+    return record.guest_attributes.get(worker, {})
+
+
+def count_query(
+    record: NodeRecord, worker: int, now: float, speed: float, *, is_read: bool = False
+) -> bool:
+    """Count a query of a worker's attributes, of a reader outside or of the worker itself; False if
+    it was one too many."""
+    allowance = record.guest_queries.setdefault(worker, Allowance(at=now))
+    return allowance.take(now, speed, is_read=is_read)
+
+
+def query_times(record: NodeRecord, worker: int) -> list[float]:
+    """List when the newest queries of a worker's attributes came, in unix seconds."""
+    allowance = record.guest_queries.get(worker)
+    return list(allowance.times) if allowance else []
+
+
+def read_times(record: NodeRecord, worker: int) -> list[float]:
+    """List when readers outside asked for a worker's attributes, in unix seconds."""
+    allowance = record.guest_queries.get(worker)
+    return list(allowance.reads) if allowance else []
+
+
+def workers_of(record: NodeRecord, worker_ids: list[str]) -> list[int]:
+    """Number the workers that a reader names, all if it names none; raises ApiError."""
+    # gcloud names the empty worker when it means all of them.
+    named = [each for each in dict.fromkeys(worker_ids) if each]
+    for worker in named:
+        check_worker(record, worker)
+    return [int(each) for each in named] or list(range(record.accelerator.hosts))
+
+
+def read(record: NodeRecord, query_path: str, workers: list[int]) -> list[NodeMessage]:
+    """List the values under `namespace/` or `namespace/key`, one message for each worker."""
+    found = [_values(record, worker, query_path) for worker in workers]
+    if not any(each.query_value.items for each in found):
+        raise invalid_argument('The "GuestAttributes" value "" was not found.')
+    return found
+
+
+def _values(record: NodeRecord, worker: int, query_path: str) -> NodeMessage:
+    namespace, _, key = query_path.partition("/")
+    values = sorted(record.guest_attributes.get(worker, {}).items())
+    entries = [
+        Tpu.GuestAttributesEntry(namespace=space, key=name, value=value)
+        for (space, name), value in values
+        if namespace in {"", space} and key in {"", name}
+    ]
+    return Tpu.GuestAttributes(
+        query_path=query_path, query_value=Tpu.GuestAttributesValue(items=entries)
+    )
+
+
+def check_worker(record: NodeRecord, worker: str) -> None:
+    """Refuse a worker that the node does not have; raises ApiError."""
+    hosts = record.accelerator.hosts
+    known = worker.isascii() and worker.isdecimal() and len(worker) <= len(str(hosts))
+    if not known or int(worker) >= hosts or str(int(worker)) != worker:
+        raise ApiError(
+            Code.INVALID_ARGUMENT,
+            f'Worker "{worker}" does not exist; {record.name} has {hosts} workers.',
+        )

@@ -1,0 +1,287 @@
+"""A node as the cloud writes it down: what a request may ask for, and what the cloud fills in."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Network, ip_network
+from typing import Any
+
+from service.emulator import catalog
+from service.emulator.catalog import Accelerator
+from service.emulator.clock import stamp
+from service.emulator.errors import (
+    ApiError,
+    Code,
+    accelerator_not_in_zone,
+    invalid_argument,
+)
+from service.emulator.names import Place, check_labels
+from service.emulator.nodes.activity import Activity
+from service.emulator.nodes.query_allowance import Allowance
+from service.emulator.timeline import Event
+from service.emulator.wire import Node, NodeMessage, copied
+
+# What only the cloud may say about a node; a request's values for these are dropped.
+OUTPUT_ONLY = (
+    "name",
+    "state",
+    "health",
+    "health_description",
+    "create_time",
+    "network_endpoints",
+    "id",
+    "api_version",
+    "symptoms",
+    "queued_resource",
+    "multislice_node",
+)
+PORT = 8470
+MAX_METADATA_VALUE = 256 * 1024
+MAX_METADATA = 512 * 1024
+"""In bytes, of all keys and values; both as Google documents them for Compute Engine."""
+MAX_NODE = 1024 * 1024
+"""A choice of ours, in bytes: a queued resource makes a thousand nodes of one request."""
+MAX_DESCRIPTION = 512
+"""Google documents it, in characters."""
+MAX_NETWORKS = 8
+"""What a machine of Compute Engine can have of interfaces."""
+CLOUD_PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
+
+
+Watch = Callable[["NodeRecord", float, str], None]
+"""Told of a node, the moment and the state that it came into; an empty state is its end."""
+
+
+@dataclass(slots=True)
+class NodeRecord:
+    """One node of the world: the message that is shown, and what the world knows besides."""
+
+    message: NodeMessage
+    place: Place
+    accelerator: Accelerator
+    created: float
+    pending: Event | None = None
+    operation: NodeMessage = None
+    """The operation in flight, done or not; None before the first."""
+    activity: Activity = field(default_factory=Activity)
+    guest_attributes: dict[int, dict[tuple[str, str], str]] = field(default_factory=dict)
+    """By worker: (namespace, key) -> value."""
+    guest_queries: dict[int, Allowance] = field(default_factory=dict)
+    """By worker: what it has left of queries of its guest attributes."""
+    notices: dict[int, float] = field(default_factory=dict)
+    """By worker: since when it is told that it is being preempted, before the node shows it."""
+    maintenance: tuple[float, float] | None = None
+    """The window of the maintenance to come, or under way."""
+    queued_resource: str = ""
+    """The full name of the queued resource that it belongs to; empty for a node of its own."""
+    model: str = ""
+    """The provisioning model, where the message has no words for it (`flex_start`)."""
+    holds_hardware: bool = False
+    is_played: bool = False
+    """Whether its workers are played rather than run; decided when it is first READY."""
+    watch: Watch | None = None
+    """Who else follows what becomes of it: its queued resource."""
+
+    @property
+    def name(self) -> str:
+        return str(self.message.name)
+
+    @property
+    def state(self) -> str:
+        return state_name(self.message.state)
+
+    @property
+    def provisioning_model(self) -> str:
+        return self.model or provisioning_model(self.message)
+
+    @property
+    def busy(self) -> bool:
+        return self.operation is not None and not self.operation.done
+
+
+def instance_id(record: NodeRecord, worker: int) -> int:
+    """Give a worker's number as a Compute Engine instance: 19 digits, the same at each look."""
+    return _instance_id(record.message.id, worker)
+
+
+@lru_cache(maxsize=10_000)
+def _instance_id(node: int, worker: int) -> int:
+    digest = hashlib.sha256(f"{node}/{worker}".encode()).digest()
+    return 10**18 + int.from_bytes(digest[:8]) % (8 * 10**18)
+
+
+def state_name(number: int) -> str:
+    return str(Node.State.Name(number))
+
+
+def provisioning_model(node: NodeMessage) -> str:
+    asked = node.scheduling_config
+    for model in ("spot", "preemptible", "reserved"):
+        if getattr(asked, model, False):
+            return model
+    return "on_demand"
+
+
+def accelerator_of(node: NodeMessage, zone: str) -> Accelerator:
+    """Find the type that a request asks for, by its name or by its configuration."""
+    configured = node.HasField("accelerator_config")
+    if bool(node.accelerator_type) == configured:
+        raise ApiError(
+            Code.INVALID_ARGUMENT,
+            "Exactly one of accelerator_type and accelerator_config must be specified.",
+        )
+    config = node.accelerator_config
+    found = catalog.find(
+        catalog.offered(zone), node.accelerator_type, config.type_, config.topology
+    )
+    if found is None:
+        asked = node.accelerator_type.rpartition("/")[2]
+        raise accelerator_not_in_zone(asked or _config_text(config), zone)
+    return found
+
+
+def check(node: NodeMessage, accelerator: Accelerator, *, strict_runtimes: bool) -> None:
+    """Refuse what the cloud refuses at once; raises ApiError."""
+    check_runtime(node.runtime_version, accelerator, strict=strict_runtimes)
+    check_settings(node, accelerator)
+
+
+def check_settings(node: NodeMessage, accelerator: Accelerator) -> None:
+    """Refuse what cannot be, whatever software the node is to run."""
+    check_labels(node.labels)
+    check_metadata(node)
+    asked = node.scheduling_config
+    # Spot and preemptible go together: Terraform's own tests ask for both, and get them.
+    if asked.reserved and (asked.spot or asked.preemptible):
+        raise invalid_argument(
+            'The field "SchedulingConfig" cannot have more than one of preemptible, reserved, spot.'
+        )
+    if node.HasField("network_config") and node.network_configs:
+        raise invalid_argument(
+            'The fields "NetworkConfig" and "NetworkConfigs" exclude each other.'
+        )
+    if len(node.network_configs) > MAX_NETWORKS:
+        raise invalid_argument(
+            f'The field "NetworkConfigs" cannot have more than {MAX_NETWORKS} networks.'
+        )
+    if node.ByteSize() > MAX_NODE:
+        raise invalid_argument(f"The node has more than {MAX_NODE} bytes.")
+    check_description(node)
+    check_disks(node)
+    if node.cidr_block:
+        _check_block(node.cidr_block, block_size(node, accelerator))
+
+
+def check_runtime(version: str, accelerator: Accelerator, *, strict: bool) -> None:
+    """Refuse an unknown runtime; one that does not fit passes, as in the world, unless strict."""
+    fits = catalog.runtimes().get(version)
+    if fits is None or (strict and accelerator.generation not in fits):
+        raise invalid_argument(f'The field "RuntimeVersion" cannot be "{version}".')
+
+
+def check_metadata(node: NodeMessage) -> None:
+    sizes = (len(key.encode()) + len(value.encode()) for key, value in node.metadata.items())
+    if sum(sizes) > MAX_METADATA:
+        raise invalid_argument(f"The metadata has more than {MAX_METADATA} bytes.")
+    for key, value in node.metadata.items():
+        if not key or len(key) > 128:
+            raise invalid_argument(f'The metadata key "{key[:140]}" must have 1 to 128 characters.')
+        if len(value.encode()) > MAX_METADATA_VALUE:
+            raise invalid_argument(
+                f'The metadata value for "{key}" is longer than {MAX_METADATA_VALUE} bytes.'
+            )
+
+
+def check_description(node: NodeMessage) -> None:
+    if len(node.description) > MAX_DESCRIPTION:
+        raise invalid_argument(
+            f'The field "Description" cannot be longer than {MAX_DESCRIPTION} characters.'
+        )
+
+
+def check_disks(node: NodeMessage) -> None:
+    if any(not disk.source_disk for disk in node.data_disks):
+        raise invalid_argument('The field "DataDisks.SourceDisk" cannot be "".')
+
+
+def born(asked: NodeMessage, name: str, uid: int, accelerator: Accelerator, at: float) -> Any:
+    """Make the node a request asks for, as the cloud first shows it."""
+    project = name.split("/")[1]
+    node = copied(asked)
+    for output in OUTPUT_ONLY:
+        node.ClearField(output)
+    node.name = name
+    node.id = uid
+    node.state = Node.State.CREATING
+    node.api_version = Node.ApiVersion.V2
+    node.create_time.CopyFrom(stamp(at))
+    node.accelerator_type = accelerator.name
+    node.accelerator_config.type_ = accelerator.config_type
+    node.accelerator_config.topology = accelerator.topology
+    node.scheduling_config.SetInParent()
+    node.shielded_instance_config.SetInParent()
+    for network in _networks(node):
+        network.network = network.network or f"projects/{project}/global/networks/default"
+    if not node.service_account.email:
+        number = zlib.crc32(project.encode())
+        node.service_account.email = f"{number}-compute@developer.gserviceaccount.com"
+    if not node.service_account.scope:
+        node.service_account.scope.append(CLOUD_PLATFORM)
+    return node
+
+
+def block_size(node: NodeMessage, accelerator: Accelerator) -> int:
+    """Count the addresses to set aside: a power of two, a /29 at least."""
+    endpoints = accelerator.hosts * len(_networks(node))
+    return max(8, 1 << math.ceil(math.log2(endpoints + 4)))
+
+
+def connect(node: NodeMessage, accelerator: Accelerator) -> None:
+    """Give each worker its endpoint; with several networks the endpoints take turns."""
+    block = ip_network(node.cidr_block)
+    first = int(block.network_address) + 2
+    del node.network_endpoints[:]
+    for index in range(accelerator.hosts * len(_networks(node))):
+        endpoint = node.network_endpoints.add(ip_address=str(IPv4Address(first + index)), port=PORT)
+        endpoint.access_config.SetInParent()
+    set_external_ips(node)
+
+
+def set_external_ips(node: NodeMessage) -> None:
+    """Show an outer address on every endpoint whose network has them enabled, on no other."""
+    networks = _networks(node)
+    for index, endpoint in enumerate(node.network_endpoints):
+        if networks[index % len(networks)].enable_external_ips:
+            endpoint.access_config.external_ip = _outer(endpoint.ip_address)
+        else:
+            endpoint.access_config.external_ip = ""
+
+
+def _networks(node: NodeMessage) -> list[NodeMessage]:
+    return list(node.network_configs) or [node.network_config]
+
+
+def _outer(inner: str) -> str:
+    """Map 10.a.b.c to 34.a.b.c: unique, and never routed from here."""
+    return f"34.{inner.partition('.')[2]}"
+
+
+def _config_text(config: NodeMessage) -> str:
+    # An enum number that this client library does not know has no name.
+    values = config.DESCRIPTOR.fields_by_name["type_"].enum_type.values_by_number
+    known = values.get(config.type_)
+    return f"{known.name if known else config.type_}:{config.topology}"
+
+
+def _check_block(text: str, size: int) -> None:
+    try:
+        fits = IPv4Network(text).num_addresses >= size
+    except ValueError:
+        fits = False
+    if not fits:
+        raise invalid_argument(f'The field "CidrBlock" cannot be "{text}".')

@@ -1,0 +1,60 @@
+"""The maintenance of a queued resource's nodes, begun by hand on all or some of them together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from service.emulator.errors import invalid_argument, wrong_state
+from service.emulator.faults.faults import Effects
+from service.emulator.nodes.nodes import NodeRecord
+from service.emulator.queued import members
+from service.emulator.wire import NodeMessage, copied
+from service.emulator.world import lifecycle
+from service.emulator.world.maintenance import require_startable
+from service.emulator.world.queue import QueuedRecord
+from service.emulator.world.world import World
+
+VERB = "performMaintenanceQueuedResource"
+
+
+def perform(
+    world: World, record: QueuedRecord, names: Sequence[str], at: float, effects: Effects
+) -> NodeMessage:
+    """Begin what is announced for the nodes named, or for all; raises ApiError.
+
+    All of them can be maintained, or none is. The operation ends when the repairs do, whatever
+    became of the nodes meanwhile.
+    """
+    if record.state != "ACTIVE":
+        raise wrong_state(VERB, record.state)
+    chosen = _chosen(world, record, names)
+    for node in chosen:
+        require_startable(node)
+        if node.state != "READY" or node.busy:
+            raise wrong_state(VERB, node.state)
+    operation = world.operations.start(VERB, record.name, record.place, at)
+    for node in chosen:
+        lifecycle.maintain(world, node, at)
+
+    def end(at: float) -> None:
+        if effects.operation_error is not None:
+            world.operations.fail(operation, at, effects.operation_error)
+        else:
+            lifecycle.conclude(world, operation, at, effects, copied(record.message))
+
+    due = at + world.config.seconds("repair")
+    world.timeline.schedule(due, operation.name, "maintained", end)
+    return operation
+
+
+def _chosen(world: World, record: QueuedRecord, names: Sequence[str]) -> list[NodeRecord]:
+    """Find the nodes, which may be named in full or by their last part."""
+    nodes = {node.name: node for node in members.listed(world, record)}
+    if not names:
+        return list(nodes.values())
+    prefix = record.place.child("nodes", "")
+    full = [name if "/" in name else f"{prefix}{name}" for name in dict.fromkeys(names)]
+    for name in full:
+        if name not in nodes:
+            raise invalid_argument(f'"{name}" is not a node of {record.name}.')
+    return [nodes[name] for name in full]

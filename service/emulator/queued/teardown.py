@@ -1,0 +1,99 @@
+"""How a queued resource ends, and how it begins again."""
+
+from __future__ import annotations
+
+import math
+
+from service.emulator.errors import ApiError, precondition_failed, wrong_state
+from service.emulator.faults.faults import Effects
+from service.emulator.queued import members, queueing
+from service.emulator.queued.states import enter, wind_up
+from service.emulator.wire import Empty, NodeMessage, copied
+from service.emulator.world import lifecycle
+from service.emulator.world.queue import QueuedRecord, QueuedTransition
+from service.emulator.world.world import World
+
+# A delete in these is taken, and its operation fails a little later, even with force: so it was
+# seen in the field.
+TOO_BUSY_TO_DELETE = {"CREATING", "PROVISIONING", "SUSPENDING"}
+CAN_BE_RESET = {"ACTIVE", "FAILED", "SUSPENDED"}
+
+
+def delete(
+    world: World, record: QueuedRecord, at: float, effects: Effects, *, force: bool
+) -> NodeMessage:
+    """Delete a queued resource, its nodes first if forced; raises ApiError.
+
+    Without force it goes when it has no running nodes, and one that was preempted stays behind.
+    """
+    state = record.state
+    if state == "DELETING":
+        raise wrong_state("delete", state)
+    if state == "ACTIVE" and not force:
+        raise precondition_failed(
+            f"The queued resource {record.name} is in state ACTIVE and has nodes;"
+            " delete them first, or set force"
+        )
+    operation = world.operations.start("delete", record.name, record.place, at)
+    if state in TOO_BUSY_TO_DELETE or effects.operation_error is not None:
+        error = effects.operation_error or wrong_state("delete", state)
+        _refuse_later(world, operation, at, error)
+        return operation
+
+    def end(at: float) -> None:
+        _forget(world, record, at)
+        lifecycle.conclude(world, operation, at, effects, Empty())
+
+    enter(world, record, "DELETING", at, initiator="USER")
+    wind_up(world, record, "remove", at, end)
+    if force:
+        members.clear_away(world, record, at, lost_too=True)
+    return operation
+
+
+def reset(world: World, record: QueuedRecord, at: float, effects: Effects) -> NodeMessage:
+    """Delete the nodes and queue the request again; the operation ends when it waits again.
+
+    Google says nothing of what a reset does. It is not a way round an end that has passed, nor
+    round what is wrong with the request itself.
+    """
+    if record.state not in CAN_BE_RESET:
+        raise wrong_state("reset", record.state)
+    if record.doom is not None or at >= record.window.end:
+        raise precondition_failed(
+            f"The queued resource {record.name} cannot be provisioned any more; delete it"
+        )
+    operation = world.operations.start("reset", record.name, record.place, at)
+    if effects.operation_error is not None:
+        _refuse_later(world, operation, at, effects.operation_error)
+        return operation
+
+    def end(at: float) -> None:
+        record.flaw = None
+        record.stocked_out_until = -math.inf
+        queueing.queue(world, record, at)
+        response = copied(record.message)
+        lifecycle.conclude(world, operation, at, effects, response)
+
+    enter(world, record, "SUSPENDING", at, initiator="USER")
+    wind_up(world, record, "suspend", at, end)
+    members.clear_away(world, record, at, lost_too=True)
+    return operation
+
+
+def _forget(world: World, record: QueuedRecord, at: float) -> None:
+    if record.expiry is not None:
+        record.expiry.cancelled = True
+    world.queue.remove(record, at)
+    world.holdings.give_back(record.place.project, record.demand)
+    members.orphan(world, record)
+    world.queue.tell(QueuedTransition(at, record.name, record.state, "", "SERVICE"))
+
+
+def _refuse_later(world: World, operation: NodeMessage, at: float, error: ApiError) -> None:
+    world.timeline.schedule(
+        at + world.config.seconds("refuse"),
+        operation.name,
+        "refuse",
+        lambda at: world.operations.fail(operation, at, error),
+    )

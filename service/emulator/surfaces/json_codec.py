@@ -1,0 +1,148 @@
+"""Messages as Google's REST front end writes and reads them: JSON out, JSON in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from google.protobuf import json_format
+from google.protobuf.message import Message
+from google.rpc import error_details_pb2
+
+from service.emulator.errors import ApiError, Code, told
+from service.emulator.schema import REST_POOL, extended
+from service.emulator.surfaces.json_errors import PAYLOAD, Misfit, find_misfit, unknown
+
+Shown = dict[str, Any]
+
+
+def to_json(message: Message, *, enum_numbers: bool) -> Shown:
+    """Write a message with the fields that clients count on, even when they are empty."""
+    whole = extended(message)
+    # What an operation has packed is known by name to the pool that its own class is from.
+    pool = None if whole is message else REST_POOL
+    shown = json_format.MessageToDict(
+        whole, use_integers_for_enums=enum_numbers, descriptor_pool=pool
+    )
+    return _completed(shown, whole.DESCRIPTOR)
+
+
+def error_json(error: ApiError) -> Shown:
+    """Write an error in the envelope of AIP-193."""
+    status = json_format.MessageToDict(error.status())
+    shown: Shown = {
+        "code": error.http_status,
+        "message": error.message,
+        "status": error.code.name,
+    }
+    if "details" in status:
+        shown["details"] = status["details"]
+    return {"error": shown}
+
+
+def read_into(message: Message, body: object, at: str = "") -> None:
+    """Fill a message from JSON with camelCase or snake_case keys; raises ApiError."""
+    if not isinstance(body, dict):
+        raise _refusal(unknown("", at, "Root element must be a message."))
+    said = _in_lists(body, message.DESCRIPTOR)
+    try:
+        json_format.ParseDict(said, message)
+    except (json_format.ParseError, AttributeError, RecursionError, TypeError, ValueError):
+        found = find_misfit(message.DESCRIPTOR, said, at)
+        raise _refusal(found or Misfit(at, PAYLOAD)) from None
+
+
+def unknown_name(name: str, where: str = "") -> ApiError:
+    return _refusal(unknown(name, where))
+
+
+def _in_lists(body: object, kind: Any) -> Any:
+    """Take a bare object for a list of one, as Google's front end was seen to do."""
+    if not isinstance(body, dict):
+        return body
+    fields = {
+        spelling: field
+        for field in kind.fields
+        for spelling in (field.name, field.json_name)
+        if field.message_type is not None and not field.message_type.GetOptions().map_entry
+    }
+    return {
+        key: _listed(value, fields[key]) if key in fields else value for key, value in body.items()
+    }
+
+
+def _listed(value: object, field: Any) -> object:
+    items = [value] if field.is_repeated and isinstance(value, dict) else value
+    if isinstance(items, list):
+        return [_in_lists(each, field.message_type) for each in items]
+    return _in_lists(items, field.message_type)
+
+
+def _refusal(found: Misfit) -> ApiError:
+    description = told(found.text)
+    violation = error_details_pb2.BadRequest.FieldViolation(
+        field=told(found.path), description=description
+    )
+    return ApiError(
+        Code.INVALID_ARGUMENT,
+        description,
+        [error_details_pb2.BadRequest(field_violations=[violation])],
+    )
+
+
+def _completed(shown: Shown, kind: Any) -> Shown:
+    """Add what clients read without looking whether it is there, however deep it lies."""
+    for field in kind.fields:
+        value = shown.get(field.json_name)
+        if field.message_type is not None and isinstance(value, dict | list):
+            for each in value if isinstance(value, list) else [value]:
+                if isinstance(each, dict):
+                    _completed(each, field.message_type)
+    complete = COMPLETE.get(kind.full_name)
+    if complete is not None:
+        complete(shown)
+    return shown
+
+
+def _complete_operation(shown: Shown) -> None:
+    shown.setdefault("done", False)
+    response = shown.get("response", {})
+    kind = response.get("@type", "").rpartition("/")[2]
+    if kind.startswith("google.cloud.tpu."):
+        _completed(response, REST_POOL.FindMessageTypeByName(kind))
+
+
+def _complete_node(shown: Shown) -> None:
+    for empty in ("labels", "metadata"):
+        shown.setdefault(empty, {})
+    model = shown.setdefault("schedulingConfig", {})
+    for each in ("preemptible", "reserved", "spot"):
+        model.setdefault(each, False)
+
+
+def _complete_legacy_node(shown: Shown) -> None:
+    shown.setdefault("labels", {})
+    model = shown.setdefault("schedulingConfig", {})
+    for each in ("preemptible", "reserved"):
+        model.setdefault(each, False)
+
+
+def _complete_spec(shown: Shown) -> None:
+    _complete_node(shown.setdefault("node", {}))
+
+
+def _complete_rate(shown: Shown) -> None:
+    """Write the zeros of a price, which clients count on."""
+    shown.setdefault("startUsageAmount", 0)
+    shown["unitPrice"] = {"units": "0", "nanos": 0, **shown.get("unitPrice", {})}
+
+
+COMPLETE: dict[str, Callable[[Shown], None]] = {
+    "google.cloud.billing.v1.PricingExpression.TierRate": _complete_rate,
+    "google.longrunning.Operation": _complete_operation,
+    "google.cloud.tpu.v1.Node": _complete_legacy_node,
+    "google.cloud.tpu.v2.Node": _complete_node,
+    "google.cloud.tpu.v2alpha1.Node": _complete_node,
+    "google.cloud.tpu.v2.QueuedResource.Tpu.NodeSpec": _complete_spec,
+    "google.cloud.tpu.v2alpha1.QueuedResource.Tpu.NodeSpec": _complete_spec,
+}

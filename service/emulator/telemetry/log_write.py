@@ -1,0 +1,99 @@
+"""Log entries that clients write: completed, checked, and taken into the log buffer."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from google.protobuf.json_format import MessageToDict, SerializeToJsonError
+from google.protobuf.message import DecodeError
+
+from service.emulator.errors import ApiError, Code
+from service.emulator.telemetry.log_query import SEVERITIES
+from service.emulator.wire import NodeMessage, copied
+from service.emulator.world.log_buffer import NANOS, moment_text, nanoseconds
+from service.emulator.world.world import World
+
+OWNER = r"(?:projects|organizations|folders|billingAccounts)/[^/]+"
+LOG_NAME = re.compile(rf"{OWNER}/logs/[A-Za-z0-9/_.%-]{{1,512}}")
+MAX_BYTES = 256 * 1024
+MAX_LABELS = 64
+# Older and newer ones are accepted, and never seen again.
+PAST_NANOS, FUTURE_NANOS = 30 * 86_400 * NANOS, 86_400 * NANOS
+
+
+@dataclass(frozen=True)
+class Draft:
+    """An entry that was found good, in both of its forms."""
+
+    at: int
+    plain: dict[str, Any]
+    message: NodeMessage
+
+
+def draft(entry: NodeMessage, request: NodeMessage, now: float) -> Draft:
+    """Fill in what the request says for all of its entries; raises ApiError."""
+    message = copied(entry)
+    message.log_name = message.log_name or request.log_name
+    if not message.HasField("resource"):
+        message.resource.CopyFrom(request.resource)
+    for key, value in request.labels.items():
+        if key not in message.labels:
+            message.labels[key] = value
+    received = nanoseconds(now)
+    _set(message.receive_timestamp, received)
+    if not message.HasField("timestamp"):
+        _set(message.timestamp, received)
+    _check(message)
+    plain = _plain(message)
+    plain.setdefault("severity", "DEFAULT")
+    return Draft(_nanos(message.timestamp), plain, message)
+
+
+def store(world: World, found: Draft, now: float) -> None:
+    """Keep an entry, unless its time is out of bounds: that is dropped without a word."""
+    age = nanoseconds(now) - found.at
+    if not -FUTURE_NANOS <= age <= PAST_NANOS:
+        return
+    found.plain["timestamp"] = moment_text(found.at)
+    limit = world.config.telemetry.log_entries
+    entry = world.logs.add(found.plain, found.at, limit, found.message)
+    if entry is not None:
+        found.message.insert_id = entry.plain["insertId"]
+
+
+def _check(message: NodeMessage) -> None:
+    if LOG_NAME.fullmatch(message.log_name) is None:
+        raise _bad(f'The log name "{message.log_name}" is invalid.')
+    if not message.resource.type:
+        raise _bad("A monitored resource must be specified for each log entry.")
+    if message.severity not in SEVERITIES.values():
+        raise _bad(f"Invalid severity: {message.severity}.")
+    if len(message.labels) > MAX_LABELS:
+        raise _bad(f"A log entry can have at most {MAX_LABELS} labels.")
+    size = message.ByteSize()
+    if size > MAX_BYTES:
+        kilobytes = f"{size / 1024:.1f}K"
+        raise _bad(f"Log entry with size {kilobytes} exceeds maximum size of 256.0K.")
+
+
+def _plain(message: NodeMessage) -> dict[str, Any]:
+    """Turn an entry into JSON, which not every message can be."""
+    try:
+        plain: dict[str, Any] = MessageToDict(message)
+    except (DecodeError, SerializeToJsonError, TypeError, ValueError, RecursionError):
+        raise _bad("The log entry cannot be written as JSON.") from None
+    return plain
+
+
+def _set(moment: NodeMessage, at: int) -> None:
+    moment.seconds, moment.nanos = divmod(at, NANOS)
+
+
+def _nanos(moment: NodeMessage) -> int:
+    return int(moment.seconds * NANOS + moment.nanos)
+
+
+def _bad(text: str) -> ApiError:
+    return ApiError(Code.INVALID_ARGUMENT, text)

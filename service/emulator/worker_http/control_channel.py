@@ -1,0 +1,62 @@
+"""What the stand-ins on a worker tell the emulator and ask it. No real API has these paths."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from service.emulator.errors import ApiError, Code
+from service.emulator.nodes import activity
+from service.emulator.nodes.worker import Worker
+from service.emulator.surfaces.rest import json_response, parse_body
+from service.emulator.world.world import World
+
+MAX_COUNTED = 10_000
+
+
+@dataclass
+class ControlChannel:
+    """Paths of a worker's own port.
+
+    `GET …/speed`, `GET …/images?name=` before each pull, and `POST …/activity` with percentages.
+    """
+
+    world: World
+    _pulls: Counter[tuple[int, int, str]] = field(default_factory=Counter)
+    """By the uid of a node, the number of a worker and the name of an image."""
+
+    async def answer(self, request: Request, worker: Worker, path: str) -> Response:
+        """Raises ApiError. The header keeps web pages out, as it does for the metadata."""
+        if request.headers.get("metadata-flavor") != "Google":
+            raise ApiError(Code.PERMISSION_DENIED, "Missing required header: Metadata-Flavor")
+        if (request.method, path) == ("GET", "/_emulator/speed"):
+            return json_response({"speed": self.world.config.speed})
+        if (request.method, path) == ("GET", "/_emulator/images"):
+            return json_response(self._image(worker, str(request.query_params.get("name", ""))))
+        if (request.method, path) == ("POST", "/_emulator/activity"):
+            self._note(worker, parse_body(await request.body()))
+            return json_response({})
+        raise ApiError(Code.NOT_FOUND, f"{request.method} {path} is not known here")
+
+    def _image(self, worker: Worker, name: str) -> dict[str, object]:
+        """Count a pull, and say how it goes."""
+        settings = self.world.config.images.get(name)
+        if settings is None:
+            return {}
+        if len(self._pulls) > MAX_COUNTED:
+            self._pulls.clear()
+        key = worker.uid, worker.number, name
+        self._pulls[key] += 1
+        return settings.told() if not settings.times or self._pulls[key] <= settings.times else {}
+
+    def _note(self, worker: Worker, changes: object) -> None:
+        if not isinstance(changes, Mapping):
+            raise ApiError(Code.INVALID_ARGUMENT, "the body must be a JSON object")
+        checked = {key: activity.check(key, value) for key, value in changes.items()}
+        now = self.world.settle()
+        if worker.record.state == "READY":
+            activity.note(worker.record, now, checked, worker.number)

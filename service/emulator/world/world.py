@@ -1,0 +1,246 @@
+"""The emulated cloud: its nodes and operations, what is due to happen to them, and its bill."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address
+from random import Random
+
+from service.emulator.artifacts.registry import Shelf
+from service.emulator.artifacts.storage import Storage
+from service.emulator.clock import Clock
+from service.emulator.config.config import Config
+from service.emulator.errors import not_found
+from service.emulator.faults.faults import Faults
+from service.emulator.limits.capacity import Hardware, kind_of
+from service.emulator.limits.quota import Holdings, Rates
+from service.emulator.nodes.nodes import NodeRecord
+from service.emulator.timeline import Timeline
+from service.emulator.wire import Node, NodeMessage
+from service.emulator.world.bill import Bill, Transition
+from service.emulator.world.container_runs import Runs
+from service.emulator.world.log_buffer import LogBuffer
+from service.emulator.world.operations import Operations
+from service.emulator.world.queue import Queue
+from service.emulator.world.requests import Requests
+from service.emulator.world.stale_reads import Sight, StaleReads
+
+Observer = Callable[[Transition], None]
+Reconfigured = Callable[[float], None]
+Updated = Callable[[NodeRecord, float], None]
+Reset = Callable[[], None]
+Announced = Callable[[NodeRecord, float, float, Collection[int]], None]
+MAX_PAST = 10_000
+
+
+@dataclass
+class World:
+    """A plain state machine: it knows nothing of servers, and time only from its clock."""
+
+    clock: Clock
+    rpcs: tuple[str, ...]
+    seed: int = 0
+    config: Config = field(default_factory=Config)
+    nodes: dict[str, NodeRecord] = field(default_factory=dict)
+    past: deque[NodeRecord] = field(default_factory=lambda: deque(maxlen=MAX_PAST))
+    """Nodes that are gone, the newest last: what was measured of them can still be asked for."""
+    timeline: Timeline = field(default_factory=Timeline)
+    bill: Bill = field(default_factory=Bill)
+    logs: LogBuffer = field(default_factory=LogBuffer)
+    response_cache: dict[tuple[str, bytes], NodeMessage] = field(default_factory=dict)
+    """Answers that hold until something happens, by call and request."""
+    observers: list[Observer] = field(default_factory=list)
+    on_config: list[Reconfigured] = field(default_factory=list)
+    """Told the moment at which the configuration changed."""
+    on_metadata: list[Updated] = field(default_factory=list)
+    """Told of a node that was updated, and the moment."""
+    on_reset: list[Reset] = field(default_factory=list)
+    """Told that everything is forgotten, before the first configuration counts again."""
+    on_preemption_notice: list[Announced] = field(default_factory=list)
+    """Told of a node, the moment, the seconds until it is preempted, and the workers that know."""
+    queue: Queue = field(default_factory=Queue)
+    hardware: Hardware = field(default_factory=Hardware)
+    holdings: Holdings = field(default_factory=Holdings)
+    rates: Rates = field(default_factory=Rates)
+    runs: Runs = field(default_factory=Runs)
+    """Every container that a played worker ran."""
+    has_real_workers: bool = False
+    """Whether workers run for real, up to `config.real_workers` of them."""
+    shelf: Shelf = field(default_factory=Shelf)
+    requests: Requests = field(default_factory=Requests)
+    storage: Storage = field(default_factory=Storage)
+    stale_reads: StaleReads = field(init=False)
+    operations: Operations = field(init=False)
+    faults: Faults = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._random = Random(self.seed)  # noqa: S311 - repeatable on purpose, protects nothing
+        self._now = 0.0
+        self._addresses = 0
+        self.stale_reads = StaleReads(self._look)
+        self._first_config = self.config
+        self._looking = False
+        self.on_config.append(self._look_for_room)
+        self.operations = Operations(self._random)
+        # A stream of its own: faults by chance must not change what ids are given.
+        self.faults = Faults(self.rpcs, Random(f"{self.seed}/faults"))  # noqa: S311
+
+    def settle(self, now: float | None = None) -> float:
+        """Let everything due by now happen, each thing at its own time; time never runs back.
+
+        Asked from within something that happens, it says when that is, and lets nothing happen.
+        """
+        if self.timeline.moment is not None:
+            return self.timeline.moment
+        self._now = max(self._now, self.clock() if now is None else now)
+        if self.timeline.run_due(self._now):
+            self.touch()
+        return self._now
+
+    def hurry(self) -> int:
+        """Let everything pending happen now, and be stamped with now."""
+        done = self.timeline.hurry(self.settle())
+        self.touch()
+        return done
+
+    def touch(self) -> None:
+        """Forget the answers that held as long as nothing happened."""
+        self.response_cache.clear()
+
+    def configure(self, config: Config) -> None:
+        """Change how the world works from now on; what has already begun keeps its time."""
+        now = self.settle()
+        self.touch()
+        self.config = config
+        for told in self.on_config:
+            told(now)
+
+    def reset(self) -> None:
+        """Forget everything but the seed's place: an id is never given twice."""
+        self.nodes.clear()
+        self.stale_reads.clear()
+        self.past.clear()
+        for each in (
+            self.queue,
+            self.hardware,
+            self.holdings,
+            self.rates,
+            self.requests,
+            self.shelf,
+            self.runs,
+        ):
+            each.clear()
+        self._looking = False
+        self.timeline = Timeline()
+        self.operations.clear()
+        self.faults.clear()
+        self.bill.clear()
+        self.logs.clear()
+        self.storage.clear()
+        for told in self.on_reset:
+            told()
+        self.configure(self._first_config)
+
+    def find(self, name: str) -> NodeRecord:
+        """Look a node up by its full name; raises ApiError."""
+        if name not in self.nodes:
+            raise not_found(name)
+        return self.nodes[name]
+
+    def sight(self, age: float = 0.0) -> Sight:
+        """Show the nodes as they are, or as they were some seconds ago."""
+        return self.stale_reads.sight(self._now - age if age else None)
+
+    def _look(self, name: str) -> NodeMessage | None:
+        record = self.nodes.get(name)
+        return None if record is None else record.message
+
+    def new_uid(self) -> int:
+        return int(2**60 + self._random.getrandbits(62))
+
+    def new_block(self, size: int) -> str:
+        """Set a block of 10.0.0.0/8 aside, aligned to its size; after a long time they recur."""
+        start = -(-self._addresses // size) * size
+        if start + size > 2**24:
+            start = 0
+        self._addresses = start + size
+        base = IPv4Address("10.0.0.0") + start
+        return f"{base}/{32 - (size.bit_length() - 1)}"
+
+    def move(self, record: NodeRecord, state: str, at: float) -> None:
+        """Bring a node into a state and tell those who watch; an empty state is the end of it."""
+        self.touch()
+        known = record.name in self.nodes
+        before = record.state if known else ""
+        self.stale_reads.note(at, record.name)
+        if state:
+            if not known:
+                self.stale_reads.add(record.name)
+            self.nodes[record.name] = record
+            record.message.state = Node.State.Value(state)
+        else:
+            del self.nodes[record.name]
+            self.stale_reads.remove(record.name)
+            self.past.append(record)
+        record.activity.moved(before, state, at)
+        freed = self._count(record, before, state)
+        self._tell(_transition(record, before, state, at))
+        if record.watch is not None:
+            record.watch(record, at, state)
+        if freed:
+            self._look_for_room(at)
+
+    def announce_preemption(
+        self, record: NodeRecord, at: float, seconds: float, workers: Collection[int]
+    ) -> None:
+        """Tell those who watch that a node is preempted after some seconds; `workers` know it."""
+        for told in self.on_preemption_notice:
+            told(record, at, seconds, workers)
+
+    def updated(self, record: NodeRecord, at: float) -> None:
+        """Tell those who watch that what a node was given has changed."""
+        for told in self.on_metadata:
+            told(record, at)
+
+    def _count(self, record: NodeRecord, before: str, after: str) -> bool:
+        """Keep count of quota and hardware; say whether some of the latter came free."""
+        # What belongs to a queued resource is counted with it, from its birth to its end.
+        if not record.queued_resource:
+            chips = {kind_of(record): record.accelerator.chips}
+            if not before:
+                self.holdings.take(record.place.project, chips)
+            if not after:
+                self.holdings.give_back(record.place.project, chips)
+        return self.hardware.note(record, after)
+
+    def _look_for_room(self, at: float) -> None:
+        """Let those that wait for hardware look again, once whatever goes on now has happened."""
+        if self.queue.waiting and not self._looking:
+            self._looking = True
+            self.timeline.schedule(at, "queuedResources", "room", self._let_look)
+
+    def _let_look(self, at: float) -> None:
+        self._looking = False
+        self.queue.look(at)
+
+    def _tell(self, transition: Transition) -> None:
+        self.bill.observe(transition)
+        for observer in self.observers:
+            observer(transition)
+
+
+def _transition(record: NodeRecord, before: str, after: str, at: float) -> Transition:
+    return Transition(
+        at=at,
+        name=record.name,
+        uid=record.message.id,
+        accelerator_type=record.accelerator.name,
+        chips=record.accelerator.chips,
+        zone=record.place.zone,
+        provisioning_model=record.provisioning_model,
+        created=record.created,
+        before=before,
+        after=after,
+    )

@@ -1,0 +1,1 @@
+"""Registries and Cloud Storage."""

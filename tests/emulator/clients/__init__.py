@@ -1,0 +1,1 @@
+"""Google's clients and those of others, against a served emulator."""

@@ -1,0 +1,1 @@
+"""How calls come in: gRPC, REST, control routes and the status page."""

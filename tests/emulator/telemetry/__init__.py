@@ -1,0 +1,1 @@
+"""Time series, log entries and the price list."""

@@ -1,0 +1,1 @@
+"""What runs on a worker, and what it sees."""

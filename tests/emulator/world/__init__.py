@@ -1,0 +1,1 @@
+"""The world: what nodes go through, and what they cost."""
