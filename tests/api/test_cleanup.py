@@ -126,6 +126,7 @@ def test_what_workers_report_is_shown_with_its_age(client, lab):
     assert parse_rfc3339(shown["reports_read_at"]) >= parse_rfc3339(report["at"])
 
 
+@pytest.mark.deep
 def test_a_plan_is_shown_applied_once_and_found_in_the_history(client, lab):
     idle = lab.add(REST)
     lab.minute(MINUTES)

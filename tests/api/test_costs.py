@@ -265,6 +265,7 @@ def test_a_csv_file_says_its_currency_what_was_saved_what_is_uncertain_and_when(
     assert told["uncertainty"] == first["uncertainty"]
 
 
+@pytest.mark.deep
 def test_what_may_still_change_is_said_where_it_is_asked(client):
     paths = client.get("/openapi.json").json()["paths"]
     assert "also in a month that is closed" in squeezed(paths["/v1/costs"]["get"]["description"])

@@ -251,6 +251,7 @@ def test_an_unexpected_error_does_not_end_the_reader(house):
     assert asyncio.run(followed()) == ["one"]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("followed", "most"), [(1, 3), (2, 5), (3, 7.5), (4, 10), (10, 23), (20, 46)]
 )
@@ -276,6 +277,7 @@ def test_followed_jobs_share_the_reads_so_that_none_waits_long(house, followed, 
     assert max(house.log.longest_gap(job) for job in jobs) <= most
 
 
+@pytest.mark.deep
 def test_a_flood_of_lines_slows_no_other_job_down(house):
     flooded, quiet = house.submit(), house.submit()
     house.log.floods.add(flooded)

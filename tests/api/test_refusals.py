@@ -248,6 +248,7 @@ def test_a_query_that_means_nothing_is_refused(client, query, field, said):
     assert field is None or problem["errors"][0]["field"] == field
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("path", ["/v1/nodes/%00", "/v1/nodes?team=%00", "/v1/costs?tz=%00"])
 def test_an_address_with_a_nul_is_refused(client, path):
     assert "NUL" in refused(client, client.get(path), 400)["detail"]

@@ -127,6 +127,7 @@ def test_what_a_program_lost_that_reports_nothing_is_not_known(house, client):
     assert shown_as_lost(client, job)[0] == "not known"
 
 
+@pytest.mark.deep
 def test_a_program_that_completes_has_lost_nothing(house, client):
     job = submit(house)
     worker = house.run(job)

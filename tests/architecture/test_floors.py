@@ -105,6 +105,7 @@ def test_no_contract_is_left_untried():
     assert {contract for contract, _, _ in PLANTED} == set(CONTRACTS)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("contract", "path", "line"), PLANTED, ids=[f"{c}-{p}-{line}" for c, p, line in PLANTED]
 )

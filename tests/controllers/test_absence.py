@@ -92,6 +92,7 @@ def test_lists_of_a_zone_that_cannot_be_reached_count_for_nothing(lab: Lab) -> N
     assert lab.node(node).state == NodeState.DELETED
 
 
+@pytest.mark.deep
 def test_when_very_many_are_missing_at_once_the_answers_are_wrong_and_a_human_is_told(
     lab: Lab,
 ) -> None:

@@ -106,6 +106,7 @@ def test_a_log_that_may_not_be_read_is_not_waited_for(
         lab.clock.pass_(15)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("error", [CloudUnavailable("away"), ValueError("a bug")])
 def test_a_log_that_gives_no_answer_is_waited_for_no_longer_than_an_hour(
     lab: Lab, log: FakeHistory, evidence: EvidenceController, error: Any

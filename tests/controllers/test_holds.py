@@ -385,6 +385,7 @@ moves = st.lists(
 )
 
 
+@pytest.mark.deep
 @settings(
     max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -240,6 +240,7 @@ def test_the_placement_before_is_not_waived_with_the_next(lab: Lab) -> None:
     assert lab.cost(node) == charged == lab.posted(node)
 
 
+@pytest.mark.deep
 def test_what_google_no_longer_knows_the_state_of_is_told_to_a_human_and_left_alone(
     lab: Lab,
 ) -> None:

@@ -58,6 +58,7 @@ def test_a_reservation_beyond_counting_leaves_the_others_what_is_theirs(lab, beg
     assert posted(lab, poisoned.id) == 0
 
 
+@pytest.mark.deep
 def test_a_node_beyond_counting_leaves_the_others_what_is_theirs(lab):
     lab.prices.add(factories.price(ABSURD, region="us-east5"))
     far = Sku("v5e", "on_demand", "us-east5")

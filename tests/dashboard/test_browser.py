@@ -49,8 +49,11 @@ ARGUMENTS = (
 )
 HOSTILE = "<img src=x onerror=document.title='broken'>"
 
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="no chromium is installed: the pages were seen by no browser"
+pytestmark = (
+    pytest.mark.deep,
+    pytest.mark.skipif(
+        CHROMIUM is None, reason="no chromium is installed: the pages were seen by no browser"
+    ),
 )
 
 
@@ -174,7 +177,6 @@ def test_pages_load_without_a_complaint_and_fit(
             assert "broken" not in page.title()
 
 
-@pytest.mark.deep
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1_280), ("dark", 1_280), ("dark", 400)])
 def test_the_manual_and_the_api_reference_load_without_a_complaint_fit_and_stay(
     lab: Lab, chromium: Browser, scheme: str, width: int
@@ -199,7 +201,6 @@ def test_the_manual_is_searched_from_any_of_its_pages(address: str, chromium: Br
         expect(page.get_by_role("heading", name="A zone has run out")).to_be_in_viewport()
 
 
-@pytest.mark.deep
 def test_an_operation_is_found_from_the_overview_and_its_problem_is_explained(
     lab: Lab, chromium: Browser
 ) -> None:
@@ -326,7 +327,6 @@ def test_another_question_can_be_typed(lab: Lab, address: str, chromium: Browser
         expect(page.get_by_text("only team: vision", exact=True)).to_be_visible()
 
 
-@pytest.mark.deep
 def test_hostile_jobs_load_without_a_complaint_and_fit(house: JobHouse, chromium: Browser) -> None:
     job, failed = house.hostile(), house.failed()
     node = house.jobs.node_of(job)

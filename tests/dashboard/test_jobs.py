@@ -140,6 +140,7 @@ def test_a_failed_job_says_why_with_the_evidence(house: JobHouse, browser: TestC
     assert "jobs cancel" not in said
 
 
+@pytest.mark.deep
 def test_the_phases_and_the_attempts_come_to_the_cost_to_the_last_nano_dollar(
     house: JobHouse, browser: TestClient
 ) -> None:
@@ -205,6 +206,7 @@ def test_what_has_no_price_is_not_free(house: JobHouse, browser: TestClient) -> 
     assert cells_of(browser.get("/jobs").text)[1][-1] == "not known"
 
 
+@pytest.mark.deep
 def test_a_running_job_says_what_can_be_typed_and_that_it_goes_on(
     house: JobHouse, browser: TestClient
 ) -> None:
@@ -256,6 +258,7 @@ def test_a_token_is_asked_for_where_there_is_one(house: JobHouse) -> None:
 # text from outside
 
 
+@pytest.mark.deep
 def test_hostile_text_stays_text_and_obeys_the_policy(house: JobHouse, browser: TestClient) -> None:
     job = house.hostile()
     node = house.jobs.node_of(job)
@@ -330,6 +333,7 @@ def test_exit_codes_are_told_by_worker(codes: dict[str, int | None], said: str) 
 # the last output
 
 
+@pytest.mark.deep
 def test_one_read_of_the_log_serves_all_pages_for_a_while(
     house: JobHouse, browser: TestClient
 ) -> None:
@@ -359,6 +363,7 @@ def test_the_newest_lines_are_shown_and_those_of_other_jobs_are_not(
     assert "another job's" not in said
 
 
+@pytest.mark.deep
 def test_a_log_that_cannot_be_read_says_why_and_the_rest_of_the_page_is_there(
     house: JobHouse, browser: TestClient
 ) -> None:
@@ -376,6 +381,7 @@ def test_a_log_that_cannot_be_read_says_why_and_the_rest_of_the_page_is_there(
     assert "The containers run." in said
 
 
+@pytest.mark.deep
 def test_a_log_that_may_not_be_read_yet_is_left_alone_until_then(
     house: JobHouse, browser: TestClient
 ) -> None:
@@ -427,6 +433,7 @@ def test_a_node_leads_to_the_jobs_that_run_and_wait_there(
     assert links_of(browser.get(f"/jobs/{first.id}").text)["shared"] == f"/nodes/{node.id}"
 
 
+@pytest.mark.deep
 def test_a_node_names_the_job_that_has_moved_on(house: JobHouse, browser: TestClient) -> None:
     job = house.jobs.submit(run_name="moved", node_request=factories.wish(name="spotty"))
     worker = house.run(job)

@@ -109,6 +109,7 @@ def test_every_node_of_every_window_is_the_sum_of_its_lines(
         assert sum(amounts) == sum_ == nanos_of(of_node) == parse_usd(said[address.split("/")[2]])
 
 
+@pytest.mark.deep
 def test_each_line_of_a_node_page_leads_to_its_explanation(lived: Lab, caller: TestClient) -> None:
     node = next(one for one in _rows(caller.get("/costs?window=30d&aggregate=node").text))
     nodes = caller.get("/costs?window=30d&aggregate=node").text
@@ -120,6 +121,7 @@ def test_each_line_of_a_node_page_leads_to_its_explanation(lived: Lab, caller: T
         assert caller.get(address).status_code == 200
 
 
+@pytest.mark.deep
 def test_a_month_billed_is_the_sum_of_what_the_ledger_bills_in_it(
     lived: Lab, caller: TestClient
 ) -> None:

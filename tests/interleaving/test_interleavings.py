@@ -14,7 +14,7 @@ from tests.simulation.search import is_found
 from tests.simulation.truth import Violation
 
 SEEDS = 20
-QUICK = 3
+QUICK = 2
 """So many of them run with `make test`."""
 TESTS, SEEDS_OF_A_TEST = 20, 15
 WITHIN = 300

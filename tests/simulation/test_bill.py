@@ -153,6 +153,7 @@ def test_what_was_made_and_went_unseen_is_a_leak_too(fleet, bill):
     assert (leak.verdict, leak.seen) == (Verdict.BILL_WITHOUT_NODE, Seen.NEVER)
 
 
+@pytest.mark.deep
 def test_a_missing_hour_and_a_missing_node_are_not_on_the_bill(fleet, bill):
     name = bill.ours[0]["resource"]["name"]
     of_first = [one for one in bill.ours if one["resource"]["name"] == name]

@@ -188,6 +188,7 @@ def test_the_end_of_what_is_gone_unseen_is_known_to_one_look(house, queued):
     assert usage.end - usage.end_lo <= INVENTORY_SECONDS + SLACK
 
 
+@pytest.mark.deep
 def test_timers_go_by_the_machines_clock_and_are_woken_when_it_is_set_back(house, monkeypatch):
     """What the test before is worth: without the wake nobody would look for an hour."""
     monkeypatch.setattr(AgreedClock, "has_jumped", False)

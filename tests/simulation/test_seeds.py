@@ -14,7 +14,7 @@ from tests.levels import seeds
 from tests.simulation.run import run, steady_deadlines
 
 SEEDS = 20
-QUICK = 3
+QUICK = 2
 """So many of them run with `make test`."""
 
 

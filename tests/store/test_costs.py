@@ -46,6 +46,7 @@ def everything(units, dimensions=DIMENSIONS, only=None):
         return unit.costs.by_day(0, 2 * NOON, dimensions, only or {})
 
 
+@pytest.mark.deep
 @settings(
     max_examples=12,
     deadline=None,

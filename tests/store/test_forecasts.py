@@ -46,6 +46,7 @@ def test_a_day_is_done_once_anything_was_written_down_on_it(kept):
         assert not unit.forecasts.taken(TODAY + DAY)
 
 
+@pytest.mark.deep
 def test_what_it_came_to_is_written_beside_the_one_that_is_judged(kept):
     for actual in (5, 6):
         with kept() as unit:

@@ -252,6 +252,7 @@ CHANGES = st.lists(
 )
 
 
+@pytest.mark.deep
 @settings(
     max_examples=25,
     deadline=None,

@@ -301,6 +301,7 @@ def test_replicas_that_start_at_once_migrate_once(empty):
     check_migrated(empty)
 
 
+@pytest.mark.deep
 def test_what_is_known_of_earlier_attempts_is_filled_in(engine, units):
     node = given.stored(units, attempt=2, up_since=NOON + 100)
     with units() as unit:
@@ -317,6 +318,7 @@ def test_what_is_known_of_earlier_attempts_is_filled_in(engine, units):
     assert (first.ready_at, second.ready_at) == (None, NOON + 100)
 
 
+@pytest.mark.deep
 def test_the_books_of_before_are_kept_and_charged_to_whom_they_were(engine, units):
     node = given.stored(units, team="vision", owner="ada", labels={"run": "1"})
     usage = given.ran(units, node)

@@ -189,11 +189,13 @@ def test_the_bill_has_443_rows_and_17_differences():
     assert START + HOURS * HOUR <= NOON - 48 * HOUR, "nothing of it is pending"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("written", [json_lines, in_csv])
 def test_each_planted_difference_is_told_apart(service, written):
     assert told_apart(service, sent(service, written)) == EXPECTED
 
 
+@pytest.mark.deep
 def test_every_invoice_adds_up_to_the_nano_dollar(service):
     bill = sent(service).bill
     shown = {(one.month, one.currency): one for one in bill.invoices}
@@ -213,6 +215,7 @@ def test_every_invoice_adds_up_to_the_nano_dollar(service):
     assert sum(part.credits for part in compared) == total.credits
 
 
+@pytest.mark.deep
 def test_files_that_come_in_the_other_order_make_the_same_month(service):
     straight = sent(service)
     before = told_month(service, straight)
@@ -311,6 +314,7 @@ def credits_are_left_out(patch):
     patch.setattr(bill_row, "_credits", lambda *_: [])
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("broken", "first_found"),
     [
@@ -346,6 +350,7 @@ def test_rows_that_are_lost_on_the_way_stop_the_import(service, monkeypatch):
     assert service.all(9) == []
 
 
+@pytest.mark.deep
 def test_a_file_that_is_sent_alone_joins_no_other_and_is_joined_by_none(service):
     trial = service.reconcile(io.BytesIO(json_lines(first_file())), name="trial", alone=True)
     kept = service.reconcile(io.BytesIO(json_lines(later_file())), name="later")
@@ -359,6 +364,7 @@ def test_a_file_that_is_sent_alone_joins_no_other_and_is_joined_by_none(service)
     assert len(lines) > 0, "its comparisons stay"
 
 
+@pytest.mark.deep
 def test_the_same_file_may_be_sent_alone_and_for_good_in_either_order(service):
     def send(rows, **how):
         return service.reconcile(io.BytesIO(json_lines(rows)), **how)

@@ -189,6 +189,7 @@ except StoreUnavailable as error:
 """
 
 
+@pytest.mark.deep
 def test_a_disk_that_takes_no_more_is_told_as_such(file):
     """No file of this process may grow, as on a disk that is full."""
     ran = subprocess.run(

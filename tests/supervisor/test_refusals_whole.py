@@ -15,6 +15,7 @@ from tests.supervisor.conftest import SPEED
 LOOP = "while :; do sleep 0.02; done"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("said", "reason", "pulls"),
     [
@@ -41,6 +42,7 @@ def test_a_pull_is_tried_again_until_its_time_is_over(worker):
     assert len((worker.docker / "pulls").read_text().splitlines()) > 1
 
 
+@pytest.mark.deep
 def test_a_pull_that_fails_once_is_no_failure(worker):
     (worker.docker / "pull").write_text("once 503 Service Unavailable")
     worker.give()
@@ -78,6 +80,7 @@ def test_a_held_device_is_named_with_its_holder(worker):
     assert worker.runs() == []
 
 
+@pytest.mark.deep
 def test_a_device_that_becomes_free_is_used(worker):
     with (worker.devices / "vfio/0").open() as device:
         holder = subprocess.Popen(["sleep", "0.3"], pass_fds=[device.fileno()])
@@ -103,6 +106,7 @@ def test_storage_that_is_denied_ends_the_attempt_before_its_start(worker, verb, 
     assert worker.runs() == []
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("refused", [(200, {}), (403, {})])
 def test_a_prefix_may_be_granted_though_its_bucket_is_not(worker, refused):
     worker.google.storage["/storage/v1/b/mine/iam/testPermissions"] = refused
@@ -113,6 +117,7 @@ def test_a_prefix_may_be_granted_though_its_bucket_is_not(worker, refused):
     assert report["warnings"][0].startswith("gs://mine/a: storage answered")
 
 
+@pytest.mark.deep
 def test_storage_far_away_is_a_warning(worker):
     worker.google.storage["/storage/v1/b/mine"] = (200, {"location": "EUROPE-WEST4"})
     worker.give(data=["gs://mine"])
@@ -122,6 +127,7 @@ def test_storage_far_away_is_a_warning(worker):
     assert report["warnings"] == ["gs://mine is in another region: EUROPE-WEST4"]
 
 
+@pytest.mark.deep
 def test_a_refusal_of_the_logs_leaves_the_job_alone(worker):
     worker.google.logging_status = 403
     worker.give(shell="echo one; echo two; exit 0")
@@ -138,6 +144,7 @@ def test_a_refusal_of_the_logs_leaves_the_job_alone(worker):
     assert report["tail"] == "one\ntwo"
 
 
+@pytest.mark.deep
 def test_the_last_lines_are_sent_again_before_the_end_is_reported(worker):
     worker.google.failures = 2
     worker.give(shell="echo one; echo two >&2; printf last")
@@ -147,6 +154,7 @@ def test_the_last_lines_are_sent_again_before_the_end_is_reported(worker):
     assert sorted(worker.lines()) == ["last", "one", "two"]
 
 
+@pytest.mark.deep
 def test_the_budget_of_the_logs_is_kept(worker):
     worker.give(shell="for i in 1 2 3 4 5 6 7 8 9; do echo 01234567890123456789; done", budget=100)
     worker.start()
@@ -168,6 +176,7 @@ def test_a_flood_is_dropped_and_counted_in_bounded_memory(worker):
     assert worker.wait_state("EXITED")["tail"].endswith("end")
 
 
+@pytest.mark.deep
 def test_a_line_without_end_is_cut_and_bytes_that_are_no_text_replaced(worker):
     worker.give(shell="printf 'a\\377b\\n'; head -c 5000000 /dev/zero | tr '\\0' x")
     worker.start()

@@ -28,6 +28,7 @@ def test_a_killed_supervisor_finds_its_container_again(worker):
     assert numbers == sorted(set(numbers))
 
 
+@pytest.mark.deep
 def test_a_container_may_end_while_no_supervisor_runs(worker):
     worker.give(shell="sleep 0.9; echo last; exit 9")
     worker.start()
@@ -87,6 +88,7 @@ def fill_disk(worker):
     (worker.home / "state.new").symlink_to("/dev/full")
 
 
+@pytest.mark.deep
 def test_a_reboot_is_no_second_start(worker):
     worker.give(shell=LOOP)
     worker.start()
@@ -100,6 +102,7 @@ def test_a_reboot_is_no_second_start(worker):
     assert len(worker.runs()) == 1
 
 
+@pytest.mark.deep
 def test_an_end_is_known_after_a_reboot(worker):
     worker.give(shell="exit 4")
     worker.start()
@@ -133,6 +136,7 @@ def test_a_container_is_found_though_the_disk_forgot_it(worker):
     assert len(worker.runs()) == 1
 
 
+@pytest.mark.deep
 def test_a_container_that_vanished_is_lost(worker):
     worker.give(shell=LOOP)
     worker.start()
@@ -160,6 +164,7 @@ def test_docker_may_be_away_for_a_while(worker):
     assert Counter(worker.lines()) == {"a": 1, "b": 1}
 
 
+@pytest.mark.deep
 def test_no_job_starts_before_the_startup_script_has_ended(worker):
     worker.note_startup("running")
     worker.give()

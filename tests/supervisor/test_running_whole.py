@@ -12,6 +12,7 @@ LOOP = "echo up; trap 'echo down; exit 5' TERM; while :; do sleep 0.02; done"
 DEAF = "trap '' TERM; while :; do sleep 0.02; done"
 
 
+@pytest.mark.deep
 def test_a_container_ends_with_its_exit_code(worker):
     worker.give(shell="echo out; echo err >&2; echo STEWARD_STEP 12; echo STEWARD_DONE; exit 7")
     worker.start()
@@ -30,6 +31,7 @@ def test_a_container_ends_with_its_exit_code(worker):
     assert login[-2:] == ["us-docker.pkg.dev", "secret"]
 
 
+@pytest.mark.deep
 def test_a_job_runs_on_python_3_8(worker):
     found = find_python("3.8")
     if found is None:
@@ -42,6 +44,7 @@ def test_a_job_runs_on_python_3_8(worker):
     assert worker.lines() == ["STEWARD_DEVICES 4"]
 
 
+@pytest.mark.deep
 def test_a_pulled_image_waits_for_the_run(worker):
     worker.give(action="pull")
     worker.start()
@@ -69,6 +72,7 @@ def test_a_stop_asks_first_and_a_release_removes_the_container(worker):
     assert not list((worker.docker / "containers").iterdir())
 
 
+@pytest.mark.deep
 def test_an_ended_attempt_never_starts_again(worker):
     worker.give()
     worker.start()
@@ -150,6 +154,7 @@ def test_a_worker_that_takes_no_part_is_idle(worker):
     assert worker.runs() == []
 
 
+@pytest.mark.deep
 def test_values_reach_the_container_as_they_are(worker):
     env = {
         "LINES": "a\nb",
@@ -178,6 +183,7 @@ def test_a_value_that_no_process_can_have_fails_the_start(worker, value):
     assert worker.runs() == []
 
 
+@pytest.mark.deep
 def test_a_refused_device_form_falls_back_to_privileges(worker):
     (worker.docker / "refuse-devices").touch()
     worker.give(shell="echo $ACCESS")

@@ -45,6 +45,7 @@ def test_new_objects_join_the_oldest_generation_unvisited():
     assert gc.get_freeze_count() == 0
 
 
+@pytest.mark.deep
 def test_cycles_of_a_look_are_freed_within_half_an_hour():
     now = [0.0]
     collector = Collector(lambda: now[0])

@@ -32,6 +32,7 @@ GRACE_MINUTES = 5
 ENOUGH = IDLE_MINUTES + GRACE_MINUTES + 2
 
 
+@pytest.mark.deep
 def test_an_idle_node_goes_after_its_notice_and_a_busy_one_stays(lab):
     idle, busy = lab.add(REST), lab.add(WORK)
     lab.minute(IDLE_MINUTES - 1)
@@ -48,6 +49,7 @@ def test_an_idle_node_goes_after_its_notice_and_a_busy_one_stays(lab):
     assert lab.ended() == [idle.name]
 
 
+@pytest.mark.deep
 def test_the_evidence_is_kept_after_the_end(lab):
     idle = lab.add(REST)
     lab.minute(ENOUGH)
@@ -65,6 +67,7 @@ def test_the_evidence_is_kept_after_the_end(lab):
     assert lab.course(idle).verdict.level == "QUIET"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("lost", [Kind.CPU, Kind.NETWORK, Kind.TENSORCORE_IDLE])
 def test_a_signal_that_stops_freezes_the_course(lab, lost):
     idle = lab.add(REST)
@@ -89,6 +92,7 @@ def test_a_metric_that_cannot_be_read_freezes_the_course(lab):
     assert lab.node(idle).asked == "absent"
 
 
+@pytest.mark.deep
 def test_scheduled_chips_are_read_and_a_read_that_fails_holds_nothing(lab):
     idle = lab.add({**REST, Kind.SCHEDULED_CHIPS: 4.0})
     lab.minute()
@@ -99,6 +103,7 @@ def test_scheduled_chips_are_read_and_a_read_that_fails_holds_nothing(lab):
     assert lab.node(idle).asked == "absent"
 
 
+@pytest.mark.deep
 def test_a_node_of_which_nothing_is_measured_stays(lab):
     dark, idle = lab.add(None), lab.add(REST)
     lab.minute(ENOUGH)
@@ -106,6 +111,7 @@ def test_a_node_of_which_nothing_is_measured_stays(lab):
     assert lab.course(dark).course.state == "UNKNOWN"
 
 
+@pytest.mark.deep
 def test_work_in_the_newest_minute_saves_a_node_that_is_due(lab):
     idle = lab.add(REST)
     lab.minute(IDLE_MINUTES + GRACE_MINUTES - 1)
@@ -116,6 +122,7 @@ def test_work_in_the_newest_minute_saves_a_node_that_is_due(lab):
     assert lab.course(idle).course.state == "ACTIVE"
 
 
+@pytest.mark.deep
 def test_the_notice_is_not_cut_short_by_another_daemon(lab):
     idle = lab.add(REST)
     lab.minute(IDLE_MINUTES + 1)
@@ -127,6 +134,7 @@ def test_the_notice_is_not_cut_short_by_another_daemon(lab):
     assert lab.node(idle).asked == "absent"
 
 
+@pytest.mark.deep
 def test_a_node_that_worked_while_no_daemon_looked_is_told_of_anew(lab):
     idle = lab.add(REST, owner="ada@example.com")
     lab.minute(IDLE_MINUTES + 1)
@@ -146,6 +154,7 @@ def test_a_node_that_worked_while_no_daemon_looked_is_told_of_anew(lab):
     assert lab.node(idle).asked == "absent"
 
 
+@pytest.mark.deep
 def test_a_keep_that_came_and_went_while_no_daemon_looked_gives_the_whole_grace(lab):
     idle = lab.add(REST, owner="ada@example.com")
     lab.minute(IDLE_MINUTES + 1)
@@ -182,6 +191,7 @@ def test_a_heartbeat_holds_for_its_own_incarnation_only(lab):
     assert lab.course(held).verdict.reason == "a heartbeat says that it is at work"
 
 
+@pytest.mark.deep
 def test_a_heartbeat_that_comes_within_a_look_stops_the_end(lab, monkeypatch):
     idle = lab.add(REST)
     end, tried = DaemonActs.end, []
@@ -197,6 +207,7 @@ def test_a_heartbeat_that_comes_within_a_look_stops_the_end(lab, monkeypatch):
     assert lab.ended() == []
 
 
+@pytest.mark.deep
 def test_idleness_counts_from_the_end_of_a_heartbeat(lab):
     idle = lab.add(REST)
     until = NOON + 3_600
@@ -209,6 +220,7 @@ def test_idleness_counts_from_the_end_of_a_heartbeat(lab):
     assert lab.course(idle).verdict.since == until
 
 
+@pytest.mark.deep
 def test_a_label_keeps_a_node_and_one_that_cannot_be_read_does_as_well(lab):
     kept = lab.add(REST, labels={"keep-until": "2026-11-20"})
     protected = lab.add(REST, labels={"keep-until": "soon"})
@@ -234,6 +246,7 @@ def test_a_node_that_was_kept_stays_until_then_through_another_incarnation(lab):
     assert lab.node(kept).asked == "absent"
 
 
+@pytest.mark.deep
 def test_the_mode_of_the_installation_is_a_ceiling(units, engine, clock):
     lab = IdleLab(units, clock, Action.NOTIFY)
     with engine.begin() as connection:
@@ -244,6 +257,7 @@ def test_the_mode_of_the_installation_is_a_ceiling(units, engine, clock):
     assert lab.course(idle).course.state == "NOTIFIED"
 
 
+@pytest.mark.deep
 def test_an_inherited_policy_deletes_nothing_that_nobody_was_told_of(lab):
     idle = lab.add(REST, idle=None)
     rule = Rule(1_800, 300, Action.DELETE)
@@ -283,6 +297,7 @@ def test_a_node_is_stopped_where_the_policy_says_so_and_may_be_stopped_again(lab
     assert lab.ended() == [idle.name, idle.name]
 
 
+@pytest.mark.deep
 def test_a_daemon_that_has_just_begun_ends_nothing(lab, engine):
     idle = lab.add(REST)
     lab.minute(IDLE_MINUTES + GRACE_MINUTES - 1)
@@ -299,6 +314,7 @@ def test_a_daemon_that_has_just_begun_ends_nothing(lab, engine):
     assert lab.node(idle).asked == "absent"
 
 
+@pytest.mark.deep
 def test_a_daemon_ends_nothing_before_it_has_read_every_metric_itself(lab, engine):
     later = Later()
     idle, burst = lab.add(REST), lab.add(REST)
@@ -319,6 +335,7 @@ def test_a_daemon_ends_nothing_before_it_has_read_every_metric_itself(lab, engin
     assert lab.node(burst).asked == "present"
 
 
+@pytest.mark.deep
 def test_a_node_without_a_supervisor_ends_with_a_fresh_read_of_monitoring_only(lab, engine):
     later, is_slow = Later(), False
     lab.start_daemon("two", lambda work: later(work) if is_slow else work())
@@ -337,6 +354,7 @@ def test_a_node_without_a_supervisor_ends_with_a_fresh_read_of_monitoring_only(l
     assert lab.ended() == [idle.name]
 
 
+@pytest.mark.deep
 def test_a_pause_holds_everything_until_it_is_over(lab):
     idle = lab.add(REST)
     lab.minute(2)
@@ -350,6 +368,7 @@ def test_a_pause_holds_everything_until_it_is_over(lab):
     assert lab.node(idle).asked == "absent"
 
 
+@pytest.mark.deep
 def test_what_was_decided_before_a_pause_is_not_done_after_it(lab):
     idle = lab.add(REST)
     decided = []
@@ -363,6 +382,7 @@ def test_what_was_decided_before_a_pause_is_not_done_after_it(lab):
     assert lab.node(idle).asked == "present"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("scope", ["default", "project:lab", "team:vision"])
 def test_what_was_decided_by_another_policy_is_not_done(lab, scope):
     """A nearer policy may have the same version as the one that was decided by."""
@@ -382,6 +402,7 @@ def test_what_was_decided_by_another_policy_is_not_done(lab, scope):
     assert lab.node(idle).asked == "present"
 
 
+@pytest.mark.deep
 def test_three_at_most_go_in_a_tick_and_a_tenth_and_one_of_an_owner(lab):
     same = [lab.add(REST, owner="ada") for _ in range(2)]
     busy = [lab.add(WORK) for _ in range(18)]
@@ -392,6 +413,7 @@ def test_three_at_most_go_in_a_tick_and_a_tenth_and_one_of_an_owner(lab):
     assert all(lab.node(one).asked == "present" for one in busy)
 
 
+@pytest.mark.deep
 def test_a_daemon_that_takes_over_does_not_begin_the_tick_again(lab):
     for _ in range(2):
         lab.add(REST)
@@ -538,6 +560,7 @@ def test_a_rail_that_holds_once_more_is_told_once_more(lab):
     assert [told["rail"] for _, told in alarms_of(lab)].count("breaker") == 2
 
 
+@pytest.mark.deep
 def test_the_recipients_of_the_project_are_told_before_those_of_the_default(lab):
     tells(lab, "default", "ada@example.com")
     tells(lab, "project:lab", "lab@example.com")
@@ -548,6 +571,7 @@ def test_the_recipients_of_the_project_are_told_before_those_of_the_default(lab)
     assert [emails for emails, _ in alarms_of(lab)] == [("lab@example.com",)]
 
 
+@pytest.mark.deep
 def test_nobody_is_told_of_a_start_a_pause_and_the_pace(lab):
     tells(lab, "default", "ada@example.com")
     for _ in range(4):
@@ -574,6 +598,7 @@ def test_a_label_that_cannot_be_read_protects_and_alarms_once(lab):
     assert "write it as keep-until=2026-12-01" in alarm.message
 
 
+@pytest.mark.deep
 def test_people_are_told_once_of_a_label_that_nobody_can_read(lab):
     lab.add(REST, owner="ada@example.com", labels={"keep-until": "soon"})
     lab.minute(ENOUGH)
@@ -634,6 +659,7 @@ def test_a_course_that_did_not_change_is_written_every_five_minutes(lab):
     assert lab.clock() - lab.course(busy).judged_at <= 300
 
 
+@pytest.mark.deep
 def test_what_was_decided_is_written_at_once(lab):
     idle = lab.add(REST)
     seen = []
@@ -650,6 +676,7 @@ def test_what_was_decided_is_written_at_once(lab):
     assert seen.count(State.NOTIFIED) == DELETES.grace_seconds // 60
 
 
+@pytest.mark.deep
 def test_a_new_daemon_reads_again_what_the_one_before_had_not_written(lab):
     idle = lab.add(REST)
     lab.telemetry.late = 240
@@ -680,6 +707,7 @@ def messages(lab):
     return [(one.channel, json.loads(one.body)) for one in due]
 
 
+@pytest.mark.deep
 def test_an_owner_with_an_address_is_told_once_before_the_end(lab):
     idle = lab.add(REST, owner="ada@example.com")
     lab.minute(ENOUGH)
@@ -691,6 +719,7 @@ def test_an_owner_with_an_address_is_told_once_before_the_end(lab):
     assert (body["hourly_cost"], body["idle_cost"]) == (None, None), "no price is known"
 
 
+@pytest.mark.deep
 def test_a_message_says_what_the_idle_time_has_cost(lab):
     idle = lab.add(REST, owner="ada@example.com")
     with lab.units() as unit:
@@ -715,6 +744,7 @@ def test_the_owner_of_a_node_that_nobody_can_see_is_told_after_two_hours_and_the
     assert lab.node(dark).asked == "present"
 
 
+@pytest.mark.deep
 def test_an_inherited_policy_waits_until_its_message_was_tried_once(lab):
     lab.has_post = False
     idle = lab.add(REST, idle=None, owner="ada@example.com")
@@ -728,6 +758,7 @@ def test_an_inherited_policy_waits_until_its_message_was_tried_once(lab):
     assert lab.ended() == [own.name, idle.name]
 
 
+@pytest.mark.deep
 def test_an_inherited_policy_deletes_what_its_owner_was_told_of_by_mail(lab):
     idle = lab.add(REST, idle=None, owner="ada@example.com")
     with lab.units() as unit:

@@ -146,6 +146,7 @@ def test_siblings_that_die_before_the_preemption_shows_are_no_failure_of_the_pro
     assert lab.node_of(job).name == "spotty-2"
 
 
+@pytest.mark.deep
 def test_a_preempted_job_runs_again_and_every_cent_is_somebodys(lab):
     job, (worker,) = lab.running(node_request=factories.wish(name="lost"))
     worker.run()
@@ -183,6 +184,7 @@ def test_the_preemption_budget_ends_the_job(lab):
     assert "retries.preemption (0) is used up" in shown.detail
 
 
+@pytest.mark.deep
 def test_a_failure_is_retried_on_the_same_node_as_often_as_was_said(lab):
     job, (worker,) = lab.running(retries=Retries(failure=1))
     node = lab.node_of(job)
@@ -554,6 +556,7 @@ def test_a_task_that_somebody_else_drops_is_written_again(lab):
     assert KEY in lab.cloud.maps[path]
 
 
+@pytest.mark.deep
 def test_the_release_that_somebody_else_drops_is_written_again(lab):
     node = lab.up()
     job = lab.submit(node=node.name)
@@ -609,6 +612,7 @@ def test_a_startup_script_that_does_not_end_ends_the_job_with_the_remedy(lab):
     assert lab.node_of(job).asked == "absent"
 
 
+@pytest.mark.deep
 def test_a_startup_script_that_ends_is_waited_for(lab):
     job, (worker,) = lab.begun()
     worker.report("IDLE", startup_script={"state": "running", "exit_code": None})
@@ -670,6 +674,7 @@ def test_a_program_that_saves_and_exits_with_0_when_told_to_end_is_no_success(la
     assert lab.state(job) != "SUCCEEDED"
 
 
+@pytest.mark.deep
 def test_a_task_that_every_worker_has_answered_is_written_once(lab):
     lab.running(node_request=FOUR_HOSTS)
     lab.ticks(600)
@@ -742,6 +747,7 @@ def test_a_job_that_no_worker_ever_hears_of_says_why_its_task_was_not_written(la
     assert REFUSAL in shown.detail
 
 
+@pytest.mark.deep
 def test_reports_are_read_once_a_minute_while_it_runs_and_four_times_before(lab):
     lab.running()
     before = lab.cloud.count("guest_attributes")

@@ -98,6 +98,7 @@ def test_the_lives_make_every_call_that_a_job_can_lead_to():
     assert crossed == (methods_of(TpuCloud) | methods_of(Registry)) - NOT_OF_JOBS.keys()
 
 
+@pytest.mark.deep
 def test_the_lives_pass_every_commit_of_the_jobs_controller():
     crossed = {one.site for life in records().values() for one in life.passed if one.verb == COMMIT}
     assert sorted(map(str, commit_sites(OF_JOBS) - crossed)) == []

@@ -111,6 +111,7 @@ def yard(units: Units, engine: Engine, clock: HandClock) -> Yard:
     return Yard(units, engine, clock, FakeCloud(clock))
 
 
+@pytest.mark.deep
 def test_a_stranger_is_shown_with_its_cost_and_is_never_touched(yard: Yard) -> None:
     path = yard.there()
     with capture_logs() as logs:
@@ -253,6 +254,7 @@ def test_after_the_books_were_brought_back_from_a_copy_nothing_is_deleted(yard: 
     assert {running, lost} == set(yard.cloud.nodes)
 
 
+@pytest.mark.deep
 def test_a_node_under_the_label_of_another_record_is_left_alone(yard: Yard) -> None:
     """Somebody has copied our labels onto a node of their own, under a name that we never gave."""
     node = yard.over()
@@ -263,6 +265,7 @@ def test_a_node_under_the_label_of_another_record_is_left_alone(yard: Yard) -> N
     assert yard.cloud.count("delete") == 0
 
 
+@pytest.mark.deep
 def test_another_installation_reaps_nothing_of_ours(yard: Yard) -> None:
     node = yard.over()
     labels = {LABEL_ID: node.id, LABEL_INSTALL: "another"}
@@ -325,6 +328,7 @@ def test_a_queued_resource_with_a_node_at_work_is_not_forced(yard: Yard) -> None
     assert "delete that node first" in yard.orphan(entry.path).last_error
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("after", [False, True])
 def test_killed_around_the_delete_it_is_deleted_all_the_same(yard: Yard, *, after: bool) -> None:
     path = yard.late(yard.over())
@@ -341,6 +345,7 @@ def test_killed_around_the_delete_it_is_deleted_all_the_same(yard: Yard, *, afte
     assert yard.orphan(path).gone_at is not None
 
 
+@pytest.mark.deep
 def test_whoever_takes_over_watches_before_it_deletes(yard: Yard) -> None:
     yard.late(yard.over())
     yard.watch(WINDOW_SECONDS - 60)
@@ -444,6 +449,7 @@ def test_a_freeze_that_holds_no_orphan_back_is_no_warning(yard: Yard) -> None:
     assert frozen(logs) == [("info", 1, 0)]
 
 
+@pytest.mark.deep
 def test_a_list_that_is_suddenly_empty_collects_nothing_and_calls_nothing_gone(yard: Yard) -> None:
     yard.late(yard.over())
     stranger = yard.there()
@@ -464,6 +470,7 @@ def test_a_list_that_is_suddenly_empty_collects_nothing_and_calls_nothing_gone(y
     assert yard.orphan(stranger).gone_at is None
 
 
+@pytest.mark.deep
 def test_half_a_fleet_that_goes_missing_stops_the_collecting(yard: Yard) -> None:
     path = yard.late(yard.over())
     for number in range(10):
@@ -517,6 +524,7 @@ def test_what_comes_back_under_the_same_name_is_a_new_one(yard: Yard) -> None:
     assert (one.gone_at, one.first_seen, one.shown.uid) == (None, yard.clock(), "9009")
 
 
+@pytest.mark.deep
 def test_one_at_a_time_goes_from_a_small_fleet(yard: Yard) -> None:
     for node in [yard.over() for _ in range(3)]:
         yard.late(node)

@@ -35,6 +35,7 @@ def place(name: str, zone: str = factories.ZONE) -> Place:
     return Place(factories.PROJECT, zone, name)
 
 
+@pytest.mark.deep
 def test_ten_nodes_that_go_at_once_cost_one_list_of_their_zone(lab: Lab) -> None:
     nodes = [lab.up(name=f"n-{number}") for number in range(10)]
     for node in nodes:
