@@ -7,7 +7,6 @@ from typing import Annotated
 
 from fastapi import Depends, Header, Request
 
-from service.api.jobs.follow import LogFollowers
 from service.application.budgets.budgets import BudgetService
 from service.application.cleanup.cleanup import CleanupService
 from service.application.cleanup.heartbeats import HeartbeatService
@@ -51,11 +50,6 @@ async def _nodes(request: Request) -> NodeService:
 
 async def _jobs(request: Request) -> JobService:
     return services_of(request).jobs
-
-
-async def _job_logs(request: Request) -> LogFollowers:
-    found: LogFollowers = request.app.state.log_followers
-    return found
 
 
 async def _costs(request: Request) -> CostService:
@@ -162,7 +156,6 @@ async def _version(
 
 
 JobsDep = Annotated[JobService, Depends(_jobs)]
-JobLogsDep = Annotated[LogFollowers, Depends(_job_logs)]
 NodesDep = Annotated[NodeService, Depends(_nodes)]
 ExplanationsDep = Annotated[ExplanationService, Depends(_explanations)]
 StatementsDep = Annotated[StatementService, Depends(_statements)]

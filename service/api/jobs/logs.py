@@ -10,8 +10,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response, StreamingResponse
 from pydantic import Field
 
-from service.api.deps import JobLogsDep
-from service.api.jobs.follow import line_of, note_of
+from service.api.jobs.follow import JobLogsDep, line_of, note_of
 from service.api.problems import may_answer
 from service.api.routing import Router
 from service.api.schemas import Body
