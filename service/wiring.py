@@ -42,20 +42,9 @@ from service.application.readiness import ReadinessService
 from service.application.reconciliations import MEGABYTE, ReconciliationService
 from service.application.services import Services
 from service.application.timekeeping import Timekeeper
-from service.cloud.mail import MailMessenger, relay_of
-from service.cloud.pace import Pace, ReadPace, ReportPace
-from service.cloud.pinned import dial
-from service.cloud.ports import (
-    History,
-    Messenger,
-    PriceFeed,
-    Registry,
-    Telemetry,
-    TpuCloud,
-    WorkerLogs,
-)
+from service.cloud.ports import History, PriceFeed, Registry, Telemetry, TpuCloud, WorkerLogs
+from service.cloud.rate_limit import Pace, ReadPace, ReportPace
 from service.cloud.registry import OciRegistry
-from service.cloud.webhook import WebhookMessenger
 from service.controllers.base import Controller
 from service.controllers.budgets.budgets import BudgetController
 from service.controllers.budgets.forecasts import ForecastsController
@@ -73,7 +62,7 @@ from service.controllers.metering import MeteringController
 from service.controllers.orphans.orphans import GarbageController
 from service.controllers.prices import PricesController
 from service.daemon.daemon import Daemon
-from service.dashboard.pages import add_dashboard
+from service.dashboard.routes import add_dashboard
 from service.domain.budgets.budget import Budget
 from service.domain.clock import HOUR, Clock, wall_clock
 from service.domain.costs.focus import Account
@@ -84,6 +73,10 @@ from service.domain.idle.policy import Action
 from service.domain.jobs.log import LogCursor, LogLine, LogPage
 from service.domain.notifications.notification import Channel
 from service.domain.time_window import Window
+from service.notify.mail import MailMessenger, relay_of
+from service.notify.ports import Messenger
+from service.notify.webhook import WebhookMessenger
+from service.outbound import dial
 from service.settings import Settings
 from service.store.engine import make_engine
 from service.store.migrate import check_migrated

@@ -28,7 +28,6 @@ from service.api import (
     exports,
     fleet,
     forecasts,
-    health,
     nodes,
     orphans,
     plans,
@@ -40,17 +39,18 @@ from service.api import (
     runtimes,
     statements,
 )
-from service.api.auth import Auth, OpenAuth
 from service.api.cleanup import cleanup, heartbeats, keeps, policies
-from service.api.guard import Guard
-from service.api.head import Head
+from service.api.http.auth import Auth, OpenAuth
+from service.api.http.head import Head
+from service.api.http.middleware import Guard
+from service.api.http.problems import HANDLERS
 from service.api.jobs import jobs
 from service.api.jobs import logs as job_logs
 from service.api.jobs.follow import LogFollowers
-from service.api.metrics import FleetCollector, OrphanCollector, RequestMetrics
-from service.api.openapi import corrected
-from service.api.problems import HANDLERS
-from service.api.readiness import Readiness
+from service.api.openapi.openapi import corrected
+from service.api.system import health
+from service.api.system.metrics import FleetCollector, OrphanCollector, RequestMetrics
+from service.api.system.readiness import Readiness
 from service.application.services import Services
 
 _SHARED_COUNTS = "PROMETHEUS_MULTIPROC_DIR"

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 from fastapi import Query, Response
 from pydantic import Field, field_validator
 
-from service.api.budgetviews import BudgetDetail, BudgetPage, BudgetView
-from service.api.deps import BudgetsDep, VersionDep
-from service.api.idempotency import HIT, IdempotencyKey, key_of, mark
-from service.api.problems import may_answer
-from service.api.routing import Router
-from service.api.schemas import (
+from service.api.budget_views import BudgetDetail, BudgetPage, BudgetView
+from service.api.http.deps import BudgetsDep, VersionDep
+from service.api.http.idempotency import HIT, IdempotencyKey, key_of, mark
+from service.api.http.problems import may_answer
+from service.api.http.routing import Router
+from service.api.http.schemas import (
     LABEL,
     Body,
     Line,

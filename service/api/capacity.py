@@ -7,10 +7,10 @@ from typing import Annotated
 from fastapi import Query
 from pydantic import Field
 
-from service.api.deps import CapacityDep
-from service.api.problems import may_answer
-from service.api.routing import Router
-from service.api.schemas import Name, Page, PageQuery, Time, View, WindowText
+from service.api.http.deps import CapacityDep
+from service.api.http.problems import may_answer
+from service.api.http.routing import Router
+from service.api.http.schemas import Name, Page, PageQuery, Time, View, WindowText
 from service.application.placement import capacity
 from service.application.placement.capacity import CapacityRow
 from service.domain.catalog.provisioning import ProvisioningModel

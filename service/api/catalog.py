@@ -8,9 +8,9 @@ from typing import Annotated
 from fastapi import Query
 from pydantic import Field
 
-from service.api.problems import may_answer
-from service.api.routing import Router
-from service.api.schemas import Page, PageQuery, View
+from service.api.http.problems import may_answer
+from service.api.http.routing import Router
+from service.api.http.schemas import Page, PageQuery, View
 from service.application import catalog
 from service.domain.catalog.images import Framework, Hosts, ImageStanding
 from service.domain.catalog.provisioning import Architecture

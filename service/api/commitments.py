@@ -10,10 +10,10 @@ from fastapi import Path, Query, Response
 from pydantic import AfterValidator, Field, field_validator
 
 from service.api.costs import WindowView
-from service.api.deps import CommitmentsDep
-from service.api.problems import may_answer
-from service.api.routing import Router
-from service.api.schemas import (
+from service.api.http.deps import CommitmentsDep
+from service.api.http.problems import may_answer
+from service.api.http.routing import Router
+from service.api.http.schemas import (
     Body,
     Instant,
     Line,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from service.api.deps import NodesDep
-from service.api.problems import may_answer
-from service.api.routing import Router
-from service.api.schemas import View
+from service.api.http.deps import NodesDep
+from service.api.http.problems import may_answer
+from service.api.http.routing import Router
+from service.api.http.schemas import View
 from service.domain.catalog.images import Framework
 from service.domain.catalog.provisioning import Architecture
 

@@ -10,10 +10,10 @@ import msgspec
 from fastapi import Query, Response
 from pydantic import AfterValidator, ConfigDict, Field
 
-from service.api.deps import CostsDep
-from service.api.problems import may_answer
-from service.api.routing import Router
-from service.api.schemas import Body, Line, Time, Usd, View, WindowText, one_line, shown, whole
+from service.api.http.deps import CostsDep
+from service.api.http.problems import may_answer
+from service.api.http.routing import Router
+from service.api.http.schemas import Body, Line, Time, Usd, View, WindowText, one_line, shown, whole
 from service.application.costs.aggregation import CostRow
 from service.application.costs.costs import CostReport, Question
 from service.domain.clock import rfc3339

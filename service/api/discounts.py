@@ -7,12 +7,12 @@ from typing import Annotated, Any
 from fastapi import Path, Query, Response
 from pydantic import Field, field_validator
 
-from service.api.deps import PricesDep
-from service.api.idempotency import HIT, IdempotencyKey, key_of, mark
+from service.api.http.deps import PricesDep
+from service.api.http.idempotency import HIT, IdempotencyKey, key_of, mark
+from service.api.http.problems import may_answer
+from service.api.http.routing import Router
+from service.api.http.schemas import Body, Instant, Line, Name, Page, PageQuery, Time, View
 from service.api.prices import Share, Sold
-from service.api.problems import may_answer
-from service.api.routing import Router
-from service.api.schemas import Body, Instant, Line, Name, Page, PageQuery, Time, View
 from service.domain.clock import instant, rfc3339
 from service.domain.pricing.discounts import Discount, parse_percent
 

@@ -6,12 +6,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from service.api.deps import EstimatesDep
-from service.api.noderequest import HardwareRequest
+from service.api.http.deps import EstimatesDep
+from service.api.http.problems import may_answer
+from service.api.http.routing import Router
+from service.api.http.schemas import Line, Name, Seconds, Text, Time, Usd, View, shown
+from service.api.node_request import HardwareRequest
 from service.api.prices import PriceView
-from service.api.problems import may_answer
-from service.api.routing import Router
-from service.api.schemas import Line, Name, Seconds, Text, Time, Usd, View, shown
 from service.application.pricing.estimates import Caller, Estimate, Share
 from service.domain.budgets.budget import OnExceeded
 from service.domain.catalog.provisioning import ProvisioningModel

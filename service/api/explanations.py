@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from service.api.nodeviews import EntryView
+from service.api.http.schemas import Time, View
+from service.api.node_views import EntryView
 from service.api.prices import PriceView
-from service.api.schemas import Time, View
 from service.application.costs.explanations import Explanation
 from service.domain.clock import rfc3339
 from service.domain.metering.attribution import Attribution
-from service.store.beliefs import Belief
+from service.store.usage_versions import Belief
 
 
 class BeliefView(View):

@@ -12,10 +12,10 @@ from fastapi.responses import StreamingResponse
 from pydantic import Field
 from starlette.types import Receive, Scope, Send
 
-from service.api.deps import ExportsDep
-from service.api.problems import may_answer
-from service.api.routing import Router
-from service.api.schemas import Body, WindowText
+from service.api.http.deps import ExportsDep
+from service.api.http.problems import may_answer
+from service.api.http.routing import Router
+from service.api.http.schemas import Body, WindowText
 from service.domain.clock import rfc3339
 from service.domain.costs.focus import Version
 from service.domain.time_window import Window

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from service.api.deps import HealthDep
-from service.api.problems import may_answer
-from service.api.routing import Router
-from service.api.schemas import Time, Usd, View
+from service.api.http.deps import HealthDep
+from service.api.http.problems import may_answer
+from service.api.http.routing import Router
+from service.api.http.schemas import Time, Usd, View
 from service.application.health import Fleet
 from service.domain.clock import rfc3339
 from service.domain.money import usd

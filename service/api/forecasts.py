@@ -8,10 +8,10 @@ from fastapi import Query
 from pydantic import Field
 
 from service.api.costs import Conditions, CostQuery
-from service.api.deps import ForecastsDep
-from service.api.problems import may_answer
-from service.api.routing import Router
-from service.api.schemas import Body, Time, Usd, View, shown, whole
+from service.api.http.deps import ForecastsDep
+from service.api.http.problems import may_answer
+from service.api.http.routing import Router
+from service.api.http.schemas import Body, Time, Usd, View, shown, whole
 from service.application.costs.forecasts import Outlook
 from service.domain.budgets.budget import Period
 from service.domain.clock import rfc3339

@@ -11,12 +11,15 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field
 
 from service.api.cleanup.policies import AppliedView
-from service.api.deps import ExplanationsDep, NodesDep, PoliciesDep, VersionDep, services_of
 from service.api.explanations import ExplanationView
-from service.api.idempotency import HIT, IdempotencyKey, key_of, mark
-from service.api.nodelist import PARAMETERS, read_query
-from service.api.noderequest import NodeRequest, ReimageRequest, UpdateRequest
-from service.api.nodeviews import (
+from service.api.http.deps import ExplanationsDep, NodesDep, PoliciesDep, VersionDep, services_of
+from service.api.http.idempotency import HIT, IdempotencyKey, key_of, mark
+from service.api.http.problems import may_answer
+from service.api.http.routing import Router
+from service.api.http.schemas import NumberedQuery
+from service.api.node_list import PARAMETERS, read_query
+from service.api.node_request import NodeRequest, ReimageRequest, UpdateRequest
+from service.api.node_views import (
     ChangedView,
     EntryPage,
     EntryView,
@@ -28,9 +31,6 @@ from service.api.nodeviews import (
     RequestedView,
     UpdatedView,
 )
-from service.api.problems import may_answer
-from service.api.routing import Router
-from service.api.schemas import NumberedQuery
 from service.application.cleanup.policies import NodePolicy
 from service.application.nodes.nodes import NodeService
 from service.domain.clock import rfc3339

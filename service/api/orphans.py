@@ -7,11 +7,11 @@ from typing import Annotated, Any
 from fastapi import Path, Query, Response
 from pydantic import Field
 
-from service.api.deps import NodesDep, OrphansDep
-from service.api.nodeviews import NodeView
-from service.api.problems import may_answer
-from service.api.routing import Router
-from service.api.schemas import Body, Line, Name, Page, PageQuery, Time, Usd, View
+from service.api.http.deps import NodesDep, OrphansDep
+from service.api.http.problems import may_answer
+from service.api.http.routing import Router
+from service.api.http.schemas import Body, Line, Name, Page, PageQuery, Time, Usd, View
+from service.api.node_views import NodeView
 from service.application.orphans import Adopter, OrphanKind, Seen, summed
 from service.domain.clock import rfc3339
 from service.domain.money import usd

@@ -8,11 +8,11 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, field_validator
 
-from service.api.deps import EstimatesDep
-from service.api.noderequest import Places
-from service.api.problems import may_answer
-from service.api.routing import Router
-from service.api.schemas import Body, Instant, Name, Seconds, Time, Usd, View
+from service.api.http.deps import EstimatesDep
+from service.api.http.problems import may_answer
+from service.api.http.routing import Router
+from service.api.http.schemas import Body, Instant, Name, Seconds, Time, Usd, View
+from service.api.node_request import Places
 from service.application.pricing.estimates import Plan, Terms
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.catalog.zones import region_of

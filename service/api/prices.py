@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal, get_args
 from fastapi import Query, Response
 from pydantic import Field, field_validator
 
-from service.api.deps import PricesDep
-from service.api.idempotency import HIT, IdempotencyKey, key_of, mark
-from service.api.problems import may_answer
-from service.api.routing import Router
-from service.api.schemas import (
+from service.api.http.deps import PricesDep
+from service.api.http.idempotency import HIT, IdempotencyKey, key_of, mark
+from service.api.http.problems import may_answer
+from service.api.http.routing import Router
+from service.api.http.schemas import (
     Body,
     Instant,
     Line,

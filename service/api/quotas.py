@@ -7,10 +7,10 @@ from typing import Annotated
 from fastapi import Path, Query
 from pydantic import Field
 
-from service.api.deps import QuotasDep
-from service.api.problems import may_answer
-from service.api.routing import Router
-from service.api.schemas import Name, Page, PageQuery, Time, View
+from service.api.http.deps import QuotasDep
+from service.api.http.problems import may_answer
+from service.api.http.routing import Router
+from service.api.http.schemas import Name, Page, PageQuery, Time, View
 from service.application.placement import quotas
 from service.domain.clock import rfc3339
 from service.domain.placement.quota import LimitStanding, Size, Stock, Tally, Tier

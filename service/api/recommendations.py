@@ -7,10 +7,10 @@ from typing import Annotated
 from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from service.api.deps import RecommendationsDep
-from service.api.problems import may_answer
-from service.api.routing import Router
-from service.api.schemas import Time, Usd, View, shown, whole
+from service.api.http.deps import RecommendationsDep
+from service.api.http.problems import may_answer
+from service.api.http.routing import Router
+from service.api.http.schemas import Time, Usd, View, shown, whole
 from service.application.pricing.recommendations import Advice, Advised
 from service.domain.clock import rfc3339
 from service.domain.commitments.recommendation import (

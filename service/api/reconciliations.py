@@ -12,16 +12,16 @@ from pydantic import Field, field_validator
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from service.api.deps import ReconciliationsDep
-from service.api.problems import may_answer
-from service.api.reconciliationviews import (
+from service.api.http.deps import ReconciliationsDep
+from service.api.http.problems import may_answer
+from service.api.http.routing import Router
+from service.api.http.schemas import Body, Line, NumberedQuery, PageQuery
+from service.api.reconciliation_views import (
     ComparisonPage,
     ComparisonView,
     ReconciliationPage,
     ReconciliationView,
 )
-from service.api.routing import Router
-from service.api.schemas import Body, Line, NumberedQuery, PageQuery
 from service.application.reconciliations import DEFAULT_TOLERANCE
 from service.domain.money import parse_usd, usd
 from service.domain.reconciliation.variance import Verdict

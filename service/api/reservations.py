@@ -8,12 +8,11 @@ from typing import Annotated, Any
 from fastapi import Path, Query, Response
 from pydantic import AfterValidator, Field
 
-from service.api.deps import ExplanationsDep, ReservationsDep
 from service.api.explanations import ExplanationView
-from service.api.nodeviews import EntryPage, EntryView
-from service.api.problems import may_answer
-from service.api.routing import Router
-from service.api.schemas import (
+from service.api.http.deps import ExplanationsDep, ReservationsDep
+from service.api.http.problems import may_answer
+from service.api.http.routing import Router
+from service.api.http.schemas import (
     Body,
     Instant,
     Line,
@@ -26,6 +25,7 @@ from service.api.schemas import (
     View,
     one_line,
 )
+from service.api.node_views import EntryPage, EntryView
 from service.application.pricing.reservations import Shown
 from service.domain.clock import instant, rfc3339
 from service.domain.metering.reservation import MAX_CHIPS, Reservation, ReservationState

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from service.api.problems import may_answer
-from service.api.routing import Router
-from service.api.schemas import Body, View
+from service.api.http.problems import may_answer
+from service.api.http.routing import Router
+from service.api.http.schemas import Body, View
 from service.application import catalog
 from service.domain.catalog.images import Framework
 from service.domain.catalog.provisioning import Architecture

@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal
 from fastapi import Path, Query, Response
 from pydantic import Field
 
-from service.api.deps import StatementsDep
-from service.api.problems import may_answer
-from service.api.routing import Router
-from service.api.schemas import Body, Month, Page, PageQuery, Time, Usd, View
+from service.api.http.deps import StatementsDep
+from service.api.http.problems import may_answer
+from service.api.http.routing import Router
+from service.api.http.schemas import Body, Month, Page, PageQuery, Time, Usd, View
 from service.application.costs import statements as months
 from service.domain.billing_period import PeriodState
 from service.domain.clock import rfc3339

@@ -10,7 +10,7 @@ from service.domain.metering.line_items import lines_of
 from service.domain.metering.meter import Usage
 from service.domain.pricing.estimate import hourly
 from service.domain.pricing.price_book import PriceBook, ReservedPrice
-from service.store.fleet import FleetCount, Overdue
+from service.store.fleet_counts import FleetCount, Overdue
 from service.store.pricebook import PriceShelf
 from service.store.revisions import Revision
 from service.store.unit import Unit, Units

@@ -31,9 +31,9 @@ from service.domain.reconciliation.commitments import BilledCommitment, Commitme
 from service.domain.reconciliation.invoice import invoices
 from service.domain.reconciliation.reconcile import reconcile
 from service.domain.reconciliation.variance import Billed, Charged, Rules, Sight, Verdict
+from service.store.bill_matches import orphan_key
 from service.store.bills import Kept, Staged
 from service.store.unit import Unit, Units
-from service.store.witnesses import orphan_key
 
 __all__ = ["DEFAULT_TOLERANCE", "Kept", "Outcome", "ReconciliationService"]
 

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from service.cli.failure import FAILED, Failure
-from service.cli.render import complain, is_text
+from service.cli.terminal.failure import FAILED, Failure
+from service.cli.terminal.render import complain, is_text
 from service.domain.errors import StewardError
 
 HELP = {
@@ -75,7 +75,8 @@ class Modules(MutableMapping[str, Any]):
 
 def _load(name: str) -> Any:
     """The command of that name: a group where its module has an `app`, else the function."""
-    module = import_module(f"service.cli.{name}")
+    package = "service.cli.processes" if name in ALONE else "service.cli"
+    module = import_module(f"{package}.{name}")
     parent = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
     if group := getattr(module, "app", None):
         parent.add_typer(group, name=name)
@@ -101,7 +102,7 @@ class Commands(TyperGroup):
         try:
             return super().main(*args, **kwargs)
         except OSError as error:
-            from service.cli.unforeseen import NO_ROOM, give_up  # noqa: PLC0415 - for few
+            from service.cli.terminal.crash import NO_ROOM, give_up  # noqa: PLC0415 - for few
 
             if error.errno not in NO_ROOM:
                 raise
@@ -117,7 +118,7 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was named."""
-        from service.cli.unforeseen import foreseen  # noqa: PLC0415 - not for --version and --help
+        from service.cli.terminal.crash import foreseen  # noqa: PLC0415 - not for --version and --help
 
         typed = ctx.meta[TYPED]
         alone = typed[0] in ALONE

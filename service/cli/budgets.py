@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli import options
-from service.cli.client import Client, connected
-from service.cli.failure import Failure
-from service.cli.render import Cell, as_json, cleaned, echo, facts, table
-from service.cli.wording import NOTHING, moment, money, parts, span
+from service.cli.terminal import options
+from service.cli.terminal.client import Client, connected
+from service.cli.terminal.failure import Failure
+from service.cli.terminal.formatting import NOTHING, moment, money, parts, span
+from service.cli.terminal.render import Cell, as_json, cleaned, echo, facts, table
 
 app = typer.Typer(
     help="Manage budgets and alerts.",

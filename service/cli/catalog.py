@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli import options
-from service.cli.client import connected
-from service.cli.failure import Failure
-from service.cli.render import as_json, echo, table
-from service.cli.wording import NOTHING, age, moment
+from service.cli.terminal import options
+from service.cli.terminal.client import connected
+from service.cli.terminal.failure import Failure
+from service.cli.terminal.formatting import NOTHING, age, moment
+from service.cli.terminal.render import as_json, echo, table
 
 app = typer.Typer(
     help="Show types, zones, capacity and quotas.", no_args_is_help=True, rich_markup_mode=None

@@ -7,10 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli import options, policies
-from service.cli.client import connected
-from service.cli.render import as_json, echo, facts, table
-from service.cli.wording import NOTHING, age, counted, moment, money, since
+from service.cli import policies
+from service.cli.terminal import options
+from service.cli.terminal.client import connected
+from service.cli.terminal.formatting import NOTHING, age, counted, moment, money, since
+from service.cli.terminal.render import as_json, echo, facts, table
 from service.domain.clock import parse_rfc3339, wall_clock
 
 MOST_NAMES = 20

@@ -9,11 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli import commitments_recommended, options
-from service.cli.client import Client, connected
-from service.cli.failure import Failure
-from service.cli.render import Cell, as_json, cleaned, echo, facts, table
-from service.cli.wording import NOTHING, age, chip_hours, counted, exact, moment, money
+from service.cli import commitments_recommended
+from service.cli.terminal import options
+from service.cli.terminal.client import Client, connected
+from service.cli.terminal.failure import Failure
+from service.cli.terminal.formatting import NOTHING, age, chip_hours, counted, exact, moment, money
+from service.cli.terminal.render import Cell, as_json, cleaned, echo, facts, table
 from service.domain.clock import parse_rfc3339
 
 View = Mapping[str, Any]

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli import options
-from service.cli.client import connected
-from service.cli.render import as_json, echo, facts
-from service.cli.wording import counted, exact, moment, money
+from service.cli.terminal import options
+from service.cli.terminal.client import connected
+from service.cli.terminal.formatting import counted, exact, moment, money
+from service.cli.terminal.render import as_json, echo, facts
 
 NOTHING_USED = "no chip was in use on demand on a full day yet; a recommendation needs 28 full days"
 

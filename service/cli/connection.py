@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from service.cli.render import echo, table
-from service.cli.wording import NOTHING
+from service.cli.terminal.formatting import NOTHING
+from service.cli.terminal.render import echo, table
 
 View = Mapping[str, Any]
 

@@ -10,11 +10,12 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from service.cli import exports, forecast, options, reconcile, statements
-from service.cli.client import connected
-from service.cli.naming import names_of
-from service.cli.render import as_json, echo, table
-from service.cli.wording import NOTHING, age, chip_hours, moment, money, parts
+from service.cli import exports, forecast, reconcile, statements
+from service.cli.terminal import options
+from service.cli.terminal.client import connected
+from service.cli.terminal.formatting import NOTHING, age, chip_hours, moment, money, parts
+from service.cli.terminal.render import as_json, echo, table
+from service.cli.terminal.resolve import names_of
 
 app = typer.Typer(help="Show what was spent.", invoke_without_command=True, rich_markup_mode=None)
 app.command("export")(exports.export)

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli import options
-from service.cli.client import connected, segment
-from service.cli.render import as_json, echo, table
-from service.cli.wording import NOTHING, moment
+from service.cli.terminal import options
+from service.cli.terminal.client import connected, segment
+from service.cli.terminal.formatting import NOTHING, moment
+from service.cli.terminal.render import as_json, echo, table
 
 app = typer.Typer(help="Manage negotiated discounts.", no_args_is_help=True, rich_markup_mode=None)
 

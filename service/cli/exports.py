@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from service.cli.client import Unreachable, connected
-from service.cli.failure import Failure
+from service.cli.terminal.client import Unreachable, connected
+from service.cli.terminal.failure import Failure
 
 MEDIA_TYPE = "text/csv"
 BROKEN = "the file that was written is incomplete"

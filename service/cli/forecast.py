@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli import options
-from service.cli.client import connected
-from service.cli.render import as_json, echo, facts
-from service.cli.wording import counted, moment, money, parts
+from service.cli.terminal import options
+from service.cli.terminal.client import connected
+from service.cli.terminal.formatting import counted, moment, money, parts
+from service.cli.terminal.render import as_json, echo, facts
 
 
 def forecast(

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli import options
-from service.cli.client import connected
-from service.cli.naming import find_node
-from service.cli.render import as_json, echo, facts, table
-from service.cli.wording import NOTHING, age, counted, moment, since
+from service.cli.terminal import options
+from service.cli.terminal.client import connected
+from service.cli.terminal.formatting import NOTHING, age, counted, moment, since
+from service.cli.terminal.render import as_json, echo, facts, table
+from service.cli.terminal.resolve import find_node
 from service.domain.clock import parse_rfc3339, wall_clock
 from service.domain.idle.values import describe_value
 

@@ -10,12 +10,13 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli import joborder, options
-from service.cli.client import Answer, Client, connected, segment
-from service.cli.failure import Failure
-from service.cli.order import Account, Key, MaxWait, Owner, Project, Queued, Slices, Team
-from service.cli.render import as_json, cleaned, complain, echo, facts, state, table
-from service.cli.wording import money, since, span
+from service.cli import submit as joborder
+from service.cli.create import Account, Key, MaxWait, Owner, Project, Queued, Slices, Team
+from service.cli.terminal import options
+from service.cli.terminal.client import Answer, Client, connected, segment
+from service.cli.terminal.failure import Failure
+from service.cli.terminal.formatting import money, since, span
+from service.cli.terminal.render import as_json, cleaned, complain, echo, facts, state, table
 from service.domain.clock import wall_clock
 from service.domain.jobs.job import ENDED_STATES
 

@@ -6,8 +6,8 @@ import sys
 
 import typer
 
-from service.cli.client import Client
-from service.cli.failure import Failure
+from service.cli.terminal.client import Client
+from service.cli.terminal.failure import Failure
 
 
 def check_jobs(client: Client, node_id: str, node: str, *, force: bool, json: bool) -> bool:

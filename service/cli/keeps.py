@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli import options
-from service.cli.client import connected
-from service.cli.idleterms import rule_words, told_words
-from service.cli.naming import find_node
-from service.cli.render import as_json, echo, facts, table
-from service.cli.wording import NOTHING, moment
+from service.cli.idle_terms import rule_words, told_words
+from service.cli.terminal import options
+from service.cli.terminal.client import connected
+from service.cli.terminal.formatting import NOTHING, moment
+from service.cli.terminal.render import as_json, echo, facts, table
+from service.cli.terminal.resolve import find_node
 from service.domain.clock import instant
 
 FIFTEEN_MINUTES: Any = "15m"

@@ -7,22 +7,23 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli import idleterms, keeps, nodeview, options, order
-from service.cli.client import Answer, Client, connected
+from service.cli import create, idle_terms, keeps, node_output
 from service.cli.connection import show_connection
-from service.cli.failure import Failure
 from service.cli.idle import idle
 from service.cli.jobs_of_node import check_jobs
-from service.cli.naming import find_node
-from service.cli.render import as_json, echo
-from service.cli.waiting import Goal, Patience
-from service.cli.wording import money
+from service.cli.terminal import options
+from service.cli.terminal.client import Answer, Client, connected
+from service.cli.terminal.failure import Failure
+from service.cli.terminal.formatting import money
+from service.cli.terminal.render import as_json, echo
+from service.cli.terminal.resolve import find_node
+from service.cli.wait import Goal, Patience
 from service.domain.nodes.node import ENDED
 
 app = typer.Typer(
     help="Create, watch, connect to and delete nodes.", no_args_is_help=True, rich_markup_mode=None
 )
-app.command()(order.create)
+app.command()(create.create)
 app.command()(idle)
 app.command()(keeps.keep)
 app.command()(keeps.unkeep)
@@ -65,13 +66,13 @@ def list_nodes(  # noqa: PLR0913, PLR0917 - each is an option of the command lin
         as_json(answer)
     else:
         everything = everything or bool(state)
-        nodeview.show_nodes(answer.value["nodes"], everything=everything, fleet=fleet)
+        node_output.show_nodes(answer.value["nodes"], everything=everything, fleet=fleet)
 
 
 @app.command()
 def show(node: options.NodeName, json: options.Json = False) -> None:
     """Show everything about a node."""
-    _get(node, "", nodeview.show_node, json=json)
+    _get(node, "", node_output.show_node, json=json)
 
 
 Force = Annotated[bool, typer.Option("--force", help="Also if a job runs on it; the job ends.")]
@@ -124,7 +125,7 @@ def start(
 @app.command()
 def reimage(
     node: options.NodeName,
-    runtime_version: order.Runtime = None,
+    runtime_version: create.Runtime = None,
     framework: options.Framework = None,
     json: options.Json = False,
 ) -> None:
@@ -159,12 +160,12 @@ def set_(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             "--label", metavar="KEY=VALUE", help="Label. Repeatable; KEY= removes the label."
         ),
     ] = None,
-    ttl: order.Ttl = None,
+    ttl: create.Ttl = None,
     no_ttl: Annotated[bool, typer.Option("--no-ttl", help="Remove its time to live.")] = False,
-    idle_after: idleterms.IdleAfter = None,
-    grace: idleterms.Grace = None,
-    action: idleterms.Action = None,
-    also: idleterms.Also = None,
+    idle_after: idle_terms.IdleAfter = None,
+    grace: idle_terms.Grace = None,
+    action: idle_terms.Action = None,
+    also: idle_terms.Also = None,
     inherit: Annotated[
         bool,
         typer.Option("--inherit", help="Remove its own idle policy; the inherited one applies."),
@@ -172,7 +173,7 @@ def set_(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     json: options.Json = False,
 ) -> None:
     """Change the owner, team, labels, TTL or idle policy."""
-    idle = idleterms.typed(idle_after, grace, action, also)
+    idle = idle_terms.typed(idle_after, grace, action, also)
     _check_once(ttl=ttl, no_ttl=no_ttl, idle=idle, inherit=inherit)
     labels = {key: value or None for key, value in options.pairs(label, "--label")}
     said = {"team": team, "owner": owner, "labels": labels or None, "ttl_seconds": ttl}
@@ -186,13 +187,13 @@ def set_(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     with connected() as client:
         path = f"/v1/nodes/{find_node(client, node)}"
         if idle:  # what is not said stays as it is, wherever it comes from
-            known = idleterms.settings_of(client.get(f"{path}/policy").value)
-            body["idle"] = idleterms.as_own(known | idle)
+            known = idle_terms.settings_of(client.get(f"{path}/policy").value)
+            body["idle"] = idle_terms.as_own(known | idle)
         answer = client.ask("PATCH", path, body=body)
     if json:
         as_json(answer)
     else:
-        nodeview.show_update(answer.value, body)
+        node_output.show_update(answer.value, body)
 
 
 def _check_once(*, ttl: int | None, no_ttl: bool, idle: Mapping[str, Any], inherit: bool) -> None:
@@ -214,13 +215,13 @@ def connect(node: options.NodeName, json: options.Json = False) -> None:
 @app.command()
 def events(node: options.NodeName, json: options.Json = False) -> None:
     """Show the events of a node."""
-    _pages(node, "events", "events", nodeview.show_events, json=json)
+    _pages(node, "events", "events", node_output.show_events, json=json)
 
 
 @app.command()
 def cost(node: options.NodeName, json: options.Json = False) -> None:
     """Show what a node has cost so far."""
-    _get(node, "/cost", nodeview.show_cost, json=json)
+    _get(node, "/cost", node_output.show_cost, json=json)
 
 
 @app.command()
@@ -232,7 +233,7 @@ def ledger(node: options.NodeName, json: options.Json = False) -> None:
         if json:
             as_json(answer)
         elif answer.value["entries"]:
-            nodeview.show_ledger(answer.value["entries"])
+            node_output.show_ledger(answer.value["entries"])
         else:
             echo(_nothing_posted(client, path))
 
@@ -274,13 +275,13 @@ def _explain_newest(client: Client, path: str, *, json: bool) -> None:
     if json:
         as_json(line or cost)
         return
-    for sentences in nodeview.newest(None if line is None else line.value, cost.value):
+    for sentences in node_output.newest(None if line is None else line.value, cost.value):
         echo(*sentences)
 
 
 def _nothing_posted(client: Client, path: str) -> str:
     """Why the ledger of the node under that path is empty."""
-    return nodeview.nothing_posted(client.get(path).value, client.get(f"{path}/cost").value)
+    return node_output.nothing_posted(client.get(path).value, client.get(f"{path}/cost").value)
 
 
 def _get(node: str, tail: str, show: Callable[[Mapping[str, Any]], None], *, json: bool) -> None:

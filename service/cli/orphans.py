@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli import options
-from service.cli.client import Client, connected
-from service.cli.failure import Failure
-from service.cli.render import as_json, cleaned, echo, state, table
-from service.cli.wording import NOTHING, counted, money, parts, since
+from service.cli.terminal import options
+from service.cli.terminal.client import Client, connected
+from service.cli.terminal.failure import Failure
+from service.cli.terminal.formatting import NOTHING, counted, money, parts, since
+from service.cli.terminal.render import as_json, cleaned, echo, state, table
 from service.domain.clock import wall_clock
 from service.domain.nodes.node import ENDED, Place
 from service.domain.orphans.orphan import orphan_id

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli import options
-from service.cli.client import connected
-from service.cli.render import as_json, echo, table
-from service.cli.wording import NOTHING, moment, money, span
+from service.cli.terminal import options
+from service.cli.terminal.client import connected
+from service.cli.terminal.formatting import NOTHING, moment, money, span
+from service.cli.terminal.render import as_json, echo, table
 
 _DURATION = "DURATION"
 

@@ -9,10 +9,11 @@ from urllib.parse import quote
 
 import typer
 
-from service.cli import idleterms, options
-from service.cli.client import Client, connected
-from service.cli.render import as_json, echo, facts, table
-from service.cli.wording import NOTHING, age, moment
+from service.cli import idle_terms
+from service.cli.terminal import options
+from service.cli.terminal.client import Client, connected
+from service.cli.terminal.formatting import NOTHING, age, moment
+from service.cli.terminal.render import as_json, echo, facts, table
 
 app = typer.Typer(
     help="Manage idle policies by scope.",
@@ -49,7 +50,7 @@ def list_policies(context: typer.Context, json: options.Json = False) -> None:
                 age(one["grace_seconds"]),
                 one["action"],
                 ", ".join(one["also"]) or NOTHING,
-                idleterms.told_words(one["recipients"]) or "nobody",
+                idle_terms.told_words(one["recipients"]) or "nobody",
             )
             for one in answer.value["policies"]
         ],
@@ -70,10 +71,10 @@ def show(scope: Scope, json: options.Json = False) -> None:
 @app.command("set")
 def set_(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     scope: Scope,
-    idle_after: idleterms.IdleAfter = None,
-    grace: idleterms.Grace = None,
-    action: idleterms.Action = None,
-    also: idleterms.Also = None,
+    idle_after: idle_terms.IdleAfter = None,
+    grace: idle_terms.Grace = None,
+    action: idle_terms.Action = None,
+    also: idle_terms.Also = None,
     email: Annotated[
         list[str] | None,
         typer.Option(metavar="ADDRESS", help="Notify this address; may be repeated."),
@@ -108,14 +109,14 @@ def set_(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         raise typer.BadParameter(
             "cannot be combined with --email, --webhook or --slack", param_hint="--tell-nobody"
         )
-    said = idleterms.typed(idle_after, grace, action, also)
+    said = idle_terms.typed(idle_after, grace, action, also)
     if told or tell_nobody:
         said["recipients"] = told
     if not said:
         raise typer.BadParameter("give at least one option", param_hint="--idle-after, ...")
     with connected() as client:
         before = _find(client, scope)
-        settings = {} if before is None else idleterms.settings_of(before)
+        settings = {} if before is None else idle_terms.settings_of(before)
         headers = {} if before is None else {"If-Match": f'"{before["version"]}"'}
         answer = client.ask("PUT", _path(scope), body={**settings, **said}, headers=headers)
     if json:
@@ -165,8 +166,8 @@ def _show(policy: Mapping[str, Any]) -> None:
     facts(
         [
             ("Scope", policy["scope"]),
-            ("Rule", idleterms.rule_words(policy)),
-            ("Tells", idleterms.told_words(policy["recipients"]) or "nobody"),
+            ("Rule", idle_terms.rule_words(policy)),
+            ("Tells", idle_terms.told_words(policy["recipients"]) or "nobody"),
             ("Written", f"{moment(policy['updated_at'])} UTC" if policy["updated_at"] else ""),
         ]
     )

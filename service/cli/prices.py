@@ -7,10 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli import discounts, options
-from service.cli.client import connected
-from service.cli.render import as_json, echo, table
-from service.cli.wording import NOTHING, column
+from service.cli import discounts
+from service.cli.terminal import options
+from service.cli.terminal.client import connected
+from service.cli.terminal.formatting import NOTHING, column
+from service.cli.terminal.render import as_json, echo, table
 
 app = typer.Typer(
     help="Show prices, and manage discounts.", no_args_is_help=True, rich_markup_mode=None

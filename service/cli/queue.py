@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from service.cli.render import cleaned, state, table
-from service.cli.wording import NOTHING, age, counted, moment
+from service.cli.terminal.formatting import NOTHING, age, counted, moment
+from service.cli.terminal.render import cleaned, state, table
 from service.domain.catalog.provisioning_modes import gives_up_at
 from service.domain.clock import parse_rfc3339, rfc3339
 from service.domain.nodes.node import ENDED, NodeState

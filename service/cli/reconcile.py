@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli import options
-from service.cli.client import Client, connected
-from service.cli.naming import names_of
-from service.cli.render import as_json, echo, facts, table
-from service.cli.wording import NOTHING, counted, moment, money, parts
+from service.cli.terminal import options
+from service.cli.terminal.client import Client, connected
+from service.cli.terminal.formatting import NOTHING, counted, moment, money, parts
+from service.cli.terminal.render import as_json, echo, facts, table
+from service.cli.terminal.resolve import names_of
 
 SHOWN = 20
 """Disagreements on the screen; --json and the dashboard have them all."""

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli import options
-from service.cli.client import Client, connected
-from service.cli.failure import Failure
-from service.cli.nodeview import show_ledger
-from service.cli.render import Cell, as_json, cleaned, echo, facts, table
-from service.cli.wording import NOTHING, age, counted, exact, moment, money, span
+from service.cli.node_output import show_ledger
+from service.cli.terminal import options
+from service.cli.terminal.client import Client, connected
+from service.cli.terminal.failure import Failure
+from service.cli.terminal.formatting import NOTHING, age, counted, exact, moment, money, span
+from service.cli.terminal.render import Cell, as_json, cleaned, echo, facts, table
 from service.domain.clock import parse_rfc3339
 
 View = Mapping[str, Any]

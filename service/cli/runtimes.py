@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli import options
-from service.cli.client import connected
-from service.cli.render import as_json, echo, facts, table
-from service.cli.wording import NOTHING
+from service.cli.terminal import options
+from service.cli.terminal.client import connected
+from service.cli.terminal.formatting import NOTHING
+from service.cli.terminal.render import as_json, echo, facts, table
 
 app = typer.Typer(
     help="Find runtime versions (software images).", no_args_is_help=True, rich_markup_mode=None

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli import options
-from service.cli.client import connected, segment
-from service.cli.nodeview import NOTHING_POSTED
-from service.cli.render import as_json, echo, table
-from service.cli.wording import NOTHING, chip_hours, column, money, parts
+from service.cli.node_output import NOTHING_POSTED
+from service.cli.terminal import options
+from service.cli.terminal.client import connected, segment
+from service.cli.terminal.formatting import NOTHING, chip_hours, column, money, parts
+from service.cli.terminal.render import as_json, echo, table
 
 
 def statement(

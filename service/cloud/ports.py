@@ -13,14 +13,12 @@ from typing import NamedTuple, Protocol
 
 from service.domain.catalog.provisioning import Architecture
 from service.domain.evidence.audit_log import Termination
-from service.domain.idle.policy import Recipient
 from service.domain.idle.signal import Kind
 from service.domain.jobs.image import ImageFacts
 from service.domain.jobs.log import LogCursor, LogLine, LogPage
 from service.domain.nodes.node import CloudNode, NodeSpec, Place
 from service.domain.nodes.operation import Operation
 from service.domain.nodes.queued_resource import QueuedResource
-from service.domain.notifications.notification import Notification
 from service.domain.pricing.skus import SkuFacts
 
 __all__ = [
@@ -286,18 +284,5 @@ class Registry(Protocol):
         Raises Rejected for what is no name of an image, ImageNotFound, ImageDenied and
         NoSuchPlatform; CloudUnavailable when the registry gives the service no usable answer, which
         says nothing about the nodes: they may reach it.
-        """
-        ...
-
-
-class Messenger(Protocol):
-    """Takes messages to people outside."""
-
-    def send(self, one: Notification, to: Recipient, now: int) -> str | None:
-        """Send a message to a recipient, and wait for no longer than some seconds.
-
-        Answers whom it did not reach where it reached others; it is not tried again for them, who
-        would get it twice. Raises InvalidRequest when it can never arrive, another CloudError when
-        it may later.
         """
         ...

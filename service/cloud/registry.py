@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import SplitResult, urlencode, urljoin, urlsplit
 
-from service.cloud.pinned import Dial, NotPublic, dial, target_of
 from service.domain.errors import CloudError, CloudUnavailable, ImageDenied, ImageNotFound
 from service.domain.jobs.image import HUB, ImageFacts, ImageReference, check_platform
+from service.outbound import Dial, NotPublic, dial, target_of
 
 TIMEOUT_SECONDS = 10.0
 """For one image in all: names, tokens, redirects and manifests."""

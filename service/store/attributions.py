@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 
 from service.domain.metering.attribution import Attribution
-from service.store.rows import dumps, loads
+from service.store.json_columns import dumps, loads
 from service.store.tables import attributions, usage
 
 _FIELDS = ("node_id", "since", "owner", "team", "job", "labels")

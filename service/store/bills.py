@@ -50,7 +50,7 @@ from service.domain.reconciliation.commitments import (
 )
 from service.domain.reconciliation.invoice import NO_RATE, Invoice, Key, Sum
 from service.domain.reconciliation.variance import Difference, Line, Seen, Share, Verdict
-from service.store.rows import dumps, loads
+from service.store.json_columns import dumps, loads
 from service.store.tables import bill_lines, bill_rows, bills
 
 _KEYS = (

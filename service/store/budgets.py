@@ -14,7 +14,7 @@ from service.domain.errors import Conflict, NotFound, Rejected, StaleVersion
 from service.domain.idempotency import Key
 from service.domain.notifications.notification import About
 from service.store.idempotency import ANOTHER_BODY
-from service.store.rows import dumps, loads
+from service.store.json_columns import dumps, loads
 from service.store.tables import alerts, budgets, notifications, refusals
 
 _KEPT_SECONDS = 30 * DAY

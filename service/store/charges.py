@@ -16,7 +16,7 @@ from service.domain.nodes.slices import WHOLE
 from service.domain.pricing.price_book import Price
 from service.domain.pricing.purchases import Purchase
 from service.store.attributions import Attributions
-from service.store.rows import loads
+from service.store.json_columns import loads
 from service.store.tables import ledger, nodes, placements, reservations, usage
 
 CHUNK = 1_000

@@ -17,7 +17,7 @@ from service.domain.idle.policy import Action
 from service.domain.idle.rails import Begun, Breaker, Waiting, share_of
 from service.domain.idle.readings import FamilyRead
 from service.domain.idle.signal import Kind
-from service.store.rows import dumps, loads
+from service.store.json_columns import dumps, loads
 from service.store.tables import cleanup_history, cleanup_plans, cleanups, nodes
 
 _KEPT_SECONDS = 2 * DAY

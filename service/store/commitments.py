@@ -9,7 +9,7 @@ from sqlalchemy import Connection, insert, select, text, update
 
 from service.domain.commitments.commitment import Commitment, Term
 from service.domain.errors import NotFound
-from service.store.rows import dumps, loads
+from service.store.json_columns import dumps, loads
 from service.store.tables import commitments
 
 _COLUMN = {"start": "start_at", "contract": "contract_nanos"}

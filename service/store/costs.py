@@ -25,7 +25,7 @@ from service.domain.metering.attribution import Attribution
 from service.domain.metering.ledger import Entry
 from service.domain.metering.meter import Usage
 from service.store.attributions import attributed
-from service.store.rows import dumps
+from service.store.json_columns import dumps
 from service.store.tables import attributions, daily_costs, ledger, node_days
 
 _WHO = ("team", "owner", "job")

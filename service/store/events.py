@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, insert, select
 
 from service.domain.event import Event
-from service.store.rows import dumps, loads
+from service.store.json_columns import dumps, loads
 from service.store.tables import events
 
 

@@ -34,7 +34,7 @@ from service.domain.money import MAX_NANOS
 from service.domain.nodes.node import Asked
 from service.domain.time_window import Window
 from service.store.attributions import attributed
-from service.store.rows import dumps
+from service.store.json_columns import dumps
 from service.store.tables import attributions, daily_costs, holds, ledger, node_days, nodes, usage
 
 

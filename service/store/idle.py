@@ -19,7 +19,7 @@ from service.domain.idle.policy import Action
 from service.domain.idle.proof import Host, Signals, Verdict
 from service.domain.idle.rollup import Hour
 from service.domain.idle.signal import Kind, Track
-from service.store.rows import dumps, loads
+from service.store.json_columns import dumps, loads
 from service.store.tables import idle_courses, idle_rollups, nodes
 
 VALUES_SECONDS = 30 * DAY

@@ -29,7 +29,7 @@ from service.domain.jobs.job import (
 )
 from service.domain.jobs.report import Report
 from service.domain.nodes.request import Wish
-from service.store.rows import dumps, loads
+from service.store.json_columns import dumps, loads
 from service.store.tables import job_attempts, jobs
 
 _JOB = [jobs.c[one.name] for one in fields(Job)]

@@ -12,7 +12,7 @@ from alembic.util import CommandError
 from sqlalchemy import Engine
 
 from service.domain.errors import StoreUnavailable
-from service.store.trouble import told_apart
+from service.store.database_errors import told_apart
 from service.store.unit import Units
 
 _PACKAGE = Path(__file__).resolve().parent.parent

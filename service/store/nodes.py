@@ -29,9 +29,9 @@ from service.domain.nodes.slices import WHOLE
 from service.domain.nodes.view import FORMAT, view_of
 from service.domain.pricing.price_book import RESERVED
 from service.store.attributions import Attributions
-from service.store.listing import price_key
+from service.store.json_columns import dumps, loads
+from service.store.node_list import price_key
 from service.store.placements import Placements
-from service.store.rows import dumps, loads
 from service.store.tables import leases, node_labels, nodes
 
 _COLUMNS = [nodes.c[field.name] for field in fields(Node)]

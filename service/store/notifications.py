@@ -12,7 +12,7 @@ from service.domain.budgets.alerts import Alert
 from service.domain.clock import DAY
 from service.domain.idle.policy import Recipient
 from service.domain.notifications.notification import About, Channel, Notification
-from service.store.rows import dumps, loads
+from service.store.json_columns import dumps, loads
 from service.store.tables import alerts, notifications
 
 _KEPT_SECONDS = 90 * DAY

@@ -14,7 +14,7 @@ from service.domain.nodes.node import NodeSpec
 from service.domain.nodes.placement import Outcome
 from service.domain.orphans.orphan import ADOPTED, Orphan, OrphanKind, OrphanVerdict, Shown
 from service.domain.orphans.verdict import Attempt
-from service.store.rows import decoder, dumps, loads
+from service.store.json_columns import decoder, dumps, loads
 from service.store.tables import nodes, orphans, placements
 
 _CHUNK = 500

@@ -12,7 +12,7 @@ from service.domain.nodes.node import Slice
 from service.domain.nodes.ownership import is_sent_twice
 from service.domain.nodes.placement import Outcome, Placement
 from service.domain.placement.cooldown import WINDOW_SECONDS
-from service.store.rows import dumps, loads
+from service.store.json_columns import dumps, loads
 from service.store.tables import nodes, placements
 
 MOST_RECENT = 500

@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError
 
 from service.domain.errors import NotFound, StaleVersion
 from service.domain.idle.policy import Policy, Recipient, Rule
-from service.store.rows import dumps, loads
+from service.store.json_columns import dumps, loads
 from service.store.tables import idle_policies
 
 _COLUMNS = (

@@ -9,8 +9,8 @@ from typing import Any
 from sqlalchemy import Connection, event
 
 from service.domain.errors import StoreUnavailable
+from service.store.database_errors import is_busy, told_apart
 from service.store.engine import make_engine
-from service.store.trouble import is_busy, told_apart
 from service.store.unit import Units
 
 BUSY_SECONDS = 30.0

@@ -28,7 +28,7 @@ from service.domain.placement.quota import (
     stocks,
     tally,
 )
-from service.store.rows import loads
+from service.store.json_columns import loads
 from service.store.tables import nodes, orphans, placements, quotas
 
 _COLUMNS = [quotas.c[field.name] for field in fields(Limit)]

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, insert, select, text, update
 
 from service.domain.errors import NotFound
 from service.domain.metering.reservation import Reservation
-from service.store.rows import dumps, loads
+from service.store.json_columns import dumps, loads
 from service.store.tables import reservations
 
 _COLUMN = {"start": "start_at", "end": "end_at"}

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine
 
 from service.domain.lease import Lease
 from service.store.attributions import Attributions
-from service.store.beliefs import Beliefs
+from service.store.bill_matches import Witnesses
 from service.store.bills import Bills
 from service.store.budgets import Budgets
 from service.store.capacity import Capacity
@@ -20,9 +20,10 @@ from service.store.charges import Charges
 from service.store.cleanups import Cleanups
 from service.store.commitments import Commitments
 from service.store.costs import Costs
+from service.store.database_errors import told_apart
 from service.store.engine import reading
 from service.store.events import Events
-from service.store.fleet import Fleet
+from service.store.fleet_counts import Fleet
 from service.store.forecasts import Forecasts
 from service.store.holds import Holds
 from service.store.idempotency import IdempotencyKeys
@@ -31,7 +32,7 @@ from service.store.jobs import Jobs
 from service.store.leases import Leases
 from service.store.ledger import Ledger
 from service.store.links import Heartbeats, Links
-from service.store.listing import Listing
+from service.store.node_list import Listing
 from service.store.nodes import Nodes
 from service.store.notifications import Alerts, Notifications
 from service.store.observations import Observations
@@ -43,10 +44,9 @@ from service.store.quotas import Quotas
 from service.store.reservations import Reservations
 from service.store.revisions import Revisions
 from service.store.statements import Statements
-from service.store.trouble import told_apart
-from service.store.turns import turns_of
 from service.store.usage import Usages
-from service.store.witnesses import Witnesses
+from service.store.usage_versions import Beliefs
+from service.store.writer_turns import turns_of
 
 
 class Last(IntEnum):

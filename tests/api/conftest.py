@@ -15,7 +15,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import Engine
 
 from service.api.app import create_app
-from service.api.problems import MEDIA_TYPE
+from service.api.http.problems import MEDIA_TYPE
 from service.application.budgets.budgets import BudgetService
 from service.application.cleanup.cleanup import CleanupService, IdleMode
 from service.application.cleanup.heartbeats import HeartbeatService

@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 from service.api.jobs.follow import LogFollowers
 from service.application.jobs.logs import JobLogService
 from service.application.services import Services
-from service.cloud.pace import LogReader, ReadPace
+from service.cloud.rate_limit import LogReader, ReadPace
 from service.domain.catalog.images import Framework
 from service.domain.errors import CloudUnavailable, NotAllowed, RateLimited
 from service.domain.jobs.job import JobSpec, JobState, Reason

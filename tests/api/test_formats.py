@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.api.budgets import ScopeBody
-from service.api.nodelist import read_query
+from service.api.node_list import read_query
 from service.domain.billing_period import period_named
 from service.domain.budgets.budget import instant_of
 from service.domain.clock import instant

@@ -9,7 +9,7 @@ from fastapi.routing import iter_route_contexts
 from fastapi.testclient import TestClient
 
 from service.api.app import create_app
-from service.api.auth import PUBLIC
+from service.api.http.auth import PUBLIC
 from service.application.cleanup.heartbeats import MOST_A_MINUTE
 
 ADMIN = {"Authorization": "Bearer s3cret-t0ken"}

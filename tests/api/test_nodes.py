@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from service.api.nodeviews import NodePage, NodeView, RequestedView
+from service.api.node_views import NodePage, NodeView, RequestedView
 from service.domain.nodes.node import NodeState
 from tests import factories
 from tests.api.conftest import WISH

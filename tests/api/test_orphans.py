@@ -10,7 +10,7 @@ from service.application.orphans import Sum, summed
 from service.domain.nodes.node import Place
 from service.domain.orphans.orphan import STEWARD, OrphanKind, OrphanVerdict
 from tests import factories
-from tests.api.test_health import gauges
+from tests.api.system.test_health import gauges
 from tests.factories import PROJECT, ZONE
 from tests.garbage import OURS, orphan, shown
 from tests.hands import NOON

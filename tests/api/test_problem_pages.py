@@ -11,10 +11,10 @@ from fastapi import HTTPException
 from fastapi.testclient import TestClient
 
 import service.api
-from service.api.kinds import EVERY_KIND
-from service.api.problems import OTHER, Kind
-from service.dashboard.manual import manual_page
-from service.dashboard.pages import add_dashboard
+from service.api.http.problem_kinds import EVERY_KIND
+from service.api.http.problems import OTHER, Kind
+from service.dashboard.pages.manual import manual_page
+from service.dashboard.routes import add_dashboard
 
 SLUGS = sorted({kind.slug for kind in EVERY_KIND})
 SECTIONS = {one.anchor: one for one in manual_page("problems").page.sections if one.level == 3}

@@ -8,8 +8,8 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import text
 
-from service.api import problems
 from service.api.app import create_app
+from service.api.http import problems
 from service.application.reconciliations import AT_ONCE, ReconciliationService
 from service.domain.clock import HOUR, rfc3339
 from service.domain.reconciliation.commitments import NO_FEE

@@ -14,7 +14,7 @@ from service.api.app import create_app
 from service.application import timekeeping
 from service.application.nodes.nodes import NodeService
 from service.application.timekeeping import Timekeeper
-from service.cli.migrate import apply
+from service.cli.processes.migrate import apply
 from service.domain.clock import HOUR, precise_clock, wall_clock
 from service.domain.database_clock import AgreedClock
 from service.domain.errors import StoreUnavailable

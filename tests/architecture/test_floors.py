@@ -38,7 +38,7 @@ PLANTED = [
     ("floors", "domain/planted.py", "import service.store.tables"),
     ("floors", "store/planted.py", "import service.cloud.ports"),
     ("floors", "application/planted.py", "import service.controllers.base"),
-    ("floors", "dashboard/planted.py", "import service.api.problems"),
+    ("floors", "dashboard/planted.py", "import service.api.http.problems"),
     ("floors", "store/planted.py", "import service.wiring"),
     ("floors", "helpers.py", ""),
     ("rooms", "domain/nodes/planted.py", "import service.domain.metering.meter"),

@@ -134,7 +134,10 @@ INVARIANTS = {
             "domain/costs/test_display_rounding.py",
             "test_every_displayed_cent_adds_up_to_the_displayed_total",
         ),
-        ("cli/test_wording.py", "test_the_parts_of_a_sum_are_shown_so_that_they_add_up_to_it"),
+        (
+            "cli/terminal/test_formatting.py",
+            "test_the_parts_of_a_sum_are_shown_so_that_they_add_up_to_it",
+        ),
     ],
 }
 

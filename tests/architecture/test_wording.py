@@ -27,7 +27,7 @@ BAD = "Whoever asked for this has to read it twice"
 LONG = " ".join(["word"] * (MOST_WORDS + 1))
 
 PLANTED = {
-    "a title": ("problems", "service/api/problems.py", 'GONE = Kind(410, "gone", "{}")'),
+    "a title": ("problems", "service/api/http/problems.py", 'GONE = Kind(410, "gone", "{}")'),
     "a detail": ("problems", "service/application/one.py", 'raise Rejected("{}")'),
     "a value in a detail": ("problems", "service/domain/one.py", 'raise Rejected(f"{{name}} {}")'),
     "a part of an f-string": ("problems", "service/store/a/b.py", "f\"{{one or (1, '{}')}}: no\""),

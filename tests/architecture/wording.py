@@ -306,7 +306,7 @@ def targets_of(root: Path) -> list[Text]:
 
 KINDS: Mapping[str, Callable[[Path], list[Text]]] = {
     "problems": lambda root: source_texts(
-        root, *ANSWERING, without=(*NOTIFICATIONS, "service/api/openapi.py")
+        root, *ANSWERING, without=(*NOTIFICATIONS, "service/api/openapi/openapi.py")
     ),
     "notifications": lambda root: source_texts(root, *NOTIFICATIONS),
     "command line": lambda root: source_texts(root, "service/cli"),

@@ -19,8 +19,8 @@ from service.domain.money import NANOS
 from service.domain.nodes.node import NodeState
 from service.store import tables
 from service.store.engine import make_engine
+from service.store.json_columns import dumps
 from service.store.pricebook import PriceShelf
-from service.store.rows import dumps
 from service.store.unit import Unit, Units
 from tests import factories
 from tests.bench.figure import Figure

@@ -15,7 +15,7 @@ from sqlalchemy import Engine, event, update
 
 from service.cloud.google.channel import connect, tpu_client
 from service.cloud.google.tpus import GoogleTpus
-from service.cloud.pace import Pace
+from service.cloud.rate_limit import Pace
 from service.controllers.inventory.inventory import InventoryController
 from service.controllers.lifecycle.context import Manners, Tools
 from service.controllers.lifecycle.lifecycle import LifecycleController

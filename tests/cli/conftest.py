@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from service.cli import nodeview, waiting
+from service.cli import node_output, wait
 from tests.cli.given import Api, served
 from tests.hands import NOON
 
@@ -17,8 +17,8 @@ def _nowhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith("STEWARD_")]:
         monkeypatch.delenv(name)
-    monkeypatch.setattr(nodeview, "wall_clock", lambda: NOON)
-    monkeypatch.setattr(waiting, "POLL_SECONDS", 0.001)
+    monkeypatch.setattr(node_output, "wall_clock", lambda: NOON)
+    monkeypatch.setattr(wait, "POLL_SECONDS", 0.001)
 
 
 @pytest.fixture

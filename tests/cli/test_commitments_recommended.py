@@ -52,7 +52,7 @@ def told(api, recommendations):
 
 def test_both_terms_are_told_at_80_columns(api, monkeypatch):
     told(api, [ONE, THREE])
-    monkeypatch.setattr("service.cli.render.PIPE_WIDTH", 80)
+    monkeypatch.setattr("service.cli.terminal.render.PIPE_WIDTH", 80)
     lines = steward("commitments", "recommended", "--days", "90").stdout.splitlines()
     assert max(map(len, lines)) <= 80
     assert [" ".join(line.split()) for line in lines] == [

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from tests.cli.given import free_port, program
-from tests.cli.test_dev import until
+from tests.cli.processes.test_dev import until
 
 PATIENCE = 60
 """Seconds after which the test gives up."""

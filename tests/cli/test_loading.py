@@ -44,7 +44,7 @@ def test_a_command_that_asks_loads_nothing_of_a_server(api):
     assert (code, shown[:4]) == (0, "NAME")
     assert "service.cli.nodes" in loaded
     assert loaded >= CLIENTS
-    assert not loaded & (SERVERS | SLOW | {"service.cli.jobs", "service.cli.dev"})
+    assert not loaded & (SERVERS | SLOW | {"service.cli.jobs", "service.cli.processes.dev"})
 
 
 @pytest.mark.parametrize("word", ["--help", "--version"])

@@ -148,7 +148,7 @@ def test_credits_invoices_and_joined_files_are_told_at_80_columns(api, file, mon
     long = LEAK | {"reason": "unknown SKU FFFF-0000-1111 ('TpuV9z of tomorrow'); the same amount"}
     api.when("POST", PATH, found, status=201)
     api.when("GET", f"{PATH}/{ID}/lines", {"lines": [long, LEAK], "next_page_token": ""})
-    monkeypatch.setattr("service.cli.render.PIPE_WIDTH", 80)
+    monkeypatch.setattr("service.cli.terminal.render.PIPE_WIDTH", 80)
     lines = steward("costs", "reconcile", str(file)).stdout.splitlines()
     assert max(map(len, lines)) <= 80
     said_all = "\n".join(" ".join(line.split()) for line in lines)
@@ -188,7 +188,7 @@ def test_commitments_are_told_at_80_columns_and_what_is_not_known_is_no_figure(
     found = FOUND | {"commitments": several, "invoices": [euro]}
     api.when("POST", PATH, found, status=201)
     api.when("GET", f"{PATH}/{ID}/lines", {"lines": [], "next_page_token": ""})
-    monkeypatch.setattr("service.cli.render.PIPE_WIDTH", 80)
+    monkeypatch.setattr("service.cli.terminal.render.PIPE_WIDTH", 80)
     lines = steward("costs", "reconcile", str(file)).stdout.splitlines()
     assert max(map(len, lines)) <= 80
     said = "\n".join(" ".join(line.split()) for line in lines)
@@ -215,7 +215,7 @@ def test_commitments_that_are_not_known_have_a_reason_at_80_columns(api, file, m
     found = FOUND | {"commitments": [], "commitments_reason": why}
     api.when("POST", PATH, found, status=201)
     api.when("GET", f"{PATH}/{ID}/lines", {"lines": [], "next_page_token": ""})
-    monkeypatch.setattr("service.cli.render.PIPE_WIDTH", 80)
+    monkeypatch.setattr("service.cli.terminal.render.PIPE_WIDTH", 80)
     lines = steward("costs", "reconcile", str(file)).stdout.splitlines()
     assert max(map(len, lines)) <= 80
     assert f"commitments not shown: {why}" in " ".join(" ".join(lines).split())

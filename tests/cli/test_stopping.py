@@ -12,7 +12,7 @@ from threading import Thread
 import pytest
 
 from tests.cli.given import program
-from tests.cli.test_dev import until
+from tests.cli.processes.test_dev import until
 
 PATIENCE = 10
 """Seconds that a stop may take. systemd and compose end who takes longer by force."""

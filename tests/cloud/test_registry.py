@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from service.cloud import pinned
+from service import outbound
 from service.cloud.registry import OciRegistry
 from service.domain.errors import (
     CloudUnavailable,
@@ -283,14 +283,14 @@ def test_a_name_that_leads_nowhere_is_unavailable():
 def test_a_registry_that_does_not_answer_is_cut_off():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         base = f"http://127.0.0.1:{silent.getsockname()[1]}/v2"
-        dial = partial(pinned.dial, allow_private=True)
+        dial = partial(outbound.dial, allow_private=True)
         with pytest.raises(CloudUnavailable, match="cannot be reached"):
             OciRegistry(dial, base=base, timeout=0.2).resolve("python", "amd64")
 
 
 def test_the_first_line_of_a_request_names_path_and_query():
-    assert pinned.target_of(urlsplit("https://example.com")) == "/"
-    assert pinned.target_of(urlsplit("https://example.com/a?b=c")) == "/a?b=c"
+    assert outbound.target_of(urlsplit("https://example.com")) == "/"
+    assert outbound.target_of(urlsplit("https://example.com/a?b=c")) == "/a?b=c"
 
 
 # ---- the emulator's registry, through the same code
@@ -304,7 +304,7 @@ def emulator():
 
 def emulated(emulator: Emulator, timeout: float = 10.0) -> OciRegistry:
     base = f"{emulator.rest_url}/_emulator/registry/v2"
-    return OciRegistry(partial(pinned.dial, allow_private=True), base=base, timeout=timeout)
+    return OciRegistry(partial(outbound.dial, allow_private=True), base=base, timeout=timeout)
 
 
 def test_an_emulated_image_is_resolved_and_found_again_by_its_digest(emulator):

@@ -14,7 +14,7 @@ from service.domain.errors import (
 from service.domain.money import usd
 from service.domain.nodes.node import Node, NodeState
 from service.domain.nodes.queued_resource import QueueState
-from service.store.listing import ANY
+from service.store.node_list import ANY
 from tests.controllers.conftest import Lab
 from tests.fakes import Killed
 

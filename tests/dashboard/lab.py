@@ -40,7 +40,7 @@ from service.application.reconciliations import ReconciliationService
 from service.application.services import Services
 from service.cloud.ports import WorkerLogs
 from service.controllers.recording.posting import post
-from service.dashboard.pages import add_dashboard
+from service.dashboard.routes import add_dashboard
 from service.domain.catalog.provisioning import Architecture, ProvisioningModel
 from service.domain.catalog.zones import region_of
 from service.domain.clock import DAY

@@ -17,8 +17,8 @@ from fastapi import FastAPI
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from service.api.app import create_app
-from service.dashboard.figures import money
-from service.dashboard.pages import add_dashboard
+from service.dashboard.kit.figures import money
+from service.dashboard.routes import add_dashboard
 from service.domain.budgets.budget import Threshold
 from service.domain.clock import DAY, HOUR
 from service.domain.idle.links import Verb

@@ -14,11 +14,11 @@ from service.application.costs.costs import CostService, Question
 from service.application.costs.forecasts import ForecastService
 from service.application.services import Services
 from service.controllers.metering import MeteringController
-from service.dashboard.budgets import budgets_of
-from service.dashboard.costs import costs_of
-from service.dashboard.overview import View, overview_of
-from service.dashboard.question import Asked
-from service.dashboard.statements import statements_of
+from service.dashboard.kit.cost_query import Asked
+from service.dashboard.pages.budgets import budgets_of
+from service.dashboard.pages.costs import costs_of
+from service.dashboard.pages.overview import View, overview_of
+from service.dashboard.pages.statements import statements_of
 from service.domain.budgets.budget import Period, Scope
 from service.domain.clock import DAY, HOUR
 from service.domain.lease import Lease

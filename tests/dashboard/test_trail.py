@@ -7,7 +7,7 @@ import re
 import pytest
 from fastapi.testclient import TestClient
 
-from service.dashboard.figures import exact, money
+from service.dashboard.kit.figures import exact, money
 from service.domain.clock import DAY, HOUR
 from service.domain.metering.attribution import Reattribution
 from service.domain.metering.meter import Evidence

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from service.cli.dev import IDLE_SETTINGS, TELEMETRY_DELAY, idle_environment
+from service.cli.processes.dev import IDLE_SETTINGS, TELEMETRY_DELAY, idle_environment
 from service.domain.jobs.startup import script_digest
 
 PATIENCE = 60

@@ -12,9 +12,9 @@ from random import Random
 from typing import Any
 from urllib.parse import SplitResult
 
-from service.cloud.webhook import WebhookMessenger
 from service.domain.idle.policy import Recipient
 from service.domain.notifications.notification import Notification
+from service.notify.webhook import WebhookMessenger
 from tests.simulation.clock import Agenda
 from tests.simulation.seams import Seams
 from tests.simulation.truth import Truth

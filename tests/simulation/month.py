@@ -15,7 +15,7 @@ from service.cloud.google.history import GoogleHistory, logging_client
 from service.cloud.google.legacy import LegacyTpus
 from service.cloud.google.retries import ONCE
 from service.cloud.google.tpus import GoogleTpus
-from service.cloud.pace import Pace as Rate
+from service.cloud.rate_limit import Pace as Rate
 from service.controllers.base import Controller
 from service.controllers.inventory.audit_log import EvidenceController
 from service.controllers.inventory.inventory import InventoryController

@@ -18,7 +18,7 @@ from service.cloud.google.history import GoogleHistory, logging_client
 from service.cloud.google.legacy import LegacyTpus
 from service.cloud.google.retries import ONCE, Patience
 from service.cloud.google.tpus import GoogleTpus
-from service.cloud.pace import Pace
+from service.cloud.rate_limit import Pace
 from service.controllers.base import Controller
 from service.controllers.budgets.forecasts import ForecastsController
 from service.controllers.inventory.audit_log import EvidenceController

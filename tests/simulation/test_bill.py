@@ -13,7 +13,7 @@ from service.application.reconciliations import ReconciliationService
 from service.cloud.google.channel import tpu_client
 from service.cloud.google.retries import ONCE
 from service.cloud.google.tpus import GoogleTpus
-from service.cloud.pace import Pace
+from service.cloud.rate_limit import Pace
 from service.controllers.inventory.inventory import InventoryController
 from service.controllers.lifecycle.context import Manners, Tools
 from service.controllers.lifecycle.lifecycle import LifecycleController

@@ -10,7 +10,7 @@ from service.domain.metering.ledger import Entry, Slot
 from service.domain.metering.meter import Usage
 from service.domain.nodes.node import Node
 from service.domain.pricing.price_book import PriceBook
-from service.store.listing import Filter
+from service.store.node_list import Filter
 from service.store.pricebook import PriceShelf
 from service.store.prices import Prices
 from service.store.unit import Units

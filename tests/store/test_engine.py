@@ -13,8 +13,8 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from service.domain.errors import Conflict, NotFound, StoreUnavailable
+from service.store.database_errors import told_apart
 from service.store.engine import make_engine, parse_url
-from service.store.trouble import told_apart
 from tests import factories
 from tests.hands import NOON
 from tests.store import given

@@ -12,7 +12,7 @@ from service.domain.ids import new_id
 from service.domain.jobs.job import Attempt, Job, JobSpec, Retries, attempt_id
 from service.domain.jobs.report import Report, WorkerState
 from service.store.jobs import JobFilter
-from service.store.rows import dumps
+from service.store.json_columns import dumps
 from tests import factories
 from tests.hands import NOON
 

@@ -9,7 +9,7 @@ from sqlalchemy import event, insert, select, text
 
 from service.domain.ids import new_id
 from service.domain.time_window import Window
-from service.store.listing import Filter
+from service.store.node_list import Filter
 from service.store.tables import nodes, placements, usage
 from service.store.unit import Units
 from tests.hands import NOON

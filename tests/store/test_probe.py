@@ -13,9 +13,9 @@ from sqlalchemy import event, text
 
 from service.domain.errors import StoreUnavailable
 from service.store import probe as probing
+from service.store.database_errors import told_apart
 from service.store.engine import make_engine
 from service.store.probe import BUSY_SECONDS, Probe
-from service.store.trouble import told_apart
 from service.store.unit import Units
 from tests import factories
 from tests.databases import fresh_database

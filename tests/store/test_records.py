@@ -16,7 +16,7 @@ from service.domain.nodes.placement import Outcome, Placement
 from service.domain.placement.cooldown import WINDOW_SECONDS
 from service.domain.pricing.price_book import DEVICE_HOUR, Sku
 from service.domain.pricing.shipped_prices import embedded_prices
-from service.store.fleet import FleetCount, Running
+from service.store.fleet_counts import FleetCount, Running
 from service.store.observations import Observation
 from service.store.placements import MOST_RECENT
 from service.store.pricebook import PriceShelf

@@ -18,10 +18,10 @@ from service.api.cleanup.views import (
     HistoryPage,
     NodeIdleView,
 )
-from service.api.deps import CleanupDep
-from service.api.problems import may_answer
-from service.api.routing import Router
-from service.api.schemas import Body, Line, Name, PageQuery, View
+from service.api.http.deps import CleanupDep
+from service.api.http.problems import may_answer
+from service.api.http.routing import Router
+from service.api.http.schemas import Body, Line, Name, PageQuery, View
 from service.application.cleanup.cleanup import CleanupService
 from service.domain.idle.cleanup import Cleanup
 

@@ -7,11 +7,11 @@ from typing import Annotated
 from fastapi import Path, Request
 from pydantic import Field
 
-from service.api.auth import heartbeat_token_of
-from service.api.deps import HeartbeatsDep
-from service.api.problems import may_answer
-from service.api.routing import Router
-from service.api.schemas import Body, Instant, Text, Time, View
+from service.api.http.auth import heartbeat_token_of
+from service.api.http.deps import HeartbeatsDep
+from service.api.http.problems import may_answer
+from service.api.http.routing import Router
+from service.api.http.schemas import Body, Instant, Text, Time, View
 from service.application.cleanup.heartbeats import NewToken
 from service.domain.clock import instant, rfc3339
 from service.domain.idle.heartbeat import DEFAULT_SECONDS, LONGEST_SECONDS, Beat, Heartbeat

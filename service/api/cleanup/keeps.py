@@ -7,12 +7,12 @@ from typing import Annotated, Any
 from fastapi import Path, Response
 from pydantic import Field
 
-from service.api.deps import KeepsDep, NodesDep, VersionDep
+from service.api.http.deps import KeepsDep, NodesDep, VersionDep
+from service.api.http.problems import may_answer
+from service.api.http.routing import Router
+from service.api.http.schemas import Body, Instant, Text
+from service.api.node_views import ChangedView
 from service.api.nodes import changed_document
-from service.api.nodeviews import ChangedView
-from service.api.problems import may_answer
-from service.api.routing import Router
-from service.api.schemas import Body, Instant, Text
 from service.application.cleanup.keeps import KeepOrder
 from service.domain.clock import instant
 from service.domain.nodes.keep import LONGEST_SECONDS, MAX_REASON

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 from fastapi import Path, Query, Response
 from pydantic import Field
 
-from service.api.deps import PoliciesDep, VersionDep
-from service.api.problems import may_answer
-from service.api.routing import Router
-from service.api.schemas import Body, Line, Page, PageQuery, Secret, Time, View
+from service.api.http.deps import PoliciesDep, VersionDep
+from service.api.http.problems import may_answer
+from service.api.http.routing import Router
+from service.api.http.schemas import Body, Line, Page, PageQuery, Secret, Time, View
 from service.application.cleanup.policies import NodePolicy
 from service.domain.clock import rfc3339
 from service.domain.idle.ends import End

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
-from service.api.schemas import Page, Percent, Time, Usd, View
+from service.api.http.schemas import Page, Percent, Time, Usd, View
 from service.application.cleanup.cleanup import IdleNode, Standing
 from service.application.cleanup.coverage import (
     FamilyCoverage,

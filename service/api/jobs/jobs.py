@@ -7,13 +7,13 @@ from typing import Annotated, Any
 from fastapi import Query, Response
 from pydantic import Field
 
-from service.api.deps import JobsDep
-from service.api.idempotency import HIT, IdempotencyKey, key_of, mark
+from service.api.http.deps import JobsDep
+from service.api.http.idempotency import HIT, IdempotencyKey, key_of, mark
+from service.api.http.problems import may_answer
+from service.api.http.routing import Router
+from service.api.http.schemas import Body, Line
 from service.api.jobs.request import JobRequest
 from service.api.jobs.views import AttemptPage, AttemptView, JobPage, JobView, SubmittedView
-from service.api.problems import may_answer
-from service.api.routing import Router
-from service.api.schemas import Body, Line
 from service.application.jobs.jobs import JobFilter
 from service.domain.jobs.job import JobState
 

@@ -10,10 +10,10 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response, StreamingResponse
 from pydantic import Field
 
+from service.api.http.problems import may_answer
+from service.api.http.routing import Router
+from service.api.http.schemas import Body
 from service.api.jobs.follow import JobLogsDep, line_of, note_of
-from service.api.problems import may_answer
-from service.api.routing import Router
-from service.api.schemas import Body
 from service.application.jobs.logs import JobLogService, LogRead
 from service.domain.errors import StewardError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from service.api.schemas import Page, Time, Usd, View
+from service.api.http.schemas import Page, Time, Usd, View
 from service.application.jobs.cost import AttemptCost
 from service.application.jobs.jobs import Shown, Submitted
 from service.domain.clock import rfc3339

@@ -16,10 +16,10 @@ from service.domain.metering.meter import Usage
 from service.domain.metering.reservation import Reservation
 from service.domain.pricing.price_book import Price, PriceBook
 from service.domain.time_window import Window
-from service.store.beliefs import Belief
 from service.store.ledger import Line
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
+from service.store.usage_versions import Belief
 
 
 @dataclass(frozen=True, slots=True)

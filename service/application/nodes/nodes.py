@@ -27,7 +27,7 @@ from service.domain.nodes.node import Asked, Node
 from service.domain.nodes.request import Understood, Wish
 from service.domain.nodes.stop_rules import obstacles
 from service.store.ledger import Line
-from service.store.listing import ANY, Filter, Page
+from service.store.node_list import ANY, Filter, Page
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 

@@ -12,7 +12,7 @@ from service.cloud.google import pages
 from service.cloud.google.calls import ask
 from service.cloud.google.errors import translated
 from service.cloud.google.retries import Patience
-from service.cloud.pace import LogReader, ReadPace
+from service.cloud.rate_limit import LogReader, ReadPace
 
 PAGE_SIZE = 1_000
 """The most that a page may have."""

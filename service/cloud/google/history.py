@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 
 from service.cloud.google.entries import PAGE_SIZE, EntryLog
 from service.cloud.google.retries import PATIENT, Patience
-from service.cloud.pace import LogReader, ReadPace
+from service.cloud.rate_limit import LogReader, ReadPace
 from service.domain.clock import rfc3339
 from service.domain.evidence.audit_log import Termination
 

@@ -12,8 +12,8 @@ from google.cloud.logging_v2.types import ListLogEntriesRequest
 
 from service.cloud.google.entries import PAGE_SIZE, EntryLog
 from service.cloud.google.retries import PATIENT, Allowance, Patience
-from service.cloud.pace import LogReader, ReadPace
 from service.cloud.ports import LogCursor, LogLine, LogPage
+from service.cloud.rate_limit import LogReader, ReadPace
 from service.domain.clock import rfc3339
 from service.domain.errors import InvalidRequest, RateLimited
 from service.domain.jobs.log import MAX_SEEN, NANOS, deliver, fresh

@@ -15,8 +15,8 @@ from service.cloud.google.errors import translated
 from service.cloud.google.flex import FlexStart
 from service.cloud.google.legacy import LegacyTpus
 from service.cloud.google.retries import PATIENT, Patience
-from service.cloud.pace import Pace, ReportPace
 from service.cloud.ports import Inventory, Operation, Order, Queue
+from service.cloud.rate_limit import Pace, ReportPace
 from service.domain.catalog.provisioning import Architecture, ProvisioningModel
 from service.domain.errors import (
     AlreadyExists,

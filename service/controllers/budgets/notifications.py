@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import structlog
 
-from service.cloud.ports import Messenger
 from service.domain.clock import Clock
 from service.domain.errors import CloudError, InvalidRequest, NotFound
 from service.domain.idle.policy import Recipient
 from service.domain.lease import Lease
 from service.domain.notifications.notification import Channel, Notification, retry_at
+from service.notify.ports import Messenger
 from service.store.unit import Units
 
 log = structlog.get_logger()

@@ -31,7 +31,7 @@ FOLLOW_SECONDS = 3.0
 
 FOLLOW_READS = 28
 """Calls of entries.list in a minute for all jobs that are followed; the API may make 30, and the
-rest is for pages of the dashboard (`service.cloud.pace.ReadPace`)."""
+rest is for pages of the dashboard (`service.cloud.rate_limit.ReadPace`)."""
 
 TURN_SECONDS = 60 / FOLLOW_READS
 """Between two reads of the logs of any two jobs that people follow."""

@@ -11,7 +11,7 @@ import pytest
 from google.cloud import tpu_v2
 
 from service.cloud.google.tpus import GoogleTpus
-from service.cloud.pace import Pace
+from service.cloud.rate_limit import Pace
 from service.emulator.app import Emulator, running
 from tests.cloud.google.emulated import Cloud
 

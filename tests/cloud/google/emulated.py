@@ -10,7 +10,7 @@ import requests
 from service.cloud.google.channel import connect, tpu_client
 from service.cloud.google.retries import PATIENT, Patience
 from service.cloud.google.tpus import GoogleTpus
-from service.cloud.pace import Pace
+from service.cloud.rate_limit import Pace
 from service.emulator.app import Emulator
 
 

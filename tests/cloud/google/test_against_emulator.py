@@ -11,8 +11,8 @@ from service.cloud.google import pages
 from service.cloud.google.channel import connect, tpu_client
 from service.cloud.google.retries import ONCE, PATIENT, Allowance
 from service.cloud.google.tpus import GoogleTpus
-from service.cloud.pace import Pace
 from service.cloud.ports import Order
+from service.cloud.rate_limit import Pace
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import (
     AlreadyExists,

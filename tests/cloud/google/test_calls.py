@@ -16,8 +16,8 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from service.cloud.google import nodes, pages
 from service.cloud.google.retries import PATIENT
 from service.cloud.google.tpus import GoogleTpus
-from service.cloud.pace import Pace
 from service.cloud.ports import TpuCloud
+from service.cloud.rate_limit import Pace
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import (
     AlreadyExists,

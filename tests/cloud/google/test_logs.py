@@ -16,8 +16,8 @@ from service.cloud.google.channel import connect
 from service.cloud.google.history import GoogleHistory, logging_client
 from service.cloud.google.logs import PAGE_SECONDS, GoogleWorkerLogs, decoded
 from service.cloud.google.retries import ONCE, PATIENT
-from service.cloud.pace import LogReader, ReadPace
 from service.cloud.ports import LogCursor
+from service.cloud.rate_limit import LogReader, ReadPace
 from service.domain.clock import wall_clock
 from service.domain.errors import CloudUnavailable, InvalidRequest, RateLimited
 from service.domain.jobs.log import NANOS

@@ -12,8 +12,8 @@ from service.cloud.google.history import logging_client
 from service.cloud.google.logs import GoogleWorkerLogs
 from service.cloud.google.retries import ONCE
 from service.cloud.google.tpus import GoogleTpus
-from service.cloud.pace import Pace, ReadPace
 from service.cloud.ports import LogCursor, Order
+from service.cloud.rate_limit import Pace, ReadPace
 from service.domain.errors import RateLimited
 from service.domain.jobs.report import Report, WorkerState, parse
 from service.domain.nodes.metadata import merged

@@ -14,8 +14,8 @@ from service.cloud.google.channel import connect, rest_session, tpu_client
 from service.cloud.google.flex import FlexStart
 from service.cloud.google.retries import ONCE, PATIENT
 from service.cloud.google.tpus import GoogleTpus
-from service.cloud.pace import Pace
 from service.cloud.ports import Order
+from service.cloud.rate_limit import Pace
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import (
     AlreadyExists,

@@ -24,7 +24,7 @@ from service.application.nodes.requests import NodeRequests
 from service.cloud.google.channel import tpu_client
 from service.cloud.google.retries import ONCE
 from service.cloud.google.tpus import GoogleTpus
-from service.cloud.pace import Pace, ReportPace
+from service.cloud.rate_limit import Pace, ReportPace
 from service.controllers.inventory.inventory import InventoryController
 from service.controllers.jobs.jobs import JobsController
 from service.controllers.lifecycle.context import Manners, Tools

@@ -9,7 +9,7 @@ from importlib import resources
 
 import pytest
 
-from service.api.noderequest import NodeRequest
+from service.api.node_request import NodeRequest
 from service.domain.jobs.startup import CALLERS_SCRIPT, METER, SCRIPT, SUPERVISOR, script
 from tests.controllers.jobs.crossings import Crossings
 from tests.controllers.jobs.lives import TICK, Ground

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from service.dashboard.figures import money
+from service.dashboard.kit.figures import money
 from service.domain.clock import HOUR
 from tests import factories
 from tests.commitments import commitment, used

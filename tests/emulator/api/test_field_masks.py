@@ -13,7 +13,7 @@ from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcTransport
 
 from service.cloud.google.retries import ONCE
 from service.cloud.google.tpus import GoogleTpus
-from service.cloud.pace import Pace
+from service.cloud.rate_limit import Pace
 from service.domain.nodes.node import Place
 from service.emulator.api import dispatch
 from service.emulator.api.field_masks import Chosen, chosen_of, resolved

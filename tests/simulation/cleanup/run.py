@@ -21,7 +21,7 @@ from service.cloud.google.channel import tpu_client
 from service.cloud.google.retries import ONCE
 from service.cloud.google.telemetry import GoogleTelemetry, monitoring_client
 from service.cloud.google.tpus import GoogleTpus
-from service.cloud.pace import Pace
+from service.cloud.rate_limit import Pace
 from service.controllers.base import Controller
 from service.controllers.idle.idle import IdleController, IdleManners
 from service.controllers.idle.reports import ReportReader

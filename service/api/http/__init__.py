@@ -1,0 +1,1 @@
+"""What every route needs of HTTP: authentication, problems, schemas and limits."""

@@ -1,0 +1,41 @@
+"""The header Idempotency-Key over HTTP: the same wish with the same key is granted once."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Header, Response
+
+from service.api.http.schemas import Body
+from service.domain.idempotency import Key
+
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=255,
+        pattern=r"^[!-~]+$",
+        description="A second request with the same key and body returns the first answer. The same"
+        " key with another body is refused.",
+    ),
+]
+
+HIT: dict[str, Any] = {
+    "Idempotency-Hit": {
+        "description": "`true` when the key had led to this before: nothing was made now.",
+        "schema": {"type": "string"},
+    }
+}
+"""What is answered where the key was known, for the description of a route."""
+
+
+def key_of(header: str | None, body: Body) -> Key | None:
+    """The key with what tells its body from others, None where the caller gave none."""
+    return None if header is None else Key(header, body.digest())
+
+
+def mark(response: Response, *, created: bool) -> None:
+    """Tell the caller where the wish had been granted before."""
+    if not created:
+        response.headers["Idempotency-Hit"] = "true"

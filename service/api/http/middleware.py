@@ -1,0 +1,224 @@
+"""Stands before every route: request ids, security headers, and what no route should ever see."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Mapping
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+import structlog
+from anyio import current_time, fail_after
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.api.http.problems import (
+    BODY_LIMIT,
+    MAX_BODY_BYTES,
+    Kind,
+    internal_error,
+    problem,
+    too_large,
+)
+
+LOOPBACK = frozenset({b"localhost", b"127.0.0.1", b"[::1]"})
+"""The names under which the service answers while it asks for no token."""
+
+MISDIRECTED = Kind(421, "misdirected-request", "Misdirected request")
+CROSS_SITE = Kind(403, "cross-site-request", "Cross-site request refused")
+UNREADABLE = Kind(400, "unreadable-address", "Malformed URL")
+
+STALLED_SECONDS = 30.0
+"""How long nothing of a body may come: what it is held for, such as one of the few places for
+bills, is another's after that."""
+
+SLOWEST_BYTES = 4_096
+"""What has to come of a body in a second on average, after `STALLED_SECONDS`. Only the time counts
+in which the service waits for it."""
+
+UNREAD_SECONDS = 120.0
+"""How long a reader may take for a piece of a long answer: an export's has up to a megabyte."""
+
+_LINKS = "/links/"
+"""Pages with a form, whose address is the secret. They send it nowhere (`Referrer-Policy`), and so
+a browser sends `Origin: null` with the form."""
+
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,100}")
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_POLICY = (
+    b"default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self'; object-src 'none';"
+    b" base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", _POLICY),
+    (b"referrer-policy", b"no-referrer"),
+]
+_API_HEADERS = [*_HEADERS, (b"cache-control", b"no-store")]
+
+log = structlog.get_logger(__name__)
+
+
+class _Unread(Exception):
+    """The caller takes no more of a long answer."""
+
+
+class Guard:
+    """Outside of everything that answers, so that refusals and failures carry the headers too.
+
+    `loopback_only`: without a token the service is safe only because nobody else reaches it. A page
+    of another site can still have its own name resolve to this machine (DNS rebinding); the Host
+    header tells. `roomy` are the paths that read their body as it comes, with what they take.
+    `patience` is for how many seconds a body may stall, and an answer be left unread.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        loopback_only: bool,
+        roomy: Mapping[str, int] | None = None,
+        patience: tuple[float, float] = (STALLED_SECONDS, UNREAD_SECONDS),
+    ) -> None:
+        self._app = app
+        self._loopback_only = loopback_only
+        self._roomy = roomy or {}
+        self._stalled_seconds, self._unread_seconds = patience
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or have the application answer."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        request_id = _request_id(headers)
+        structlog.contextvars.bind_contextvars(request_id=request_id.decode())
+        more = [
+            *(_API_HEADERS if scope["path"].startswith("/v1") else _HEADERS),
+            (b"x-request-id", request_id),
+        ]
+        started, hand = False, _handing(send, self._unread_seconds)
+
+        async def answer(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message["headers"] = [*message["headers"], *more]
+            await hand(message)
+
+        scope[BODY_LIMIT] = self._roomy.get(scope["path"], MAX_BODY_BYTES)
+        app = self._refusal(scope, headers) or self._app
+        receive = _limited(receive, scope[BODY_LIMIT], self._stalled_seconds)
+        try:
+            await app(scope, receive, answer)
+        except _Unread:
+            log.warning("answer left unread", method=scope["method"], path=_path_for_log(scope))
+        except Exception:
+            log.exception("request failed", method=scope["method"], path=_path_for_log(scope))
+            if started:
+                raise
+            await internal_error(scope)(scope, receive, answer)
+
+    def _refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> Response | None:
+        """Why the request is not let in; None when it is."""
+        host = headers.get(b"host", b"")
+        if self._loopback_only and not _is_loopback(host):
+            return problem(
+                scope,
+                MISDIRECTED,
+                "without an admin token the service answers only to the name localhost; use that"
+                " name, or set STEWARD_ADMIN_TOKEN",
+            )
+        if "\0" in scope["path"] or b"%00" in scope["query_string"]:
+            return problem(scope, UNREADABLE, "a URL cannot contain a NUL character")
+        hides_origin = scope["path"].startswith(_LINKS)
+        if scope["method"] not in SAFE_METHODS and _is_cross_site(
+            headers, host, hides_origin=hides_origin
+        ):
+            return problem(
+                scope,
+                CROSS_SITE,
+                "a page of another site may not change anything here: Origin and Host must match",
+            )
+        length = headers.get(b"content-length", b"0")
+        if length.isdigit() and int(length.lstrip(b"0")[:20] or b"0") > scope[BODY_LIMIT]:
+            return too_large(scope)
+        return None
+
+
+def _request_id(headers: dict[bytes, bytes]) -> bytes:
+    """The caller's own where it is fit for a log, else a new one."""
+    given = headers.get(b"x-request-id")
+    if given is not None and _REQUEST_ID.fullmatch(given):
+        return given
+    return secrets.token_hex(8).encode()
+
+
+@lru_cache(256)
+def _is_loopback(host: bytes) -> bool:
+    name, colon, port = host.lower().rpartition(b":")
+    return host.lower() in LOOPBACK or (bool(colon) and port.isdigit() and name in LOOPBACK)
+
+
+def _path_for_log(scope: Scope) -> str:
+    """The path, cut, and without the token of a link."""
+    path: str = scope["path"]
+    return f"{_LINKS}..." if path.startswith(_LINKS) else path[:200]
+
+
+def _is_cross_site(headers: dict[bytes, bytes], host: bytes, *, hides_origin: bool) -> bool:
+    if headers.get(b"sec-fetch-site") == b"cross-site":
+        return True
+    origin = headers.get(b"origin")
+    if origin is None or (hides_origin and origin == b"null"):
+        return False
+    try:
+        return urlsplit(origin.lower()).netloc != host.lower()
+    except ValueError:
+        return True
+
+
+def _limited(receive: Receive, limit: int, seconds: float) -> Receive:
+    """Counts a body as it comes, whatever its length was said to be: it is stopped at the limit,
+    when nothing of it came for so many seconds, and when it comes too slowly."""
+    total, more, waited = 0, True, 0.0
+
+    async def counted() -> Message:
+        nonlocal total, more, waited
+        if not more:  # what comes now is the caller's going, however long that takes
+            return await receive()
+        began, left = current_time(), seconds + total / SLOWEST_BYTES - waited
+        try:
+            with fail_after(max(0.0, min(seconds, left))):
+                message = await receive()
+        except TimeoutError:
+            raise HTTPException(408, headers={"Connection": "close"}) from None
+        waited += current_time() - began
+        more = message.get("more_body", False)
+        total += len(message.get("body", b""))
+        if total > limit:
+            raise HTTPException(413)
+        return message
+
+    return counted
+
+
+def _handing(send: Send, seconds: float) -> Send:
+    """Sends an answer; one in pieces only for as long as they are taken."""
+    streams = False
+
+    async def hand(message: Message) -> None:
+        nonlocal streams
+        streams = streams or message.get("more_body", False)
+        if not streams:
+            await send(message)
+            return
+        try:
+            with fail_after(seconds):
+                await send(message)
+        except TimeoutError:
+            raise _Unread from None
+
+    return hand

@@ -1,0 +1,283 @@
+"""How every error is answered: `application/problem+json` (RFC 9457), by one table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import structlog
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from fastapi.routing import iter_route_contexts
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+from starlette.types import Scope
+
+from service.api.http.validation_errors import complaints_of
+from service.domain import errors
+
+MEDIA_TYPE = "application/problem+json"
+MAX_BODY_BYTES = 1024 * 1024
+"""Larger bodies are refused; the largest sensible one is a startup script of 256 KiB."""
+
+BODY_LIMIT = "steward.body_limit"
+"""Where the guard notes in a request's scope how many bytes its body may have."""
+
+HELP = "/problems/"
+"""Where each kind of problem has its page, under its slug."""
+
+OTHER = "http-status"
+"""The page of statuses that have no kind of their own."""
+
+_TYPES = "urn:tpu-steward:problem:"
+_BARE = "http-"
+_LONGEST_DETAIL = 2_000
+_LONGEST_PATH = 200
+
+log = structlog.get_logger(__name__)
+
+
+class Complaint(BaseModel):
+    """One field, and what to do about it."""
+
+    field: str = Field(examples=["ttl_seconds"])
+    message: str = Field(examples=["should be greater than 0"])
+
+
+class Problem(BaseModel):
+    """What went wrong and what to do about it; some problems carry more facts than these."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str = Field(examples=[f"{_TYPES}not-offered"])
+    title: str = Field(examples=["Not offered in this zone"])
+    status: int = Field(examples=[422])
+    detail: str = Field(examples=["v5p-8 is not offered in us-west4-a"])
+    instance: str = Field(description="The path of the request.", examples=["/v1/nodes"])
+    help: str = Field(
+        description="The address of the page of the manual that says what to do next.",
+        examples=["/problems/not-offered"],
+    )
+    errors: list[Complaint] | None = Field(default=None, description="What is wrong, by field.")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of problem: its status, the end of its type, its title, and in how many seconds to
+    try again, where that helps."""
+
+    status: int
+    slug: str
+    title: str
+    retry_after: int | None = None
+
+    @property
+    def help(self) -> str:
+        """The address of what to do next, on this service."""
+        return f"{HELP}{OTHER if self.slug.startswith(_BARE) else self.slug}"
+
+
+INTERNAL = Kind(500, "internal-error", "Internal error")
+INVALID = Kind(422, "invalid-request", "Invalid request")
+MALFORMED = Kind(400, "malformed-body", "Malformed request body")
+WRONG_MEDIA_TYPE = Kind(415, "unsupported-media-type", "Unsupported media type")
+TOO_LARGE = Kind(413, "body-too-large", "Request body too large")
+STALE = Kind(412, "stale-version", "Changed since it was read")
+
+KINDS: Mapping[type[errors.StewardError], Kind] = {
+    errors.NotFound: Kind(404, "not-found", "Not found"),
+    errors.Conflict: Kind(409, "conflict", "Conflict with the current state"),
+    errors.StaleVersion: Kind(409, "stale-version", "Concurrent change"),
+    errors.LeaseLost: Kind(409, "lease-lost", "Lease held by another daemon"),
+    errors.Rejected: Kind(422, "rejected", "Invalid request"),
+    errors.UnknownAcceleratorType: Kind(
+        422, "unknown-accelerator-type", "Unknown accelerator type"
+    ),
+    errors.NotOffered: Kind(422, "not-offered", "Not offered in this zone"),
+    errors.RuntimeMismatch: Kind(422, "runtime-mismatch", "Runtime version not compatible"),
+    errors.QuotaTooSmall: Kind(422, "quota-too-small", "Quota too small"),
+    errors.ImageNotFound: Kind(422, "image-not-found", "Image not found"),
+    errors.ImageDenied: Kind(422, "image-denied", "Access to the image denied"),
+    errors.NoSuchPlatform: Kind(422, "no-such-platform", "Image not built for the platform"),
+    errors.BudgetExceeded: Kind(403, "budget-exceeded", "Budget exceeded"),
+    errors.TokenRefused: Kind(403, "token-refused", "Token not valid for this request"),
+    errors.CloudError: Kind(502, "cloud-error", "Cloud error"),
+    errors.CapacityUnavailable: Kind(503, "capacity-unavailable", "No capacity available", 60),
+    errors.QuotaExceeded: Kind(503, "quota-exceeded", "Project quota exceeded", 600),
+    errors.RateLimited: Kind(429, "rate-limited", "Rate limit exceeded", 10),
+    errors.CloudUnavailable: Kind(503, "cloud-unavailable", "Cloud unavailable", 10),
+    errors.NotAllowed: Kind(502, "cloud-denied", "Credentials denied by the cloud"),
+    errors.InvalidRequest: Kind(502, "cloud-refused", "Request refused by the cloud"),
+    errors.AlreadyExists: Kind(502, "cloud-name-taken", "Name already in use in the cloud"),
+    errors.CloudNotFound: Kind(502, "cloud-not-found", "Not found in the cloud"),
+    errors.StoreUnavailable: Kind(503, "store-unavailable", "Database unavailable", 5),
+}
+
+BY_STATUS = {
+    400: MALFORMED,
+    404: Kind(404, "not-found", "Not found"),
+    405: Kind(405, "method-not-allowed", "Method not allowed"),
+    408: Kind(408, "body-stalled", "Request body timed out"),
+    413: TOO_LARGE,
+}
+
+_TITLES = {
+    400: "The body or the address cannot be read",
+    401: "No token, or the wrong one",
+    403: "Over budget, sent by a page of another site, or the token does not allow this",
+    404: "Not found",
+    408: "Request body timed out",
+    409: "Conflict with the current state",
+    412: "Changed since you looked",
+    413: "The body is too large",
+    415: "Not JSON",
+    421: "Without a token, the service answers as localhost only",
+    422: "Invalid request",
+    429: "Too many at once; Retry-After says when",
+    431: "The headers are too large",
+    500: "The service failed",
+    502: "Google failed, or refuses the service",
+    503: "Not available now; Retry-After says when",
+}
+
+
+def problem(
+    scope: Scope,
+    kind: Kind,
+    detail: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    facts: Mapping[str, object] | None = None,
+) -> Response:
+    """The answer for a problem of that kind."""
+    document = members_of(kind, scope["path"], detail, facts or {})
+    sent = dict(headers or {})
+    if kind.retry_after is not None:
+        sent["Retry-After"] = str(kind.retry_after)
+    # ASCII, so that text which is no valid Unicode can be spoken of as well.
+    body = json.dumps(document, default=str, separators=(",", ":"))
+    return Response(body, kind.status, sent, MEDIA_TYPE)
+
+
+def members_of(
+    kind: Kind, path: str, detail: str, facts: Mapping[str, object]
+) -> dict[str, object]:
+    """The problem document; facts never hide the members that every problem has."""
+    members = {
+        "type": f"{_TYPES}{kind.slug}",
+        "title": kind.title,
+        "status": kind.status,
+        "detail": detail[:_LONGEST_DETAIL],
+        "instance": path[:_LONGEST_PATH],
+        "help": kind.help,
+    }
+    return {**members, **facts, **members}
+
+
+def may_answer(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The error responses of a route, for its documentation. A body that may be too large may also
+    never come."""
+    told = {*statuses, 408} if 413 in statuses else set(statuses)
+    return {one: {"model": Problem, "description": _TITLES[one]} for one in sorted(told)}
+
+
+def too_large(scope: Scope) -> Response:
+    """The answer to a body above the limit."""
+    limit = scope.get(BODY_LIMIT, MAX_BODY_BYTES)
+    size = "1 MiB" if limit == MAX_BODY_BYTES else f"{limit // 1_000_000} MB"
+    detail = f"a body has at most {limit} bytes ({size}); send less"
+    return problem(scope, TOO_LARGE, detail, facts={"limit_bytes": limit})
+
+
+def kind_of(error: errors.StewardError) -> Kind:
+    """Its own kind, or that of the nearest class above it."""
+    return next((KINDS[one] for one in type(error).__mro__ if one in KINDS), INTERNAL)
+
+
+async def _steward_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, errors.StewardError)
+    kind = kind_of(error)
+    if isinstance(error, errors.StaleVersion) and "if-match" in request.headers:
+        kind = STALE
+    wait = error.facts.get("retry_after")
+    if isinstance(wait, int):
+        kind = replace(kind, retry_after=wait)
+    if kind.status >= 500:
+        log.warning("not answered", problem=kind.slug, error=str(error)[:_LONGEST_DETAIL])
+    if kind is INTERNAL:
+        return internal_error(request.scope)
+    return problem(request.scope, kind, str(error), facts=error.facts)
+
+
+def internal_error(scope: Scope) -> Response:
+    """The answer when the fault is ours: what it was stands in the log, not here."""
+    return problem(scope, INTERNAL, "see the service log for this X-Request-Id")
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    scope, status = request.scope, error.status_code
+    kind = BY_STATUS.get(status) or Kind(status, f"{_BARE}{status}", error.detail)
+    headers = dict(error.headers or {})
+    detail = error.detail
+    match status:
+        case 400:
+            detail = "the body is not JSON in UTF-8, or it is nested too deeply"
+        case 404:
+            detail = "no resource has this path; GET /openapi.json lists the paths"
+        case 405:
+            headers["Allow"] = ", ".join(_allowed(request))
+            detail = f"{request.method[:20]} is not allowed here; use {headers['Allow']}"
+        case 408:
+            detail = "the request body arrived too slowly; send the request again"
+        case 413:
+            return too_large(scope)
+        case _:
+            pass
+    return problem(scope, kind, detail, headers=headers)
+
+
+def _allowed(request: Request) -> list[str]:
+    """Every method of every route at this path, not only of the first; of `/nodes/x:stop` those of
+    the verb alone, though it reads like a node of that name."""
+    routes = iter_route_contexts(request.app.routes)
+    there = [
+        (route.path or "", route.methods)
+        for route in routes
+        if route.methods and route.path_regex.match(request.scope["path"])
+    ]
+    verbs = [methods for path, methods in there if "}:" in path]
+    found = set().union(*(verbs or (methods for _, methods in there)))
+    return sorted(found | {"HEAD"} if "GET" in found else found)
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    if first["type"] == "json_invalid":
+        where, why = first["loc"][-1], first.get("ctx", {}).get("error", "")
+        detail = f"the body is not JSON: {why} at character {where}"
+        return problem(request.scope, MALFORMED, detail)
+    if tuple(first["loc"]) == ("body",) and not _says_json(request):
+        detail = "send a JSON object, with the header Content-Type: application/json"
+        return problem(request.scope, WRONG_MEDIA_TYPE, detail)
+    found = complaints_of(error.errors(), request.scope.get("endpoint"))
+    rest = len(error.errors()) - 1
+    detail = f"{found[0]['field']}: {found[0]['message']}" + (f" (and {rest} more)" if rest else "")
+    return problem(request.scope, INVALID, detail, facts={"errors": found})
+
+
+def _says_json(request: Request) -> bool:
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return media_type == "application/json" or media_type.endswith("+json")
+
+
+HANDLERS: dict[int | type[Exception], Any] = {
+    errors.StewardError: _steward_error,
+    HTTPException: _http_error,
+    RequestValidationError: _invalid,
+}
+"""For FastAPI. All else that is raised is answered by the guard in `service.api.http.middleware`."""

@@ -1,0 +1,84 @@
+"""The options that say when a node is idle and what then, and how a policy is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from service.cli.terminal import options
+from service.cli.terminal.formatting import age
+
+IdleAfter = Annotated[
+    int | None,
+    typer.Option(
+        "--idle-after",
+        parser=options.seconds,
+        metavar="DURATION",
+        help="How long a node is at rest until it is idle.",
+    ),
+]
+Grace = Annotated[
+    int | None,
+    typer.Option(
+        "--grace",
+        parser=options.seconds,
+        metavar="DURATION",
+        help="Time between the notification and the action.",
+    ),
+]
+Action = Annotated[
+    str | None,
+    typer.Option("--action", metavar="ACTION", help="What to do: observe, notify, stop or delete."),
+]
+Also = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="WASTE",
+        help="Also end crash_loop or no_progress nodes; may be repeated; none ends neither.",
+    ),
+]
+
+_SETTINGS = ("idle_after_seconds", "grace_seconds", "action", "also")
+
+
+def typed(
+    idle_after: int | None, grace: int | None, action: str | None, also: Sequence[str] | None
+) -> dict[str, Any]:
+    """What was typed of a policy, as the API takes it."""
+    waste = None if also is None else [one for one in also if one != "none"]
+    said = {
+        "idle_after_seconds": idle_after,
+        "grace_seconds": grace,
+        "action": action,
+        "also": waste,
+    }
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def as_own(said: Mapping[str, Any]) -> dict[str, Any]:
+    """A policy as a node says it of itself."""
+    found = {name: said[name] for name in _SETTINGS if name in said}
+    if "idle_after_seconds" in found:
+        found["after_seconds"] = found.pop("idle_after_seconds")
+    return found
+
+
+def settings_of(policy: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a policy that the API showed, to be sent again."""
+    return {name: policy[name] for name in _SETTINGS}
+
+
+def rule_words(policy: Mapping[str, Any]) -> str:
+    """`delete after 1h00m with 15m00s of grace, also crash_loop`."""
+    also = f", also {' and '.join(policy['also'])}" if policy["also"] else ""
+    after, grace = age(policy["idle_after_seconds"]), age(policy["grace_seconds"])
+    return f"{policy['action']} after {after} with {grace} of grace{also}"
+
+
+def told_words(recipients: Sequence[Mapping[str, Any]]) -> str:
+    """Who is told; empty for nobody."""
+    return ", ".join(
+        target for one in recipients for target in filter(None, [one["webhook"], *one["emails"]])
+    )

@@ -1,0 +1,1 @@
+"""The commands that run the servers, and the processes that they start."""

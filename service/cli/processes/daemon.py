@@ -1,0 +1,44 @@
+"""`daemon`: the controllers, until told to stop."""
+
+from __future__ import annotations
+
+from service import logs
+from service.cli.processes import parent
+from service.cli.processes.children import stopped_by_signals
+from service.cli.terminal import configuration
+from service.cli.terminal.address import Address
+from service.cli.terminal.failure import MISUSED, Failure
+from service.settings import Settings
+
+CONNECT_SECONDS = 3.0
+
+
+def daemon() -> None:
+    """Reconcile nodes with the cloud and meter their cost."""
+    settings = configuration.load()
+    if not settings.projects:
+        raise Failure(
+            "STEWARD_PROJECTS: no project is set; set it to the ids of the projects, separated"
+            " by commas",
+            code=MISUSED,
+        )
+    check_emulator(settings)
+    logs.set_up()
+    parent.watch()
+
+    from service import wiring  # noqa: PLC0415 - costs what the other commands need not pay
+
+    made = wiring.daemon(wiring.lay(settings))
+    with stopped_by_signals(is_patient=False) as stop:
+        made.run(stop)
+
+
+def check_emulator(settings: Settings) -> None:
+    """Raise Failure when an emulator is meant and nothing answers there."""
+    if settings.emulator:
+        address = Address.parse(settings.emulator, "STEWARD_EMULATOR")
+        if not address.answers(CONNECT_SECONDS):
+            raise Failure(
+                f"nothing answers at {address} (STEWARD_EMULATOR);"
+                " start it with: tpu-steward emulator"
+            )

@@ -1,0 +1,268 @@
+"""`dev`: everything on this machine, with the emulator for a cloud."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import httpx2
+import typer
+
+from service import logs
+from service.cli.processes import parent
+from service.cli.processes.children import Child, stop_all, stopped_by_signals
+from service.cli.processes.migrate import apply
+from service.cli.processes.serve import check_guarded
+from service.cli.terminal import configuration
+from service.cli.terminal.address import Address, address_of
+from service.cli.terminal.client import is_steward
+from service.cli.terminal.failure import MISUSED, Failure
+from service.cli.terminal.render import complain
+from service.domain.jobs.startup import script_digest
+from service.settings import Settings
+
+GRPC = "127.0.0.1:9470"
+REST = "127.0.0.1:9471"
+PROJECT = "lab"
+LOOK_SECONDS = 0.1
+START_SECONDS = 60.0
+RESTART_SECONDS = 1.0
+
+WELCOME = """
+TPU Steward is running.
+
+  API        {web}/v1  (reference at {web}/docs)
+  Manual     {web}/manual
+  Emulator   gRPC {grpc}, REST {rest}
+  Projects   {projects}
+  Database   {database}
+  Processes  {processes}
+
+Jobs run their commands on this machine, as this user: submit only what you would run yourself.
+{idle}
+
+Try in another terminal:
+  {program} nodes create --accelerator-type v5litepod-8 --zone us-west4-a --framework jax --wait
+
+Ctrl-C stops everything, and so does: kill {process}
+Dashboard: {web}/
+"""
+
+
+IDLE = """\
+Idle nodes are deleted sooner here than at Google: they count {warmup} s after READY, signals are
+{telemetry} s late at most, and the mode is {mode}. Without a policy, owners are only notified.
+"""
+IDLE_SETTINGS: Mapping[str, int | str] = {
+    "idle_mode": "delete",
+    "idle_warmup_seconds": 30,
+    "idle_telemetry_seconds": 60,
+    "idle_start_seconds": 15,
+    "idle_seconds": 15,
+}
+"""What a laptop is told unless it says otherwise: nobody waits for an hour to see a node go."""
+
+TELEMETRY_DELAY = 30
+"""By how many seconds the emulator's points come late, at most; Google's by four minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What will run, and where. `idle` are the settings of the cleanup."""
+
+    web: Address
+    grpc: Address
+    rest: Address
+    projects: tuple[str, ...]
+    speed: float
+    database_url: str
+    idle: Mapping[str, int | str]
+
+    @property
+    def addresses(self) -> tuple[Address, ...]:
+        return self.web, self.grpc, self.rest
+
+    def environment(self) -> dict[str, str]:
+        """What the children are told. An emulator's clients need no proxy to reach it."""
+        return {
+            **os.environ,
+            "STEWARD_DATABASE_URL": self.database_url,
+            "STEWARD_PROJECTS": ",".join(self.projects),
+            "STEWARD_EMULATOR": str(self.grpc),
+            "STEWARD_EMULATOR_REST": str(self.rest),
+            "STEWARD_PORT": str(self.web.port),
+            **idle_environment(self.idle),
+            parent.PARENT: str(os.getpid()),
+        }
+
+    def children(self) -> tuple[Child, Child, Child]:
+        """The emulator, the daemon and the server; none of them started."""
+        told = self.environment()
+        emulator = [
+            *("emulator", "--host", self.grpc.host, "--speed", str(self.speed)),
+            *("--grpc-port", str(self.grpc.port), "--rest-port", str(self.rest.port)),
+            *("--telemetry-delay", str(TELEMETRY_DELAY)),
+        ]
+        if self.grpc.is_local:  # what jobs run is run on this machine, as this user
+            emulator += ["--run-startup-scripts-of", script_digest()]
+        return Child(emulator, told), Child(["daemon"], told), Child(["serve"], told)
+
+
+def idle_environment(settings: Mapping[str, int | str]) -> dict[str, str]:
+    """Settings of the cleanup as children are told them."""
+    return {f"STEWARD_{name.upper()}": str(value) for name, value in settings.items()}
+
+
+def dev() -> None:
+    """Run everything on this machine, on the emulator."""
+    settings = configuration.load()
+    check_guarded(settings, address_of(settings))
+    plan = with_free_ports(plan_of(settings))
+    typer.echo(f"Starting the emulator, the daemon and the API on {plan.web.url}, in some seconds.")
+    logs.set_up()
+    with stopped_by_signals() as stop:
+        _run(plan, stop)
+
+
+def plan_of(settings: Settings) -> Plan:
+    """What the settings mean. Raises Failure when the emulator cannot be where they say."""
+    grpc = Address.parse(settings.emulator or GRPC, "STEWARD_EMULATOR")
+    rest = Address.parse(settings.emulator_rest or REST, "STEWARD_EMULATOR_REST")
+    if grpc.host != rest.host:
+        raise Failure(
+            "STEWARD_EMULATOR and STEWARD_EMULATOR_REST name different hosts;"
+            " dev starts one emulator, on one host",
+            code=MISUSED,
+        )
+    return Plan(
+        web=address_of(settings),
+        grpc=grpc,
+        rest=rest,
+        projects=settings.projects or (PROJECT,),
+        speed=settings.emulator_speed,
+        database_url=settings.database_url,
+        idle={
+            name: getattr(settings, name) if name in settings.model_fields_set else value
+            for name, value in IDLE_SETTINGS.items()
+        },
+    )
+
+
+def with_free_ports(plan: Plan) -> Plan:
+    """The same plan with a free port in place of each 0. Raises Failure with a line for each port
+    that is taken."""
+    found = [_free(address) for address in plan.addresses]
+    if taken := [line for one in found if isinstance(one, Failure) for line in one.lines]:
+        raise Failure(*taken)
+    web, grpc, rest = (one for one in found if isinstance(one, Address))
+    return replace(plan, web=web, grpc=grpc, rest=rest)
+
+
+def _free(address: Address) -> Address | Failure:
+    """The address, with a free port in place of 0; what to do where it cannot be listened on."""
+    host = "" if address.setting == "STEWARD_PORT" else f"{address.host}:"
+    another = f"set {address.setting} to another port, or to {host}0 for any free one"
+    try:
+        with address.listen() as listener:
+            return replace(address, port=listener.getsockname()[1])
+    except Failure as failure:
+        if _is_ours(address):
+            return Failure(
+                f"TPU Steward already runs at {address.url}; stop it first, or {another}"
+            )
+        return Failure(f"{failure}; {another}")
+
+
+def _is_ours(address: Address) -> bool:
+    """Whether it is this program that has the port."""
+    try:
+        with httpx2.Client(base_url=address.url, timeout=2, trust_env=False) as http:
+            return is_steward(http)
+    except httpx2.HTTPError:
+        return False
+
+
+def _run(plan: Plan, stop: threading.Event) -> None:
+    emulator, daemon, server = plan.children()
+    needed = (emulator, server)
+    try:
+        emulator.start()
+        apply(plan.database_url)
+        server.start()  # it comes up beside the emulator; the daemon calls the emulator at once
+        _wait_until(lambda: plan.rest.answers(1) and plan.grpc.answers(1), needed, stop)
+        daemon.start()
+        _wait_until(lambda: _is_ready(plan.web), needed, stop)
+        if not stop.is_set():
+            typer.echo(welcome(plan, (emulator, daemon, server)))
+        while not stop.wait(LOOK_SECONDS):
+            check(needed)
+            _keep(daemon, stop)
+    finally:
+        stop_all((daemon, server))
+        emulator.stop()
+
+
+def _wait_until(done: Callable[[], bool], needed: Sequence[Child], stop: threading.Event) -> None:
+    """Return once `done` says so, or when it is time to stop. Raises Failure when it takes ages."""
+    deadline = time.monotonic() + START_SECONDS
+    while not done() and not stop.wait(LOOK_SECONDS):
+        check(needed)
+        if time.monotonic() > deadline:
+            raise Failure(f"the service was not ready after {START_SECONDS:.0f} s")
+
+
+def check(needed: Sequence[Child]) -> None:
+    """Raise Failure when one that the others cannot do without has ended."""
+    for child in needed:
+        if end := child.end():
+            raise Failure(f"{child.name} {end}; everything stops")
+
+
+def _keep(daemon: Child, stop: threading.Event) -> None:
+    """Start the daemon again when it has ended: all that it knows is in the database."""
+    if end := daemon.end():
+        complain(f"{daemon.name} {end}; restarting it")
+        if not stop.wait(RESTART_SECONDS):
+            daemon.start()
+            complain(f"{daemon.name} is process {daemon.pid} now")
+
+
+def _is_ready(web: Address) -> bool:
+    try:
+        return httpx2.get(f"{web.url}/readyz", timeout=2, trust_env=False).status_code == 200
+    except httpx2.HTTPError:
+        return False
+
+
+def welcome(plan: Plan, children: Sequence[Child]) -> str:
+    """Where everything is, and what to try first; the address to open comes last."""
+    elsewhere = "" if plan.web.url == "http://127.0.0.1:8080" else f"STEWARD_URL={plan.web.url} "
+    return WELCOME.format(
+        web=plan.web.url,
+        grpc=plan.grpc,
+        rest=plan.rest.url,
+        projects=", ".join(plan.projects),
+        database=plan.database_url,
+        processes=", ".join(f"{child.name} {child.pid}" for child in children),
+        process=os.getpid(),
+        idle=IDLE.format(
+            warmup=plan.idle["idle_warmup_seconds"],
+            telemetry=plan.idle["idle_telemetry_seconds"],
+            mode=plan.idle["idle_mode"],
+        ).rstrip(),
+        program=elsewhere + program(),
+    ).rstrip()
+
+
+def program() -> str:
+    """How to call this program from the folder in which it was called."""
+    if shutil.which("tpu-steward"):
+        return "tpu-steward"
+    called = Path(sys.argv[0])
+    return str(called) if called.name == "tpu-steward" else "python -m service.cli"

@@ -1,0 +1,96 @@
+"""`serve`: the API and the dashboard over HTTP."""
+
+from __future__ import annotations
+
+import gc
+import socket
+import threading
+from typing import Annotated
+
+import typer
+
+from service import logs
+from service.cli.processes import parent
+from service.cli.processes.workers import inherited, supervise
+from service.cli.terminal import configuration
+from service.cli.terminal.address import Address, address_of
+from service.cli.terminal.failure import MISUSED, Failure
+from service.settings import Settings
+
+GRACE_SECONDS = 3
+"""How long requests may go on after a signal; an event stream would go on for ever."""
+
+
+def serve(
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, max=64, help="Processes that answer. Default: STEWARD_WORKERS, or 1."),
+    ] = None,
+) -> None:
+    """Serve the API and the dashboard."""
+    settings = configuration.load()
+    number = settings.workers if workers is None else workers
+    address = address_of(settings)
+    check_guarded(settings, address)
+    logs.set_up()
+    parent.watch()
+    given = inherited()
+    if given is None and number > 1:
+        check_database(settings)
+        with address.listen() as listener:
+            supervise(listener, number)
+        return
+    _answer(settings, address, given)
+
+
+def check_database(settings: Settings) -> None:
+    """Raise StoreUnavailable when the database cannot be used: no process would come up then."""
+    from service import wiring  # noqa: PLC0415 - costs what the other commands need not pay
+
+    wiring.lay(settings).engine.dispose()
+
+
+def _answer(settings: Settings, address: Address, given: socket.socket | None) -> None:
+    """Answer in this process until SIGTERM or SIGINT, on the given socket or at the address."""
+    import uvicorn  # noqa: PLC0415 - costs what the other commands need not pay
+
+    from service import wiring  # noqa: PLC0415 - likewise
+    from service.api.http.connections import (  # noqa: PLC0415
+        KEEP_ALIVE_SECONDS,
+        Limits,
+        most_connections,
+        protocol_with,
+    )
+    from service.application.timekeeping import Timekeeper  # noqa: PLC0415
+    from service.domain.database_clock import AgreedClock  # noqa: PLC0415
+
+    clock = AgreedClock()
+    base = wiring.lay(settings, clock)
+    timekeeper = Timekeeper(base.units, clock)
+    stop = threading.Event()
+    timekeeper.begin(stop)
+    with given or address.listen() as listener:
+        config = uvicorn.Config(
+            wiring.app(base, timekeeper),
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            http=protocol_with(Limits(most_connections())),
+            ws="none",  # there are none, and after an upgrade no limit would hold
+        )
+        gc.freeze()  # what was imported stays: no collection need walk through it again
+        uvicorn.Server(config).run(sockets=[listener])
+    stop.set()
+
+
+def check_guarded(settings: Settings, address: Address) -> None:
+    """Raise Failure when anyone on the network could spend money without so much as a token."""
+    token = settings.admin_token
+    if not address.is_local and (token is None or not token.get_secret_value()):
+        raise Failure(
+            f"STEWARD_HOST is {settings.host}, which others can reach: set STEWARD_ADMIN_TOKEN too,"
+            " or listen on 127.0.0.1",
+            code=MISUSED,
+        )

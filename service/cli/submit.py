@@ -1,0 +1,170 @@
+"""`jobs submit`: what is typed, as the body of a request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from service.cli.terminal import options
+
+Image = Annotated[str, typer.Option("--image", metavar="IMAGE", help="The image to run.")]
+Entrypoint = Annotated[
+    list[str] | None, typer.Option(metavar="WORD", help="Replaces the image's entrypoint.")
+]
+Node = Annotated[
+    str | None,
+    typer.Option("--node", metavar="NODE", help="Run on this node instead of a new one."),
+]
+AcceleratorType = Annotated[
+    str | None, typer.Option(metavar="TYPE", help="Google's name, as in v5litepod-16.")
+]
+Launcher = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="With --framework: what starts the program, such as accelerate or lightning.",
+    ),
+]
+Workers = Annotated[
+    str | None, typer.Option(metavar="all|first", help="Which workers run it. Default all.")
+]
+Env = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=VALUE", help="A variable of the container. Repeat for several."),
+]
+Data = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="gs://...", help="Checked to be readable before the start. Repeat for several."
+    ),
+]
+CheckpointDir = Annotated[
+    str | None,
+    typer.Option(metavar="gs://...", help="Checked to be writable, kept over retries."),
+]
+ShmSize = Annotated[str | None, typer.Option(metavar="SIZE", help="Size of /dev/shm, as in 16g.")]
+DeviceAccess = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOW",
+        help="auto, device or privileged. Default auto: the devices, then privileged.",
+    ),
+]
+MaxDuration = Annotated[
+    int | None,
+    typer.Option(parser=options.seconds, metavar="DURATION", help="Of one attempt. Default 24h."),
+]
+StopGrace = Annotated[
+    int | None,
+    typer.Option(
+        parser=options.seconds,
+        metavar="DURATION",
+        help="Between SIGTERM and SIGKILL. Default 25s.",
+    ),
+]
+Retries = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", min=0, max=1000, help="Retries after a failure of the program. Default 0."
+    ),
+]
+RetryExitCodes = Annotated[
+    list[int] | None,
+    typer.Option(
+        metavar="CODE",
+        min=1,
+        max=255,
+        help="With --retries: only this exit code. Repeat for several.",
+    ),
+]
+PreemptionRetries = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=0, max=1000, help="Retries after lost hardware. Default 10."),
+]
+RunName = Annotated[
+    str | None, typer.Option(metavar="NAME", help="STEWARD_RUN_NAME. Made up when left out.")
+]
+GlobalBatch = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, help="Examples in one step; checked against the devices."),
+]
+Examples = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="Examples in one epoch of the data.")
+]
+StepsPerEpoch = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="Checked against the two above.")
+]
+LogBudget = Annotated[
+    int | None,
+    typer.Option(
+        metavar="BYTES",
+        min=0,
+        help="Output that each worker ships in one attempt. Default 1 GiB.",
+    ),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything, record nothing.")]
+
+_AS_TYPED = (
+    *("image", "node", "data", "checkpoint_dir", "shm_size", "workers", "device_access"),
+    *("run_name", "global_batch", "examples", "steps_per_epoch", "log_budget"),
+    *("project", "team", "owner"),
+)
+"""What the API calls by the names of the options."""
+
+
+def body_of(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of `jobs submit` as the body of a request. Options that were not given are left
+    out.
+
+    Raises typer.BadParameter for options that contradict each other, or for no image.
+    """
+    if not asked["image"]:
+        raise typer.BadParameter("name the image to run", param_hint="--image")
+    retries = {
+        "failure": asked["retries"],
+        "exit_codes": asked["retry_exit_code"],
+        "preemption": asked["preemption_retries"],
+    }
+    wanted = {
+        **{name: asked[name] for name in _AS_TYPED},
+        "command": asked["entrypoint"],
+        "args": asked["command"],
+        "env": dict(options.pairs(asked["env"], "--env")),
+        "node_spec": _node_spec(asked) if asked["node"] is None else None,
+        "framework": _framework(asked),
+        "max_duration_seconds": asked["max_duration"],
+        "stop_grace_seconds": asked["stop_grace"],
+        "retries": _said(retries),
+        "labels": dict(options.pairs(asked["label"], "--label")),
+        "dry_run": asked["dry_run"] or None,
+    }
+    return _said(wanted)
+
+
+def _node_spec(asked: Mapping[str, Any]) -> dict[str, Any]:
+    models = {name: asked[name] for name in ("spot", "preemptible", "flex_start")}
+    spec = {
+        "accelerator_type": asked["accelerator_type"],
+        **options.places(asked["zone"], asked["region"]),
+        "provisioning_model": options.model(asked["provisioning_model"], **models),
+        "queued": asked["queued"] or None,
+        "slices": asked["slices"],
+        "service_account": asked["service_account"],
+        "max_wait_seconds": asked["max_wait"],
+    }
+    return _said(spec)
+
+
+def _framework(asked: Mapping[str, Any]) -> dict[str, str] | None:
+    found, launcher = options.framework(asked["framework"]), asked["launcher"]
+    if launcher is None:
+        return found
+    if found is None:
+        raise typer.BadParameter("name the --framework as well", param_hint="--launcher")
+    return {**found, "launcher": launcher}
+
+
+def _said(wanted: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in wanted.items() if value not in (None, [], {})}

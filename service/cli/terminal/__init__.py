@@ -1,0 +1,1 @@
+"""The terminal and the way to the service: settings, requests, tables and errors."""

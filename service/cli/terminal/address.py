@@ -1,0 +1,79 @@
+"""Addresses of this program's servers: read, listened on, and tried."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from service.cli.terminal.failure import MISUSED, Failure
+from service.domain.network import LAST_PORT
+
+if TYPE_CHECKING:
+    from service.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where something listens; `setting` is the name under which that is set."""
+
+    host: str
+    port: int
+    setting: str
+
+    @classmethod
+    def parse(cls, text: str, setting: str) -> Address:
+        """Read `host:port`, with or without `http://`. Raises Failure when it is neither."""
+        host, _, port = text.strip().removeprefix("http://").rstrip("/").rpartition(":")
+        if not host or not (port.isascii() and port.isdigit()) or int(port) > LAST_PORT:
+            raise Failure(
+                f"{setting}: {text!r} is not host:port, as in 127.0.0.1:9470", code=MISUSED
+            )
+        return cls(host.strip("[]"), int(port), setting)
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """The address for a browser on this machine, also when it listens on every interface."""
+        reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104
+        return f"http://{Address(reached, self.port, self.setting)}"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine reaches it; a name other than localhost may lead anywhere."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    def answers(self, seconds: float) -> bool:
+        """Whether something accepts a connection there within so many seconds."""
+        try:
+            socket.create_connection((self.host, self.port), seconds).close()
+        except OSError:
+            return False
+        return True
+
+    def listen(self) -> socket.socket:
+        """Listen there. Raises Failure that says why not, and which setting it is about."""
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        try:
+            return socket.create_server((self.host, self.port), family=family, backlog=2_048)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise Failure(
+                    f"port {self.port} on {self.host} is taken ({self.setting})"
+                ) from None
+            raise Failure(
+                f"cannot listen on {self} ({self.setting}): {error.strerror or error}"
+            ) from None
+
+
+def address_of(settings: Settings) -> Address:
+    """Where the service listens."""
+    return Address(settings.host, settings.port, "STEWARD_PORT")

@@ -1,0 +1,243 @@
+"""Asks the HTTP API, and turns every way in which that can fail into lines for a person."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+from urllib.parse import quote
+
+import httpx2
+
+from service.cli.terminal import problem
+from service.cli.terminal.address import Address, address_of
+from service.cli.terminal.failure import MISUSED, Failure
+from service.cli.terminal.trust import Caller, check
+from service.domain.network import DEFAULT_HOST, DEFAULT_PORT, LAST_PORT
+
+TIMEOUT_SECONDS = 30.0
+PAGE_SIZE = 1_000
+SCHEMES = ("http", "https")
+
+Params = Mapping[str, Any]
+
+
+class Unreachable(Failure):
+    """The service did not answer; it may the next time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the API said: its JSON as text, and what that means."""
+
+    text: str
+    value: Any
+
+
+class Client:
+    """Calls the API under one address."""
+
+    def __init__(self, http: httpx2.Client, url: str) -> None:
+        self._http = http
+        self._url = url
+
+    def check(self) -> None:
+        """Raise Unreachable when nothing answers, and Failure when it is another program."""
+        with self._reaching():
+            ours = is_steward(self._http)
+        if not ours:
+            raise self._stranger("answers")
+
+    def get(self, path: str, params: Params | None = None) -> Answer:
+        """Read something."""
+        return self.ask("GET", path, params=params)
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Params | None = None,
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Call the API. Raises Unreachable, or Failure with what the API says is wrong."""
+        with self._reaching():
+            response = self._http.request(
+                method, path, params=_said(params), json=body, headers=headers
+            )
+        return self._read(response)
+
+    @contextmanager
+    def _reaching(self) -> Iterator[None]:
+        """Says in a line what keeps the service from answering."""
+        try:
+            yield
+        except httpx2.TimeoutException:
+            raise Unreachable(f"{self._url} gave no answer in {TIMEOUT_SECONDS:.0f} s") from None
+        except httpx2.ConnectError as error:
+            raise Unreachable(_closed(self._url, error)) from None
+        except httpx2.HTTPError as error:
+            raise Unreachable(f"{self._url} gave no usable answer: {error}") from None
+
+    def send(self, path: str, content: BinaryIO, params: Params | None = None) -> Answer:
+        """Send a file as it is, however large it is and however long its reading takes. Raises as
+        `ask` does."""
+        with self._reaching():
+            response = self._http.post(
+                path,
+                params=_said(params),
+                content=content,
+                headers={"Content-Type": "application/octet-stream"},
+                timeout=httpx2.Timeout(TIMEOUT_SECONDS, read=None),
+            )
+        return self._read(response)
+
+    def stream(
+        self, path: str, params: Params | None = None, *, media_type: str, beats: bool = False
+    ) -> Iterator[bytes]:
+        """Read a file of that kind, a piece at a time; one that `beats` sends something all the
+        time, however little there is to say. Raises as `ask` does, and Unreachable where it breaks
+        off: what came until then is not the whole of it."""
+        seconds = 2 * TIMEOUT_SECONDS if beats else TIMEOUT_SECONDS
+        with (
+            self._reaching(),
+            self._http.stream("GET", path, params=_said(params), timeout=seconds) as response,
+        ):
+            if not response.is_success:
+                response.read()
+                self._read(response)
+            if _media_type(response) != media_type:
+                raise self._stranger(f"answered with no {media_type}")
+            yield from response.iter_bytes()
+
+    def pages(self, path: str, noun: str, params: Params | None = None) -> Answer:
+        """Read a list to its end: one page as it is, more of them as one."""
+        items: list[Any] = []
+        token = ""
+        while True:
+            asked = {**(params or {}), "page_size": PAGE_SIZE, "page_token": token or None}
+            answer = self.get(path, asked)
+            first = not items
+            if not isinstance(found := answer.value.get(noun), list):
+                raise self._stranger(f"answered without {noun}")
+            items += found
+            token, before = str(answer.value.get("next_page_token") or ""), token
+            if token and (token == before or not found):
+                raise self._stranger("answered with a list that never ends")
+            if not token:
+                break
+        if first:
+            return answer
+        whole = {**answer.value, noun: items}
+        return Answer(json.dumps(whole, ensure_ascii=False), whole)
+
+    def _read(self, response: httpx2.Response) -> Answer:
+        """What it says. All that TPU Steward answers is an object, and none is empty."""
+        try:
+            value = response.json() if response.content else None
+        except (ValueError, RecursionError):
+            value = None
+        if isinstance(value, dict) and value:
+            if response.is_success:
+                return Answer(response.text, value)
+            if problem.is_one(value):
+                raise Failure(*problem.lines(response.status_code, value))
+            if problem.is_google_s(value):
+                raise Failure(
+                    f"{self._url} is the address of the emulator, or of another API of Google's:"
+                    " set STEWARD_URL to that of TPU Steward, which is http://127.0.0.1:8080"
+                    " unless it was set otherwise"
+                )
+        raise self._stranger(f"answered {response.status_code} {response.reason_phrase}")
+
+    def _stranger(self, did: str) -> Failure:
+        return Failure(
+            f"{self._url} {did}, and not as TPU Steward does; is it at that address? (STEWARD_URL)"
+        )
+
+
+def is_steward(http: httpx2.Client) -> bool:
+    """Whether it is TPU Steward that answers there; what is wrong with the request tells."""
+    return "urn:tpu-steward:" in http.get("/v1").text
+
+
+def segment(name: str) -> str:
+    """What was typed as one segment of a path, whatever is in it."""
+    return quote(name, safe="")
+
+
+@contextmanager
+def connected() -> Iterator[Client]:
+    """A client for the service at STEWARD_URL, or where the settings say that it listens."""
+    caller = Caller.read()
+    url = caller.url or _listening(caller).url
+    try:
+        parsed = httpx2.URL(url)
+        local = Address(parsed.host, parsed.port or 0, "STEWARD_URL").is_local
+    except httpx2.InvalidURL:
+        parsed, local = httpx2.URL(""), False
+    if parsed.scheme not in SCHEMES or not parsed.host or (parsed.port or 0) > LAST_PORT:
+        raise Failure(
+            f"STEWARD_URL: {url[:200]!r} is not an address, as in http://127.0.0.1:8080",
+            code=MISUSED,
+        )
+    check(caller, is_local=local, is_plain=parsed.scheme == "http")
+    # A proxy of the environment could not reach this machine. Where no TLS is spoken nobody's
+    # certificate is trusted: to read all that are takes longer than to ask.
+    nobody = local and parsed.scheme == "http"
+    with httpx2.Client(
+        base_url=url,
+        headers=_headers(caller),
+        timeout=TIMEOUT_SECONDS,
+        trust_env=not local,
+        verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if nobody else True,
+    ) as http:
+        yield Client(http, str(parsed.copy_with(userinfo=b"")).rstrip("/"))
+
+
+def _listening(caller: Caller) -> Address:
+    """Where the settings say that the service listens. Raises Failure for each that is bad."""
+    port = caller.port or str(DEFAULT_PORT)
+    if port.isascii() and port.isdigit() and int(port) <= LAST_PORT:
+        return Address(caller.host or DEFAULT_HOST, int(port), "STEWARD_PORT")
+    from service.cli.terminal import configuration  # noqa: PLC0415 - takes longer than most commands
+
+    return address_of(configuration.load())
+
+
+def _headers(caller: Caller) -> dict[str, str]:
+    if caller.secret is None:
+        return {}
+    name, secret = caller.secret
+    if not (secret.isascii() and secret.isprintable()):
+        raise Failure(
+            f"STEWARD_{name.upper()} is no token: it has characters that are not ASCII in one line",
+            code=MISUSED,
+        )
+    return {"Authorization": f"Bearer {secret}"}
+
+
+def _said(params: Params | None) -> dict[str, Any]:
+    """What was really asked for: None and empty lists say nothing. Empty text does: it is no leave
+    to answer with everything."""
+    return {name: value for name, value in (params or {}).items() if value not in (None, [], ())}
+
+
+def _media_type(response: httpx2.Response) -> str:
+    return str(response.headers.get("Content-Type", "")).partition(";")[0].strip().lower()
+
+
+def _closed(url: str, error: httpx2.ConnectError) -> str:
+    """Why nothing can be said to what is at that address."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLError):
+        cause = cause.__cause__ or cause.__context__
+    if cause is None:
+        return f"nothing answers at {url}; start it with: tpu-steward dev"
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"the certificate of {url} cannot be trusted: {cause.verify_message}"
+    return f"what answers at {url} does not speak a known TLS version; is it http://? (STEWARD_URL)"

@@ -1,0 +1,115 @@
+"""Tables and blocks of facts on the terminal, and plain text everywhere else."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.text import Text
+
+    from service.cli.terminal.client import Answer
+
+PIPE_WIDTH = 4_000
+"""Where nobody looks there is no right margin."""
+
+_STYLES = {
+    "READY": "green",
+    "FAILED": "red",
+    "PREEMPTED": "red",
+    "TERMINATED": "red",
+    "DELETED": "dim",
+    "HIDDEN": "dim",
+    "STOPPED": "dim",
+    "UNKNOWN": "magenta",
+}
+
+Cell: TypeAlias = "str | Text"
+
+
+def console(*, err: bool = False) -> Console:
+    """A console that takes no text for markup; colours only where there is a terminal."""
+    from rich.console import Console  # noqa: PLC0415 - costs what many commands need not pay
+
+    file = sys.stderr if err else sys.stdout
+    width = None if file.isatty() else PIPE_WIDTH
+    return Console(file=file, width=width, highlight=False, markup=False, emoji=False)
+
+
+def show(thing: RenderableType) -> None:
+    """Print it, without the blanks that fill its last column."""
+    screen = console()
+    with screen.capture() as capture:
+        screen.print(thing)
+    typer.echo("\n".join(line.rstrip() for line in capture.get().splitlines()), color=True)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
+    """Print rows under their headings. A heading that begins with `>` is for figures."""
+    from rich.table import Table  # noqa: PLC0415 - as above
+
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        justify: Any = "right" if column.startswith(">") else "left"
+        grid.add_column(column.removeprefix(">"), justify=justify, overflow="fold")
+    for row in rows:
+        grid.add_row(*map(plain, row))
+    show(grid)
+
+
+def facts(pairs: Iterable[tuple[str, Cell]]) -> None:
+    """Print names with their values; those without a value are left out."""
+    from rich.table import Table  # noqa: PLC0415 - as above
+
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in pairs:
+        if value:
+            grid.add_row(name, plain(value))
+    show(grid)
+
+
+def state(name: str, note: str = "") -> Text:
+    """A state in its colour."""
+    from rich.text import Text  # noqa: PLC0415 - as above
+
+    return Text(f"{name}{note}", style=_STYLES.get(name, "yellow"))
+
+
+def plain(cell: Cell) -> Text:
+    """Text from elsewhere, without what would move the cursor or change colours."""
+    from rich.text import Text  # noqa: PLC0415 - as above
+
+    return cell if isinstance(cell, Text) else Text(cleaned(cell))
+
+
+def cleaned(text: str) -> str:
+    """The same text in one line, as it may be printed."""
+    return "".join(each if each.isprintable() else " " for each in text)
+
+
+def is_text(said: str) -> bool:
+    """Whether what came from outside was UTF-8: bytes that were not have become surrogates."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in said)
+
+
+def echo(*lines: str) -> None:
+    """Print lines."""
+    for line in lines:
+        typer.echo(cleaned(line))
+
+
+def complain(*lines: str) -> None:
+    """Print lines to stderr."""
+    for line in lines:
+        typer.echo(cleaned(line), err=True)
+
+
+def as_json(answer: Answer) -> None:
+    """Print the API's JSON as it came."""
+    typer.echo(answer.text)

@@ -1,0 +1,115 @@
+"""Decides to which address a token may be sent: whoever receives it can spend money."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from dotenv import dotenv_values
+
+from service.cli.terminal.failure import MISUSED, Failure
+from service.cli.terminal.render import is_text
+
+PLAIN_HTTP = "STEWARD_ALLOW_PLAIN_HTTP"
+"""Read from the environment alone: a file of the current folder must not decide it."""
+
+_FILE = Path(".env")
+_NAMES = ("url", "host", "port", "token", "admin_token")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """What callers set: where the service is, and who they are. Empty text is not set.
+
+    It is read here, and not as `Settings` are: to load those takes longer than most commands do.
+    """
+
+    url: str = ""
+    host: str = ""
+    port: str = ""
+    token: str = field(default="", repr=False)
+    admin_token: str = field(default="", repr=False)
+    exported: frozenset[str] = frozenset()
+    """The names of those that the environment sets; the others come from the file `.env`."""
+
+    @classmethod
+    def read(cls) -> Caller:
+        """Read the environment, then the file. Raises Failure where either is not text."""
+        with reading():
+            filed = dotenv_values(_FILE) if _FILE.is_file() else {}
+        environment = {name.upper(): value for name, value in os.environ.items()}
+        said = {name.upper(): value or "" for name, value in filed.items()} | environment
+        return cls(
+            **{name: said.get(_variable(name), "") for name in _NAMES},
+            exported=frozenset(name for name in _NAMES if environment.get(_variable(name))),
+        )
+
+    @property
+    def secret(self) -> tuple[str, str] | None:
+        """(the setting, the token) that is sent; None where none is set."""
+        for name, said in (("token", self.token), ("admin_token", self.admin_token)):
+            if secret := said.strip():
+                return name, secret
+        return None
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Has settings fail to be read with Failure: the environment or the file is not text."""
+    for name, value in os.environ.items():
+        if name.startswith("STEWARD_") and not is_text(value):
+            raise Failure(f"{name} is not UTF-8 text", code=MISUSED)
+    try:
+        yield
+    except UnicodeDecodeError:
+        raise Failure("the file .env is not UTF-8 text", code=MISUSED) from None
+    except OSError as error:
+        raise Failure(f"the file .env cannot be read: {error.strerror}", code=MISUSED) from None
+
+
+class Source(StrEnum):
+    """Where a setting comes from."""
+
+    DEFAULT = "default"
+    ENVIRONMENT = "environment"
+    FILE = ".env"
+
+
+def check(caller: Caller, *, is_local: bool, is_plain: bool) -> None:
+    """Raise Failure where the token must not go to the address.
+
+    A folder that was cloned may have an `.env` of its own, which names an address: the token of the
+    environment does not go there. Beyond this machine plain HTTP shows it to everybody on the way.
+    """
+    if caller.secret is None:
+        return
+    name, _ = caller.secret
+    named = ("url",) if caller.url else ("host", "port")
+    for setting in named if _source(caller, name) is Source.ENVIRONMENT else ():
+        if _source(caller, setting) is Source.FILE:
+            raise Failure(
+                f"the token is not sent: {_variable(name)} is set in the environment, but the"
+                f" address ({_variable(setting)}) comes from the file .env of this folder; set both"
+                " in the same place",
+                code=MISUSED,
+            )
+    if is_plain and not is_local and os.environ.get(PLAIN_HTTP, "").lower() not in ("1", "true"):
+        raise Failure(
+            "the token is not sent: the address is http://, so others on the network could read it;"
+            f" use https://, or set {PLAIN_HTTP}=true in the environment",
+            code=MISUSED,
+        )
+
+
+def _source(caller: Caller, name: str) -> Source:
+    if name in caller.exported:
+        return Source.ENVIRONMENT
+    return Source.FILE if getattr(caller, name) else Source.DEFAULT
+
+
+def _variable(name: str) -> str:
+    return f"STEWARD_{name.upper()}"

@@ -1,0 +1,1 @@
+"""What several pages need: amounts, charts, links and rows."""

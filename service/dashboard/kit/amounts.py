@@ -1,0 +1,77 @@
+"""Amounts to the last nano-dollar that can still be read: cents first, what is below them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from service.dashboard.kit.figures import exact, exact_places, spelled
+from service.domain.costs.display_rounding import places_for, rounded, unit_for
+from service.domain.money import hours
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """`$1,234.56` and the digits that follow; together they are the amount, not rounded."""
+
+    cents: str
+    rest: str
+
+    def __str__(self) -> str:
+        return self.cents + self.rest
+
+
+def amount_of(nanos: int, places: int | None = None) -> Amount:
+    """An amount with that many decimals, or as many as it needs."""
+    whole, dot, decimals = exact(nanos, places).partition(".")
+    return Amount(f"{whole}{dot}{decimals[:2]}", decimals[2:])
+
+
+@dataclass(frozen=True, slots=True)
+class Rounded:
+    """An amount to the cent, as the table around it rounds it, and to the last nano-dollar."""
+
+    cents: str
+    exact: str
+
+    def __str__(self) -> str:
+        return self.cents
+
+
+Saving = tuple[Rounded, Rounded, Rounded]
+"""What was paid, what it is at list price, and the difference."""
+
+
+def savings_of(rows: Sequence[tuple[int, int]]) -> tuple[list[Saving], Saving]:
+    """Rows of (paid, at list price) in nano-dollars as they are shown, and their sum: what is shown
+    adds up, in the rows and in the columns, and the sums are those that other pages show."""
+    paid, listed = (sum(row[column] for row in rows) for column in (0, 1))
+    places = places_for(paid or listed)
+    shown = rounded([[cost, at_list - cost] for cost, at_list in rows], unit_for(places))
+    decimals = exact_places(amount for row in (*rows, (paid, listed)) for amount in row)
+
+    def told(nanos: tuple[int, int], units: Sequence[int]) -> Saving:
+        cost, at_list = nanos
+        amounts = (cost, units[0]), (at_list, sum(units)), (at_list - cost, units[1])
+        first, second, third = (
+            Rounded(spelled(unit, places), exact(nano, decimals)) for nano, unit in amounts
+        )
+        return first, second, third
+
+    found = [told(row, units) for row, units in zip(rows, shown, strict=True)]
+    return found, told(
+        (paid, listed), [sum(column) for column in zip(*shown, strict=True)] or [0, 0]
+    )
+
+
+def places_of(*columns: Iterable[int]) -> int:
+    """Decimals with which no amount of a table is rounded."""
+    return exact_places(amount for column in columns for amount in column)
+
+
+def chip_hours(chip_seconds: int) -> str:
+    """As the API says them, without the zeros at the end: `2,304` or `53.333333333`."""
+    whole, _, decimals = hours(abs(chip_seconds)).partition(".")
+    decimals = decimals.rstrip("0")
+    sign = "\N{MINUS SIGN}" if chip_seconds < 0 else ""
+    return f"{sign}{int(whole):,}" + (f".{decimals}" if decimals else "")

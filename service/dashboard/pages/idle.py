@@ -1,0 +1,61 @@
+"""What is said of the idleness of a node, in one line. Pure."""
+
+from __future__ import annotations
+
+from service.application.cleanup.cleanup import Brief
+from service.dashboard.kit.figures import duration, moment
+from service.domain.idle.course import State
+from service.domain.idle.policy import Action, Waste
+from service.domain.idle.rails import Rail
+
+_ENDS = {Action.STOP: "stopped", Action.DELETE: "deleted"}
+_WASTES = {Waste.CRASH_LOOP: "in a crash loop", Waste.NO_PROGRESS: "without progress"}
+_RAILS = {
+    Rail.PAUSE: "deletions are paused",
+    Rail.START: "the daemon has just started",
+    Rail.CLOCK: "the clock jumped",
+    Rail.INVENTORY: "nodes are missing in the cloud",
+    Rail.BREAKER: "the breaker is open",
+    Rail.MASS: "most of the nodes are idle at once",
+    Rail.TICK: "other nodes go first",
+    Rail.OWNER: "other nodes of the owner go first",
+    Rail.HOUR: "the limit of an hour is reached",
+}
+
+
+def idle_line(brief: Brief, now: int) -> str:
+    """For how long a node has been at rest, and what follows; empty where it is at work, or warms
+    up. Why nothing is known is left to the page of the node."""
+    course, verdict = brief.watched.course, brief.watched.verdict
+    if course.state is State.UNKNOWN:
+        return "unknown whether it is idle"
+    if verdict is None or verdict.since is None:
+        return ""
+    what = "at rest" if verdict.waste is None else _WASTES[verdict.waste]
+    said = f"{what} for {duration(now - verdict.since)}"
+    if course.state is State.QUIET:
+        return said
+    return f"{said}; {after}" if (after := _after(brief, now)) else said
+
+
+def idle_sentence(brief: Brief, now: int) -> str:
+    """The same, with the reason where nothing is known."""
+    line, verdict = idle_line(brief, now), brief.watched.verdict
+    if brief.watched.course.state is not State.UNKNOWN or verdict is None:
+        return line
+    return f"{line}: {verdict.reason}"
+
+
+def _after(brief: Brief, now: int) -> str:
+    """What comes of a node that is idle for long enough."""
+    if brief.keep is not None:
+        until = brief.keep.until
+        return "kept" if until is None else f"kept until {moment(until).full}"
+    ends, due_at = _ENDS.get(brief.applied.action), brief.watched.due_at
+    if ends is None or due_at is None:
+        return ""
+    if due_at > now:
+        return f"{ends} in {duration(due_at - now)}"
+    if brief.waiting is not None:
+        return f"waits: {_RAILS[brief.waiting.rail]}"
+    return f"{ends} at the next check"

@@ -1,0 +1,382 @@
+"""The page of one job: what was asked, what became of it, what it cost, and its last output."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from service.application.jobs.cost import AttemptCost, JobCost
+from service.application.jobs.jobs import Whole
+from service.application.jobs.last_lines import LogEnd
+from service.application.services import Services
+from service.dashboard.kit.amounts import Amount, amount_of, places_of
+from service.dashboard.kit.cost_query import Asked
+from service.dashboard.kit.figures import Moment, duration, moment, money
+from service.dashboard.kit.links import home_of_node
+from service.dashboard.kit.visible_text import argv_of, visible, visible_line
+from service.dashboard.pages.jobs import JobRow, row_of
+from service.dashboard.pages.node import Fact, sentence
+from service.domain.clock import DAY, floor_to, rfc3339
+from service.domain.costs.dimensions import condition_of
+from service.domain.jobs.job import Attempt, Job, JobState
+from service.domain.jobs.log import NANOS, LogLine
+from service.domain.jobs.phases import Spent
+from service.domain.jobs.report import Report
+
+WORKERS_OPEN = 16
+"""With more workers than that they are shown on demand."""
+
+RANGES = 8
+"""Ranges of workers that are named for one exit code."""
+
+_MEANINGS: Mapping[str, str] = {
+    JobState.QUEUED: "The job waits for its turn.",
+    JobState.WAITING_FOR_NODE: "The node is not READY yet.",
+    JobState.PULLING: "The workers pull the image. None starts before all have it.",
+    JobState.STARTING: "The containers start.",
+    JobState.RUNNING: "The containers run.",
+    JobState.CLASSIFYING: "A container ended; its reason is being determined. This takes at most"
+    " five minutes.",
+    JobState.CANCELLING: "The containers are told to end.",
+    JobState.PREEMPTED: "The hardware was lost. Another attempt follows.",
+}
+_QUEUE = "queue", "waited for its turn or for hardware; nothing is charged"
+_PHASES: Mapping[Spent, str] = {
+    Spent.BOOT: "until the first worker began to pull the image",
+    Spent.PULL: "until the last worker had the image",
+    Spent.INIT: "until the last container had started",
+    Spent.RUNNING: "the containers run",
+    Spent.LOST: "ran after the last checkpoint, and was lost",
+    Spent.RECOVERY: "ran again what an earlier attempt had done",
+    Spent.UNATTRIBUTED: "after the containers ended, or explained by no report",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseRow:
+    """What one phase of all attempts came to."""
+
+    name: str
+    means: str
+    time: str
+    cost: Amount
+
+
+@dataclass(frozen=True, slots=True)
+class Money:
+    """What it cost, to the last nano-dollar: the rows come to the total. `costs_href` is the page
+    of costs of this job alone, `unpriced` how long no price was known, `logs` about what Cloud
+    Logging takes besides, empty for nothing."""
+
+    total: Amount
+    rows: tuple[PhaseRow, ...]
+    estimated: bool
+    unpriced: str
+    logs: str
+    costs_href: str
+    as_of: Moment
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRow:
+    """One attempt in words. `lost` is how long it ran in vain since the last checkpoint, empty
+    where it did not; `is_lost_known` is False where the program reported nothing."""
+
+    number: int
+    node_href: str
+    node_name: str
+    zone: str
+    phase: str
+    started: Moment
+    ended: Moment | None
+    took: str
+    exit_codes: str
+    reason: str
+    detail: str
+    evidence: tuple[str, ...]
+    cost: Amount
+    lost: str
+    lost_cost: Amount
+    is_lost_known: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRow:
+    """What a worker of the latest attempt reported last."""
+
+    number: int
+    state: str
+    exit_code: str
+    said: str
+    checkpoint: str
+    seen: Moment
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """The workers of the latest attempt."""
+
+    attempt: int
+    rows: tuple[WorkerRow, ...]
+    is_open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LineRow:
+    """One line of output; `worker` and `attempt` are empty where the log does not say."""
+
+    at: Moment
+    attempt: str
+    worker: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """The last lines of output. `error` says why they cannot be read, `notes` why some are
+    missing; `several` is whether there is more than one attempt."""
+
+    lines: tuple[LineRow, ...]
+    read: Moment | None
+    error: str
+    notes: tuple[str, ...]
+    several: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    """Everything on the page. `why` says in a sentence what its state means or why it ended,
+    `before` why the attempt before this one ended."""
+
+    job: JobRow
+    why: str
+    before: str
+    evidence: tuple[str, ...]
+    cancelled: Moment | None
+    warnings: tuple[str, ...]
+    image: str
+    digest: str
+    looked_up: bool
+    command: str
+    args: str
+    env: tuple[tuple[str, str], ...]
+    facts: tuple[Fact, ...]
+    labels: tuple[tuple[str, str], ...]
+    money: Money
+    attempts: tuple[AttemptRow, ...]
+    workers: Workers | None
+    log: Log
+    commands: tuple[str, ...]
+    as_of: Moment
+
+
+def job_of(services: Services, job_id: str) -> JobPage:
+    """The page as of now; raises NotFound."""
+    whole = services.jobs.whole(job_id)
+    end = services.job_logs.last(job_id)
+    job, cost = whole.shown.job, whole.shown.cost
+    places = places_of(
+        [cost.cost], (one.cost for attempt in whole.attempts for one in attempt.amounts)
+    )
+    rows = tuple(_attempt(one, cost.as_of, places) for one in whole.attempts)
+    return JobPage(
+        job=row_of(whole.shown),
+        why=visible(why(job)),
+        before="" if job.ended or not job.reason else visible(sentence(job.detail)),
+        evidence=rows[-1].evidence if rows else (),
+        cancelled=None if job.cancel_requested_at is None else moment(job.cancel_requested_at),
+        warnings=tuple(visible(sentence(one)) for one in job.warnings),
+        image=visible(job.spec.image),
+        digest=visible(job.image_digest),
+        looked_up=job.image_checked_at is not None,
+        command=argv_of(job.spec.command) if job.spec.command else "",
+        args=argv_of(job.spec.args) if job.spec.args else "",
+        env=tuple((visible(name), visible(text)) for name, text in sorted(job.spec.env.items())),
+        facts=tuple(facts_of(whole)),
+        labels=tuple((visible(key), visible(text)) for key, text in sorted(job.labels.items())),
+        money=money_of(whole, places),
+        attempts=rows,
+        workers=_workers([one.attempt for one in whole.attempts]),
+        log=_log(end, several=len(rows) > 1),
+        commands=tuple(commands_for(job)),
+        as_of=moment(cost.as_of),
+    )
+
+
+def why(job: Job) -> str:
+    """What its state means, or why it ended, in a sentence."""
+    if job.ended:
+        return sentence(job.detail) or "The job has ended, and no reason is known."
+    if job.state == JobState.QUEUED and job.image_checked_at is None:
+        return "The image is being looked up in its registry."
+    if job.state == JobState.QUEUED and job.detail and not job.reason:
+        return sentence(job.detail)
+    return _MEANINGS.get(job.state, "")
+
+
+def facts_of(whole: Whole) -> Iterator[Fact]:
+    """What else was asked and is known, the empty things left out."""
+    shown, job, spec = whole.shown, whole.shown.job, whole.shown.job.spec
+    if shown.node_name:
+        yield Fact("Node", visible(shown.node_name), href=home_of_node(job.node_id))
+    framework = " ".join(
+        one for one in (spec.framework and spec.framework.label, spec.framework_version) if one
+    )
+    plain = (
+        ("Made for the job", "yes, and deleted after it" if job.own_node else "no"),
+        ("Project", job.project),
+        ("Owner", job.owner),
+        ("Team", job.team),
+        ("Workers", "the first one alone" if spec.workers == "first" else ""),
+        ("Framework", framework),
+        ("Data", ", ".join(spec.data)),
+        ("Checkpoints", spec.checkpoint_dir),
+        ("Longest attempt", duration(spec.max_duration_seconds)),
+        ("Retries after lost hardware", f"{job.preemptions:,} of {spec.retries.preemption:,}"),
+        ("Retries after a failure", f"{job.failures:,} of {spec.retries.failure:,}"),
+        ("Id", job.id),
+    )
+    yield from (Fact(name, visible(text)) for name, text in plain if text)
+    for name, at in (("Submitted", job.created_at), ("Ended", job.ended_at)):
+        if at is not None:
+            yield Fact(name, moment(at).full, moment(at))
+
+
+def money_of(whole: Whole, places: int) -> Money:
+    """What it cost, and the same by phase: the rows come to the total."""
+    cost = whole.shown.cost
+    seconds: dict[Spent, int] = defaultdict(int)
+    nanos: dict[Spent, int] = defaultdict(int)
+    for one in (one for attempt in whole.attempts for one in attempt.amounts):
+        seconds[one.spent] += one.seconds
+        nanos[one.spent] += one.cost
+    spent = (
+        PhaseRow(phase, means, duration(seconds[phase]), amount_of(nanos[phase], places))
+        for phase, means in _PHASES.items()
+        if phase in seconds
+    )
+    queue = PhaseRow(*_QUEUE, duration(cost.waited_seconds), amount_of(0, places))
+    return Money(
+        total=amount_of(cost.cost, places),
+        rows=(queue, *spent),
+        estimated=cost.estimated,
+        unpriced=duration(cost.unpriced_seconds) if cost.unpriced_seconds else "",
+        logs=money(cost.logs) if cost.logs else "",
+        costs_href=_costs_of(whole.shown.job, cost).page,
+        as_of=moment(cost.as_of),
+    )
+
+
+def _costs_of(job: Job, cost: JobCost) -> Asked:
+    """All days from its submission until now, whoever pays: only this job, by node."""
+    first, last = floor_to(job.created_at, DAY), floor_to(cost.as_of, DAY) + DAY
+    window = f"{rfc3339(first)[:10]},{rfc3339(last)[:10]}"
+    return Asked(window=window, aggregate=("node",), only=(condition_of("job", job.id),))
+
+
+def _attempt(found: AttemptCost, now: int, places: int) -> AttemptRow:
+    attempt = found.attempt
+    lost = [one for one in found.amounts if one.spent is Spent.LOST]
+    until = now if attempt.ended_at is None else attempt.ended_at
+    return AttemptRow(
+        number=attempt.number,
+        node_href=home_of_node(attempt.node_id),
+        node_name=visible(found.node_name),
+        zone=visible(attempt.zone),
+        phase=attempt.phase.value,
+        started=moment(attempt.claimed_at),
+        ended=None if attempt.ended_at is None else moment(attempt.ended_at),
+        took=duration(until - attempt.claimed_at),
+        exit_codes=codes_in_words(attempt.exit_codes),
+        reason=attempt.reason.replace("_", " ").lower(),
+        detail=visible(sentence(attempt.detail)),
+        evidence=tuple(visible(sentence(one)) for one in attempt.evidence if one != attempt.detail),
+        cost=amount_of(found.cost, places),
+        lost=duration(found.lost_seconds) if found.lost_seconds else "",
+        lost_cost=amount_of(sum(one.cost for one in lost), places),
+        is_lost_known=found.lost_seconds is not None,
+    )
+
+
+def codes_in_words(codes: Mapping[str, int | None]) -> str:
+    """`Exit code 0 on every worker.`, `Exit code 139 on worker 2; 143 on workers 0, 3.`; empty
+    without a worker."""
+    by_code: dict[int | None, list[int]] = defaultdict(list)
+    for worker in sorted(map(int, codes)):
+        by_code[codes[str(worker)]].append(worker)
+    silent = by_code.pop(None, [])
+    everyone = len(by_code) == 1 and not silent and len(codes) > 1
+    said = [
+        f"{code} on {'every worker' if everyone else _named_workers(workers)}"
+        for code, workers in by_code.items()
+    ]
+    reported = f"Exit code {'; '.join(said)}." if said else ""
+    missing = f"No exit code from {_named_workers(silent)}." if silent else ""
+    return " ".join(one for one in (reported, missing) if one)
+
+
+def _named_workers(workers: Sequence[int]) -> str:
+    """`worker 2`, `workers 0, 2, 7`; of very many ranges the first ones and how many are left."""
+    breaks = [0, *(at for at, (a, b) in enumerate(pairwise(workers), 1) if b != a + 1)]
+    ranges = [workers[a:b] for a, b in pairwise([*breaks, len(workers)])]
+    named = [
+        str(one[0]) if len(one) == 1 else f"{one[0]}\N{EN DASH}{one[-1]}" for one in ranges[:RANGES]
+    ]
+    left = sum(map(len, ranges[RANGES:]))
+    more = f" and {left:,} more" if left else ""
+    return f"worker{'' if len(workers) == 1 else 's'} {', '.join(named)}{more}"
+
+
+def _workers(attempts: Sequence[Attempt]) -> Workers | None:
+    """The workers of the latest attempt that have reported; None where none has."""
+    if not attempts:
+        return None
+    attempt = attempts[-1]
+    reports = sorted(attempt.reports.items(), key=lambda one: int(one[0]))
+    rows = tuple(
+        _worker(int(number), report)
+        for number, report in reports
+        if report.attempt in {"", attempt.id}
+    )
+    return Workers(attempt.number, rows, len(rows) <= WORKERS_OPEN) if rows else None
+
+
+def _worker(number: int, report: Report) -> WorkerRow:
+    said = ": ".join(one for one in (report.reason, report.detail or report.task_error) if one)
+    return WorkerRow(
+        number=number,
+        state=report.state.value,
+        exit_code="" if report.exit_code is None else str(report.exit_code),
+        said=visible(said),
+        checkpoint="" if report.checkpoint is None else f"step {report.checkpoint:,}",
+        seen=moment(report.seen_at),
+    )
+
+
+def _log(end: LogEnd, *, several: bool) -> Log:
+    return Log(
+        lines=tuple(map(_line, end.lines)),
+        read=None if end.read_at is None else moment(end.read_at),
+        error=visible(sentence(end.error)),
+        notes=tuple(visible(sentence(one)) for one in end.notes),
+        several=several,
+    )
+
+
+def _line(line: LogLine) -> LineRow:
+    return LineRow(
+        at=moment(line.at_ns // NANOS),
+        attempt="" if line.attempt < 0 else str(line.attempt),
+        worker="" if line.worker < 0 else str(line.worker),
+        text=visible_line(line.text),
+    )
+
+
+def commands_for(job: Job) -> Iterator[str]:
+    """What can be typed about it."""
+    yield f"tpu-steward jobs logs {'' if job.ended else '-f '}{job.id}"
+    yield f"tpu-steward jobs attempts {job.id}"
+    if not job.ended and job.cancel_requested_at is None:
+        yield f"tpu-steward jobs cancel {job.id}"

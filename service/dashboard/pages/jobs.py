@@ -1,0 +1,223 @@
+"""The page of jobs: what was submitted, how far each is, and what it cost so far."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from urllib.parse import urlencode
+
+from service.application.jobs.cost import JobCost
+from service.application.jobs.jobs import JobFilter, Shown
+from service.application.services import Services
+from service.dashboard.kit.banners import doubts_of
+from service.dashboard.kit.figures import Moment, duration, moment, money
+from service.dashboard.kit.node_rows import NOT_KNOWN
+from service.dashboard.kit.visible_text import visible
+from service.domain.errors import Rejected
+from service.domain.jobs.job import ENDED_STATES, JobState
+
+JOBS = 50
+"""Jobs on one page."""
+
+_TOKEN = re.compile(r"[0-9a-f-]{1,36}")
+_TONES: Mapping[str, str] = {
+    JobState.QUEUED: "coming",
+    JobState.WAITING_FOR_NODE: "coming",
+    JobState.PULLING: "coming",
+    JobState.STARTING: "coming",
+    JobState.RUNNING: "up",
+    JobState.CLASSIFYING: "going",
+    JobState.CANCELLING: "going",
+    JobState.PREEMPTED: "trouble",
+    JobState.SUCCEEDED: "done",
+    JobState.FAILED: "trouble",
+    JobState.TIMED_OUT: "trouble",
+    JobState.CANCELLED: "still",
+}
+_FILTERS = {"team": "team", "owner": "owner", "node_id": "node", "project": "project"}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which jobs the address asks for, in the words of the API; empty is any."""
+
+    state: str = ""
+    team: str = ""
+    owner: str = ""
+    node_id: str = ""
+    project: str = ""
+    after: str = ""
+
+    @staticmethod
+    def asked(state: str, after: str, **others: str) -> Wanted:
+        """What is asked for. Raises Rejected for a state that no job has; a page that nobody gave
+        out is the first one."""
+        state = state.strip().upper()
+        if state and state not in JobState.__members__:
+            raise Rejected(
+                f"{state[:80]!r} is not a state of a job; write one of {', '.join(JobState)}",
+                field="state",
+            )
+        after = after if _TOKEN.fullmatch(after) else ""
+        return Wanted(state, after=after, **{key: text.strip() for key, text in others.items()})
+
+    @property
+    def href(self) -> str:
+        """The address of these jobs."""
+        said = {name: text for name, text in asdict(self).items() if text}
+        return f"/jobs?{urlencode(said)}" if said else "/jobs"
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether not every job is asked for."""
+        return replace(self, after="") != Wanted()
+
+    def to_filter(self) -> JobFilter:
+        """The same in the words of the application."""
+        return JobFilter(
+            state=self.state or None,
+            owner=self.owner or None,
+            team=self.team or None,
+            node_id=self.node_id or None,
+            project=self.project or None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One way to ask otherwise, and whether it is what is asked now."""
+
+    name: str
+    href: str
+    chosen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """One job in words. `image` is the end of `image_name`; `note` says in a sentence why it ended,
+    empty while all is well; `tone` is the sign that goes with its state."""
+
+    id: str
+    name: str
+    owner: str
+    team: str
+    image: str
+    image_name: str
+    node_id: str
+    node_name: str
+    state: str
+    tone: str
+    since: Moment
+    note: str
+    attempts: int
+    created: Moment
+    age: str
+    ended: Moment | None
+    cost: str
+    estimated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JobsPage:
+    """Everything on the page. `first_use` is when no job was ever submitted."""
+
+    wanted: Wanted
+    notices: tuple[str, ...]
+    states: tuple[Choice, ...]
+    filters: tuple[Choice, ...]
+    rows: tuple[JobRow, ...]
+    newest: str
+    more: str
+    first_use: bool
+    as_of: Moment
+
+
+def jobs_of(services: Services, wanted: Wanted) -> JobsPage:
+    """The page as of now."""
+    fleet = services.health.fleet()
+    found, token = services.jobs.page(wanted.to_filter(), JOBS, wanted.after)
+    rows = tuple(map(row_of, found))
+    return JobsPage(
+        wanted=wanted,
+        notices=tuple(doubts_of(fleet)),
+        states=tuple(_states(wanted)),
+        filters=tuple(_filters(wanted)),
+        rows=rows,
+        newest=replace(wanted, after="").href if wanted.after else "",
+        more=replace(wanted, after=token).href if token else "",
+        first_use=not (rows or wanted.after or wanted.is_narrowed),
+        as_of=moment(fleet.as_of),
+    )
+
+
+def _states(wanted: Wanted) -> Iterator[Choice]:
+    for state in ("", *JobState):
+        href = replace(wanted, state=state, after="").href
+        yield Choice(in_words(state) or "all", href, state == wanted.state)
+
+
+def _filters(wanted: Wanted) -> Iterator[Choice]:
+    """What else narrows the list, each with the address without it."""
+    for name, title in _FILTERS.items():
+        text = getattr(wanted, name)
+        if text:
+            without = replace(wanted, **{name: "", "after": ""})
+            yield Choice(f"{title}: {visible(text)}", without.href)
+
+
+def in_words(state: str) -> str:
+    """`waiting for node`."""
+    return state.lower().replace("_", " ")
+
+
+def tone_of_job(state: str) -> str:
+    """The sign for a state of a job."""
+    return _TONES.get(state, "unknown")
+
+
+def row_of(shown: Shown) -> JobRow:
+    """A job as a row, with its age as of when its cost was counted."""
+    job, spec, cost = shown.job, shown.job.spec, shown.cost
+    until = cost.as_of if job.ended_at is None else job.ended_at
+    return JobRow(
+        id=job.id,
+        name=visible(spec.run_name) or job.id,
+        owner=visible(job.owner),
+        team=visible(job.team),
+        image=visible(end_of_image(spec.image)),
+        image_name=visible(spec.image),
+        node_id=job.node_id,
+        node_name=visible(shown.node_name) or job.node_id,
+        state=job.state,
+        tone=tone_of_job(job.state),
+        since=moment(job.state_since),
+        note=_note(shown),
+        attempts=job.attempt,
+        created=moment(job.created_at),
+        age=duration(until - job.created_at),
+        ended=None if job.ended_at is None else moment(job.ended_at),
+        cost=cost_in_words(cost),
+        estimated=cost.estimated,
+    )
+
+
+def _note(shown: Shown) -> str:
+    """Why it did not succeed, or why its last attempt ended."""
+    job = shown.job
+    if job.state in {JobState.SUCCEEDED, JobState.CANCELLED}:
+        return ""
+    if job.state in ENDED_STATES or job.state == JobState.PREEMPTED:
+        return visible(job.detail)
+    return "cancellation requested" if job.cancel_requested_at is not None else ""
+
+
+def cost_in_words(cost: JobCost) -> str:
+    """What it cost so far; not nothing where it ran at a price that is not known."""
+    return NOT_KNOWN if cost.unpriced_seconds and not cost.cost else money(cost.cost)
+
+
+def end_of_image(image: str) -> str:
+    """The last part of an image's name with its tag, and of a digest the first digits."""
+    name, at, digest = image.rpartition("/")[2].partition("@")
+    return f"{name}{at}{digest[:15]}"

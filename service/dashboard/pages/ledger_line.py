@@ -1,0 +1,156 @@
+"""The page of one line of the ledger: this dollar, explained down to the price list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from service.application.costs.explanations import Explanation
+from service.application.services import Services
+from service.dashboard.kit.amounts import Amount, amount_of
+from service.dashboard.kit.figures import Moment, count, exact, moment
+from service.dashboard.kit.links import home_of_node, home_of_reservation
+from service.dashboard.kit.worked_sum import what_of
+from service.dashboard.pages.ledger import lines_of, unused_lines_of
+from service.dashboard.pages.node import sentence
+from service.dashboard.pages.prices import address_of
+from service.domain.billing_period import period_of
+from service.domain.metering.attribution import ALWAYS
+from service.domain.metering.meter import Usage
+from service.store.ledger import Line
+from service.store.usage_versions import Belief
+
+
+@dataclass(frozen=True, slots=True)
+class BeliefRow:
+    """One version of what was believed of the interval, in words."""
+
+    recorded: Moment
+    begins: Moment
+    begins_latest: Moment | None
+    begins_by: str
+    ends: Moment | None
+    ends_earliest: Moment | None
+    ends_by: str
+    free: str
+
+
+@dataclass(frozen=True, slots=True)
+class LinePage:
+    """Everything on the page. `home` is the page of the node, or of the reservation, that it is a
+    line of; `corrects` and `corrected_by` are numbers of other lines; `notes` say what is not plain
+    in the sum. `bought` is the page of the reservation that a node ran in."""
+
+    home: str
+    name: str
+    number: int
+    kind: str
+    amount: Amount
+    sum: str
+    notes: tuple[str, ...]
+    bought: str
+    start: Moment
+    end: Moment
+    posted: Moment
+    price: str
+    price_source: str
+    price_address: str
+    listed: str
+    evidence: tuple[str, ...]
+    beliefs: tuple[BeliefRow, ...]
+    charged: str
+    charged_since: Moment | None
+    labels: tuple[tuple[str, str], ...]
+    job: str
+    hardware: str
+    corrects: int | None
+    corrected_by: tuple[int, ...]
+    month: str
+    other_month: bool
+    json: str
+
+
+def line_of(services: Services, node_id: str, number: int) -> LinePage:
+    """The page of a line of a node, or of what nobody used of a reservation. Raises NotFound where
+    there is none of that number."""
+    found = services.explanations.line(node_id, number)
+    home, name, lines = _subject(services, found)
+    line, price = found.line, found.price
+    billed = period_of(line.charge_start if line.period is None else line.period)
+    return LinePage(
+        home=home,
+        name=name,
+        number=number,
+        kind=f"{line.kind} of {what_of(line)}" if line.is_vm else line.kind,
+        amount=amount_of(line.amount_nanos),
+        sum=sentence(found.sum),
+        notes=tuple(map(sentence, found.notes)),
+        bought=_bought(found),
+        start=moment(line.charge_start),
+        end=moment(line.charge_end),
+        posted=moment(line.posted_at),
+        price=exact(line.price_nanos),
+        price_source=sentence(found.source),
+        price_address="" if price is None else address_of(price, line.charge_start),
+        listed=_listed(found),
+        evidence=tuple(map(sentence, found.evidence)),
+        beliefs=tuple(map(_belief, found.beliefs)),
+        charged=sentence(found.charged),
+        charged_since=None if found.whose.since == ALWAYS else moment(found.whose.since),
+        labels=tuple(sorted(found.whose.labels.items())),
+        job=found.whose.job,
+        hardware=_hardware(found.usage),
+        corrects=line.corrects_id,
+        corrected_by=tuple(one.id for one in lines if one.corrects_id == number),
+        month=billed.name,
+        other_month=line.period is not None,
+        json=f"/v1{home}/ledger/{number}",
+    )
+
+
+def _subject(services: Services, found: Explanation) -> tuple[str, str, Sequence[Line]]:
+    """The page of what it is a line of, the name of that, and all lines of it."""
+    its_id = found.line.node_id
+    bought = found.reservation
+    if bought is not None and found.usage.is_purchase:
+        return home_of_reservation(bought.id), bought.name, unused_lines_of(services, its_id)
+    name = services.nodes.get(its_id).name
+    return home_of_node(its_id), name, lines_of(services, its_id)
+
+
+def _bought(found: Explanation) -> str:
+    """The page of the reservation that a node ran in; empty for all else."""
+    if found.reservation is None or found.usage.is_purchase:
+        return ""
+    return home_of_reservation(found.reservation.id)
+
+
+def _hardware(usage: Usage) -> str:
+    if usage.is_purchase:
+        return f"{count(usage.chips, 'chip')} of {usage.sku.generation} that were reserved"
+    return usage.accelerator_type
+
+
+def _listed(found: Explanation) -> str:
+    """What the same seconds would have cost on demand; empty where that is what they cost."""
+    line = found.line
+    if line.list_nanos is None or line.list_price_nanos in (None, line.price_nanos):
+        return ""
+    return (
+        f"On demand at list price the same seconds are {exact(line.list_nanos)}, at"
+        f" {exact(line.list_price_nanos or 0)} {'an hour' if line.is_vm else 'a chip-hour'}."
+    )
+
+
+def _belief(one: Belief) -> BeliefRow:
+    open_start, open_end = one.start_at < one.start_hi, one.end_lo not in (None, one.end_at)
+    return BeliefRow(
+        recorded=moment(one.recorded_at),
+        begins=moment(one.start_at),
+        begins_latest=moment(one.start_hi) if open_start else None,
+        begins_by=one.start_evidence,
+        ends=None if one.end_at is None else moment(one.end_at),
+        ends_earliest=moment(one.end_lo) if open_end and one.end_lo is not None else None,
+        ends_by=one.end_evidence or "",
+        free=one.free,
+    )

@@ -1,0 +1,112 @@
+"""The page of a link in a message: what it would do, what it did, or why it does nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from service.application.cleanup.links import Missing, Offer
+from service.dashboard.kit.figures import moment, money
+from service.domain.errors import BudgetExceeded, Conflict, Rejected, StoreUnavailable
+from service.domain.idle.links import Verb
+
+UNKNOWN_PRICE = "an unknown price"
+HEADERS = {"Cache-Control": "no-store", "X-Robots-Tag": "noindex, nofollow"}
+
+
+@dataclass(frozen=True, slots=True)
+class LinkPage:
+    """What the page says. `button` is empty where nothing can be done any more."""
+
+    status: int
+    heading: str
+    sentence: str
+    rows: tuple[tuple[str, str], ...] = ()
+    button: str = ""
+    is_alarm: bool = False
+    retry_after: int = 0
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of the answer, besides those that every answer has."""
+        later = {"Retry-After": str(self.retry_after)} if self.retry_after else {}
+        return HEADERS | later
+
+
+def link_page(found: Offer | Missing) -> LinkPage:
+    """The page of a link that was looked at or used."""
+    match found:
+        case Missing(retry_after=0):
+            return LinkPage(
+                404, "There is no such link", "Copy the whole address from the message."
+            )
+        case Missing(retry_after=seconds):
+            return LinkPage(
+                429,
+                "Too many unknown links",
+                f"Try again in {seconds} s.",
+                retry_after=seconds,
+            )
+        case Offer():
+            return _page_of(found)
+
+
+def failed_page(error: BudgetExceeded | Conflict | Rejected | StoreUnavailable) -> LinkPage:
+    """The page that says why nothing was done."""
+    status = {BudgetExceeded: 403, Conflict: 409, Rejected: 422}.get(type(error), 503)
+    return LinkPage(status, "Nothing was changed", f"{error}.", is_alarm=True)
+
+
+def _page_of(offer: Offer) -> LinkPage:
+    name, rows = offer.node.name, _rows(offer)
+    if offer.done:
+        sentence = f"Node {name}: {offer.done}."
+        return LinkPage(200, "Done", sentence, rows)
+    if offer.refusal is not None:
+        sentence = f"Nothing was changed: {offer.refusal}."
+        return LinkPage(410, f"This link does nothing for node {name}", sentence, rows)
+    if offer.verb is Verb.KEEP:
+        return LinkPage(
+            200,
+            f"Keep node {name} for 4 hours?",
+            f"The node is kept until {moment(offer.kept_until).full}, and costs money until then."
+            " This link works once.",
+            rows,
+            "Keep the node",
+        )
+    return LinkPage(
+        200,
+        f"Delete node {name} now?",
+        "The node and all data on its disks will be lost. This link works once.",
+        rows,
+        "Delete the node",
+        is_alarm=True,
+    )
+
+
+def _rows(offer: Offer) -> tuple[tuple[str, str], ...]:
+    node, cost = offer.node, offer.cost
+    hourly = offer.hourly
+    spent = money(cost.cost)
+    if cost.unpriced_seconds:
+        spent += f", and {cost.unpriced_seconds} s at {UNKNOWN_PRICE}"
+    rows = [
+        ("Node", f"{node.name} ({node.id})"),
+        ("State", node.state),
+        ("Project", f"{node.spec.project}, zone {node.zone}"),
+        ("Type", f"{node.spec.accelerator_type}, {node.spec.provisioning_model}"),
+        ("Owner", node.owner or "nobody"),
+        ("Team", node.team or "none"),
+        ("Cost so far", spent),
+        ("Message sent", moment(offer.notified_at).full),
+    ]
+    if not offer.done and offer.refusal is None:
+        rows.append(("Link expires", moment(offer.expires_at).full))
+    if not node.ended:
+        now = UNKNOWN_PRICE if hourly is None else money(hourly)
+        rows.insert(6, ("Cost per hour", now))
+    if node.kept_until is not None:
+        rows.append(("Kept until", f"{moment(node.kept_until).full}: {node.kept_because}"))
+    if offer.job_id:
+        end = ", and ends with it" if offer.verb is Verb.DELETE else ""
+        rows.append(("Job", f"{offer.job_id} runs on the node{end}"))
+    return tuple(rows)

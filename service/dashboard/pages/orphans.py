@@ -1,0 +1,155 @@
+"""The page of what is in the cloud and in no record of ours. It only shows: nothing acts here."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+
+from service.application.orphans import OrphanKind, Seen, Sum, summed
+from service.application.services import Services
+from service.dashboard.kit.banners import doubts_of
+from service.dashboard.kit.figures import Moment, count, duration, moment, money
+from service.dashboard.kit.node_rows import tone_of
+from service.dashboard.pages.node import sentence
+from service.dashboard.pages.queue import queue_tone
+from service.domain.nodes.node import NodeState
+from service.domain.orphans.orphan import STEWARD, Orphan, OrphanVerdict, orphan_id, owner_hints
+
+SHOWN = 200
+"""Orphans on the page, the dearest first; the command line lists all."""
+
+_KINDS = {
+    OrphanKind.STRANGER: "unmanaged, never touched",
+    OrphanKind.OURS: "untracked: our label, no record",
+    OrphanKind.ZOMBIE: "stale queued resource",
+    OrphanKind.LEFTOVER: "preempted, not deleted yet",
+}
+_FATES = {
+    OrphanVerdict.LEAVE: "Kept",
+    OrphanVerdict.OBSERVE: "To be deleted automatically, not yet",
+    OrphanVerdict.COLLECT: "Deleted automatically now",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanRow:
+    """One orphan in words. `hourly` is empty where nothing of it is billed, `commands` what can be
+    typed about it."""
+
+    id: str
+    name: str
+    path: str
+    kind: str
+    stranger: bool
+    accelerator_type: str
+    zone: str
+    project: str
+    state: str
+    tone: str
+    hourly: str
+    fate: str
+    reason: str
+    error: str
+    hints: str
+    first_seen: Moment
+    seen_for: str
+    last_seen: Moment
+    commands: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """How many there are, what they cost an hour, and of how many nobody knows that."""
+
+    number: int
+    hourly: str
+    burning: bool
+    unpriced: str
+
+
+@dataclass(frozen=True, slots=True)
+class OrphansPage:
+    """Everything on the page; `left_out` counts what there is more of."""
+
+    notices: tuple[str, ...]
+    found: Found
+    rows: tuple[OrphanRow, ...]
+    left_out: int
+    as_of: Moment
+
+
+def orphans_of(services: Services) -> OrphansPage:
+    """The page as of now."""
+    fleet = services.health.fleet()
+    some = services.orphans.all()
+    return OrphansPage(
+        notices=tuple(doubts_of(fleet)),
+        found=found_in(summed(some)),
+        rows=tuple(_row(one, fleet.as_of) for one in some[:SHOWN]),
+        left_out=max(0, len(some) - SHOWN),
+        as_of=moment(fleet.as_of),
+    )
+
+
+def found_in(total: Sum) -> Found:
+    """What they are together, in words."""
+    unpriced = count(total.unpriced, "more") if total.unpriced else ""
+    return Found(total.number, money(total.hourly), bool(total.hourly or total.unpriced), unpriced)
+
+
+def _row(seen: Seen, now: int) -> OrphanRow:
+    orphan, shown = seen.orphan, seen.orphan.shown
+    queue = "queued resource" if shown.queued else ""
+    return OrphanRow(
+        id=orphan.id,
+        name=shown.place.cloud_id,
+        path=shown.path,
+        kind=_KINDS[orphan.kind],
+        stranger=orphan.kind is OrphanKind.STRANGER,
+        accelerator_type=" ".join(one for one in (shown.accelerator_type, queue) if one),
+        zone=shown.place.zone,
+        project=shown.place.project,
+        state=shown.state,
+        tone=queue_tone(shown.state) if shown.queued else tone_of(shown.state),
+        hourly=_hourly(seen),
+        fate=_fate(orphan),
+        reason=sentence(orphan.reason),
+        error=sentence(orphan.last_error),
+        hints=", ".join(f"{key}={value}" for key, value in owner_hints(shown.labels).items()),
+        first_seen=moment(orphan.first_seen),
+        seen_for=duration(now - orphan.first_seen),
+        last_seen=moment(seen.last_seen),
+        commands=tuple(commands_for(orphan)),
+    )
+
+
+def _hourly(seen: Seen) -> str:
+    if seen.hourly is not None:
+        return f"{money(seen.hourly)}/h"
+    if seen.to_come is not None:
+        return f"{money(seen.to_come)}/h once READY"
+    return "no price" if seen.billed else ""
+
+
+def _fate(orphan: Orphan) -> str:
+    if not orphan.to_be_deleted:
+        return _FATES[orphan.verdict]
+    by = "" if orphan.asked_by == STEWARD else f", requested by {orphan.asked_by}"
+    return f"To be deleted{by}"
+
+
+def commands_for(orphan: Orphan) -> list[str]:
+    """What can be typed about it. Its name comes from the cloud, so a shell gets it quoted."""
+    shown = orphan.shown
+    if orphan.to_be_deleted and orphan.asked_by != STEWARD:
+        return []
+    adoptable = shown.adoptable and shown.state == NodeState.READY and not orphan.to_be_deleted
+    adopt = [f"tpu-steward orphans adopt {orphan.id}"] if adoptable else []
+    named = [shown.path, *([shown.ticket] if shown.ticket else [])]  # a node's ticket outlives it
+    sure = orphan.kind is OrphanKind.STRANGER
+    return [*adopt, *(_deletion(path, sure=sure) for path in named)]
+
+
+def _deletion(path: str, *, sure: bool) -> str:
+    confirm = f" --confirm {shlex.quote(path)}" if sure else ""
+    return f"tpu-steward orphans delete {orphan_id(path)}{confirm}"

@@ -1,0 +1,193 @@
+"""The pages of months: what each comes to, line by line, and whether that may still change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from service.application.costs.statements import Month
+from service.application.pricing.prices import PriceQuery
+from service.application.services import Services
+from service.dashboard.kit.amounts import Amount, amount_of, chip_hours, places_of
+from service.dashboard.kit.cost_query import Asked, month_window
+from service.dashboard.kit.figures import Moment, exact, moment
+from service.dashboard.pages.prices import address_of
+from service.domain.billing_period import GRACE, Period, PeriodState, period_named
+from service.domain.catalog.zones import region_of
+from service.domain.costs.dimensions import condition_of
+from service.domain.pricing.price_book import CALENDAR, Price
+from service.store.statements import StatementLine
+
+_TONES = {PeriodState.OPEN: "coming", PeriodState.PROVISIONAL: "going", PeriodState.CLOSED: "up"}
+
+PriceOf = Callable[[str, str, str, int], Sequence[Price]]
+"""Prices in force for a generation, a model and a region at a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class MonthRow:
+    """One month in words; `vm_hours` is empty where there were none."""
+
+    name: str
+    state: str
+    tone: str
+    means: str
+    amount: Amount
+    chip_hours: str
+    vm_hours: str
+
+
+@dataclass(frozen=True, slots=True)
+class StatementsPage:
+    """Everything on the page of all months."""
+
+    months: tuple[MonthRow, ...]
+    as_of: Moment
+
+
+@dataclass(frozen=True, slots=True)
+class LineRow:
+    """One line in words; `costs` is where one sees which nodes it is made of."""
+
+    who: str
+    what: str
+    zone: str
+    project: str
+    corrects: str
+    price: str
+    price_address: str
+    listed: str
+    chip_hours: str
+    amount: Amount
+    costs: str
+
+
+@dataclass(frozen=True, slots=True)
+class StatementPage:
+    """Everything on the page of one month: its own lines, and those that correct other months."""
+
+    month: MonthRow
+    start: Moment
+    end: Moment
+    own: tuple[LineRow, ...]
+    own_amount: Amount
+    corrections: tuple[LineRow, ...]
+    corrected_amount: Amount
+    as_of: Moment
+
+
+def statements_of(services: Services) -> StatementsPage:
+    """Every month since the first charge, the latest first."""
+    months = services.statements.months()
+    places = places_of(one.amount for one in months)
+    return StatementsPage(
+        tuple(_month(one, places) for one in months), moment(services.health.fleet().as_of)
+    )
+
+
+def statement_of(services: Services, name: str) -> StatementPage:
+    """One month; raises Rejected where the name is that of none."""
+    found, now = services.statements.statement(name), services.health.fleet().as_of
+    period, lines = found.month.period, found.lines
+    places = places_of((line.amount for line in lines), (found.month.amount,))
+
+    @cache
+    def in_force(generation: str, model: str, region: str, at: int) -> Sequence[Price]:
+        return services.prices.in_force(PriceQuery(at, generation, model, region))
+
+    rows = [(line, _line(line, period, now, places, in_force)) for line in lines]
+    corrected = sum(line.amount for line in lines if line.corrects)
+    return StatementPage(
+        month=_month(found.month, places),
+        start=moment(period.start),
+        end=moment(period.end),
+        own=tuple(row for line, row in rows if not line.corrects),
+        own_amount=amount_of(found.month.amount - corrected, places),
+        corrections=tuple(row for line, row in rows if line.corrects),
+        corrected_amount=amount_of(corrected, places),
+        as_of=moment(now),
+    )
+
+
+def _month(month: Month, places: int) -> MonthRow:
+    return MonthRow(
+        name=month.period.name,
+        state=month.state,
+        tone=_TONES[month.state],
+        means=_meaning(month),
+        amount=amount_of(month.amount, places),
+        chip_hours=chip_hours(month.chip_seconds),
+        vm_hours=chip_hours(month.vm_seconds) if month.vm_seconds else "",
+    )
+
+
+def _meaning(month: Month) -> str:
+    """What may still become of its sum, in a sentence."""
+    closes = moment(month.period.end + GRACE).full
+    match month.state:
+        case PeriodState.OPEN:
+            return "Open: posted so far; the sum grows every hour."
+        case PeriodState.PROVISIONAL:
+            return f"Provisional: late corrections still go into it until {closes}."
+        case PeriodState.CLOSED:
+            return (
+                f"Closed since {closes}: the sum is final. Later corrections are lines of the"
+                " month in which they are found."
+            )
+
+
+def _line(line: StatementLine, period: Period, now: int, places: int, in_force: PriceOf) -> LineRow:
+    used = period_named(line.corrects) if line.corrects else period
+    conditions = (
+        ("project", line.project),
+        ("team", line.team),
+        ("owner", line.owner),
+        ("accelerator_type", line.accelerator_type),
+        ("provisioning_model", line.model),
+        ("zone", line.zone),
+    )
+    asked = Asked(
+        window=month_window(used),
+        aggregate=("node",),
+        only=tuple(condition_of(name, value) for name, value in conditions),
+    )
+    return LineRow(
+        who=", ".join(name for name in (line.team, line.owner) if name) or "no team or owner",
+        what=f"{line.accelerator_type}, {line.model}" + _reservation(line),
+        zone=line.zone,
+        project=line.project,
+        corrects=line.corrects,
+        price=exact(line.price) + (" an hour" if line.is_vm else ""),
+        price_address=_price_address(line, used, now, in_force),
+        listed="" if line.list_price in (None, line.price) else exact(line.list_price or 0),
+        chip_hours=f"{chip_hours(line.vm_seconds)} of the VM"
+        if line.is_vm
+        else chip_hours(line.chip_seconds),
+        amount=amount_of(line.amount, places),
+        costs=asked.page,
+    )
+
+
+def _reservation(line: StatementLine) -> str:
+    """The one that it was taken from, or that nobody used."""
+    match line.reservation_status:
+        case "":
+            return ""
+        case "used":
+            return f" in {line.reservation}"
+        case "unused":
+            return f", unused of {line.reservation}"
+
+
+def _price_address(line: StatementLine, used: Period, now: int, in_force: PriceOf) -> str:
+    """Where the price of a line stands: as of the last second of the month, or of its first where
+    it changed in between; empty where it was another one still. In a reservation it is its own, or
+    else what was entered for reserved capacity."""
+    region = region_of(line.zone)
+    for at in (max(used.start, min(now, used.end - 1)), used.start):
+        for model in (CALENDAR, line.model) if line.reservation else (line.model,):
+            for price in in_force(line.generation, model, region, at):
+                if price.per_chip_hour == line.price:
+                    return address_of(price, at)
+    return ""

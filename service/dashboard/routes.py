@@ -1,0 +1,490 @@
+"""The routes of the dashboard: each asks the services, and hands what it got to a template."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, FastAPI, Query, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from fastapi.staticfiles import StaticFiles
+from fastapi.templating import Jinja2Templates
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute
+
+from service.application.cleanup.links import Missing, Offer
+from service.application.services import Services
+from service.dashboard.kit.cost_query import Asked, asked_by
+from service.dashboard.kit.series import GROUPINGS
+from service.dashboard.kit.unknown import prefers_html, shown
+from service.dashboard.pages.budgets import budgets_of
+from service.dashboard.pages.capacity import PERIODS, capacity_of
+from service.dashboard.pages.commitments import DEFAULT, commitments_of
+from service.dashboard.pages.costs import CostsPage, costs_of
+from service.dashboard.pages.job import job_of
+from service.dashboard.pages.jobs import Wanted, jobs_of
+from service.dashboard.pages.ledger import ledger_of, unused_ledger_of
+from service.dashboard.pages.ledger_line import line_of
+from service.dashboard.pages.manual import manual_page, problem_address, search_manual
+from service.dashboard.pages.message_link import failed_page, link_page
+from service.dashboard.pages.node import story_of
+from service.dashboard.pages.orphans import orphans_of
+from service.dashboard.pages.overview import View, overview_of
+from service.dashboard.pages.prices import prices_of
+from service.dashboard.pages.recommended import recommended_of
+from service.dashboard.pages.reconcile import reconcile_of
+from service.dashboard.pages.reference import PATH as REFERENCE
+from service.dashboard.pages.reference import Reference
+from service.dashboard.pages.reservation import reservation_of
+from service.dashboard.pages.reservations import reservations_of
+from service.dashboard.pages.spend_chart import WINDOWS
+from service.dashboard.pages.statements import statement_of, statements_of
+from service.domain.errors import BudgetExceeded, Conflict, NotFound, Rejected, StoreUnavailable
+
+_HERE = Path(__file__).parent
+_STATIC = _HERE / "static"
+_HEADERS = {"Cache-Control": "no-store"}
+_HEADINGS = {422: "This page cannot be shown", 503: "The figures cannot be read now"}
+_NUMBER = re.compile(r"[1-9][0-9]{0,17}")
+_ALL_NODES = "/", "All nodes"
+_ALL_JOBS = "/jobs", "All jobs"
+_NO_RESERVATION: Mapping[str, Any] = {
+    "missing": "There is no such reservation",
+    "back": ("/reservations", "All reservations"),
+}
+_HOST = re.compile(r"[A-Za-z0-9.:\[\]-]{1,255}")
+
+router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
+
+
+async def _asked(  # waits for nothing: a plain function would cost a thread
+    window: str = "",
+    aggregate: Annotated[list[str] | None, Query()] = None,
+    step: str = "",
+    tz: str = "",
+    only: Annotated[list[str] | None, Query(alias="filter")] = None,
+) -> Asked:
+    return asked_by(window, aggregate, step, tz, only or ())
+
+
+AskedFor = Annotated[Asked, Depends(_asked)]
+"""The question that the address asks of the costs."""
+
+
+def add_dashboard(app: FastAPI) -> None:
+    """Put the pages into an app whose `state.services` are what they ask."""
+    app.mount("/static", StaticFiles(directory=_STATIC), name="static")
+    app.router.routes += _routes()
+    usual = app.exception_handlers[HTTPException]
+    app.add_exception_handler(HTTPException, partial(_unanswered, usual))
+
+
+@cache
+def _routes() -> tuple[BaseRoute, ...]:
+    """The routes, which FastAPI prepares once for all apps of a process, as those of the API."""
+    found = FastAPI(openapi_url=None).router
+    found.include_router(router)
+    return tuple(found.routes)
+
+
+def _templates() -> Jinja2Templates:
+    environment = Environment(
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(asset=_asset, WINDOWS=WINDOWS, GROUPINGS=GROUPINGS, PERIODS=PERIODS)
+    return Jinja2Templates(env=environment)
+
+
+@cache
+def _asset(name: str) -> str:
+    """The address of a static file, with a mark of its content: a new version is a new address."""
+    digest = sha256((_STATIC / name).read_bytes()).hexdigest()
+    return f"/static/{name}?v={digest[:12]}"
+
+
+_pages = _templates()
+
+
+@router.get("/")
+def overview(request: Request, window: str = "", group: str = "", after: str = "") -> Response:
+    """What is costing me now, what have I spent, and what is it that runs."""
+    view = View.asked(window, group, after)
+
+    def context(services: Services) -> dict[str, Any]:
+        return {"page": overview_of(services, view), "command": first_command(request)}
+
+    return _answer(request, "overview.html", context)
+
+
+@router.get("/nodes/{node_id}")
+def node(request: Request, node_id: str) -> Response:
+    """One node: what it is, what it cost and why, and what happened to it."""
+    return _answer(request, "node.html", lambda services: {"page": story_of(services, node_id)})
+
+
+@router.get("/nodes/{node_id}/ledger")
+def ledger(request: Request, node_id: str, asked: AskedFor) -> Response:
+    """The lines that a node's cost is the sum of: all of them, or those of a question."""
+    question = asked if {"window", "filter"} & request.query_params.keys() else None
+    return _answer(
+        request, "ledger.html", lambda services: {"page": ledger_of(services, node_id, question)}
+    )
+
+
+@router.get("/nodes/{node_id}/ledger/{number}")
+def line(request: Request, node_id: str, number: str) -> Response:
+    """One line of the ledger, explained down to its price and to how its seconds are known."""
+
+    def context(services: Services) -> dict[str, Any]:
+        if not _NUMBER.fullmatch(number):
+            raise services.explanations.no_line(node_id, number)
+        return {"page": line_of(services, node_id, int(number))}
+
+    return _answer(request, "line.html", context, missing="There is no such line")
+
+
+@router.get("/jobs")
+def jobs(  # noqa: PLR0913, PLR0917 - each is a parameter of the address
+    request: Request,
+    state: str = "",
+    team: str = "",
+    owner: str = "",
+    node_id: str = "",
+    project: str = "",
+    after: str = "",
+) -> Response:
+    """The jobs that match, the newest first, with how far each is and what it cost."""
+
+    def context(services: Services) -> dict[str, Any]:
+        wanted = Wanted.asked(
+            state, after, team=team, owner=owner, node_id=node_id, project=project
+        )
+        return {"page": jobs_of(services, wanted)}
+
+    return _answer(request, "jobs.html", context, back=_ALL_JOBS)
+
+
+@router.get("/jobs/{job_id}")
+def job(request: Request, job_id: str) -> Response:
+    """One job: what was asked, what became of it, what it cost, and its last output."""
+    return _answer(
+        request,
+        "job.html",
+        lambda services: {"page": job_of(services, job_id)},
+        missing="There is no such job",
+        back=_ALL_JOBS,
+    )
+
+
+@router.get("/reservations")
+def reservations(request: Request) -> Response:
+    """What was bought by the calendar, how far it has come, and how much of it is used."""
+    return _answer(
+        request, "reservations.html", lambda services: {"page": reservations_of(services)}
+    )
+
+
+@router.get("/reservations/{reservation_id}")
+def reservation(request: Request, reservation_id: str) -> Response:
+    """One reservation: what it comes to, and who used it."""
+    return _answer(
+        request,
+        "reservation.html",
+        lambda services: {"page": reservation_of(services, reservation_id)},
+        **_NO_RESERVATION,
+    )
+
+
+@router.get("/reservations/{reservation_id}/ledger")
+def unused_ledger(request: Request, reservation_id: str, asked: AskedFor) -> Response:
+    """The lines of what nobody used: all of them, or those of a question."""
+    question = asked if {"window", "filter"} & request.query_params.keys() else None
+    return _answer(
+        request,
+        "ledger.html",
+        lambda services: {"page": unused_ledger_of(services, reservation_id, question)},
+        **_NO_RESERVATION,
+    )
+
+
+@router.get("/reservations/{reservation_id}/ledger/{number}")
+def unused_line(request: Request, reservation_id: str, number: str) -> Response:
+    """One line of what nobody used, explained."""
+
+    def context(services: Services) -> dict[str, Any]:
+        if not _NUMBER.fullmatch(number):
+            raise services.explanations.no_line(reservation_id, number)
+        services.reservations.written(reservation_id)
+        return {"page": line_of(services, reservation_id, int(number))}
+
+    return _answer(request, "line.html", context, missing="There is no such line")
+
+
+@router.get("/commitments")
+def commitments(request: Request, window: str = DEFAULT) -> Response:
+    """Committed-use discounts: how much of each is used in a window, and what it is worth."""
+    return _answer(
+        request,
+        "commitments.html",
+        lambda services: {"page": commitments_of(services, window[:200])},
+    )
+
+
+@router.get("/costs")
+def costs(request: Request, asked: AskedFor) -> Response:
+    """What was spent: any time, by anything, each figure with what it is made of."""
+    page: list[CostsPage] = []
+
+    def context(services: Services) -> dict[str, Any]:
+        page.append(costs_of(services, asked))
+        return {"page": page[0]}
+
+    answer = _answer(request, "costs.html", context)
+    if page and page[0].found is None:
+        answer.status_code = 422
+    return answer
+
+
+@router.get("/statements")
+def statements(request: Request) -> Response:
+    """Every month, what is billed in it, and whether that may still change."""
+    return _answer(request, "statements.html", lambda services: {"page": statements_of(services)})
+
+
+@router.get("/statements/{period}")
+def statement(request: Request, period: str) -> Response:
+    """One month, line by line."""
+    return _answer(
+        request,
+        "statement.html",
+        lambda services: {"page": statement_of(services, period)},
+        back=("/statements", "All months"),
+    )
+
+
+@router.get("/prices")
+def prices(
+    request: Request,
+    at: str = "",
+    generation: str = "",
+    provisioning_model: str = "",
+    region: str = "",
+) -> Response:
+    """What a chip costs, what is paid of it, and where that is known from."""
+    asked = {
+        "at": at.strip(),
+        "generation": generation.strip(),
+        "provisioning_model": provisioning_model.strip(),
+        "region": region.strip(),
+    }
+    return _answer(
+        request,
+        "prices.html",
+        lambda services: {"page": prices_of(services, asked)},
+        back=("/prices", "All prices"),
+    )
+
+
+@router.get("/orphans")
+def orphans(request: Request) -> Response:
+    """What is in the cloud and in no record of ours, and what can be typed about it."""
+    return _answer(request, "orphans.html", lambda services: {"page": orphans_of(services)})
+
+
+@router.get("/budgets")
+def budgets(request: Request) -> Response:
+    """What may be spent, what is, what is set aside, and what was refused."""
+    return _answer(request, "budgets.html", lambda services: {"page": budgets_of(services)})
+
+
+@router.get("/capacity")
+def capacity(request: Request, window: str = "") -> Response:
+    """Where hardware was to be had lately, and what is left alone until when."""
+    return _answer(
+        request, "capacity.html", lambda services: {"page": capacity_of(services, window)}
+    )
+
+
+@router.get("/commitments/recommended")
+def recommended(request: Request) -> Response:
+    """What to commit to for one and for three years, from our own use on demand."""
+    return _answer(request, "recommended.html", lambda services: {"page": recommended_of(services)})
+
+
+@router.get("/reconcile")
+def reconcile(request: Request, bill: str = "", verdict: str = "") -> Response:
+    """Google's bill held against our ledger: the headline of the last one, and who disagrees."""
+    return _answer(
+        request,
+        "reconcile.html",
+        lambda services: {"page": reconcile_of(services, bill, verdict)},
+        missing="There is no such bill",
+        back=("/reconcile", "The newest bill"),
+    )
+
+
+@router.get("/manual")
+def manual(request: Request, q: str = "") -> Response:
+    """The contents of the manual, or the sections that have the words of a search."""
+    return _answer(
+        request,
+        "manual.html",
+        lambda _: {"page": search_manual(q) if q.strip() else manual_page()},
+    )
+
+
+@router.get("/manual/{name}")
+def page_of_manual(request: Request, name: str) -> Response:
+    """One page of the manual."""
+    return _answer(
+        request,
+        "manual.html",
+        lambda _: {"page": manual_page(name)},
+        missing="There is no such page",
+        back=("/manual", "The manual"),
+    )
+
+
+@router.get("/docs")
+def docs(request: Request, q: str = "") -> Response:
+    """All operations of the API, or the entries that have the words of a search."""
+    return _answer(request, "docs.html", lambda _: {"page": _reference(request.app).search(q)})
+
+
+@router.get("/docs/{name}")
+def group_of_docs(request: Request, name: str) -> Response:
+    """The operations of one group, with their parameters, bodies, answers and objects."""
+    return _answer(
+        request,
+        "docs.html",
+        lambda _: {"page": _reference(request.app).page(name)},
+        missing="There is no such group",
+        back=(REFERENCE, "API reference"),
+    )
+
+
+def _reference(app: FastAPI) -> Reference:
+    """The API reference of the app. It is made once, when it is first asked for."""
+    known: Reference | None = getattr(app.state, "reference", None)
+    if known is None:
+        known = app.state.reference = Reference(app.openapi())
+    return known
+
+
+@router.get("/problems/{slug}")
+def problem(request: Request, slug: str) -> Response:
+    """The entry of the manual for a kind of problem: `help` of a problem document leads here."""
+    try:
+        return RedirectResponse(problem_address(slug), headers=_HEADERS)
+    except NotFound as error:
+        return _error(request, error, "There is no such problem", ("/manual/problems", "Problems"))
+
+
+@router.get("/links/{token}")
+def link(request: Request, token: str) -> Response:
+    """What a link in a message would do. Changes nothing: mail programs look at links too."""
+    return _linked(request, lambda services: services.links.show(token))
+
+
+@router.post("/links/{token}")
+def use_link(request: Request, token: str) -> Response:
+    """Do what a link in a message says, once."""
+    return _linked(request, lambda services: services.links.use(token))
+
+
+def _linked(request: Request, ask: Callable[[Services], Offer | Missing]) -> Response:
+    try:
+        page = link_page(ask(request.app.state.services))
+    except (BudgetExceeded, Conflict, Rejected, StoreUnavailable) as error:
+        page = failed_page(error)
+    return _pages.TemplateResponse(
+        request, "link.html", {"page": page}, status_code=page.status, headers=page.headers
+    )
+
+
+def _answer(
+    request: Request,
+    template: str,
+    context: Callable[[Services], dict[str, Any]],
+    *,
+    missing: str = "There is no such node",
+    back: tuple[str, str] = _ALL_NODES,
+) -> Response:
+    """The page, or one that says in plain words why there is none."""
+    try:
+        found = context(request.app.state.services)
+    except (NotFound, Rejected, StoreUnavailable) as error:
+        return _error(request, error, missing, back)
+    return _pages.TemplateResponse(request, template, found, headers=_HEADERS)
+
+
+def _error(
+    request: Request,
+    error: NotFound | Rejected | StoreUnavailable,
+    missing: str,
+    back: tuple[str, str],
+) -> Response:
+    """The page that says why there is none, and where to go."""
+    status = _status_of(error)
+    told = {"message": str(error), "heading": _HEADINGS.get(status, missing), "back": back}
+    return _pages.TemplateResponse(
+        request, "error.html", told, status_code=status, headers=_HEADERS
+    )
+
+
+_NOWHERE = {
+    404: ("Page not found", "There is nothing at"),
+    405: ("Method not allowed", "This method is not possible at"),
+}
+
+
+async def _unanswered(
+    usual: Callable[[Request, Exception], Any], request: Request, error: Exception
+) -> Response:
+    """A page for a browser that asks for an unknown address; for other callers, and for other
+    errors, what `usual` answers."""
+    answer: Response = await usual(request, error)
+    if answer.status_code not in _NOWHERE:
+        return answer
+    if prefers_html(request.headers.get("accept", "")):
+        heading, message = _NOWHERE[answer.status_code]
+        told = {"heading": heading, "message": message, "path": shown(request.url.path)}
+        allowed = {name: value for name, value in answer.headers.items() if name == "allow"}
+        answer = _pages.TemplateResponse(
+            request, "unknown.html", told, status_code=answer.status_code, headers=allowed
+        )
+    answer.headers.add_vary_header("Accept")
+    return answer
+
+
+def _status_of(error: NotFound | Rejected | StoreUnavailable) -> int:
+    match error:
+        case NotFound():
+            return 404
+        case Rejected():
+            return 422
+        case StoreUnavailable():
+            return 503
+
+
+def first_command(request: Request) -> str:
+    """What to type to get a first node: to the address that was just used, if it is a plain one."""
+    host = request.headers.get("host", "")
+    address = f"{request.url.scheme}://{host}" if _HOST.fullmatch(host) else "http://127.0.0.1:8080"
+    lines = [
+        f"curl {address}/v1/nodes",
+        "-H 'Content-Type: application/json'",
+        """-d '{"accelerator_type": "v5litepod-8"}'""",
+    ]
+    if "authorization" in request.headers:
+        lines.insert(1, '-H "Authorization: Bearer $STEWARD_ADMIN_TOKEN"')
+    return " \\\n  ".join(lines)

@@ -1,0 +1,1 @@
+"""Messages to people, by webhook and by e-mail."""

@@ -1,0 +1,70 @@
+"""Sends messages to webhooks: signed, to public addresses only, and never anywhere else from
+there."""
+
+from __future__ import annotations
+
+import http.client
+from urllib.parse import SplitResult, urlsplit
+
+from service.domain.errors import CloudUnavailable, InvalidRequest
+from service.domain.idle.policy import Format, Recipient
+from service.domain.notifications.letters import slack_of
+from service.domain.notifications.notification import Notification, sign
+from service.outbound import NotPublic, dial, target_of
+
+TIMEOUT_SECONDS = 10.0
+GONE = 410
+"""The one answer by which a receiver says that it never wants to hear of it again."""
+
+
+class WebhookMessenger:
+    """Sends to addresses that users name, so each connection is pinned: `service.outbound`."""
+
+    def __init__(self, *, allow_private: bool = False, timeout: float = TIMEOUT_SECONDS) -> None:
+        self._allow_private = allow_private
+        self._timeout = timeout
+
+    def send(self, one: Notification, to: Recipient, now: int) -> None:
+        """POST the message. Only an answer of 2xx counts as received; a redirect does not.
+
+        A message is signed wherever the recipient has a secret. Slack does not look at signatures,
+        as its address is the secret, so a webhook of that format needs none.
+        """
+        parts = urlsplit(to.webhook)
+        needs_secret = to.format is not Format.SLACK
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InvalidRequest("the recipient has no webhook that can be sent to")
+        if needs_secret and not to.secret:
+            raise InvalidRequest("the webhook has no secret that signs what is sent to it")
+        body = (slack_of(one.body) if to.format is Format.SLACK else one.body).encode()
+        headers = {
+            "Host": parts.netloc,
+            "Content-Type": "application/json",
+            "User-Agent": "tpu-steward",
+            "X-Steward-Delivery": one.id,
+            "X-Steward-Timestamp": str(now),
+        }
+        if to.secret:
+            headers["X-Steward-Signature"] = sign(to.secret, now, body)
+        try:
+            status = self._post(parts, body, headers)
+        except (OSError, http.client.HTTPException, UnicodeError) as error:
+            raise CloudUnavailable(
+                f"the webhook at {parts.hostname} cannot be reached: {type(error).__name__}"
+            ) from None
+        if status == GONE:
+            raise InvalidRequest(f"the webhook at {parts.hostname} answers 410: it is gone")
+        if not 200 <= status < 300:
+            raise CloudUnavailable(f"the webhook at {parts.hostname} answers {status}")
+
+    def _post(self, parts: SplitResult, body: bytes, headers: dict[str, str]) -> int:
+        try:
+            with dial(parts, self._timeout, allow_private=self._allow_private) as caller:
+                caller.request("POST", target_of(parts), body, headers)
+                with caller.getresponse() as answer:
+                    return answer.status
+        except NotPublic:
+            raise InvalidRequest(
+                f"the webhook at {parts.hostname} leads to an address that is not public; set"
+                " STEWARD_WEBHOOK_ALLOW_PRIVATE to allow that"
+            ) from None

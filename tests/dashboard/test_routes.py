@@ -1,0 +1,347 @@
+"""The pages over real services: what they say is what the services say, and text stays text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html import unescape
+from typing import NoReturn
+
+import pytest
+from fastapi.testclient import TestClient
+
+from service.application.costs.costs import Question
+from service.application.costs.forecasts import month_before, month_of
+from service.dashboard.kit.figures import exact, money
+from service.dashboard.pages.overview import NODES
+from service.domain.catalog.provisioning import Architecture, ProvisioningModel
+from service.domain.clock import DAY, HOUR, floor_to
+from service.domain.costs.forecast import Band, Method, Snapshot
+from service.domain.errors import StoreUnavailable
+from service.domain.event import Event
+from service.domain.nodes.node import NodeState
+from service.domain.nodes.placement import Outcome
+from tests.dashboard.lab import Lab
+from tests.dashboard.reading import HOSTILE, cells_of, text_of
+from tests.garbage import orphan
+from tests.hands import NOON
+
+
+def _cents(shown: str) -> int:
+    return int(shown.replace("$", "").replace(",", "").replace(".", "")) if "$" in shown else 0
+
+
+def test_the_figures_are_those_of_the_services(lab: Lab, browser: TestClient) -> None:
+    lab.lives_a_month()
+    said = text_of(browser.get("/"))
+    fleet = lab.services.health.fleet()
+    month = lab.services.costs.report(Question(window="mtd"))
+    today = lab.services.costs.report(Question(window="today"))
+    assert f"Burning now {money(fleet.burn)} /h 3 nodes READY" in said
+    assert f"Month to date {money(month.total)} since 1 Nov 2026, as of 12:12:57 UTC" in said
+    assert f"Today {money(today.total)} since 00:00 UTC" in said
+    assert fleet.burn > 0
+    assert today.total > 0
+
+
+@pytest.mark.parametrize("group", ["generation", "team", "provisioning_model"])
+@pytest.mark.parametrize("window", ["7d", "30d", "90d"])
+def test_every_cent_of_the_table_adds_up_to_the_total(
+    lab: Lab, browser: TestClient, window: str, group: str
+) -> None:
+    lab.lives_a_month()
+    report = lab.services.costs.report(Question(window=window, aggregate=(group,)))
+    page = browser.get("/", params={"window": window, "group": group})
+    head, *days, foot = cells_of(page.text)
+    assert head[:2] == ["Day (UTC)", "Total"]
+    assert len(days) == int(window.removesuffix("d"))
+    assert foot[1] == money(report.total)
+    for _, total, *parts in [*days, foot]:
+        assert _cents(total) == sum(map(_cents, parts))
+    for column in range(1, len(head)):
+        assert sum(_cents(row[column]) for row in days) == _cents(foot[column])
+    assert f"{money(report.total)} in {window.removesuffix('d')} days, still running" in text_of(
+        page
+    )
+
+
+def test_what_makes_no_sense_in_the_address_counts_as_not_said(browser: TestClient) -> None:
+    page = browser.get("/", params={"window": "9y", "group": HOSTILE, "after": HOSTILE})
+    assert page.status_code == 200
+    assert HOSTILE not in page.text
+
+
+def test_text_from_outside_stays_text(lab: Lab, browser: TestClient) -> None:
+    node = lab.ran(
+        NOON - 60,
+        name=HOSTILE,
+        owner=HOSTILE,
+        team=HOSTILE,
+        labels={"stage": HOSTILE},
+        last_error=f"no capacity {HOSTILE}",
+        delete_reason=HOSTILE,
+        health=HOSTILE,
+    )
+    with lab.units() as unit:
+        unit.events.add(Event(node.id, NOON, "note", HOSTILE, HOSTILE))
+    lab.ran(NOON - 60, NOON, name="gone", last_error=HOSTILE)
+    for address in ("/?group=team", f"/nodes/{node.id}"):
+        page = browser.get(address)
+        assert page.status_code == 200
+        assert "<img" not in page.text
+        assert HOSTILE in unescape(page.text)
+
+
+def test_pages_obey_the_policy(lab: Lab, browser: TestClient) -> None:
+    node = lab.ran(NOON - 7_200)
+    lab.found(orphan())
+    lab.tried(lab.asked_for(), (60, Outcome.STOCK_OUT, None))
+    line = lab.services.nodes.ledger(node.id, 0, 1)[0].id
+    for address in (
+        "/",
+        f"/nodes/{node.id}",
+        f"/nodes/{node.id}/ledger",
+        f"/nodes/{node.id}/ledger/{line}",
+        "/nodes/none",
+        "/orphans",
+        "/capacity",
+        "/costs?step=day",
+        "/costs?window=5y",
+        "/statements",
+        "/statements/2026-11",
+        "/prices",
+        "/prices?at=never",
+        "/commitments/recommended",
+    ):
+        html = browser.get(address).text
+        assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:", html)
+        scripts = re.findall(r"<script([^>]*)>(.*?)</script>", html, re.DOTALL)
+        assert all("src=" in attributes and not body for attributes, body in scripts)
+        links = re.findall(r'(?:src|href)="([^"]*)', html)
+        assert all(link.startswith(("/", "#")) for link in links)
+
+
+def test_static_files_are_served(browser: TestClient) -> None:
+    html = browser.get("/").text
+    for address in re.findall(r'"(/static/[^"]*)', html):
+        assert browser.get(address).status_code == 200
+
+
+def test_a_page_is_never_kept(browser: TestClient) -> None:
+    assert browser.get("/").headers["cache-control"] == "no-store"
+
+
+def test_nothing_is_doubted_while_all_is_well(lab: Lab, browser: TestClient) -> None:
+    lab.ran(NOON - 60)
+    assert 'class="notice"' not in browser.get("/").text
+
+
+def test_a_picture_that_is_too_old_is_called_so(lab: Lab, browser: TestClient) -> None:
+    lab.clock.pass_(600)
+    said = text_of(browser.get("/"))
+    assert "the cloud was last polled 10 min ago, at 2026-11-05 11:59:50 UTC" in said
+
+
+def test_that_nobody_is_in_charge_is_said(lab: Lab, browser: TestClient) -> None:
+    lab.looked_at(held=False)
+    assert "Project lab: no daemon holds its lease." in text_of(browser.get("/"))
+
+
+def test_a_cloud_that_was_never_looked_at_is_called_so(lab: Lab) -> None:
+    other = Lab(lab.units, lab.clock, ("elsewhere",))
+    with TestClient(other.app(), base_url="http://localhost") as browser:
+        assert "Project elsewhere: the cloud was never polled" in text_of(browser.get("/"))
+
+
+def test_no_project_is_worth_a_word(lab: Lab) -> None:
+    with TestClient(Lab(lab.units, lab.clock, ()).app(), base_url="http://localhost") as browser:
+        assert "set STEWARD_PROJECTS" in text_of(browser.get("/"))
+
+
+def test_what_has_no_price_is_not_free(lab: Lab, browser: TestClient) -> None:
+    node = lab.ran(NOON - 600, zone="asia-nowhere1-a")
+    said = text_of(browser.get("/"))
+    assert "1 READY node has no known price: what it costs is in no figure here." in said
+    assert "no price not known" in said
+    story = text_of(browser.get(f"/nodes/{node.id}"))
+    assert "No price is known for 10 min of its use." in story
+    assert "Cost so far not known" in story
+
+
+def test_before_the_first_node_there_is_one_command_to_type(browser: TestClient) -> None:
+    said = text_of(browser.get("/"))
+    assert "No nodes yet" in said
+    assert """curl http://localhost/v1/nodes \\ -H 'Content-Type: application/json'""" in said
+    assert "Authorization" not in said
+    assert "nothing is READY" in said
+
+
+def test_where_a_token_was_needed_the_command_has_one(browser: TestClient) -> None:
+    said = text_of(browser.get("/", headers={"Authorization": "Basic c3Rld2FyZDpzZWNyZXQ="}))
+    assert '-H "Authorization: Bearer $STEWARD_ADMIN_TOKEN"' in said
+
+
+def test_a_strange_host_gets_into_no_command(browser: TestClient) -> None:
+    said = text_of(browser.get("/", headers={"Host": "x$(reboot)"}))
+    assert "reboot" not in said
+    assert "curl http://127.0.0.1:8080/v1/nodes" in said
+
+
+def test_the_table_shows_each_live_node(lab: Lab, browser: TestClient) -> None:
+    node = lab.ran(NOON - 7_200, name="train", owner="grace", team="language")
+    page = browser.get("/")
+    shown = cells_of(page.text[page.text.index("Live nodes") :])
+    cost = lab.services.nodes.cost(node.id)
+    [row] = shown[1:]
+    assert row[0] == "train"
+    assert row[1:6] == ["grace", "language", "v5litepod-8", "us-west4-a", "on_demand"]
+    assert row[6].split() == ["READY"]
+    assert row[7] == "2 h 5 min"
+    assert row[9] == money(cost.cost)
+    assert f'href="/nodes/{node.id}"' in page.text
+
+
+def test_a_rate_that_is_not_charged_yet_says_so(lab: Lab, browser: TestClient) -> None:
+    lab.asked_for(state=NodeState.CREATING)
+    assert "once READY" in text_of(browser.get("/"))
+
+
+def test_what_ended_does_not_just_vanish(lab: Lab, browser: TestClient) -> None:
+    lab.ran(NOON - 7_200, NOON - 60, name="gone", state=NodeState.FAILED, last_error="why")
+    said = text_of(browser.get("/"))
+    assert "None. No node runs or waits." in said
+    assert "Recently ended gone v5litepod-8 FAILED 2026-11-05 11:59:00 UTC" in said
+    assert "why" in said
+
+
+def test_many_nodes_come_page_by_page(lab: Lab, browser: TestClient) -> None:
+    names = {lab.asked_for(name=f"wish-{n}").name for n in range(NODES + 2)}
+    first = browser.get("/?window=7d")
+    older = re.search(r'href="([^"]*after=[^"]*)"', first.text)
+    assert older is not None
+    assert "window=7d" in older[1]
+    second = browser.get(unescape(older[1]))
+    shown = set(re.findall(r">(wish-\d+)<", first.text + second.text))
+    assert shown == names
+    assert f"{NODES} of {NODES + 2}" in text_of(first)
+
+
+def test_a_node_explains_its_cost_to_the_last_nano_dollar(lab: Lab, browser: TestClient) -> None:
+    node = lab.ran(NOON - 2 * HOUR - 100)
+    lab.clock.pass_(777)
+    cost = lab.services.nodes.cost(node.id)
+    page = browser.get(f"/nodes/{node.id}")
+    _, *parts, total = cells_of(page.text[page.text.index("How the cost is made") :])
+    assert total[-1] == exact(cost.cost)
+    assert [part[0] for part in parts] == ["posted to the ledger", "since then, not yet posted"]
+    assert [part[1].split()[-2:] for part in parts] == [["7,300", "s"], ["777", "s"]]
+    assert f"Cost so far {money(cost.cost)}" in text_of(page)
+
+
+def test_a_node_tells_what_happened_to_it(lab: Lab, browser: TestClient) -> None:
+    node = lab.ran(NOON - HOUR, labels={"stage": "eval"}, name="train")
+    said = text_of(browser.get(f"/nodes/{node.id}"))
+    assert "us-west4-a, on_demand: ready, for 1 h 4 min" in said
+    assert "The node is READY. 2026-11-05 11:00:00 UTC, steward" in said
+    assert "Label stage eval" in said
+    assert "First READY 2026-11-05 11:00:00 UTC" in said
+
+
+def test_a_node_that_never_ran_cost_nothing(lab: Lab, browser: TestClient) -> None:
+    node = lab.asked_for()
+    said = text_of(browser.get(f"/nodes/{node.id}"))
+    assert "Nothing was charged" in said
+    assert "None yet: nothing was sent to the cloud." in said
+
+
+def test_spot_says_what_it_saved(lab: Lab, browser: TestClient) -> None:
+    node = lab.ran(NOON - HOUR, provisioning_model=ProvisioningModel.SPOT)
+    cost = lab.services.nodes.cost(node.id)
+    assert cost.list_cost is not None
+    said = text_of(browser.get(f"/nodes/{node.id}"))
+    assert f"On demand {money(cost.list_cost)}" in said
+    assert f"{money(cost.list_cost - cost.cost)} saved" in said
+
+
+def test_a_node_that_is_not_there_is_a_page_too(browser: TestClient) -> None:
+    page = browser.get(f"/nodes/{HOSTILE}")
+    assert page.status_code == 404
+    assert "There is no such node" in text_of(page)
+    assert "<img" not in page.text
+
+
+def test_a_database_that_cannot_be_used_is_told_in_words(lab: Lab) -> None:
+    class Broken:
+        def stamp(self) -> NoReturn:
+            raise StoreUnavailable("the database has no tables yet; run: tpu-steward migrate")
+
+    app = lab.app()
+    app.state.services = replace(lab.services, health=Broken())  # type: ignore[arg-type]
+    with TestClient(app, base_url="http://localhost") as browser:
+        page = browser.get("/")
+    assert page.status_code == 503
+    assert "run: tpu-steward migrate" in text_of(page)
+
+
+def test_today_is_the_last_column(lab: Lab, browser: TestClient) -> None:
+    lab.ran(floor_to(NOON, DAY) - DAY)
+    page = browser.get("/?window=7d")
+    assert "Thursday 5 Nov 2026 (UTC): $115.20" in unescape(page.text)
+    assert "Stacked columns, one for each UTC day from 30 Oct 2026 to 5 Nov 2026" in text_of(page)
+    assert len(re.findall(r'<g class="day', page.text)) == 7
+
+
+def test_what_a_legacy_node_costs_elsewhere_is_told_on_its_page(
+    lab: Lab, browser: TestClient
+) -> None:
+    legacy = lab.asked_for(architecture=Architecture.NODE)
+    told = "the VM that drives the legacy TPU Node is billed by Compute Engine"
+    assert told in browser.get(f"/nodes/{legacy.id}").text
+    assert told not in browser.get(f"/nodes/{lab.asked_for().id}").text
+
+
+WAYS = [
+    "/",
+    "/#nodes-heading",
+    "/jobs",
+    "/costs",
+    "/budgets",
+    "/reservations",
+    "/commitments",
+    "/statements",
+    "/prices",
+    "/capacity",
+    "/orphans",
+    "/reconcile",
+]
+
+
+@pytest.mark.parametrize("path", [way for way in WAYS if "#" not in way])
+def test_every_page_says_where_one_is_among_the_others(browser: TestClient, path: str) -> None:
+    ways = re.search(r'<nav class="ways".*?</nav>', browser.get(path).text, re.DOTALL)
+    assert ways is not None
+    assert re.findall(r'href="([^"]*)" aria-current="page"', ways[0]) == [path]
+    assert re.findall(r'href="([^"]*)"', ways[0]) == WAYS
+
+
+def test_the_forecast_stands_beside_the_month_with_its_band_and_its_method(
+    lab: Lab, browser: TestClient
+) -> None:
+    lab.lives_a_month()
+    found = lab.services.forecasts.forecast({})
+    page = browser.get("/").text
+    said = text_of(browser.get("/"))
+    band = f"{money(found.total.low)} to {money(found.total.high)}"
+    assert f"Forecast for the month {money(found.total.mid)} {band}" in said
+    assert f'title="{found.said}"' in page
+
+
+def test_the_forecast_says_how_wrong_it_was_last_month(lab: Lab, browser: TestClient) -> None:
+    last = month_before(month_of(NOON))
+    band = Band(1, 90, 95)
+    one = Snapshot("", last, last.start, last.start, band, Method.RUN_RATE, 100, NOON)
+    with lab.units() as unit:
+        unit.forecasts.add([one])
+    said = text_of(browser.get("/"))
+    assert "Forecast for the month $0.00 a run-rate, from 0 full days of history" in said
+    assert "Last month's, at half time, was 10.0 % too low." in said.replace("&#39;", "'")

@@ -1,0 +1,343 @@
+"""The list: pages without a gap, filters, and costs to the second."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from service.domain.catalog.provisioning import ProvisioningModel
+from service.domain.clock import HOUR
+from service.domain.errors import NotFound, Rejected
+from service.domain.ids import new_id
+from service.domain.metering.attribution import Attribution
+from service.domain.metering.line_items import meters
+from service.domain.metering.meter import Evidence
+from service.domain.metering.reservation import Reservation, usage_of
+from service.domain.metering.usage import pool_for
+from service.domain.money import usd
+from service.domain.nodes.node import Endpoint, IdlePolicy, NodeState
+from service.domain.nodes.placement import Placement
+from service.domain.pricing.discounts import Discount
+from service.domain.pricing.driver_vm import UserVm
+from service.domain.pricing.price_book import PriceBook
+from service.store.node_list import Filter
+from tests import factories
+from tests.hands import NOON
+from tests.store.given import ALL, Shelf, metered, ran, stored
+
+BOOK = factories.book()
+
+
+def names(units, only=ALL, size=100, token=""):
+    with units.reading() as unit:
+        page = unit.listing.page(only, size, token, Shelf(), NOON)
+    return [node["name"] for node in page.read()], page.next_page_token
+
+
+def shown(units, node, book=BOOK, now=NOON):
+    with units.reading() as unit:
+        return json.loads(unit.listing.one(node.id, Shelf(book), now))
+
+
+def later_id(number):
+    """Ids of one millisecond are in no order, so those that must be are far in the future."""
+    return f"f{number:07x}{new_id()[8:]}"
+
+
+# ---- pages
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 6, 7, 8, 100])
+def test_pages_hold_every_node_once_newest_first_while_others_are_added(units, size):
+    there = sorted(stored(units).id for _ in range(7))
+    found, token, pages = [], "", 0
+    while True:
+        with units.reading() as unit:
+            page = unit.listing.page(ALL, size, token, Shelf(), NOON)
+        assert len(page.read()) <= size
+        found += [node["id"] for node in page.read()]
+        token = page.next_page_token
+        pages += 1
+        if not token:
+            break
+        stored(units, id=later_id(pages))
+    assert found == there[::-1]
+    assert pages == -(-7 // size)
+
+
+def test_pages_of_a_filter_are_as_whole(units):
+    for number in range(9):
+        team = "vision" if number % 2 else "nlp"
+        stored(units, id=later_id(number), name=f"n-{number}", team=team)
+    only = Filter(team=["vision"])
+    first, token = names(units, only, size=3)
+    second, end = names(units, only, size=3, token=token)
+    assert (first, second, end) == (["n-7", "n-5", "n-3"], ["n-1"], "")
+
+
+def test_nothing_is_one_empty_page(units):
+    assert names(units) == ([], "")
+
+
+@pytest.mark.parametrize("token", ["x", "1", "' OR 1=1 --", "0" * 36, "A" * 36])
+def test_a_token_that_was_not_given_out_is_refused(units, token):
+    with pytest.raises(Rejected) as refused:
+        names(units, token=token)
+    assert refused.value.facts["field"] == "page_token"
+
+
+# ---- filters
+
+
+@pytest.fixture
+def fleet(units):
+    """Four nodes that differ in everything that can be asked for, one after the other."""
+    stored(
+        units,
+        id=later_id(1),
+        name="a",
+        team="vision",
+        owner="ada",
+        labels={"run": "1", "kind": "big"},
+    )
+    stored(
+        units,
+        id=later_id(2),
+        name="b",
+        team="nlp",
+        owner="grace",
+        state=NodeState.READY,
+        labels={"run": "1"},
+    )
+    stored(
+        units, id=later_id(3), name="c", zone="us-east1-c", generation="v6e", labels={"run": "2"}
+    )
+    over = stored(units, id=later_id(4), name="d", project="other", state=NodeState.DELETED)
+    with units() as unit:
+        unit.nodes.save(replace(over, ended_at=NOON, next_try_at=None))
+    return units
+
+
+@pytest.mark.parametrize(
+    ("only", "found"),
+    [
+        (Filter(), "dcba"),
+        (Filter(project=["other"]), "d"),
+        (Filter(state=["READY"]), "b"),
+        (Filter(state=["READY", "DELETED"]), "db"),
+        (Filter(team=["nlp"]), "b"),
+        (Filter(owner=["ada"]), "dca"),
+        (Filter(zone=["us-east1-c"]), "c"),
+        (Filter(generation=["v6e", "v4"]), "c"),
+        (Filter(name=["a", "d", "nobody"]), "da"),
+        (Filter(live=True), "cba"),
+        (Filter(labels={"run": "1"}), "ba"),
+        (Filter(labels={"run": "1", "kind": "big"}), "a"),
+        (Filter(labels={"run": "big"}), ""),
+        (Filter(labels={"nothing": "1"}), ""),
+        (Filter(team=["vision"], live=True, labels={"run": "2"}), "c"),
+        (Filter(state=["no such state"]), ""),
+        (Filter(name=["' OR '1'='1"]), ""),
+    ],
+)
+def test_a_filter_lets_through_what_matches_each_of_its_fields(fleet, only, found):
+    assert names(fleet, only)[0] == list(found)
+
+
+# ---- what is shown
+
+
+def test_one_node_is_shown_as_it_is_in_the_list(units):
+    node = stored(units, name="train")
+    with units.reading() as unit:
+        (document,) = unit.listing.page(ALL, 10, "", Shelf(), NOON).read()
+        assert json.loads(unit.listing.one(node.id, Shelf(), NOON)) == document
+    assert document["hourly_cost"] == "9.600000000"
+
+
+def test_a_node_is_shown_with_its_story_so_far(units):
+    node = stored(
+        units,
+        name="train",
+        labels={"run": "1"},
+        ttl_seconds=3_600,
+        idle=IdlePolicy(60, 30, "delete"),
+    )
+    tried = Placement(node.id, 1, "us-west4-a", "on_demand", "train-1", NOON)
+    tried = replace(tried, accelerator_type="v5litepod-8")
+    with units() as unit:
+        unit.placements.add(tried)
+        unit.nodes.save(
+            replace(
+                node,
+                state="STATE_99",
+                ready_at=NOON + 60,
+                endpoints=(Endpoint("10.0.0.2", 8_470), Endpoint("10.0.0.3", 8_470, "34.1.2.3")),
+            )
+        )
+    document = shown(units, node)
+    assert (document["id"], document["state"], document["version"]) == (node.id, "STATE_99", 1)
+    assert (document["ready_at"], document["ended_at"]) == ("2026-11-05T12:01:00Z", None)
+    assert document["deletes_at"] == "2026-11-05T13:01:00Z"
+    assert document["labels"] == {"run": "1"}
+    assert document["idle"] == {
+        "after_seconds": 60,
+        "grace_seconds": 30,
+        "action": "delete",
+        "also": [],
+    }
+    assert [(e["worker"], e["external_ip"]) for e in document["endpoints"]] == [
+        (0, ""),
+        (1, "34.1.2.3"),
+    ]
+    assert document["placements"] == [
+        {
+            "attempt": 1,
+            "zone": "us-west4-a",
+            "accelerator_type": "v5litepod-8",
+            "provisioning_model": "on_demand",
+            "cloud_id": "train-1",
+            "started_at": "2026-11-05T12:00:00Z",
+            "ended_at": None,
+            "outcome": "open",
+            "reason": "",
+        }
+    ]
+
+
+def test_what_is_not_there_is_not_found(units):
+    with units.reading() as unit, pytest.raises(NotFound):
+        unit.listing.one("nobody", Shelf(), NOON)
+
+
+def test_an_unknown_price_is_null_and_never_zero(units):
+    node = stored(units)
+    assert shown(units, node, PriceBook(()))["hourly_cost"] is None
+
+
+def test_what_has_ended_costs_nothing_an_hour_any_more(units):
+    node = stored(units)
+    with units() as unit:
+        unit.nodes.save(replace(node, ended_at=NOON, state=NodeState.DELETED))
+    assert shown(units, node)["hourly_cost"] == "0.000000000"
+    assert shown(units, node, PriceBook(()))["hourly_cost"] == "0.000000000"
+
+
+def test_the_cost_grows_by_the_second(units):
+    node = stored(units)
+    metered(units, ran(units, node), BOOK, NOON)
+    costs = [shown(units, node, now=NOON + seconds)["cost"] for seconds in (-5, 0, 1, HOUR)]
+    assert costs == ["0.000000000", "0.000000000", "0.002666667", "9.600000000"]
+
+
+INSTANTS = st.integers(NOON - HOUR, NOON + 9 * HOUR)
+SERIES = {
+    ProvisioningModel.ON_DEMAND: "on_demand",
+    ProvisioningModel.SPOT: "spot",
+    ProvisioningModel.PREEMPTIBLE: "spot",
+    ProvisioningModel.RESERVED: "reserved",
+}
+CHANGES = st.lists(
+    st.tuples(
+        st.integers(NOON - HOUR, NOON + 9 * HOUR),
+        st.integers(1, 10**10),
+        st.sampled_from(["us-west4", "us"]),
+    ),
+    max_size=4,
+    unique_by=lambda change: (change[0], change[2]),
+)
+
+
+@pytest.mark.deep
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    changes=CHANGES,
+    earlier=st.integers(0, 5_000),
+    start=st.integers(0, 5_000),
+    ticks=st.lists(st.integers(0, 5 * HOUR), max_size=2),
+    waited=st.integers(0, 4 * HOUR),
+    model=st.sampled_from(list(ProvisioningModel)[:4]),
+    half=st.tuples(INSTANTS, INSTANTS),
+    reserved=st.tuples(INSTANTS, INSTANTS),
+    vm=st.sampled_from([None, UserVm("n1-standard-8")]),
+)
+def test_the_cost_that_is_shown_is_what_the_meter_says_at_any_instant(
+    units, changes, earlier, start, ticks, waited, model, half, reserved, vm
+):
+    """Whatever was posted by then, and wherever a price changed, a discount or a reservation began
+    or ended in between."""
+    book = PriceBook(
+        [
+            *(
+                factories.price(nanos, at, id=f"{region}/{at}", region=region, model=SERIES[model])
+                for at, nanos, region in changes
+            ),
+            factories.price(7, NOON, id="vm", generation="n1-standard-8", unit="vm_hour"),
+            factories.price(3_600, id="calendar", model="calendar"),
+        ],
+        [Discount("half", "", "", 500_000, min(half), max(half), "a test")],
+        [bought(units, *sorted(reserved)).purchase] if max(reserved) > min(reserved) else [],
+    )
+    node = stored(units, provisioning_model=model, vm=vm)
+    sku = replace(factories.usage().sku, model=model, pool=pool_for(node.spec, node.zone))
+    driver = {"vm": "n1-standard-8", "vm_model": "on_demand"} if vm else {}
+    began = NOON + 5_000 + start
+    over = ran(
+        units,
+        node,
+        **driver,
+        sku=sku,
+        end=NOON + earlier,
+        end_lo=NOON + earlier,
+        end_evidence=Evidence.OBSERVED,
+        dirty=True,
+    )
+    running = ran(units, node, **driver, sku=sku, start=began)
+    metered(units, over, book, NOON + 5_000)
+    now = began
+    for tick in sorted([0, *ticks]):
+        now = began + tick
+        running = metered(units, running, book, now)
+    now += waited
+    found = list(meters([over, running], book, now))
+    document = shown(units, node, book, now)
+    assert document["cost"] == usd(sum(meter.total() for meter in found))
+    assert document["unpriced_seconds"] == sum(meter.unpriced_seconds() for meter in found)
+
+
+def bought(units, start, end):
+    """A reservation that is in the books, from one instant to another."""
+    one = Reservation(new_id(), "autumn", "lab", factories.ZONE, "v5e", 64, start, end)
+    with units() as unit:
+        unit.reservations.add(one)
+        unit.attributions.add(Attribution(one.id), start)
+        unit.usage.save(usage_of(one, new_id()))
+    return one
+
+
+def test_a_node_with_a_machine_costs_both_an_hour_or_nobody_knows_what(units):
+    node = stored(units, vm=UserVm("n1-standard-8"))
+    vm = factories.price(7, generation="n1-standard-8", unit="vm_hour", id="vm")
+    both = PriceBook([factories.price(), vm])
+    assert shown(units, node, both)["hourly_cost"] == "9.600000007"
+    assert shown(units, node, BOOK)["hourly_cost"] is None
+    assert shown(units, node, PriceBook([vm]))["hourly_cost"] is None
+
+
+def test_posting_an_earlier_interval_again_leaves_the_running_one_as_it_is(units):
+    node = stored(units)
+    over = ran(units, node, end=NOON + HOUR, end_lo=NOON + HOUR, dirty=True)
+    over = metered(units, over, BOOK, NOON + HOUR)
+    metered(units, ran(units, node, start=NOON + 2 * HOUR), BOOK, NOON + 2 * HOUR)
+    before = shown(units, node, now=NOON + 3 * HOUR)
+    metered(units, over, BOOK, NOON + 2 * HOUR)
+    assert shown(units, node, now=NOON + 3 * HOUR) == before
+    assert before["cost"] == "19.200000000"

@@ -1,0 +1,45 @@
+"""Turns of writers: in the order in which they came, and who is urgent first."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from service.domain.errors import StoreUnavailable
+from service.store import writer_turns
+from service.store.writer_turns import Turns, turns_of
+
+
+def test_writers_have_their_turn_in_the_order_in_which_they_came_and_who_is_urgent_first():
+    line, seen, threads = Turns(), [], []
+
+    def write(name: str, *, first: bool) -> None:
+        with line.taken(first=first):
+            seen.append(name)
+
+    with line.taken():
+        for number, (name, first) in enumerate([("a", False), ("b", False), ("renewal", True)], 1):
+            threads.append(threading.Thread(target=write, args=[name], kwargs={"first": first}))
+            threads[-1].start()
+            while len(line._line) < number:
+                threads[-1].join(0.001)
+        assert seen == []
+    for thread in threads:
+        thread.join()
+    assert seen == ["renewal", "a", "b"]
+
+
+def test_who_waits_for_too_long_is_told_so_and_leaves_the_line(monkeypatch):
+    monkeypatch.setattr(writer_turns, "LONGEST_SECONDS", 0.01)
+    line = Turns()
+    said = "blocked the database for too long"
+    with line.taken(), pytest.raises(StoreUnavailable, match=said), line.taken():
+        raise AssertionError("two at once")
+    with line.taken():
+        assert not line._line
+
+
+def test_a_database_has_one_line_of_writers():
+    assert turns_of("sqlite:///a") is turns_of("sqlite:///a")
+    assert turns_of("sqlite:///a") is not turns_of("sqlite:///b")
