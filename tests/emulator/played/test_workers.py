@@ -446,6 +446,16 @@ def test_a_reset_forgets_all_workers_and_runs(jobs):
     assert control.runs(jobs.cloud.world) == {"runs": []}
 
 
+def test_a_reset_makes_room_for_real_workers_again():
+    jobs = Jobs(configured(played_workers="overflow", real_workers=4))
+    jobs.cloud.world.has_real_workers = True
+    for is_played in (False, True):
+        name = jobs.ready(node_id=f"played-{is_played}".lower(), **POD)
+        assert jobs.cloud.world.nodes[name].is_played is is_played
+    control.reset(jobs.cloud.world)
+    assert not jobs.cloud.world.nodes[jobs.ready(node_id="c", **POD)].is_played
+
+
 @pytest.mark.parametrize("which", ["some", 1, None])
 def test_a_switch_that_makes_no_sense_is_refused(jobs, which):
     with pytest.raises(ApiError, match="played_workers must be one of"):
