@@ -49,12 +49,12 @@ ARGUMENTS = (
 )
 HOSTILE = "<img src=x onerror=document.title='broken'>"
 
-pytestmark = (
+pytestmark = [
     pytest.mark.deep,
     pytest.mark.skipif(
         CHROMIUM is None, reason="no chromium is installed: the pages were seen by no browser"
     ),
-)
+]
 
 
 @pytest.fixture(scope="module")

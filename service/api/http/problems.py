@@ -280,4 +280,4 @@ HANDLERS: dict[int | type[Exception], Any] = {
     HTTPException: _http_error,
     RequestValidationError: _invalid,
 }
-"""For FastAPI. All else that is raised is answered by the guard in `service.api.http.middleware`."""
+"""For FastAPI. The guard in `service.api.http.middleware` answers all else that is raised."""

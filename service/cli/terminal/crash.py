@@ -23,7 +23,7 @@ _FORESEEN = (Failure, StewardError, typer.Exit, typer.Abort, TyperException)
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF)
 """What only the output fails with: no command writes anything else on this machine."""
 
-_OURS = Path(__file__).parents[1]
+_OURS = Path(__file__).parents[2]
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from service.domain.errors import NotFound
 
-_MANUAL = Path(__file__).parents[1] / "manual"
+_MANUAL = Path(__file__).parents[2] / "manual"
 _INDEX = "index"
 _PROBLEMS = "problems"
 _ELSEWHERE = {"../emulator/README.md": "emulator-reference"}

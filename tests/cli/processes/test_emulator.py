@@ -98,7 +98,7 @@ def test_a_digest_that_is_none_is_refused(tmp_path):
 
 @pytest.mark.deep
 def test_the_package_run_as_a_program_is_the_same_command(tmp_path):
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
     command = [sys.executable, "-m", "service.emulator"]
     ports = ["--grpc-port", str(free_port()), "--rest-port", str(free_port())]
     with subprocess.Popen(

@@ -25,7 +25,7 @@ def shell(line: str, *arguments: str, url: str) -> subprocess.CompletedProcess[s
             **os.environ,
             "PYTHONUNBUFFERED": "",
             "STEWARD_URL": url,
-            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "PYTHONPATH": str(Path(__file__).parents[3]),
         },
         capture_output=True,
         text=True,
