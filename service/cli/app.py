@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from service.cli.terminal.failure import FAILED, Failure
-from service.cli.terminal.render import complain, is_text
+from service.cli.terminal.failure import FAILED, Failure, is_text
+from service.cli.terminal.render import complain
 from service.domain.errors import StewardError
 
 HELP = {

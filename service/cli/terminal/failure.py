@@ -13,3 +13,8 @@ class Failure(Exception):
         super().__init__("\n".join(lines))
         self.lines = lines
         self.code = code
+
+
+def is_text(said: str) -> bool:
+    """Whether what came from outside was UTF-8: bytes that were not have become surrogates."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in said)

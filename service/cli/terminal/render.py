@@ -93,11 +93,6 @@ def cleaned(text: str) -> str:
     return "".join(each if each.isprintable() else " " for each in text)
 
 
-def is_text(said: str) -> bool:
-    """Whether what came from outside was UTF-8: bytes that were not have become surrogates."""
-    return not any("\ud800" <= letter <= "\udfff" for letter in said)
-
-
 def echo(*lines: str) -> None:
     """Print lines."""
     for line in lines:

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from dotenv import dotenv_values
 
-from service.cli.terminal.failure import MISUSED, Failure
-from service.cli.terminal.render import is_text
+from service.cli.terminal.failure import MISUSED, Failure, is_text
 
 PLAIN_HTTP = "STEWARD_ALLOW_PLAIN_HTTP"
 """Read from the environment alone: a file of the current folder must not decide it."""
