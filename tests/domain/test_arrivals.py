@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.domain.clock import DAY, HOUR
-from service.domain.evidence.look import Looking
-from service.domain.evidence.observation import observed
+from service.domain.evidence.observation import observe
+from service.domain.evidence.poll import Poll
 from service.domain.metering.meter import Evidence, closed
 from service.domain.metering.usage import opened
 from service.domain.nodes.node import NodeState
@@ -39,8 +39,8 @@ class Onlooker:
         self.usages = {}
 
     def sees(self, state, now, record):
-        looking = Looking(now, self.node.seen_at, record)
-        belief = observed(self.node, factories.sight(self.node, state=state), self.running, looking)
+        poll = Poll(now, self.node.seen_at, record)
+        belief = observe(self.node, factories.sight(self.node, state=state), self.running, poll)
         self.node = belief.node
         if belief.usage is not None:
             self.usages[belief.usage.id] = belief.usage

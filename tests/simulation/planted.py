@@ -25,7 +25,7 @@ from service.controllers.orphans import orphans as garbage_controller
 from service.domain.database_clock import AgreedClock
 from service.domain.errors import CloudUnavailable
 from service.domain.evidence import observation
-from service.domain.evidence.look import Looking
+from service.domain.evidence.poll import Poll
 from service.domain.ids import cloud_id_for
 from service.domain.lease import Lease
 from service.domain.lifecycle import in_flight, queueing
@@ -142,8 +142,8 @@ def end_taken_as_exact() -> Any:
 
     close = observation._close
 
-    def exact(usage: Usage, looking: Looking) -> Usage:
-        known = close(usage, looking)
+    def exact(usage: Usage, poll: Poll) -> Usage:
+        known = close(usage, poll)
         return replace(known, end_lo=known.end)
 
     return patch.object(observation, "_close", exact)
@@ -255,8 +255,8 @@ def group_billed_as_its_first_slice() -> Any:
     """Of several slices, the usage of one is opened."""
     open_usage = observation._open
 
-    def first(node: Node, looking: Any) -> Any:
-        opened = open_usage(node, looking)
+    def first(node: Node, poll: Any) -> Any:
+        opened = open_usage(node, poll)
         one_of_many = node.spec.queued and node.cloud_id.rpartition("-")[2] in {"1", "2"}
         return replace(opened, end=opened.start, end_lo=opened.start) if one_of_many else opened
 

@@ -15,7 +15,7 @@ from service.controllers.lifecycle import lifecycle as lifecycle_controller
 from service.controllers.lifecycle.launch import Placing
 from service.controllers.metering import MeteringController
 from service.domain.evidence import observation
-from service.domain.evidence.look import Looking
+from service.domain.evidence.poll import Poll
 from service.domain.lease import Lease
 from service.domain.lifecycle import lifecycle
 from service.domain.lifecycle.step import Look, Step
@@ -73,8 +73,8 @@ def every_second_is_uncertain() -> Any:
     """Nobody can say anything about when it ended, so nothing that is said can be wrong."""
     close = observation._close
 
-    def unsure(usage: Usage, looking: Looking) -> Usage:
-        return replace(close(usage, looking), end_lo=usage.start)
+    def unsure(usage: Usage, poll: Poll) -> Usage:
+        return replace(close(usage, poll), end_lo=usage.start)
 
     return patch.object(observation, "_close", unsure)
 
@@ -83,8 +83,8 @@ def ends_are_known_to_a_quarter_of_an_hour() -> Any:
     """The end is called more uncertain than it is."""
     close = observation._close
 
-    def unsure(usage: Usage, looking: Looking) -> Usage:
-        known = close(usage, looking)
+    def unsure(usage: Usage, poll: Poll) -> Usage:
+        known = close(usage, poll)
         assert known.end_lo is not None
         return replace(known, end_lo=max(usage.start, known.end_lo - 900))
 

@@ -14,19 +14,19 @@ from service.domain.clock import MINUTE, Clock
 from service.domain.errors import CloudError, NotAllowed
 from service.domain.event import Event
 from service.domain.evidence.audit_log import (
-    Hearing,
+    LogState,
     Termination,
-    asked_of,
-    corrected,
-    corrected_earlier,
-    hearing,
-    is_open,
-    latest_beginning,
-    may_have_ended,
-    needs_birth,
-    sentence,
-    told,
-    turns,
+    correct_earlier,
+    correct_end,
+    describe_correction,
+    due_windows,
+    find_termination,
+    is_end_uncertain,
+    is_possible_end,
+    latest_start,
+    needs_creation_time,
+    next_log_state,
+    window_of,
 )
 from service.domain.lease import Lease
 from service.domain.metering.line_items import meters
@@ -94,7 +94,7 @@ class EvidenceController:
         self._clock = clock
         self._asked: dict[str, tuple[Lease, int]] = {}
         self._trouble: dict[str, _Trouble] = {}
-        self._hearings: dict[str, Hearing] = {}
+        self._hearings: dict[str, LogState] = {}
 
     def tick(self, lease: Lease) -> None:
         """One question for all whose turn it is; none where it is nobody's."""
@@ -109,7 +109,7 @@ class EvidenceController:
     def _note(self, lease: Lease, now: int, *, answered: bool) -> None:
         """Write down whether there is still something to wait for, where that is news."""
         before = self._hearings.get(lease.project)
-        after = hearing(before, lease, now, answered=answered)
+        after = next_log_state(before, lease, now, answered=answered)
         known = before is not None and before.lease == lease and before.heard
         if after.heard is not known:
             with self._units(lease) as unit:
@@ -126,7 +126,7 @@ class EvidenceController:
             return trouble.kind is NotAllowed
         held, asked = self._asked.get(lease.project, (None, None))
         with self._units.reading() as unit:
-            windows = turns(asked if held == lease else None, now)
+            windows = due_windows(asked if held == lease else None, now)
             in_doubt = unit.usage.ended_in_doubt(lease.project, windows) if windows else ()
         if in_doubt:
             entries = self._entries(lease.project, in_doubt, now)
@@ -141,7 +141,7 @@ class EvidenceController:
     ) -> Sequence[Termination] | None:
         """What the log says of the time in which all these ended; None when it does not answer,
         which is told once, and once more when it is over."""
-        window = asked_of(in_doubt)
+        window = window_of(in_doubt)
         before = self._trouble.get(project)
         try:
             entries = self._history.terminations(project, window.start, window.end)
@@ -175,7 +175,7 @@ class EvidenceController:
 def _with_birth(found: _Found, records: Records) -> _Found | None:
     """The same with the instant at which the node was created, where that matters; None when the
     cloud cannot say so now: it will be this one's turn again."""
-    if not needs_birth(found.usage, found.began, found.entry):
+    if not needs_creation_time(found.usage, found.began, found.entry):
         return found
     try:
         return replace(found, created_at=records.birth(Place.of(found.entry.path)))
@@ -188,16 +188,16 @@ def _found(
 ) -> Iterator[_Found]:
     """The usage that an entry ended, with it. Names are looked up only where times agree."""
     for usage in in_doubt:
-        near = [one for one in entries if may_have_ended(usage, one.at)]
+        near = [one for one in entries if is_possible_end(usage, one.at)]
         path = _path_of(unit, usage) if near else ""
-        entry = told(usage, [one for one in near if one.path == path])
+        entry = find_termination(usage, [one for one in near if one.path == path])
         if entry is not None:
             yield _Found(usage, entry, _latest_beginning(unit, usage))
 
 
 def _latest_beginning(unit: Unit, usage: Usage) -> int:
     versions = unit.beliefs.of(usage.id)
-    return latest_beginning(usage, versions[0].start_hi if versions else usage.start_hi)
+    return latest_start(usage, versions[0].start_hi if versions else usage.start_hi)
 
 
 def _path_of(unit: Unit, usage: Usage) -> str:
@@ -233,17 +233,17 @@ def _write(unit: Unit, found: _Found, book: PriceBook, now: int) -> None:
     """Write the correction down, unless somebody else has done so or knows better."""
     current = (one for one in unit.usage.of(found.usage.node_id) if one.id == found.usage.id)
     before = next(current, None)
-    if before is None or not is_open(before):
+    if before is None or not is_end_uncertain(before):
         return
-    after = corrected(before, found.entry, found.began, found.created_at)
+    after = correct_end(before, found.entry, found.began, found.created_at)
     earlier = _earlier(unit, before)
     changed = [
         after,
-        *corrected_earlier(
+        *correct_earlier(
             after,
             found.created_at,
             earlier,
-            needs_birth=needs_birth(before, found.began, found.entry),
+            is_born_needed=needs_creation_time(before, found.began, found.entry),
         ),
     ]
     known = {one.id: one for one in (before, *(usage for usage, _ in earlier))}
@@ -259,7 +259,7 @@ def _write(unit: Unit, found: _Found, book: PriceBook, now: int) -> None:
         "end": after.end,
         "reason": found.entry.reason,
     }
-    message = sentence(before, after, found.entry, was - is_now)
+    message = describe_correction(before, after, found.entry, was - is_now)
     unit.events.add(
         of_slice(Event(after.node_id, now, "evidence", message, facts=facts), after.slice)
     )

@@ -9,7 +9,11 @@ import structlog
 from service.cloud.ports import Inventory, TpuCloud
 from service.controllers.recording.recording import write_usage
 from service.domain.errors import CloudError, NotAllowed
-from service.domain.evidence.interruptions import blinks, cut, told
+from service.domain.evidence.interruptions import (
+    describe_interruptions,
+    find_interruptions,
+    split_at_interruptions,
+)
 from service.domain.lease import Lease
 from service.domain.metering.meter import Usage
 from service.domain.nodes.node import Node, Place
@@ -65,7 +69,9 @@ class Recall:
                 by_path.setdefault(operation.target, []).append(operation)
             answered.append(zone)
         since = before - LONG
-        came_back = {path: some for path, some in by_path.items() if blinks(some, since)}
+        came_back = {
+            path: some for path, some in by_path.items() if find_interruptions(some, since)
+        }
         if came_back:
             self._write(lease, came_back, since, now)
         self._asked.update({(lease.project, zone): now for zone in answered})
@@ -80,10 +86,10 @@ class Recall:
             for usage in ran:
                 node = nodes[usage.node_id]
                 operations = _on(node, usage, unit.placements.of(node.id), by_path)
-                intervals = cut(usage, operations) if operations else []
+                intervals = split_at_interruptions(usage, operations) if operations else []
                 for one in intervals:
                     write_usage(unit, one, book, now)
-                unit.events.add(*told(node, intervals, now))
+                unit.events.add(*describe_interruptions(node, intervals, now))
 
 
 def _ran(unit: Unit, project: str, since: int) -> Iterator[Usage]:

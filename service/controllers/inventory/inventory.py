@@ -16,7 +16,7 @@ from service.controllers.recording.operation_log import Records
 from service.controllers.recording.recording import Sights, believe, needs_evidence
 from service.domain.clock import Clock
 from service.domain.errors import NotAllowed
-from service.domain.evidence.look import Looking
+from service.domain.evidence.poll import Poll
 from service.domain.lease import Lease
 from service.domain.lifecycle.absence import LOOKS
 from service.domain.nodes.node import Node
@@ -210,10 +210,10 @@ class InventoryController:
         """Write down what differs; answers whether all of it was. What was left out, because
         someone else was faster or bears the name, counts as not looked at."""
         now, before = self._clock(), self._looked_at(lease)
-        looking, records = Looking(now, before, asked=asked), Records(self._cloud)
+        poll, records = Poll(now, before, asked_at=asked), Records(self._cloud)
         changed, noted = iter(difference.changed.items()), True
         while batch := dict(islice(changed, BATCH)):
-            noted = self._write(batch, records, looking, lease) and noted
+            noted = self._write(batch, records, poll, lease) and noted
         if difference.asleep or difference.missing or difference.found:
             missed, anew = difference.missing, [one for one in difference.missing if not one.misses]
             with self._units(lease) as unit:
@@ -229,18 +229,18 @@ class InventoryController:
             stored = unit.leases.looked_at(lease.project)
         return max(stored, self.looked_at.get(lease.project, 0))
 
-    def _write(self, batch: Batch, records: Records, looking: Looking, lease: Lease) -> bool:
+    def _write(self, batch: Batch, records: Records, poll: Poll, lease: Lease) -> bool:
         with self._units.reading() as unit:
             nodes = unit.nodes.many(batch)
         seen = [
             (node, sights)
             for node in nodes.values()
-            if (sights := self._sights(node, batch[node.id], records, looking))
+            if (sights := self._sights(node, batch[node.id], records, poll))
         ]
         ours = {node.id: len(sights) for node, sights in seen}
         others = [one for one in nodes if ours.get(one, 0) < len(batch[one])]
         with self._units(lease) as unit:
-            unit.nodes.wake(others, looking.now)  # somebody else has taken the name: ours is gone
+            unit.nodes.wake(others, poll.now)  # somebody else has taken the name: ours is gone
             book = self._prices.book(unit)
             unit.usage.lock(node.id for node, _ in seen)
             current = unit.nodes.many(node.id for node, _ in seen)
@@ -250,23 +250,23 @@ class InventoryController:
                     continue  # someone was faster; the next look compares anew
                 after = believe(unit, node, sights, book, self.name)
                 if after.state != node.state:
-                    after = replace(after, next_try_at=looking.now)
+                    after = replace(after, next_try_at=poll.now)
                 unit.nodes.save(after)
                 digests[node.id] = digest_of(batch[node.id])
             unit.nodes.remember(digests)
         return len(digests) == len(seen) and not others
 
     def _sights(
-        self, node: Node, shown: Mapping[int, Sighting], records: Records, looking: Looking
+        self, node: Node, shown: Mapping[int, Sighting], records: Records, poll: Poll
     ) -> Sights:
         """What is shown of a node and is really it."""
         sights = {}
         for number, sighting in shown.items():
             one, sight = part(node, number), sighting.decode()
             if is_ours(one, sight):
-                before = max(looking.before, one.seen_at)
+                before = max(poll.previous, one.seen_at)
                 operations = records.of(one) if needs_evidence(one, sight) else ()
-                sights[number] = sight, replace(looking, before=before, operations=operations)
+                sights[number] = sight, replace(poll, previous=before, operations=operations)
         return sights
 
 

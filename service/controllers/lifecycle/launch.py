@@ -10,7 +10,7 @@ from service.cloud.ports import Operation, Order
 from service.controllers.lifecycle.context import Tools
 from service.controllers.lifecycle.quotas import learn, too_small
 from service.controllers.lifecycle.zone_offers import Offers
-from service.controllers.recording.operation_log import looking_since
+from service.controllers.recording.operation_log import polls_since
 from service.controllers.recording.recording import end_placement, end_usage
 from service.domain.errors import (
     AlreadyExists,
@@ -118,11 +118,11 @@ class Placing:
         stood, final = node.unanswered_at, not may_yet_land(node, now)
         again = max(now, (node.sent_at or 0) + 1)
         first = again if is_unsent(node) else node.sent_at
-        looking = self._tools.records.looking(node, now)
+        poll = self._tools.records.poll(node, now)
 
         def change(unit: Unit, node: Node) -> Node:
             """What was sent before may have been READY and be gone again, while nobody looked."""
-            known = looking_since(looking, unit.nodes.shown_at(node.id))
+            known = polls_since(poll, unit.nodes.shown_at(node.id))
             ended = end_usage(unit, node, known, self._tools.prices.book(unit))
             ended = replace(ended, up_since=None, ready_at=node.ready_at)
             return replace(ended, sent_at=first, unanswered_at=again)
@@ -236,10 +236,10 @@ class Placing:
         The next one is made at once where something else need not be left alone.
         """
         now, outcome = self._tools.clock(), outcome_of(error)
-        looking = self._tools.records.looking(node, now)
+        poll = self._tools.records.poll(node, now)
 
         def change(unit: Unit, node: Node) -> Node:
-            known = looking_since(looking, unit.nodes.shown_at(node.id))
+            known = polls_since(poll, unit.nodes.shown_at(node.id))
             node = with_room(end_usage(unit, node, known, self._tools.prices.book(unit)))
             scope = scope_of(error, node.zone)
             end_placement(unit, node, outcome, str(error), now, scope)

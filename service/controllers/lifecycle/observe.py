@@ -11,12 +11,12 @@ from service.controllers.recording.operation_log import Records
 from service.controllers.recording.recording import Lost, Sights, believe, lose, needs_evidence
 from service.domain.clock import Clock
 from service.domain.errors import CloudNotFound
-from service.domain.evidence.look import Looking
 from service.domain.evidence.observation import (
     COMES_BACK_BY_ITSELF,
-    queue_observed,
-    state_of_absent,
+    observe_queue,
+    state_of_absent_node,
 )
+from service.domain.evidence.poll import Poll
 from service.domain.lease import Lease
 from service.domain.lifecycle.absence import Absence, judge, never_came, was_deleted
 from service.domain.lifecycle.queueing import needs_nodes
@@ -105,7 +105,7 @@ class Eyes:
             after = node.shown() if again else node
             after = replace(after, operation=found) if found else after
             if queue is not None:
-                after, told = queue_observed(after, queue, asked, self._clock())
+                after, told = observe_queue(after, queue, asked, self._clock())
                 unit.events.add(*told)
             if sights:
                 seen = {n: (sight, how.since(looked_at)) for n, (sight, how) in sights.items()}
@@ -130,7 +130,7 @@ class Eyes:
             known: Sequence[Operation] = (last,) if its and last is not None else ()
             if needs_evidence(one, sight) and not _brought_up(one, known, sight):
                 known = tuple(self._records.of(one)) or known
-            news[number] = sight, Looking(self._clock(), one.seen_at, known, asked)
+            news[number] = sight, Poll(self._clock(), one.seen_at, known, asked)
         return news
 
     def _missing(self, node: Node, look: Look, asked: int) -> Lost:
@@ -142,9 +142,9 @@ class Eyes:
             return {}
         lost = {}
         for number, sight in zip(numbers(node), look.members, strict=True):
-            one, state = part(node, number), state_of_absent(node, look.queue)
+            one, state = part(node, number), state_of_absent_node(node, look.queue)
             if sight is None and one.cloud_uid and one.state not in _GOING:
-                lost[number] = state, self._records.looking(node, self._clock(), asked)(one)
+                lost[number] = state, self._records.poll(node, self._clock(), asked)(one)
         return lost
 
 

@@ -10,7 +10,7 @@ from service.controllers.lifecycle.zone_offers import Offers
 from service.controllers.recording.recording import end_usage
 from service.domain.errors import InvalidRequest
 from service.domain.event import Event
-from service.domain.evidence.look import Looking
+from service.domain.evidence.poll import Poll
 from service.domain.lease import Lease
 from service.domain.lifecycle.reimaging import failure, is_over, settled, undone
 from service.domain.lifecycle.step import Look
@@ -46,8 +46,8 @@ class Reimaging:
         now = self._tools.clock()
 
         def change(unit: Unit, node: Node) -> Node:
-            looking = Looking(now, max(node.seen_at, operation.created_at), (operation,))
-            node = end_usage(unit, node, lambda _: looking, self._tools.prices.book(unit))
+            poll = Poll(now, max(node.seen_at, operation.created_at), (operation,))
+            node = end_usage(unit, node, lambda _: poll, self._tools.prices.book(unit))
             spec = node.spec
             message = f"REIMAGING in {node.zone}: {spec.runtime_version}, was {spec.reimage_from}"
             unit.events.add(Event(node.id, now, "state", message))

@@ -8,11 +8,11 @@ from dataclasses import replace
 from service.cloud.ports import Operation
 from service.controllers.lifecycle.context import Tools
 from service.controllers.lifecycle.quotas import learn
-from service.controllers.recording.operation_log import looking_since
+from service.controllers.recording.operation_log import polls_since
 from service.controllers.recording.recording import complete, end_placement, end_usage, shorten
 from service.domain.errors import CloudError, CloudNotFound
 from service.domain.event import Event
-from service.domain.evidence.look import Looking
+from service.domain.evidence.poll import Poll
 from service.domain.lease import Lease
 from service.domain.lifecycle.lifecycle import retry_delay
 from service.domain.lifecycle.loss import befell, by_hand
@@ -101,8 +101,8 @@ class Ending:
         now = self._tools.clock()
 
         def change(unit: Unit, node: Node) -> Node:
-            looking = Looking(now, max(node.seen_at, operation.created_at), (operation,))
-            node = end_usage(unit, node, lambda _: looking, self._tools.prices.book(unit))
+            poll = Poll(now, max(node.seen_at, operation.created_at), (operation,))
+            node = end_usage(unit, node, lambda _: poll, self._tools.prices.book(unit))
             why = f": {_wherefore(node)}" if state == NodeState.STOPPING else f", was {node.state}"
             if state != node.state:
                 unit.events.add(Event(node.id, now, "state", f"{state} in {node.zone}{why}"))
@@ -148,14 +148,14 @@ class Ending:
     def close(self, node: Node, lease: Lease, *, vanished: bool) -> None:
         """Verified gone: GET has just answered that there is no such node."""
         now = self._tools.clock()
-        looking = self._tools.records.looking(node, now)
+        poll = self._tools.records.poll(node, now)
         reason = node.delete_reason
         if vanished:
             reason = "it was deleted outside this service"
 
         def change(unit: Unit, node: Node) -> Node:
             book = self._tools.prices.book(unit)
-            known = looking_since(looking, unit.nodes.shown_at(node.id))
+            known = polls_since(poll, unit.nodes.shown_at(node.id))
             node = end_usage(unit, node, known, book)
             shorten(unit, node, known, book)
             complete(unit, node, known, book)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from service.cloud.ports import Operation, TpuCloud
 from service.domain.errors import CloudError, CloudNotFound
-from service.domain.evidence.look import Looking
+from service.domain.evidence.poll import Poll
 from service.domain.nodes.node import Node, Place
 from service.domain.nodes.slices import numbers, part
 
@@ -59,7 +59,7 @@ class Records:
         known = self._by_zone[key].by_target.get(place.path, ())
         return max((one.created_at for one in known if one.verb == "create"), default=None)
 
-    def looking(self, node: Node, now: int, asked: int | None = None) -> Callable[[Node], Looking]:
+    def poll(self, node: Node, now: int, asked: int | None = None) -> Callable[[Node], Poll]:
         """How a node that is gone, or each of its slices, is to be looked at; asked for beforehand,
         since no call is made while a transaction is open.
 
@@ -71,7 +71,7 @@ class Records:
             now = max(node.seen_at, min(now, node.missed_at))
         refused = self._was_refused(node)
         found = {
-            one.cloud_id: Looking(now, max(node.seen_at, one.seen_at), self.of(one), asked, refused)
+            one.cloud_id: Poll(now, max(node.seen_at, one.seen_at), self.of(one), asked, refused)
             for one in parts
         }
         return lambda one: found[one.cloud_id]
@@ -149,6 +149,6 @@ class SharedRecords(Records):
         return any(not one.done for one in listed.by_target.get(path, ()))
 
 
-def looking_since(looking: Callable[[Node], Looking], shown: int) -> Callable[[Node], Looking]:
+def polls_since(poll: Callable[[Node], Poll], shown: int) -> Callable[[Node], Poll]:
     """The same looks at what a list has shown at `shown`, too."""
-    return lambda one: looking(one).since(shown)
+    return lambda one: poll(one).since(shown)

@@ -7,10 +7,16 @@ from dataclasses import dataclass, replace
 
 from service.controllers.recording.posting import post
 from service.domain.event import Event
-from service.domain.evidence.interruptions import shortened, told_shortened
-from service.domain.evidence.look import Looking
-from service.domain.evidence.observation import Belief, came_back, gone, observed, was_kept_up
-from service.domain.evidence.unseen_usage import overlooked, told_overlooked
+from service.domain.evidence.interruptions import describe_shortened, shorten_to_record
+from service.domain.evidence.observation import (
+    Belief,
+    find_return,
+    has_stayed_up,
+    observe,
+    usage_of_gone,
+)
+from service.domain.evidence.poll import Poll
+from service.domain.evidence.unseen_usage import describe_unseen_usage, find_unseen_usage
 from service.domain.metering.meter import Evidence, Usage, waived_with, waiver_of
 from service.domain.metering.usage import begun_after
 from service.domain.nodes.node import LOST, CloudNode, Node
@@ -21,10 +27,10 @@ from service.domain.pricing.price_book import PriceBook
 from service.store.observations import Observation
 from service.store.unit import Unit
 
-Sights = Mapping[int, tuple[CloudNode, Looking]]
+Sights = Mapping[int, tuple[CloudNode, Poll]]
 """What was seen, and how, of each slice that was looked at; of WHOLE where there are no slices."""
 
-Lost = Mapping[int, tuple[str, Looking]]
+Lost = Mapping[int, tuple[str, Poll]]
 """The state that each slice is now said to be in, of which the cloud says that it is not there."""
 
 
@@ -34,7 +40,7 @@ def needs_evidence(node: Node, sight: CloudNode) -> bool:
         is_billable(sight.state)
         or is_billable(node.state)
         or node.up_since is None
-        or was_kept_up(node, sight.state)
+        or has_stayed_up(node, sight.state)
     )
 
 
@@ -47,7 +53,7 @@ def believe(unit: Unit, node: Node, sights: Sights, book: PriceBook, source: str
         if number in sights:
             one = _believe_part(unit, one, number, sights[number], _Pen(book, source))
         parts.append(one)
-    now = max(looking.now for _, looking in sights.values())
+    now = max(poll.now for _, poll in sights.values())
     after = folded(node, parts, now)
     if node.up_since is None and after.up_since is not None:
         unit.placements.came_up(node.id, node.attempt, after.up_since)
@@ -66,17 +72,17 @@ def _believe_part(
     unit: Unit,
     one: Node,
     number: int,
-    seen: tuple[CloudNode, Looking],
+    seen: tuple[CloudNode, Poll],
     pen: _Pen,
 ) -> Node:
-    sight, looking = seen
+    sight, poll = seen
     running = unit.usage.running(one.id, number)
-    belief = observed(one, sight, running, looking)
+    belief = observe(one, sight, running, poll)
     if belief.node.state != one.state:
-        unit.observations.add(_observation(belief, looking, pen.source))
+        unit.observations.add(_observation(belief, poll, pen.source))
     if belief.usage is not None and belief.usage != running:
         usage = _of_slice(unit, belief.usage, number, is_new=running is None)
-        write_usage(unit, usage, pen.book, looking.now)
+        write_usage(unit, usage, pen.book, poll.now)
     if sight.state in LOST and belief.node.state != one.state:
         _waive_earlier(unit, one, number, belief.usage, seen, pen.book)
     unit.events.add(*(of_slice(event, number) for event in belief.events))
@@ -88,21 +94,21 @@ def _waive_earlier(
     one: Node,
     number: int,
     last: Usage | None,
-    seen: tuple[CloudNode, Looking],
+    seen: tuple[CloudNode, Poll],
     book: PriceBook,
 ) -> None:
     """Apply the rule of the first minute to the earlier intervals of a placement that the cloud
     took back: within that minute, a node may have been READY, in maintenance, and READY again.
     `last` is the interval that the preemption ended; None where the node was not READY then."""
-    sight, looking = seen
+    sight, poll = seen
     own = [usage for usage in intervals_of_placement(unit, one, number) if usage.end is not None]
-    before = max((usage.end or 0 for usage in own), default=looking.before)
-    lost = (max(looking.before, before), looking.now)
+    before = max((usage.end or 0 for usage in own), default=poll.previous)
+    lost = (max(poll.previous, before), poll.now)
     if last is not None and last.end is not None and last.end_lo is not None:
         lost = (last.end_lo, last.end)
     waiver = waiver_of(*lost, sight.created_at)
     for usage in waived_with(last, waiver, own):
-        write_usage(unit, usage, book, looking.now)
+        write_usage(unit, usage, book, poll.now)
 
 
 def intervals_of_placement(unit: Unit, one: Node, number: int) -> list[Usage]:
@@ -112,46 +118,46 @@ def intervals_of_placement(unit: Unit, one: Node, number: int) -> list[Usage]:
     return [usage for usage in own if usage.start >= since]
 
 
-def end_usage(unit: Unit, node: Node, looking: Callable[[Node], Looking], book: PriceBook) -> Node:
+def end_usage(unit: Unit, node: Node, poll: Callable[[Node], Poll], book: PriceBook) -> Node:
     """Close the usage of a node that was just ended or is gone; answers it as it is now."""
     unit.usage.lock([node.id])
     parts = []
     for number in numbers(node):
         one = part(node, number)
-        parts.append(_end_part(unit, one, number, looking(one), book))
+        parts.append(_end_part(unit, one, number, poll(one), book))
     after = folded(node, parts, node.state_since)
     if node.up_since is None and after.up_since is not None:
         unit.placements.came_up(node.id, node.attempt, after.up_since)
     return after
 
 
-def shorten(unit: Unit, node: Node, looking: Callable[[Node], Looking], book: PriceBook) -> None:
+def shorten(unit: Unit, node: Node, poll: Callable[[Node], Poll], book: PriceBook) -> None:
     """Take back what was charged of the last usage of a node that is gone, where the cloud's record
     says that somebody took it down just before it was ended here."""
     unit.usage.lock([node.id])
     for number in numbers(node):
         one = part(node, number)
-        seen = looking(one)
+        seen = poll(one)
         own = intervals_of_placement(unit, node, number)
         last = max(own, key=lambda usage: usage.start, default=None)
         if last is None:
             continue
-        if (after := shortened(last, seen.operations)) is not None:
+        if (after := shorten_to_record(last, seen.operations)) is not None:
             write_usage(unit, after, book, seen.now)
-            unit.events.add(of_slice(told_shortened(one, last, after, seen.now), number))
+            unit.events.add(of_slice(describe_shortened(one, last, after, seen.now), number))
 
 
-def complete(unit: Unit, node: Node, looking: Callable[[Node], Looking], book: PriceBook) -> None:
+def complete(unit: Unit, node: Node, poll: Callable[[Node], Poll], book: PriceBook) -> None:
     """Charge what a node that is gone for good ran while nobody saw any of it, where the cloud's
     record tells of that."""
     unit.usage.lock([node.id])
     for number in numbers(node):
         one = part(node, number)
-        seen = looking(one)
+        seen = poll(one)
         own = [usage for usage in unit.usage.of(node.id) if usage.slice == number]
-        for usage in overlooked(one, own, seen.operations):
+        for usage in find_unseen_usage(one, own, seen.operations):
             write_usage(unit, replace(usage, slice=number), book, seen.now)
-            unit.events.add(of_slice(told_overlooked(one, usage, seen.now), number))
+            unit.events.add(of_slice(describe_unseen_usage(one, usage, seen.now), number))
 
 
 def lose(unit: Unit, node: Node, lost: Lost, book: PriceBook) -> Node:
@@ -162,26 +168,26 @@ def lose(unit: Unit, node: Node, lost: Lost, book: PriceBook) -> Node:
     for number in numbers(node):
         one = part(node, number)
         if number in lost:
-            state, looking = lost[number]
+            state, poll = lost[number]
             message = f"{state} in {one.zone}, was {one.state}: {one.cloud_id} is no longer there"
-            unit.events.add(Event(one.id, looking.now, "state", message))
-            one = _end_part(unit, one, number, looking, book).moved(state, looking.now)
+            unit.events.add(Event(one.id, poll.now, "state", message))
+            one = _end_part(unit, one, number, poll, book).moved(state, poll.now)
         parts.append(one)
-    return folded(node, parts, max(looking.now for _, looking in lost.values()))
+    return folded(node, parts, max(poll.now for _, poll in lost.values()))
 
 
-def _end_part(unit: Unit, one: Node, number: int, looking: Looking, book: PriceBook) -> Node:
+def _end_part(unit: Unit, one: Node, number: int, poll: Poll, book: PriceBook) -> Node:
     """Close the usage of one slice, or of a node that is not made of several."""
     running = unit.usage.running(one.id, number)
-    usage = gone(one, running, looking)
+    usage = usage_of_gone(one, running, poll)
     if usage is None:
-        usage = came_back(one, unit.usage.last_end(one.id, number), looking)
+        usage = find_return(one, unit.usage.last_end(one.id, number), poll)
     if usage is None:
         return one
     usage = _of_slice(unit, usage, number, is_new=running is None)
     if running is None and usage.start == usage.end:
         return one  # the record tells again what is written down
-    write_usage(unit, usage, book, looking.now)
+    write_usage(unit, usage, book, poll.now)
     if one.up_since is not None or usage.start_evidence is Evidence.UNSEEN:
         return one
     first = usage.start if one.ready_at is None else one.ready_at
@@ -221,13 +227,13 @@ def write_usage(unit: Unit, usage: Usage, book: PriceBook, now: int) -> None:
     post(unit, saved, book, now)
 
 
-def _observation(belief: Belief, looking: Looking, source: str) -> Observation:
+def _observation(belief: Belief, poll: Poll, source: str) -> Observation:
     return Observation(
         node_id=belief.node.id,
         cloud_uid=belief.node.cloud_uid,
         state=belief.node.state,
         happened_at=belief.happened_at,
-        observed_at=looking.now,
-        recorded_at=looking.now,
+        observed_at=poll.now,
+        recorded_at=poll.now,
         source=source,
     )

@@ -1,4 +1,4 @@
-"""How usage ended by what the cloud's audit log says of it, late as that may be known. Pure."""
+"""Corrects the end of usage by Google's audit log, whose entries may come days late. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from service.domain.money import dollars
 from service.domain.pricing.billing_rules import free_if_preempted_within
 from service.domain.time_window import Window
 
-ASKED_AFTER = (
+QUERIED_AFTER = (
     0,
     15,
     MINUTE,
@@ -30,45 +30,46 @@ ASKED_AFTER = (
     12 * HOUR,
     *(days * DAY for days in range(1, 8)),
 )
-"""Seconds after its end at which the log is asked about usage: entries arrive late, but what is not
-there after a week will not come. (The second turn is for what was not written down yet when the
-first one came: who looks and who asks do not wait for each other.)"""
+"""Seconds after the end of usage at which the log is queried about it. Entries arrive late, but an
+entry that is missing after a week will not arrive. The second query finds usage that was not
+recorded yet at the first: the inventory and the query do not wait for each other."""
 
-LOOKED_BACK = 30 * DAY
-"""Seconds of which all that is open is asked about once, by who has never asked: a daemon that was
-down for weeks may have missed every turn of it."""
+FIRST_QUERY_SECONDS = 30 * DAY
+"""The first query of a daemon covers the uncertain ends of so many seconds: a daemon that was down
+for weeks has missed every query about them."""
 
 PATIENCE = HOUR
-"""Seconds for which budgets wait for a log that gives no answer before they have nodes deleted all
-the same: what runs meanwhile costs money that nobody may spend, and a log that is out for longer
-cannot be waited for."""
+"""Seconds for which budget deletions wait for a log that does not answer. After that the nodes are
+deleted all the same: they cost money that the budget does not allow."""
 
 _LONGEST_REASON = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Hearing:
-    """Whether a project's log has said what it knows to the holder of `lease`: `silent_since` is
-    when it last began to give no answer (None while it answers), `heard` whether anybody should
-    still wait for one. Who takes a project over has heard nothing."""
+class LogState:
+    """Whether a project's log has answered the holder of `lease`.
+
+    `silent_since` is when the log stopped to answer (None while it answers). `heard` says that
+    nothing waits for the log any more. It is False for a daemon that has just taken over.
+    """
 
     lease: Lease
     silent_since: int | None
     heard: bool = False
 
 
-def hearing(before: Hearing | None, lease: Lease, now: int, *, answered: bool) -> Hearing:
-    """The same after one more turn. A log that gives no answer for long counts as heard."""
+def next_log_state(before: LogState | None, lease: Lease, now: int, *, answered: bool) -> LogState:
+    """The state after one more query. A log that is silent for PATIENCE counts as heard."""
     if answered:
-        return Hearing(lease, None, heard=True)
+        return LogState(lease, None, heard=True)
     mine = before if before is not None and before.lease == lease else None
     since = now if mine is None or mine.silent_since is None else mine.silent_since
-    return Hearing(lease, since, heard=now - since >= PATIENCE)
+    return LogState(lease, since, heard=now - since >= PATIENCE)
 
 
 @dataclass(frozen=True, slots=True)
 class Termination:
-    """The cloud took a node away at `at` (whole UTC seconds): one entry of its audit log.
+    """An audit log entry: Google took a node back at `at` (whole UTC seconds).
 
     `path` is the node's full name. Google's entry has no uid (reference/cloud-tpu-api.md section
     3.1), and needs none here: we never give a name twice.
@@ -79,20 +80,22 @@ class Termination:
     reason: str = ""
 
 
-def turns(asked: int | None, now: int) -> tuple[Window, ...]:
-    """The usage whose turn it is, by the seconds in which it ended, when the log was last asked at
-    `asked`. Nothing is remembered of each: what was missed while nobody asked is due at once."""
+def due_windows(asked: int | None, now: int) -> tuple[Window, ...]:
+    """The windows of usage ends about which the log is queried now; `asked` is the previous query.
+
+    No state is kept per usage. Windows that were missed while no daemon ran are due at once.
+    """
     if asked is None or asked > now:
-        return (Window(now - LOOKED_BACK, now + 1),)
+        return (Window(now - FIRST_QUERY_SECONDS, now + 1),)
     if asked == now:
         return ()
-    return tuple(Window(asked - after + 1, now - after + 1) for after in ASKED_AFTER)
+    return tuple(Window(asked - after + 1, now - after + 1) for after in QUERIED_AFTER)
 
 
-def is_open(usage: Usage) -> bool:
-    """Whether the log could say better when it ended: two looks is all that is known of that.
+def is_end_uncertain(usage: Usage) -> bool:
+    """Whether the log can improve the end: only two polls bound it so far.
 
-    Usage that nobody saw is left alone: when something ended says nothing of whether it was.
+    False for usage that no poll saw. An entry says when usage ended, not whether there was any.
     """
     return (
         usage.end is not None
@@ -103,27 +106,27 @@ def is_open(usage: Usage) -> bool:
     )
 
 
-def asked_of(open_usage: Iterable[Usage]) -> Window:
-    """The seconds of the log in which the ends of all of these must lie; there is one at least."""
+def window_of(open_usage: Iterable[Usage]) -> Window:
+    """The seconds of the log in which the ends of all these usages lie, at least one usage."""
     ends = [(one.end_lo, one.end) for one in open_usage]
     first = min(low for low, _ in ends if low is not None)
     last = max(high for _, high in ends if high is not None)
     return Window(first - CLOCK_TOLERANCE, last + CLOCK_TOLERANCE + 1)
 
 
-def told(usage: Usage, terminations: Iterable[Termination]) -> Termination | None:
-    """The entry that ended it, of those about its node; None when none did.
+def find_termination(usage: Usage, terminations: Iterable[Termination]) -> Termination | None:
+    """The entry that ended this usage, among those of its node; None if there is none.
 
-    What lies outside the two looks contradicts what was seen, and is not believed. Of several the
-    earliest counts: a node that was taken away is never READY again, so a later one is the same
-    told twice, or speaks of somebody's namesake.
+    An entry outside the two polls contradicts them and is ignored. The earliest entry counts: a
+    node that was taken back is never READY again, so a later entry repeats it, or is about another
+    node of the same name.
     """
-    fitting = [one for one in terminations if may_have_ended(usage, one.at)]
+    fitting = [one for one in terminations if is_possible_end(usage, one.at)]
     return min(fitting, key=lambda one: one.at, default=None)
 
 
-def may_have_ended(usage: Usage, at: int) -> bool:
-    """Whether it may have ended at that instant, as clocks go."""
+def is_possible_end(usage: Usage, at: int) -> bool:
+    """Whether usage may have ended at that instant, within CLOCK_TOLERANCE."""
     return (
         usage.end is not None
         and usage.end_lo is not None
@@ -131,25 +134,25 @@ def may_have_ended(usage: Usage, at: int) -> bool:
     )
 
 
-def latest_beginning(usage: Usage, first_believed: int) -> int:
-    """The latest that it may have begun; `first_believed` is what was believed of that at first.
+def latest_start(usage: Usage, first_believed: int) -> int:
+    """The latest possible start; `first_believed` is the bound when the usage was opened.
 
-    A preemption that could not be told from one in the first minute makes all of the usage
-    uncertain, and so hides how well its beginning is known.
+    A preemption that may fall in the first minute makes the whole usage uncertain, which overwrites
+    the bound of its start.
     """
     return usage.start if usage.start_evidence is Evidence.OPERATION else first_believed
 
 
-def needs_birth(usage: Usage, began: int, entry: Termination) -> bool:
-    """Whether it matters when its node was created: it may have been lost in its first minute."""
+def needs_creation_time(usage: Usage, began: int, entry: Termination) -> bool:
+    """Whether the creation time decides the price: the first minute of a node may be free."""
     return _within(usage, entry.at) - began < free_if_preempted_within(entry.at)
 
 
-def corrected(usage: Usage, entry: Termination, began: int, created_at: int | None) -> Usage:
-    """The usage with its end by the log, never outside the two looks between which it was seen.
+def correct_end(usage: Usage, entry: Termination, began: int, created_at: int | None) -> Usage:
+    """The usage with its end from the log, kept between the two polls that bound it.
 
-    `began` is the latest that it may have begun. `created_at` is when its node was created, where
-    that is known: the rule of the first minute is applied anew.
+    `began` is the latest possible start. `created_at` is the creation time of the node (None: not
+    known); the rule of the free first minute is applied again with it.
     """
     at = _within(usage, entry.at)
     exact = replace(
@@ -162,24 +165,25 @@ def corrected(usage: Usage, entry: Termination, began: int, created_at: int | No
     )
     if exact.free:
         return exact
-    if created_at is None and needs_birth(usage, began, entry):
-        return replace(exact, start_hi=at)  # it may cost nothing, and nobody can tell
+    if created_at is None and needs_creation_time(usage, began, entry):
+        return replace(exact, start_hi=at)  # it may be free
     return forgiven(exact, created_at)
 
 
-def corrected_earlier(
-    after: Usage, born: int | None, earlier: Iterable[tuple[Usage, int]], *, needs_birth: bool
+def correct_earlier(
+    after: Usage, born: int | None, earlier: Iterable[tuple[Usage, int]], *, is_born_needed: bool
 ) -> Iterator[Usage]:
-    """The earlier intervals of a placement, as far as the corrected end `after` of its last one
-    changes them. Each comes with the latest that it may have begun: where the preemption could not
-    be told from one in the first minute before, all of it was uncertain, and is so no more.
+    """The earlier intervals of a placement that the corrected last interval `after` changes.
 
-    `born` is when the node was created; where nobody knows that although it `needs_birth`, all
-    stay uncertain.
+    Each interval comes with its latest possible start. Before the correction the preemption may
+    have fallen in the first minute, which made all intervals uncertain; now it does not.
+
+    `born` is the creation time of the node. All intervals stay uncertain if it is not known
+    although `is_born_needed`.
     """
     assert after.end is not None
     waiver = waiver_of(after.end, after.end, born)
-    if needs_birth and born is None:
+    if is_born_needed and born is None:
         waiver = Waiver.POSSIBLE
     for usage, began in earlier:
         if usage.end is None or usage.free:
@@ -196,8 +200,8 @@ def _within(usage: Usage, at: int) -> int:
     return min(max(at, usage.end_lo, usage.start), usage.end)
 
 
-def sentence(before: Usage, after: Usage, entry: Termination, taken_back: int) -> str:
-    """What the log changed, for the story of the node; `taken_back` is nano-dollars."""
+def describe_correction(before: Usage, after: Usage, entry: Termination, taken_back: int) -> str:
+    """One sentence on what the log changed, for an event; `taken_back` is nano-dollars."""
     assert before.end is not None
     assert after.end is not None
     by = f" ({entry.reason[:_LONGEST_REASON]})" if entry.reason else ""

@@ -1,5 +1,4 @@
-"""What an interval really was, where the cloud says that the node went down unseen: for a while, or
-for good. Pure."""
+"""Corrects usage by the cloud's operations where a node was down and no poll saw it. Pure."""
 
 from __future__ import annotations
 
@@ -19,9 +18,11 @@ _UP = ("start", "reimage")
 """What ends one stretch of the same node, and begins the next."""
 
 
-def blinks(operations: Sequence[Operation], since: int) -> list[tuple[int, int]]:
-    """(down, up) of each time that a node was stopped or reimaged and came back after `since`, by
-    the operations on it that succeeded; instants in whole UTC seconds, in their order."""
+def find_interruptions(operations: Sequence[Operation], since: int) -> list[tuple[int, int]]:
+    """(down, up) of each stop or reimage after which the node was READY again later than `since`.
+
+    Successful operations alone count. Whole UTC seconds, in order.
+    """
     known = [op for op in operations if op.succeeded and op.ended_at is not None]
     ups = [op.ended_at for op in known if op.verb in _UP and op.ended_at is not None]
     found: list[tuple[int, int]] = []
@@ -32,17 +33,17 @@ def blinks(operations: Sequence[Operation], since: int) -> list[tuple[int, int]]
     return found
 
 
-def cut(usage: Usage, operations: Sequence[Operation]) -> list[Usage]:
-    """The intervals that take the place of one, be it over or not; none where the cloud's record
-    says nothing against it.
+def split_at_interruptions(usage: Usage, operations: Sequence[Operation]) -> list[Usage]:
+    """The intervals that replace one, open or closed; empty if the operations do not contradict it.
 
-    Where it was called READY between a stop and the end of the start after it, either that look was
-    stale, or the start was long done: all of that stays charged, and is uncertain.
+    A poll may have seen READY between a stop and the end of the next start. Then the poll was
+    stale, or the node came up long before its operation ended. That time stays charged and is
+    marked as uncertain.
     """
     until = usage.end if usage.end_lo is None else usage.end_lo
     found: list[Usage] = []
     current = usage
-    for down, up in blinks(operations, usage.start_hi):
+    for down, up in find_interruptions(operations, usage.start_hi):
         if until is not None and up >= until:
             break
         if down <= current.start_hi:
@@ -63,12 +64,11 @@ def cut(usage: Usage, operations: Sequence[Operation]) -> list[Usage]:
     return [] if current == usage else [*found, current]
 
 
-def shortened(usage: Usage, operations: Sequence[Operation]) -> Usage | None:
-    """An interval that is over as the cloud's record has it: somebody took the node down before it
-    was ended here, and it did not come back. None where the record says nothing of the kind.
+def shorten_to_record(usage: Usage, operations: Sequence[Operation]) -> Usage | None:
+    """A closed interval, ended where the operations say that the node was taken down for good.
 
-    What took it down need not have come to its end: what is stopping as its deletion is accepted
-    never is stopped.
+    None if no operation took the node down before the recorded end. The operation need not have
+    succeeded: a stop never ends as STOPPED when a deletion is accepted meanwhile.
     """
     if usage.end is None or usage.end_lo is None:
         return None
@@ -87,8 +87,8 @@ def shortened(usage: Usage, operations: Sequence[Operation]) -> Usage | None:
     return None if down is None else closed(usage, down, down, Evidence.OPERATION)
 
 
-def told_shortened(node: Node, before: Usage, after: Usage, now: int) -> Event:
-    """What is said of an interval that was shortened."""
+def describe_shortened(node: Node, before: Usage, after: Usage, now: int) -> Event:
+    """The event of an interval that was shortened."""
     seconds = (before.end or now) - (after.end or now)
     return Event(
         node.id,
@@ -100,8 +100,8 @@ def told_shortened(node: Node, before: Usage, after: Usage, now: int) -> Event:
     )
 
 
-def told(node: Node, intervals: Sequence[Usage], now: int) -> tuple[Event, ...]:
-    """What is said of it in the node's story."""
+def describe_interruptions(node: Node, intervals: Sequence[Usage], now: int) -> tuple[Event, ...]:
+    """The events of the interruptions between these intervals."""
     return tuple(
         Event(
             node.id,

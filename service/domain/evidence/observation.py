@@ -1,4 +1,4 @@
-"""What a look at the cloud changes in what we believe of a node and of its usage. Pure."""
+"""What one poll changes in the record of a node and in its usage. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from service.domain.catalog.accelerators import TAKEN_BACK
 from service.domain.event import Event
-from service.domain.evidence.look import Looking
+from service.domain.evidence.poll import Poll
 from service.domain.metering.meter import (
     CLOCK_TOLERANCE,
     Evidence,
@@ -25,9 +25,9 @@ from service.domain.pricing.billing_rules import is_billable
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """A node and the usage that a look opened, closed or found running; None when there is none.
+    """A node after a poll, and the usage that the poll opened, closed or found running (or None).
 
-    `happened_at` is the instant of the change itself, where the evidence for it is exact.
+    `happened_at` is the instant of the change, if it is known exactly.
     """
 
     node: Node
@@ -36,27 +36,27 @@ class Belief:
     happened_at: int | None = None
 
 
-def observed(node: Node, sight: CloudNode, running: Usage | None, looking: Looking) -> Belief:
-    """What to believe once the cloud has shown `sight`; `running` is the usage that is open."""
+def observe(node: Node, sight: CloudNode, running: Usage | None, poll: Poll) -> Belief:
+    """The record after the cloud has shown `sight`; `running` is the open usage."""
     if _lags(node, sight):
         return Belief(node, running)
-    usage = _usage_after(node, sight, running, looking)
+    usage = _usage_after(node, sight, running, poll)
     after = replace(
-        node.moved(sight.state, looking.now),
-        seen_at=looking.now if looking.asked is None else looking.asked,
+        node.moved(sight.state, poll.now),
+        seen_at=poll.now if poll.asked_at is None else poll.asked_at,
         # Where only one create was sent, what is seen is what came of it.
         unanswered_at=None if node.unanswered_at == node.sent_at else node.unanswered_at,
         cloud_uid=sight.uid,
         health=sight.health,
         endpoints=sight.endpoints,
     )
-    if usage is not None and after.up_since is None and not _is_supposed(usage):
+    if usage is not None and after.up_since is None and not _is_unseen(usage):
         first = usage.start if after.ready_at is None else after.ready_at
         after = replace(after, up_since=usage.start, ready_at=first)
-    instant = _instant(running, usage)
+    instant = _exact_instant(running, usage)
     if instant is not None and after.state != node.state:
         after = replace(after, state_since=instant)
-    told = _said(node, after, sight, looking.now)
+    told = _events(node, after, sight, poll.now)
     return Belief(after, usage, told, happened_at=instant)
 
 
@@ -68,14 +68,18 @@ _GRANTED = frozenset(
         QueueState.SUSPENDED,
     }
 )
-"""What is suspended had its hardware: its nodes may have been READY, though no look saw them."""
+"""Google has granted the hardware. The nodes of a suspended queued resource may have been READY
+although no poll saw them."""
 
 
-def queue_observed(
+def observe_queue(
     node: Node, queue: QueuedResource, asked: int, now: int
 ) -> tuple[Node, tuple[Event, ...]]:
-    """What to believe once the cloud has shown the queued resource of a node in another state; it
-    held when that was `asked`, and may have been over by the answer, `now`."""
+    """The node and its events after its queued resource was seen in another state.
+
+    The state held when the request was sent at `asked`; it may have changed before the answer at
+    `now`.
+    """
     after = replace(
         node,
         queue_state=queue.state,
@@ -86,7 +90,7 @@ def queue_observed(
         waiting = queue.state in IN_LINE
         coming = queue.state in _GRANTED
         shown = NodeState.QUEUED if waiting else NodeState.CREATING if coming else node.state
-        # Only of what is still in line is it certain that nothing of it was READY meanwhile.
+        # Only while the request waits in line is it certain that no node of it was READY.
         after = replace(after.moved(shown, now), seen_at=asked if waiting else node.seen_at)
     message = f"queued resource in {node.zone}: {queue.state}"
     if node.queue_state:
@@ -97,8 +101,8 @@ def queue_observed(
     return after, (Event(node.id, now, "queue", message, facts=facts),)
 
 
-def state_of_absent(node: Node, queue: QueuedResource) -> str:
-    """What to say of a node that is no longer there while its queued resource is."""
+def state_of_absent_node(node: Node, queue: QueuedResource) -> str:
+    """The state of a node that is gone while its queued resource still exists."""
     suspended = queue.state in (QueueState.SUSPENDING, QueueState.SUSPENDED)
     if suspended and queue.initiator != "USER":
         return NodeState.PREEMPTED
@@ -107,13 +111,13 @@ def state_of_absent(node: Node, queue: QueuedResource) -> str:
 
 
 def _lags(node: Node, sight: CloudNode) -> bool:
-    """Whether the cloud shows what is long past: a node that was up is never created again."""
+    """Whether the cloud shows a stale state: a node that was READY is never CREATING again."""
     same = node.cloud_uid == sight.uid
     return same and sight.state == NodeState.CREATING and node.up_since is not None
 
 
-def _instant(running: Usage | None, usage: Usage | None) -> int | None:
-    """When the change itself was, where the cloud's record says so; None where a look must do."""
+def _exact_instant(running: Usage | None, usage: Usage | None) -> int | None:
+    """The instant of the change by the cloud's operations; None if only polls bound it."""
     if usage is None or usage == running:
         return None
     if usage.end is None:
@@ -121,45 +125,46 @@ def _instant(running: Usage | None, usage: Usage | None) -> int | None:
     return usage.end if usage.end == usage.end_lo else None
 
 
-def gone(node: Node, running: Usage | None, looking: Looking) -> Usage | None:
-    """The usage of a node that the cloud no longer has: closed, or found out about at the last."""
+def usage_of_gone(node: Node, running: Usage | None, poll: Poll) -> Usage | None:
+    """The closed usage of a node that is gone: the running one, or one that no poll saw."""
     if running is not None:
-        return _close(running, looking)
-    return _missed(node, looking)
+        return _close(running, poll)
+    return _find_missed_usage(node, poll)
 
 
-def _usage_after(
-    node: Node, sight: CloudNode, running: Usage | None, looking: Looking
-) -> Usage | None:
+def _usage_after(node: Node, sight: CloudNode, running: Usage | None, poll: Poll) -> Usage | None:
     if is_billable(sight.state):
-        return running if running is not None else _open(node, looking)
+        return running if running is not None else _open(node, poll)
     usage: Usage | None = None
     if running is not None or _is_down(sight.state):
-        usage = gone(node, running, looking)
-    elif was_kept_up(node, sight.state):
-        usage = came_back(node, node.state_since, looking)
+        usage = usage_of_gone(node, running, poll)
+    elif has_stayed_up(node, sight.state):
+        usage = find_return(node, node.state_since, poll)
     elif _was_ready(node, sight.state):
-        usage = _recorded(node, looking)
+        usage = _find_recorded_usage(node, poll)
     if usage is not None and sight.state in LOST:
         return forgiven(usage, sight.created_at)
     return usage
 
 
-def was_kept_up(node: Node, state: str) -> bool:
-    """Whether what was to take it down came to nothing: what is down has no hardware that fails."""
+def has_stayed_up(node: Node, state: str) -> bool:
+    """Whether a stop or delete has failed: a node that is down has no hardware to repair."""
     return node.state in _GOING and state in COMES_BACK_BY_ITSELF
 
 
 def _was_ready(node: Node, state: str) -> bool:
-    """Whether READY may lie before this state. What is started was stopped, and so it was READY
-    before; where it was seen up, that is known."""
+    """Whether the node was READY before this state.
+
+    A node that is started was stopped, so it was READY once; if a poll saw that, the usage is
+    known.
+    """
     if state == NodeState.STARTING:
         return node.up_since is None
     return state != NodeState.CREATING
 
 
 def _is_down(state: str) -> bool:
-    """Whether READY may lie between the last look and this state, and will not come by itself."""
+    """Whether the node may have been READY since the previous poll, and will not be by itself."""
     return state in _DOWN or state in LOST
 
 
@@ -168,52 +173,56 @@ _GOING = frozenset({NodeState.STOPPING, NodeState.DELETING})
 _DOWN = _GOING | {NodeState.STOPPED}
 
 
-def _open(node: Node, looking: Looking) -> Usage:
-    came_up = looking.came_up
-    if node.up_since is not None and came_up is not None and came_up < looking.before:
-        came_up = None  # it began an interval that is over
-    start, start_hi, evidence = begin(looking.before, looking.now, came_up)
-    earlier = looking.up_before(start, _under_way_since(node, looking))
-    if earlier is None and node.state in _UP_WITHOUT_RECORD and looking.went_down_before(start):
-        earlier = looking.before  # what was stopped had come up, and no record says when
+def _open(node: Node, poll: Poll) -> Usage:
+    came_up = poll.last_up
+    if node.up_since is not None and came_up is not None and came_up < poll.previous:
+        came_up = None  # this start belongs to an earlier interval
+    start, start_hi, evidence = begin(poll.previous, poll.now, came_up)
+    earlier = poll.first_up_before(start, _possibly_ready_since(node, poll))
+    if earlier is None and node.state in _UP_WITHOUT_RECORD and poll.has_stop_before(start):
+        earlier = poll.previous  # it was READY before it was stopped; no operation says since when
     if evidence is Evidence.OPERATION and earlier is not None:
         start, evidence = earlier, Evidence.OBSERVED
     if evidence is Evidence.OBSERVED and node.state in _GOING:
-        back = looking.back_from(node.state_since)
+        back = poll.recovered_at(node.state_since)
         start = start if back is None else min(start, back)
     return opened(node, start, start_hi, evidence)
 
 
-def _under_way_since(node: Node, looking: Looking) -> int:
-    """Since when it may have been READY unseen. What was seen on its way up by two looks may have
-    come up between them, and have been sent the same way again."""
+def _possibly_ready_since(node: Node, poll: Poll) -> int:
+    """Since when the node may have been READY unseen.
+
+    Two polls may both see it on its way up, although it was READY between them and restarted.
+    """
     if node.state in _MAY_TURN_READY:
-        return min(looking.before, node.state_since)
-    return looking.before
+        return min(poll.previous, node.state_since)
+    return poll.previous
 
 
-def _close(usage: Usage, looking: Looking) -> Usage:
-    went_down = looking.went_down
+def _close(usage: Usage, poll: Poll) -> Usage:
+    went_down = poll.last_down
     if went_down is not None and went_down < usage.start:
         went_down = None
-    end_lo, end, evidence = finish(looking.before, looking.now, went_down)
-    if usage.sku.model in TAKEN_BACK and end_lo - looking.before > CLOCK_TOLERANCE:
-        # Whoever deleted it may have deleted what had been taken back long before.
-        end_lo, evidence = looking.before, Evidence.OBSERVED
-    shaken = looking.shaken(end)
+    end_lo, end, evidence = finish(poll.previous, poll.now, went_down)
+    if usage.sku.model in TAKEN_BACK and end_lo - poll.previous > CLOCK_TOLERANCE:
+        # The node may have been preempted long before the deletion was accepted.
+        end_lo, evidence = poll.previous, Evidence.OBSERVED
+    shaken = poll.first_failed_stop_before(end)
     if shaken is not None and shaken < end_lo:
         end_lo, evidence = shaken, Evidence.OBSERVED
     return closed(usage, end_lo, end, evidence)
 
 
-def came_back(node: Node, last_end: int | None, looking: Looking) -> Usage | None:
-    """Usage of a node that is gone, or is down by itself, after its last: by the cloud's record,
-    what ended that one came to nothing, and so it was up once more until another succeeded, or it
-    broke. Nobody saw that."""
-    back = looking.back_from(last_end)
+def find_return(node: Node, last_end: int | None, poll: Poll) -> Usage | None:
+    """Usage after `last_end` that no poll saw; None if there was none.
+
+    The operation that ended the last interval failed. So the node was READY again until another
+    operation succeeded, or until it broke.
+    """
+    back = poll.recovered_at(last_end)
     if back is None:
         return None
-    down, end, evidence = looking.went_down, looking.now, Evidence.OBSERVED
+    down, end, evidence = poll.last_down, poll.now, Evidence.OBSERVED
     if down is not None and down >= back:
         end, evidence = down, Evidence.OPERATION
     if end - back <= CLOCK_TOLERANCE:
@@ -221,17 +230,16 @@ def came_back(node: Node, last_end: int | None, looking: Looking) -> Usage | Non
     return closed(opened(node, back, end, Evidence.UNSEEN), end, end, evidence)
 
 
-def _missed(node: Node, looking: Looking) -> Usage | None:
-    """Usage that two looks both missed: the cloud's record says that the node came up, or nothing
-    says that it did not."""
-    recorded = _recorded(node, looking)
+def _find_missed_usage(node: Node, poll: Poll) -> Usage | None:
+    """Usage between two polls: an operation says that the node came up, or nothing rules it out."""
+    recorded = _find_recorded_usage(node, poll)
     if recorded is not None:
         return recorded
-    looking = replace(looking, before=max(looking.before, node.sent_at or 0))
-    granted = _may_have_been_granted(node, looking)
-    if not granted and (node.state not in _MAY_TURN_READY or _is_ruled_out(node, looking)):
+    poll = replace(poll, previous=max(poll.previous, node.sent_at or 0))
+    granted = _may_have_been_granted(node, poll)
+    if not granted and (node.state not in _MAY_TURN_READY or _is_ruled_out(node, poll)):
         return None
-    supposed = _close(_open(node, looking), looking)
+    supposed = _close(_open(node, poll), poll)
     assert supposed.end is not None
     if supposed.end - supposed.start <= CLOCK_TOLERANCE:
         return None
@@ -240,23 +248,23 @@ def _missed(node: Node, looking: Looking) -> Usage | None:
     )
 
 
-def _recorded(node: Node, looking: Looking) -> Usage | None:
-    """Usage that two looks both missed, by the cloud's record that the node came up in between."""
-    came_up = looking.came_up
+def _find_recorded_usage(node: Node, poll: Poll) -> Usage | None:
+    """Usage between two polls, if an operation says that the node came up; else None."""
+    came_up = poll.last_up
     if node.up_since is not None:
-        came_up = looking.ended(_COMES_BACK_BY.get(node.state, ""))
-        if came_up is None or came_up < looking.before:
+        came_up = poll.last_end_of(_COMES_BACK_BY.get(node.state, ""))
+        if came_up is None or came_up < poll.previous:
             return None
     if came_up is None:
         return None
-    return _close(_open(node, looking), replace(looking, before=came_up))
+    return _close(_open(node, poll), replace(poll, previous=came_up))
 
 
 COMES_BACK_BY_ITSELF = frozenset({NodeState.RESTARTING, NodeState.REPAIRING})
-"""States that the cloud ends by itself, without an operation that says when."""
+"""States that Google ends by itself, without an operation."""
 
 _UP_WITHOUT_RECORD = COMES_BACK_BY_ITSELF | {NodeState.CREATING}
-"""And what is created comes up although its operation has failed, or is lost."""
+"""A node can also come up after CREATING although its operation failed or is lost."""
 
 _COMES_BACK_BY: Mapping[str, str] = {
     NodeState.STARTING: "start",
@@ -272,44 +280,48 @@ _MAY_TURN_READY = frozenset(
         NodeState.REIMAGING,
     }
 )
-"""States after which a node that is found gone may have been READY once more."""
+"""States after which a node may have been READY again before it was gone."""
 
 
 _BEFORE_GRANTED = frozenset({NodeState.REQUESTED, NodeState.QUEUED})
 _MAY_BE_GRANTED = frozenset({"", QueueState.PROVISIONING, QueueState.ACTIVE})
-"""What a queued resource was last seen as, "" for never, before its nodes came up unseen. One seen
-in line is not supposed to have been granted: it may have waited there for days."""
+"""Last seen states of a queued resource ("" for never seen) after which nodes may have been READY
+unseen. A request that was seen in line is not in the set: it may have waited there for days."""
+
 GRANTED_WITHIN = 60
-"""Seconds in which Google does not grant a queued resource, bring nodes up and take them back."""
+"""Google needs longer than so many seconds to grant a queued resource, start its nodes and preempt
+them."""
 
 
-def _may_have_been_granted(node: Node, looking: Looking) -> bool:
-    """Whether its queued resource was taken in, and may have run its nodes before anybody looked:
-    nothing is left of it, and nobody knows since when."""
+def _may_have_been_granted(node: Node, poll: Poll) -> bool:
+    """Whether its queued resource was accepted and may have run nodes between two polls.
+
+    Nothing is left of the queued resource, and nothing says when it ended.
+    """
     return (
         node.spec.queued
         and bool(node.operation)
         and node.up_since is None
         and node.state in _BEFORE_GRANTED
         and node.queue_state in _MAY_BE_GRANTED
-        and looking.now - looking.before > GRANTED_WITHIN
-        and not looking.refused
+        and poll.now - poll.previous > GRANTED_WITHIN
+        and not poll.refused
     )
 
 
-def _is_ruled_out(node: Node, looking: Looking) -> bool:
-    """Whether the cloud's record of what was to bring it up says that this did not succeed."""
+def _is_ruled_out(node: Node, poll: Poll) -> bool:
+    """Whether the create or start that was under way has failed by the cloud's operations."""
     if node.state not in (NodeState.CREATING, NodeState.STARTING):
         return False
     verb = "create" if node.state == NodeState.CREATING else "start"
-    return any(op.verb == verb and op.error is not None for op in looking.operations)
+    return any(op.verb == verb and op.error is not None for op in poll.operations)
 
 
-def _is_supposed(usage: Usage) -> bool:
+def _is_unseen(usage: Usage) -> bool:
     return usage.start_evidence is Evidence.UNSEEN
 
 
-def _said(before: Node, after: Node, sight: CloudNode, now: int) -> tuple[Event, ...]:
+def _events(before: Node, after: Node, sight: CloudNode, now: int) -> tuple[Event, ...]:
     told: list[Event] = []
     if not before.cloud_uid and not before.operation:
         found = f"found {after.cloud_id} in {after.zone}: an earlier request had taken effect"

@@ -1,4 +1,4 @@
-"""What ran and was over before anybody looked, by the cloud's own record. Pure."""
+"""Usage between two polls that neither of them saw, by the cloud's operations. Pure."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from service.domain.nodes.node import Node
 from service.domain.nodes.operation import COMES_UP, GOES_DOWN, Operation
 
 
-def overlooked(
+def find_unseen_usage(
     node: Node, usages: Sequence[Usage], operations: Sequence[Operation]
 ) -> Iterator[Usage]:
-    """Usage of a node that is gone for good, of which none of its intervals has a second: it was
-    started and taken down again, and every look fell before or after that.
+    """Intervals of a node that no recorded interval overlaps; for nodes that are gone for good.
 
-    The record holds it from when one operation that brings a node up was over until the next that
-    takes it down was accepted. What an interval has a part of was seen, and is bounded by that.
+    The node was started and taken down again between two polls. An interval lasts from the end of
+    an operation that brings a node up until the next operation that takes it down was accepted.
 
-    An operation may be over long after its node came up. If the node was taken down before, the end
-    of the operation says nothing about what ran.
+    An operation may end long after its node came up. If the node was taken down before that, the
+    end of the operation does not say what ran, and the operation is skipped.
 
-    Of what Google may take back the record tells no end, and it cannot be stopped either.
+    Spot and preemptible nodes have no such intervals: no operation says when Google took them back,
+    and they cannot be stopped.
     """
     since = node.sent_at
     if since is None or node.spec.provisioning_model in TAKEN_BACK:
@@ -39,24 +39,24 @@ def overlooked(
     )
     for up in sorted(at for at in ups if at is not None and at >= since):
         down = next((at for at in downs if at >= up), up)
-        if down == up or any(_meets(usage, up, down) for usage in usages):
+        if down == up or any(_overlaps(usage, up, down) for usage in usages):
             continue
         usage = opened(node, up, up, Evidence.OPERATION)
         yield closed(usage, down, down, Evidence.OPERATION)
 
 
 def _falls_within(instants: Sequence[int], operation: Operation) -> bool:
-    """Whether one of them lies between the beginning of an operation and its end."""
+    """Whether any of the instants lies between the start and the end of an operation."""
     start, end = operation.created_at, operation.ended_at
     return end is not None and any(start < at < end for at in instants)
 
 
-def _meets(usage: Usage, start: int, end: int) -> bool:
+def _overlaps(usage: Usage, start: int, end: int) -> bool:
     return usage.start < end and (usage.end is None or usage.end > start)
 
 
-def told_overlooked(node: Node, usage: Usage, now: int) -> Event:
-    """What is said of it in the node's story."""
+def describe_unseen_usage(node: Node, usage: Usage, now: int) -> Event:
+    """The event of usage that no poll saw."""
     start, end = rfc3339(usage.start), rfc3339(usage.end or now)
     return Event(
         node.id,

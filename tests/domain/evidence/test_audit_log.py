@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 
 from service.domain.clock import DAY, HOUR, MINUTE, rfc3339
 from service.domain.evidence.audit_log import (
-    ASKED_AFTER,
-    LOOKED_BACK,
+    FIRST_QUERY_SECONDS,
+    QUERIED_AFTER,
     Termination,
-    asked_of,
-    corrected,
-    is_open,
-    latest_beginning,
-    may_have_ended,
-    needs_birth,
-    sentence,
-    told,
-    turns,
+    correct_end,
+    describe_correction,
+    due_windows,
+    find_termination,
+    is_end_uncertain,
+    is_possible_end,
+    latest_start,
+    needs_creation_time,
+    window_of,
 )
 from service.domain.metering.meter import CLOCK_TOLERANCE, Evidence, Meter, closed, forgiven
 from service.domain.time_window import Window
@@ -62,16 +62,16 @@ def entry(at, reason="PREEMPTED"):
     ],
 )
 def test_only_an_end_between_two_looks_is_open_to_better_evidence(usage, expected):
-    assert is_open(usage) is expected
+    assert is_end_uncertain(usage) is expected
 
 
 def test_who_has_never_asked_asks_about_all_of_the_last_days():
-    assert turns(None, NOON) == (Window(NOON - LOOKED_BACK, NOON + 1),)
-    assert turns(NOON + 5, NOON) == turns(None, NOON), "the clock was set back"
+    assert due_windows(None, NOON) == (Window(NOON - FIRST_QUERY_SECONDS, NOON + 1),)
+    assert due_windows(NOON + 5, NOON) == due_windows(None, NOON), "the clock was set back"
 
 
 def test_the_same_second_has_one_turn():
-    assert turns(NOON, NOON) == ()
+    assert due_windows(NOON, NOON) == ()
 
 
 @moderate
@@ -80,26 +80,26 @@ def test_whatever_ended_has_each_of_its_turns_once_whenever_one_ticks(steps, off
     ended_at, asked, had = NOON + offset, NOON, 0
     for step in steps:
         now = asked + step
-        had += sum(one.start <= ended_at < one.end for one in turns(asked, now))
+        had += sum(one.start <= ended_at < one.end for one in due_windows(asked, now))
         asked = now
-    assert had == sum(NOON < ended_at + after <= asked for after in ASKED_AFTER)
+    assert had == sum(NOON < ended_at + after <= asked for after in QUERIED_AFTER)
 
 
 def test_turns_come_rarer_and_rarer_and_end_after_a_week():
-    gaps = [later - sooner for sooner, later in pairwise(ASKED_AFTER)]
+    gaps = [later - sooner for sooner, later in pairwise(QUERIED_AFTER)]
     assert gaps == sorted(gaps)
-    assert (ASKED_AFTER[0], ASKED_AFTER[2], ASKED_AFTER[-1]) == (0, MINUTE, 7 * DAY)
+    assert (QUERIED_AFTER[0], QUERIED_AFTER[2], QUERIED_AFTER[-1]) == (0, MINUTE, 7 * DAY)
 
 
 def test_one_question_covers_all_ends_and_the_error_of_clocks():
     early, late = ended(), ended(NOON + 2 * HOUR, NOON + 3 * HOUR)
-    window = asked_of([late, early])
+    window = window_of([late, early])
     assert window == Window(LAST_UP - CLOCK_TOLERANCE, NOON + 3 * HOUR + CLOCK_TOLERANCE + 1)
     assert all(
         window.start <= at < window.end
         for one in (early, late)
         for at in range(one.end_lo - 10, one.end + 10)
-        if may_have_ended(one, at)
+        if is_possible_end(one, at)
     )
 
 
@@ -123,12 +123,12 @@ def test_one_question_covers_all_ends_and_the_error_of_clocks():
     ],
 )
 def test_the_earliest_entry_between_the_two_looks_counts(entries, counts):
-    found = told(ended(), [entry(at) for at in entries])
+    found = find_termination(ended(), [entry(at) for at in entries])
     assert (found and found.at) == counts
 
 
 def test_what_still_runs_was_ended_by_nothing():
-    assert told(factories.usage(), [entry(NOON + 5)]) is None
+    assert find_termination(factories.usage(), [entry(NOON + 5)]) is None
 
 
 # ---- what is believed then
@@ -143,15 +143,15 @@ def test_what_still_runs_was_ended_by_nothing():
     ],
 )
 def test_the_end_is_exact_and_never_outside_the_two_looks(at, end):
-    after = corrected(ended(), entry(at), NOON, None)
+    after = correct_end(ended(), entry(at), NOON, None)
     assert (after.end_lo, after.end, after.end_evidence) == (end, end, Evidence.AUDIT)
     assert (after.uncertain_seconds, after.free, after.dirty) == (0, "", True)
-    assert not is_open(after)
+    assert not is_end_uncertain(after)
 
 
 def test_how_well_the_beginning_is_known_stays():
     usage = ended(start_evidence=Evidence.OBSERVED, start_hi=NOON + 15)
-    after = corrected(usage, entry(LAST_UP + 7), latest_beginning(usage, NOON + 15), None)
+    after = correct_end(usage, entry(LAST_UP + 7), latest_start(usage, NOON + 15), None)
     assert (after.start_hi, after.uncertain_seconds) == (NOON + 15, 15)
 
 
@@ -170,15 +170,15 @@ def test_whether_it_was_lost_in_its_first_minute_is_decided_anew(at, created_at,
     """Seen up at fifty seconds and gone at eighty, all of it was charged, and none of it sure."""
     before = forgiven(ended(NOON + 50, NOON + 80), NOON - 4)
     assert before.uncertain_seconds == 80
-    began = latest_beginning(before, before.start_hi)
-    after = corrected(before, entry(at), began, created_at)
+    began = latest_start(before, before.start_hi)
+    after = correct_end(before, entry(at), began, created_at)
     assert (bool(after.free), after.uncertain_seconds) == (free, uncertain)
     assert after.end == at
 
 
 def test_what_is_free_already_stays_free():
     before = forgiven(ended(NOON + 10, NOON + 50), NOON)
-    after = corrected(before, entry(NOON + 20), NOON, None)
+    after = correct_end(before, entry(NOON + 20), NOON, None)
     assert before.free == after.free != ""
 
 
@@ -186,14 +186,14 @@ def test_what_is_free_already_stays_free():
     ("at", "matters"), [(NOON + 59, True), (NOON + 60, False), (NOON + 90, False)]
 )
 def test_when_it_was_created_matters_only_to_what_was_ready_for_less_than_a_minute(at, matters):
-    assert needs_birth(ended(NOON + 50, NOON + 80), NOON, entry(at)) is matters
+    assert needs_creation_time(ended(NOON + 50, NOON + 80), NOON, entry(at)) is matters
 
 
 def test_a_beginning_by_an_operation_is_exact_whatever_was_said_of_it_since():
     usage = ended(start_hi=FIRST_GONE)
-    assert latest_beginning(usage, FIRST_GONE) == NOON
+    assert latest_start(usage, FIRST_GONE) == NOON
     seen = replace(usage, start_evidence=Evidence.OBSERVED)
-    assert latest_beginning(seen, NOON + 15) == NOON + 15
+    assert latest_start(seen, NOON + 15) == NOON + 15
 
 
 LIVED = st.integers(0, 3 * HOUR)
@@ -216,19 +216,19 @@ def seen_to_end(draw):
 @given(seen_to_end(), OFFSETS, st.booleans())
 def test_no_entry_moves_an_end_out_of_its_bracket_or_charges_more(drawn, offset, known):
     usage, start_hi, created = drawn
-    found = told(usage, [entry(usage.end_lo + offset)])
+    found = find_termination(usage, [entry(usage.end_lo + offset)])
     if found is None:
-        assert not may_have_ended(usage, usage.end_lo + offset)
+        assert not is_possible_end(usage, usage.end_lo + offset)
         return
-    began = latest_beginning(usage, start_hi)
-    after = corrected(usage, found, began, created if known else None)
+    began = latest_start(usage, start_hi)
+    after = correct_end(usage, found, began, created if known else None)
     assert after.end is not None
     assert after.end_lo is not None
     assert usage.end_lo <= after.end <= usage.end
     assert after.end_lo == after.end >= after.start
     assert after.start <= after.start_hi <= after.end
-    assert not is_open(after)
-    if known or not needs_birth(usage, began, found):
+    assert not is_end_uncertain(after)
+    if known or not needs_creation_time(usage, began, found):
         assert after.uncertain_seconds <= usage.uncertain_seconds
 
 
@@ -238,7 +238,7 @@ def test_a_late_end_comes_to_the_same_sums_as_one_known_at_once(drawn, offset, b
     """Invariant 11 of reference/metering-idle-dashboard.md."""
     usage, start_hi, created = drawn
     at = max(usage.end_lo, min(usage.end, usage.end_lo + offset))
-    after = corrected(usage, entry(at), latest_beginning(usage, start_hi), created)
+    after = correct_end(usage, entry(at), latest_start(usage, start_hi), created)
     account, now = Account(), NOON + 9 * DAY
     for tick in sorted(ticks):
         running = replace(usage, end=None, end_lo=None, end_evidence=None, free="")
@@ -255,7 +255,7 @@ def test_a_late_end_comes_to_the_same_sums_as_one_known_at_once(drawn, offset, b
 def test_what_is_taken_back_was_said_to_be_uncertain(drawn, offset, book):
     usage, start_hi, _ = drawn
     at = max(usage.end_lo, min(usage.end, usage.end_lo + offset))
-    after = corrected(usage, entry(at), latest_beginning(usage, start_hi), None)
+    after = correct_end(usage, entry(at), latest_start(usage, start_hi), None)
     before_meter, after_meter = (Meter(one, book, NOON + 9 * DAY) for one in (usage, after))
     taken_back = before_meter.total() - after_meter.total()
     assert 0 <= taken_back <= before_meter.uncertainty()
@@ -281,14 +281,14 @@ def test_what_is_taken_back_was_said_to_be_uncertain(drawn, offset, book):
 )
 def test_what_changed_is_told_in_a_sentence(before, at, words):
     found = entry(at)
-    after = corrected(before, found, NOON, NOON)
+    after = correct_end(before, found, NOON, NOON)
     book, now = factories.book(), NOON + DAY
     taken_back = Meter(before, book, now).total() - Meter(after, book, now).total()
     expected = f"ended at {rfc3339(at)} by Google's audit log (PREEMPTED){words}"
-    assert sentence(before, after, found, taken_back) == expected
+    assert describe_correction(before, after, found, taken_back) == expected
 
 
 def test_without_a_price_or_a_reason_no_sum_and_no_reason_are_told():
     before, found = ended(), entry(LAST_UP + 8, reason="")
-    words = sentence(before, corrected(before, found, NOON, None), found, 0)
+    words = describe_correction(before, correct_end(before, found, NOON, None), found, 0)
     assert words.endswith("by Google's audit log; the charge for 22 s more is credited")

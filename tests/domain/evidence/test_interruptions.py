@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from service.domain.clock import HOUR
 from service.domain.errors import CloudUnavailable
-from service.domain.evidence.interruptions import blinks, cut, shortened, told, told_shortened
+from service.domain.evidence.interruptions import (
+    describe_interruptions,
+    describe_shortened,
+    find_interruptions,
+    shorten_to_record,
+    split_at_interruptions,
+)
 from service.domain.metering.meter import Evidence
 from tests import factories
 from tests.domain.drawn import moderate
@@ -41,14 +47,16 @@ def test_what_is_left_is_all_but_the_time_between_each_down_and_up(steps, end, l
     luck.shuffle(operations)
     until = None if end is None else NOON + 10 * end + 5
     usage = factories.usage(end=until, end_lo=until)
-    left = cut(usage, operations) or [usage]
+    left = split_at_interruptions(usage, operations) or [usage]
     gone = [pair for pair in pairs if until is None or pair[1] < until]
     assert [(one.end, other.start) for one, other in pairwise(left)] == gone
     assert (left[0].start, left[-1].end) == (NOON, until)
     assert left[0].id == usage.id
     assert all(one.uncertain_seconds == 0 for one in left)
-    assert cut(left[-1], operations) == [], "the second time there is nothing to cut"
-    assert len(told(NODE, left, NOON)) == len(gone)
+    assert split_at_interruptions(left[-1], operations) == [], (
+        "the second time there is nothing to cut"
+    )
+    assert len(describe_interruptions(NODE, left, NOON)) == len(gone)
 
 
 @pytest.mark.parametrize(
@@ -65,34 +73,36 @@ def test_what_is_left_is_all_but_the_time_between_each_down_and_up(steps, end, l
     ids=str,
 )
 def test_what_says_nothing_against_it_changes_nothing(operations):
-    assert cut(factories.usage(), operations) == []
+    assert split_at_interruptions(factories.usage(), operations) == []
 
 
 def test_a_reimage_is_down_from_its_beginning_to_its_end():
-    before, after = cut(factories.usage(), [operation("reimage", NOON + 60, NOON + 200)])
+    before, after = split_at_interruptions(
+        factories.usage(), [operation("reimage", NOON + 60, NOON + 200)]
+    )
     assert (before.end, after.start) == (NOON + 60, NOON + 200)
     assert before.end_evidence is after.start_evidence is Evidence.OPERATION
 
 
 def test_what_was_called_ready_between_a_stop_and_its_start_is_uncertain():
     """The look was stale, or the start was long done: who can tell?"""
-    (found,) = cut(factories.usage(), stopped(NOON - 60, NOON + 30))
+    (found,) = split_at_interruptions(factories.usage(), stopped(NOON - 60, NOON + 30))
     assert (found.start, found.start_hi) == (NOON, NOON + 30)
-    assert cut(found, stopped(NOON - 60, NOON + 30)) == []
+    assert split_at_interruptions(found, stopped(NOON - 60, NOON + 30)) == []
 
 
 def test_how_it_ended_and_what_it_was_stay():
     usage = factories.usage(
         end=NOON + HOUR, end_lo=NOON + HOUR - 15, end_evidence=Evidence.OBSERVED, vm="n1-standard-8"
     )
-    _, last = cut(usage, stopped(NOON + 60, NOON + 120))
+    _, last = split_at_interruptions(usage, stopped(NOON + 60, NOON + 120))
     assert (last.end_lo, last.end, last.end_evidence) == (usage.end_lo, usage.end, "observed")
     assert (last.vm, last.sku, last.zone) == (usage.vm, usage.sku, usage.zone)
 
 
 def test_a_second_stop_of_what_is_stopped_is_no_second_time():
     operations = [*stopped(NOON + 60, NOON + 300), operation("stop", NOON + 100, NOON + 101)]
-    assert blinks(operations, NOON) == [(NOON + 60, NOON + 300)]
+    assert find_interruptions(operations, NOON) == [(NOON + 60, NOON + 300)]
 
 
 # ---- for good
@@ -107,7 +117,7 @@ def ended(at=NOON + 300, **changes):
 def test_what_somebody_took_down_just_before_it_was_ended_here_ended_then(verb, error):
     first = operation(verb, NOON + 290, NOON + 310, error=error)
     record = [first, operation("delete", NOON + 300, NOON + 320)]
-    after = shortened(ended(), record)
+    after = shorten_to_record(ended(), record)
     assert after is not None
     assert (after.end_lo, after.end, after.end_evidence) == (
         NOON + 290,
@@ -115,7 +125,7 @@ def test_what_somebody_took_down_just_before_it_was_ended_here_ended_then(verb, 
         Evidence.OPERATION,
     )
     assert after.dirty
-    said = told_shortened(NODE, ended(), after, NOON + 400)
+    said = describe_shortened(NODE, ended(), after, NOON + 400)
     assert "down since 2026-11-05T12:04:50Z already, 10 s longer" in said.message
 
 
@@ -134,8 +144,8 @@ def test_what_somebody_took_down_just_before_it_was_ended_here_ended_then(verb, 
     ids=str,
 )
 def test_what_ended_when_it_was_ended_here_is_left_as_it_is(record):
-    assert shortened(ended(), record) is None
+    assert shorten_to_record(ended(), record) is None
 
 
 def test_what_runs_is_not_shortened():
-    assert shortened(factories.usage(), [operation("stop", NOON + 60, NOON + 70)]) is None
+    assert shorten_to_record(factories.usage(), [operation("stop", NOON + 60, NOON + 70)]) is None

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import DAY
 from service.domain.errors import CapacityUnavailable, CloudUnavailable
-from service.domain.evidence.look import Looking
-from service.domain.evidence.observation import came_back, gone, observed, queue_observed
+from service.domain.evidence.observation import find_return, observe, observe_queue, usage_of_gone
+from service.domain.evidence.poll import Poll
 from service.domain.metering.meter import CLOCK_TOLERANCE, Evidence, Meter
 from service.domain.nodes.node import Endpoint, NodeState
 from service.domain.nodes.queued_resource import QueuedResource, QueueState
@@ -41,8 +41,8 @@ def deleted(created_at, **changes):
 
 
 def look(node, state, now, *operations, before=None, running=None, **sight):
-    looking = Looking(now, node.seen_at if before is None else before, operations)
-    return observed(node, factories.sight(node, state=state, **sight), running, looking)
+    poll = Poll(now, node.seen_at if before is None else before, operations)
+    return observe(node, factories.sight(node, state=state, **sight), running, poll)
 
 
 def interval(usage):
@@ -58,8 +58,8 @@ def ending(usage):
 
 def test_what_was_seen_held_when_it_was_asked_and_may_have_begun_when_it_was_answered():
     node = factories.sent()
-    looking = Looking(NOON + 300, NOON, (), asked=NOON + 60)
-    belief = observed(node, factories.sight(node, state=READY), None, looking)
+    poll = Poll(NOON + 300, NOON, (), asked_at=NOON + 60)
+    belief = observe(node, factories.sight(node, state=READY), None, poll)
     assert interval(belief.usage) == (NOON, NOON + 300, OBSERVED)
     assert belief.node.seen_at == NOON + 60
 
@@ -189,8 +189,8 @@ def test_usage_closes_in_every_state_but_ready(up, state):
 
 def test_what_is_gone_from_the_cloud_is_closed_too(up):
     node, running = up
-    looking = Looking(NOON + 615, NOON + 600, (deleted(NOON + 610),))
-    assert ending(gone(node, running, looking)) == (NOON + 610, NOON + 610, OPERATION)
+    poll = Poll(NOON + 615, NOON + 600, (deleted(NOON + 610),))
+    assert ending(usage_of_gone(node, running, poll)) == (NOON + 610, NOON + 610, OPERATION)
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_a_missed_end_is_charged_up_to_the_look_that_found_it():
 
 def test_a_node_that_came_and_went_between_two_looks_is_found_once_it_is_gone():
     operations = (created(NOON + 40), deleted(NOON + 640))
-    usage = gone(factories.sent(), None, Looking(NOON + 900, NOON, operations))
+    usage = usage_of_gone(factories.sent(), None, Poll(NOON + 900, NOON, operations))
     assert usage is not None
     assert (usage.start, usage.end) == (NOON + 40, NOON + 640)
 
@@ -245,8 +245,8 @@ def test_a_node_that_came_and_went_between_two_looks_is_found_once_it_is_gone():
 )
 def test_nothing_is_charged_where_the_record_does_not_say_that_it_came_up(changes, operations):
     node = factories.sent(**changes)
-    looking = Looking(NOON + 900, max(NOON, node.seen_at), operations)
-    assert gone(node, None, looking) is None
+    poll = Poll(NOON + 900, max(NOON, node.seen_at), operations)
+    assert usage_of_gone(node, None, poll) is None
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_nothing_is_charged_where_the_record_does_not_say_that_it_came_up(change
     ],
 )
 def test_what_nobody_saw_and_nothing_rules_out_is_charged_and_called_uncertain(changes):
-    usage = gone(factories.sent(**changes), None, Looking(NOON + 900, NOON))
+    usage = usage_of_gone(factories.sent(**changes), None, Poll(NOON + 900, NOON))
     assert usage is not None
     assert (usage.start, usage.end, usage.uncertain_seconds) == (NOON, NOON + 900, 900)
     assert usage.start_evidence is Evidence.UNSEEN
@@ -267,8 +267,8 @@ def test_what_nobody_saw_and_nothing_rules_out_is_charged_and_called_uncertain(c
 
 def test_a_create_that_stays_open_does_not_rule_out_that_the_node_was_up():
     """Operations have been seen to stay open long after the node was READY."""
-    usage = gone(
-        factories.sent(), None, Looking(NOON + 900, NOON, (factories.operation("create"),))
+    usage = usage_of_gone(
+        factories.sent(), None, Poll(NOON + 900, NOON, (factories.operation("create"),))
     )
     assert usage is not None
     assert (usage.start, usage.end, usage.uncertain_seconds) == (NOON, NOON + 900, 900)
@@ -277,14 +277,14 @@ def test_a_create_that_stays_open_does_not_rule_out_that_the_node_was_up():
 def test_a_start_that_two_looks_both_missed_is_charged_from_its_record():
     node = factories.sent(up_since=NOON - 60, state=NodeState.STARTING)
     started = factories.operation("start", done=True, ended_at=NOON + 300)
-    usage = gone(node, None, Looking(NOON + 900, NOON, (started, deleted(NOON + 640))))
+    usage = usage_of_gone(node, None, Poll(NOON + 900, NOON, (started, deleted(NOON + 640))))
     assert usage is not None
     assert (usage.start, usage.end, usage.uncertain_seconds) == (NOON + 300, NOON + 640, 0)
 
 
 def test_an_operation_that_was_over_before_the_last_look_makes_the_whole_interval_uncertain():
     node = factories.sent(seen_at=NOON + 100)
-    usage = gone(node, None, Looking(NOON + 160, NOON + 100, (created(NOON + 40),)))
+    usage = usage_of_gone(node, None, Poll(NOON + 160, NOON + 100, (created(NOON + 40),)))
     assert usage is not None
     meter = Meter(usage, factories.book(), NOON + DAY)
     assert (usage.start, usage.end) == (NOON + 100, NOON + 160)
@@ -416,10 +416,10 @@ def test_that_somebody_deleted_a_spot_node_does_not_prove_that_it_ran_until_then
     node = factories.sent(state=NodeState.READY, up_since=NOON, provisioning_model=spot)
     sku = replace(factories.usage().sku, model=spot)
     running = factories.usage(node_id=node.id, sku=sku)
-    usage = gone(node, running, Looking(NOON + 900, NOON + 300, (deleted(NOON + 640),)))
+    usage = usage_of_gone(node, running, Poll(NOON + 900, NOON + 300, (deleted(NOON + 640),)))
     assert usage is not None
     assert (usage.end_lo, usage.end) == (NOON + 300, NOON + 640)
-    exact = gone(node, running, Looking(NOON + 641, NOON + 640, (deleted(NOON + 640),)))
+    exact = usage_of_gone(node, running, Poll(NOON + 641, NOON + 640, (deleted(NOON + 640),)))
     assert exact is not None
     assert (exact.end_lo, exact.end) == (NOON + 640, NOON + 640)
 
@@ -429,12 +429,12 @@ def test_a_deletion_that_failed_before_the_one_that_did_not_leaves_the_end_uncer
     node = factories.sent(state=NodeState.READY, up_since=NOON)
     running = factories.usage(node_id=node.id)
     failed = replace(deleted(NOON + 341), error=CloudUnavailable("it did not work"), done=True)
-    looking = Looking(NOON + 348, NOON + 300, (failed, deleted(NOON + 349)))
-    usage = gone(node, running, looking)
+    poll = Poll(NOON + 348, NOON + 300, (failed, deleted(NOON + 349)))
+    usage = usage_of_gone(node, running, poll)
     assert usage is not None
     assert (usage.end_lo, usage.end) == (NOON + 341, NOON + 349)
     assert usage.end_evidence is OBSERVED
-    alone = gone(node, running, Looking(NOON + 348, NOON + 300, (deleted(NOON + 349),)))
+    alone = usage_of_gone(node, running, Poll(NOON + 348, NOON + 300, (deleted(NOON + 349),)))
     assert alone is not None
     assert (alone.end_lo, alone.end) == (NOON + 349, NOON + 349)
 
@@ -454,14 +454,14 @@ def failed(at, ended):
 )
 def test_a_deletion_that_failed_unseen_let_it_run_until_the_next(others, end, evidence):
     node = factories.sent(state=NodeState.DELETING, state_since=NOON + 349, up_since=NOON)
-    looking = Looking(NOON + 900, NOON + 349, (failed(349, 357), *others))
-    usage = came_back(node, NOON + 349, looking)
+    poll = Poll(NOON + 900, NOON + 349, (failed(349, 357), *others))
+    usage = find_return(node, NOON + 349, poll)
     assert usage is not None
     assert (usage.start, usage.end, usage.end_evidence) == (NOON + 357, NOON + end, evidence)
     assert usage.uncertain_seconds == end - 357
-    assert came_back(node, usage.end, looking) is None, "the second time there is nothing to find"
-    assert came_back(node, None, looking) is None, "it had not been READY"
-    assert came_back(node, NOON + 100, looking) is None, "what ended it did not fail"
+    assert find_return(node, usage.end, poll) is None, "the second time there is nothing to find"
+    assert find_return(node, None, poll) is None, "it had not been READY"
+    assert find_return(node, NOON + 100, poll) is None, "what ended it did not fail"
 
 
 @pytest.mark.parametrize("state", [NodeState.RESTARTING, NodeState.REPAIRING])
@@ -576,7 +576,7 @@ def test_looks_that_never_show_it_ready_charge_nothing_that_is_certain(steps):
 def test_only_what_waits_in_line_is_known_not_to_have_been_ready_meanwhile(state, seen_at):
     node = factories.sent(state="QUEUED", seen_at=NOON, queue_state="ACCEPTED")
     shown = QueuedResource(node.place, state, nodes=(node.cloud_id,))
-    after, _ = queue_observed(node, shown, NOON + 90, NOON + 95)
+    after, _ = observe_queue(node, shown, NOON + 90, NOON + 95)
     assert after.seen_at == seen_at
 
 
@@ -587,7 +587,7 @@ def granted_unseen(seconds=600, refused=False, **changes):
     spec = factories.spec(queued=True)
     values = {"state": NodeState.QUEUED, "operation": "operations/1", "seen_at": NOON}
     node = factories.sent(**({"spec": spec} | values | changes))
-    return gone(node, None, Looking(NOON + seconds, NOON, (), refused=refused))
+    return usage_of_gone(node, None, Poll(NOON + seconds, NOON, (), refused=refused))
 
 
 @pytest.mark.parametrize("queue_state", ["", QueueState.PROVISIONING, QueueState.ACTIVE])
@@ -602,7 +602,7 @@ def test_what_was_taken_into_the_queue_and_is_all_gone_may_have_run_meanwhile(st
 def test_what_was_never_seen_did_not_run_before_it_was_asked_for():
     spec = factories.spec(queued=True)
     node = factories.sent(spec=spec, state=NodeState.QUEUED, operation="o", sent_at=NOON + 100)
-    usage = gone(replace(node, seen_at=0), None, Looking(NOON + 600, 0))
+    usage = usage_of_gone(replace(node, seen_at=0), None, Poll(NOON + 600, 0))
     assert usage is not None
     assert (usage.start, usage.uncertain_seconds) == (NOON + 100, 500)
 

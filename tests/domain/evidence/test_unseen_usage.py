@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import CloudUnavailable
-from service.domain.evidence.unseen_usage import overlooked, told_overlooked
+from service.domain.evidence.unseen_usage import describe_unseen_usage, find_unseen_usage
 from service.domain.metering.meter import Evidence
 from tests import factories
 from tests.domain.drawn import moderate
@@ -31,11 +31,11 @@ DELETED = operation("delete", NOON + 510)
 
 
 def found(*operations, usages=(), node=NODE):
-    return [(one.start, one.end) for one in overlooked(node, usages, operations)]
+    return [(one.start, one.end) for one in find_unseen_usage(node, usages, operations)]
 
 
 def test_what_was_started_and_stopped_unseen_is_charged_to_the_second():
-    (usage,) = overlooked(NODE, (), (STARTED, STOPPED, STARTED_AGAIN, DELETED))
+    (usage,) = find_unseen_usage(NODE, (), (STARTED, STOPPED, STARTED_AGAIN, DELETED))
     assert (usage.start, usage.start_hi, usage.end_lo, usage.end) == (
         NOON + 115,
         NOON + 115,
@@ -44,7 +44,7 @@ def test_what_was_started_and_stopped_unseen_is_charged_to_the_second():
     )
     assert (usage.start_evidence, usage.end_evidence) == (Evidence.OPERATION, Evidence.OPERATION)
     assert usage.uncertain_seconds == 0
-    said = told_overlooked(NODE, usage, NOON + 600).message
+    said = describe_unseen_usage(NODE, usage, NOON + 600).message
     assert said.startswith("it was READY from 2026-11-05T12:01:55Z to 2026-11-05T12:02:50Z")
 
 
@@ -124,6 +124,6 @@ def test_once_it_is_charged_there_is_nothing_left_to_find(steps, luck):
     ups = [operation("start", up - 5, up) for up, _ in pairs]
     operations = ups + [operation("stop", down, down + 4) for _, down in pairs]
     luck.shuffle(operations)
-    usages = list(overlooked(NODE, (), operations))
+    usages = list(find_unseen_usage(NODE, (), operations))
     assert [(one.start, one.end) for one in usages] == pairs
     assert found(*operations, usages=usages) == []
