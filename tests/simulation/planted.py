@@ -39,7 +39,7 @@ from service.domain.nodes.ownership import labels_for
 from service.domain.orphans import verdict
 from service.domain.orphans.fleet_watch import WINDOW_SECONDS
 from service.domain.orphans.orphan import OrphanKind, OrphanVerdict
-from service.domain.placement.choice import made_as
+from service.domain.placement.choice import with_hardware
 from service.store.leases import Leases
 from service.store.ledger import Ledger
 from service.store.orphans import Orphans
@@ -127,7 +127,7 @@ def asked_before_it_was_written_down() -> Any:
         wanted = replace(
             node,
             zone=choice.key.zone,
-            spec=made_as(node.spec, choice.key),
+            spec=with_hardware(node.spec, choice.key),
             cloud_id=cloud_id_for(node.name, node.id, node.attempt + 1),
         )
         labels = labels_for(wanted, self._tools.manners.install)

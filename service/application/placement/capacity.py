@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from service.domain.catalog import catalog
 from service.domain.clock import Clock
 from service.domain.nodes.placement import Key
-from service.domain.placement.choice import left_alone, reason_of
-from service.domain.placement.cooldown import Rest
+from service.domain.placement.choice import cooldowns_with_quota, describe_cooldown
+from service.domain.placement.cooldown import Cooldown
 from service.domain.placement.quota import FRESH_SECONDS
 from service.domain.placement.quota_admission import barred, claims_of, concerned
 from service.domain.time_window import parse_window, zone_of
@@ -65,22 +65,22 @@ class CapacityService:
         return [_row(tried, resting.get((tried.project, tried.key)), now) for tried in found]
 
 
-def _resting(unit: Unit, found: Sequence[Tried], now: int) -> dict[tuple[str, Key], Rest]:
+def _resting(unit: Unit, found: Sequence[Tried], now: int) -> dict[tuple[str, Key], Cooldown]:
     """As it is chosen from when a node of one slice is placed."""
     keys: defaultdict[tuple[str, str], list[Key]] = defaultdict(list)
     for tried in found:
         keys[tried.project, tried.key.model].append(tried.key)
-    resting: dict[tuple[str, Key], Rest] = {}
+    resting: dict[tuple[str, Key], Cooldown] = {}
     for (project, model), some in keys.items():
         wanted = claims_of(some)
         known = concerned(unit.quotas.all([project], now - FRESH_SECONDS), wanted.values())
         never = barred(wanted, unit.quotas.tallies(project, known, now))
-        left = left_alone(some, unit.placements.recent(project, model, now), now, never)
+        left = cooldowns_with_quota(some, unit.placements.recent(project, model, now), now, never)
         resting |= {(project, key): rest for key, rest in left.items()}
     return resting
 
 
-def _row(tried: Tried, rest: Rest | None, now: int) -> CapacityRow:
+def _row(tried: Tried, rest: Cooldown | None, now: int) -> CapacityRow:
     if rest is None:
         return CapacityRow(tried, None, "")
-    return CapacityRow(tried, rest.until, reason_of(rest, tried.key, now))
+    return CapacityRow(tried, rest.until, describe_cooldown(rest, tried.key, now))

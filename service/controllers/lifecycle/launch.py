@@ -36,19 +36,19 @@ from service.domain.nodes.node import Asked, Node, NodeState, Slice
 from service.domain.nodes.ownership import is_our_ticket, is_ours, labels_for
 from service.domain.nodes.placement import Key, Outcome, Placement, outcome_of, scope_of
 from service.domain.placement.choice import (
-    LOOK_AGAIN_SECONDS,
+    RECHECK_SECONDS,
     Choice,
     candidates,
     choose,
-    concerning,
-    denial,
-    made_as,
-    named,
-    next_try,
-    not_before,
-    refusals,
-    told,
-    why,
+    describe_candidate,
+    describe_denial,
+    describe_next_try,
+    describe_passed,
+    describe_refusals,
+    explain_choice,
+    next_look_at,
+    relevant_attempts,
+    with_hardware,
 )
 from service.store.unit import Unit
 
@@ -74,9 +74,9 @@ class Placing:
             choice = choice_of(unit, node, now)
             if choice.at > now:
                 return _waiting(unit, node, choice, now)
-            zone, spec = choice.key.zone, made_as(node.spec, choice.key)
+            zone, spec = choice.key.zone, with_hardware(node.spec, choice.key)
             unit.placements.add(intent(node, choice.key, attempt, cloud_id, now))
-            reason = why(choice, node.spec, now)
+            reason = explain_choice(choice, node.spec, now)
             message = f"attempt {attempt}: requesting {spec.accelerator_type} in {zone}"
             facts = {"attempt": attempt, "zone": zone, "why": reason.removeprefix(": ")}
             facts |= {"accelerator_type": spec.accelerator_type}
@@ -245,20 +245,21 @@ class Placing:
             end_placement(unit, node, outcome, str(error), now, scope)
             learn(unit, node, error, now)
             if outcome is Outcome.DENIED:
-                unit.events.add(Event(node.id, now, "denied", denial(node, error)))
+                unit.events.add(Event(node.id, now, "denied", describe_denial(node, error)))
             tried = unit.placements.of(node.id)
             if not candidates(node.spec, tried):
-                return _given_up(unit, node, refusals(tried, node.spec), now)
+                return _given_up(unit, node, describe_refusals(tried, node.spec), now)
             choice = choice_of(unit, node, now)
             last = tried[-1]
-            ended = f"{last.outcome} in {named(last.key, node.spec)}: {last.reason.rstrip('.')}"
+            where = describe_candidate(last.key, node.spec)
+            ended = f"{last.outcome} in {where}: {last.reason.rstrip('.')}"
             return replace(
                 node.moved(NodeState.REQUESTED, now),
                 sent_at=None,
                 unanswered_at=None,
                 operation="",
-                last_error=f"{ended}; {next_try(choice, node.spec)}",
-                next_try_at=not_before(node, min(choice.at, now + LOOK_AGAIN_SECONDS)),
+                last_error=f"{ended}; {describe_next_try(choice, node.spec)}",
+                next_try_at=next_look_at(node, min(choice.at, now + RECHECK_SECONDS)),
             )
 
         if outcome is Outcome.DENIED:
@@ -300,7 +301,7 @@ def choice_of(unit: Unit, node: Node, now: int) -> Choice:
     history = unit.placements.recent(spec.project, spec.provisioning_model, now)
     keys = candidates(spec, unit.placements.of(node.id))
     barred = too_small(unit, spec, now)
-    return choose(keys, concerning(node, history), now, barred, node_id=node.id)
+    return choose(keys, relevant_attempts(node, history), now, barred, node_id=node.id)
 
 
 def intent(node: Node, key: Key, attempt: int, cloud_id: str, now: int) -> Placement:
@@ -320,12 +321,12 @@ def intent(node: Node, key: Key, attempt: int, cloud_id: str, now: int) -> Place
 
 def _waiting(unit: Unit, node: Node, choice: Choice, now: int) -> Node:
     """Nothing is asked for yet; its story says so once."""
-    reasons = "; ".join(told(choice.passed, node.spec, now))
-    following = next_try(choice, node.spec)
+    reasons = "; ".join(describe_passed(choice.passed, node.spec, now))
+    following = describe_next_try(choice, node.spec)
     if not node.attempt and not node.last_error:
         message = f"not requested yet: {reasons}; {following}"
         unit.events.add(Event(node.id, now, "placement", message))
-    again = not_before(node, min(choice.at, now + LOOK_AGAIN_SECONDS))
+    again = next_look_at(node, min(choice.at, now + RECHECK_SECONDS))
     return replace(node, last_error=f"{reasons}; {following}", next_try_at=again)
 
 

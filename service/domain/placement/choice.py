@@ -9,35 +9,36 @@ from service.domain.clock import MINUTE, rfc3339
 from service.domain.errors import CloudError
 from service.domain.nodes.node import Node, NodeSpec
 from service.domain.nodes.placement import Key, Outcome, Placement
-from service.domain.placement.cooldown import Rest, died_young, rests
+from service.domain.placement.cooldown import Cooldown, find_cooldowns, was_short_lived
 
-NOT_BARRED: Mapping[Key, Rest] = {}
+NOT_BARRED: Mapping[Key, Cooldown] = {}
 
-LOOK_AGAIN_SECONDS = 1_800
-"""How long a node waits at most before what it waits for is looked at again: a quota may have been
-raised meanwhile."""
+RECHECK_SECONDS = 1_800
+"""Longest time between two tries of a node that waits: a quota may have been raised meanwhile."""
 
 SHOWN = 3
-"""Reasons that one sentence holds; of more, it says how many."""
+"""Reasons that a sentence names; it counts the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What is tried at `at`: now, or as soon as the first of the candidates need not be left alone.
+    """The candidate that is tried at `at` (whole UTC seconds): now, or when its cooldown ends.
 
-    `candidates` counts all there are; `passed` are those left alone that would have come before it,
-    each with the reason, and where none is free all of them. Instants in whole UTC seconds.
+    `candidates` is the number of all candidates. `passed` are the earlier ones that are in
+    cooldown, with their cooldowns; if none is free, all of them.
     """
 
     key: Key
     at: int
     candidates: int
-    passed: tuple[tuple[Key, Rest], ...] = ()
+    passed: tuple[tuple[Key, Cooldown], ...] = ()
 
 
 def candidates(spec: NodeSpec, tried: Iterable[Placement] = ()) -> tuple[Key, ...]:
-    """All that the node may be made of, and where, in the order in which it is tried; without what
-    the cloud has refused this very node, which it will not grant the next time either."""
+    """The types and zones in which a node may be created, in the order in which they are tried.
+
+    Candidates that Google has refused this node are left out: the answer would be the same.
+    """
     refused = {one.key for one in tried if one.outcome is Outcome.REFUSED}
     model = str(spec.provisioning_model)
     keys = (
@@ -48,11 +49,11 @@ def candidates(spec: NodeSpec, tried: Iterable[Placement] = ()) -> tuple[Key, ..
     return tuple(key for key in keys if key not in refused)
 
 
-def concerning(node: Node, history: Iterable[Placement]) -> list[Placement]:
-    """The attempts that say something to this node.
+def relevant_attempts(node: Node, history: Iterable[Placement]) -> list[Placement]:
+    """The attempts that count for this node.
 
-    One that asks through Google's queue waits there for what ran out. So neither the stock-outs of
-    others nor their early deaths keep it away, but refusals do, and its own failures.
+    A queued resource waits at Google for hardware that is out of capacity. So the stockouts and
+    short lives of other nodes do not count for it; refusals and its own failures do.
     """
     if not node.spec.queued:
         return list(history)
@@ -60,7 +61,7 @@ def concerning(node: Node, history: Iterable[Placement]) -> list[Placement]:
         one
         for one in history
         if one.node_id == node.id
-        or (one.ready_at is not None and not died_young(one))
+        or (one.ready_at is not None and not was_short_lived(one))
         or one.outcome in {Outcome.QUOTA, Outcome.DENIED}
     ]
 
@@ -69,52 +70,54 @@ def choose(
     keys: Sequence[Key],
     history: Iterable[Placement],
     now: int,
-    barred: Mapping[Key, Rest] = NOT_BARRED,
+    barred: Mapping[Key, Cooldown] = NOT_BARRED,
     *,
     node_id: str = "",
 ) -> Choice:
-    """The first candidate that need not be left alone; else the one that is free the soonest.
+    """The first candidate without a cooldown; else the one whose cooldown ends first.
 
-    There is always one: a node is given up by its owner's clock or by refusals, never by patience.
-    `barred` are those that a quota is too small for, as long as that is believed. `node_id` is the
-    node that asks: what was taken back from it at once it leaves alone for longer than others do.
+    There always is a choice: a node is given up after its `max_wait_seconds` or after refusals, not
+    for a cooldown. `barred` are candidates for which a quota is too small. `node_id` is the node
+    that is placed: hardware that was preempted from it has a longer cooldown for it.
     """
-    resting = left_alone(keys, history, now, barred, node_id=node_id)
+    cooldowns = cooldowns_with_quota(keys, history, now, barred, node_id=node_id)
     for rank, key in enumerate(keys):
-        if key not in resting:
-            return Choice(key, now, len(keys), tuple((one, resting[one]) for one in keys[:rank]))
-    soonest = min(keys, key=lambda key: resting[key].until)
-    others = tuple((key, resting[key]) for key in keys)
-    return Choice(soonest, resting[soonest].until, len(keys), others)
+        if key not in cooldowns:
+            return Choice(key, now, len(keys), tuple((one, cooldowns[one]) for one in keys[:rank]))
+    soonest = min(keys, key=lambda key: cooldowns[key].until)
+    others = tuple((key, cooldowns[key]) for key in keys)
+    return Choice(soonest, cooldowns[soonest].until, len(keys), others)
 
 
-def left_alone(
+def cooldowns_with_quota(
     keys: Sequence[Key],
     history: Iterable[Placement],
     now: int,
-    barred: Mapping[Key, Rest] = NOT_BARRED,
+    barred: Mapping[Key, Cooldown] = NOT_BARRED,
     *,
     node_id: str = "",
-) -> dict[Key, Rest]:
-    """What is to be left alone of these keys, by what became of others or by a quota: whichever
-    keeps it the longer."""
-    resting = dict(rests(keys, history, now, node_id))
+) -> dict[Key, Cooldown]:
+    """The cooldowns of keys by earlier attempts or by a quota, whichever end later.
+
+    Keys without a cooldown are left out.
+    """
+    cooldowns = dict(find_cooldowns(keys, history, now, node_id))
     for key, rest in barred.items():
-        if key not in resting or resting[key].until < rest.until:
-            resting[key] = rest
-    return resting
+        if key not in cooldowns or cooldowns[key].until < rest.until:
+            cooldowns[key] = rest
+    return cooldowns
 
 
-def made_as(spec: NodeSpec, key: Key) -> NodeSpec:
-    """The same wish, of the hardware that is tried now."""
+def with_hardware(spec: NodeSpec, key: Key) -> NodeSpec:
+    """The same request with the hardware of `key`."""
     for one in spec.alternatives:
         if one.accelerator_type == key.accelerator_type:
             return spec.made_of(one)
     return spec
 
 
-def not_before(node: Node, at: int) -> int:
-    """When to look at a node next that waits until `at`: its owner's patience may end sooner."""
+def next_look_at(node: Node, at: int) -> int:
+    """When a node that waits until `at` is looked at next: its longest wait may end earlier."""
     spec = node.spec
     if node.ready_at is not None:
         return at
@@ -122,35 +125,38 @@ def not_before(node: Node, at: int) -> int:
     return min(end for end in (at, patience, spec.valid_until) if end is not None)
 
 
-def named(key: Key, spec: NodeSpec) -> str:
-    """What is tried and where, in as many words as it takes."""
+def describe_candidate(key: Key, spec: NodeSpec) -> str:
+    """`v6e-8 in us-east5-a`; the zone alone if the request has one type."""
     return f"{key.accelerator_type} in {key.zone}" if spec.alternatives else key.zone
 
 
-def why(choice: Choice, spec: NodeSpec, now: int) -> str:
-    """Why that candidate, as the end of a sentence; empty where there is no other."""
+def explain_choice(choice: Choice, spec: NodeSpec, now: int) -> str:
+    """The reason for a choice as the end of a sentence; empty if there is one candidate."""
     if choice.candidates == 1:
         return ""
     order = "cheapest" if spec.cheapest_first else "first"
     left = " left" if choice.passed else ""
-    said = [f"{order}{left} of {choice.candidates} places", *told(choice.passed, spec, now)]
+    said = [
+        f"{order}{left} of {choice.candidates} places",
+        *describe_passed(choice.passed, spec, now),
+    ]
     return ": " + "; ".join(said)
 
 
-def told(passed: Sequence[tuple[Key, Rest]], spec: NodeSpec, now: int) -> list[str]:
-    """What is left alone, and why, in clauses."""
+def describe_passed(passed: Sequence[tuple[Key, Cooldown]], spec: NodeSpec, now: int) -> list[str]:
+    """One clause for each candidate in cooldown, SHOWN at most."""
     said = [_clause(key, rest, spec, now) for key, rest in passed[:SHOWN]]
     more = len(passed) - SHOWN
     return [*said, f"{more} more are in cooldown"] if more > 0 else said
 
 
-def _clause(key: Key, rest: Rest, spec: NodeSpec, now: int) -> str:
-    said = f"{named(key, spec)} {reason_of(rest, key, now)}"
+def _clause(key: Key, rest: Cooldown, spec: NodeSpec, now: int) -> str:
+    said = f"{describe_candidate(key, spec)} {describe_cooldown(rest, key, now)}"
     return said if rest.probing else f"{said}; cooldown until {rfc3339(rest.until)}"
 
 
-def reason_of(rest: Rest, key: Key, now: int) -> str:
-    """Why it is left alone, as what is said of a place."""
+def describe_cooldown(rest: Cooldown, key: Key, now: int) -> str:
+    """The reason of a cooldown as the end of a clause about a place."""
     if rest.said:
         return rest.said
     whose = "" if rest.place == key.zone else f" in {rest.place}"
@@ -174,17 +180,17 @@ def _ago(seconds: int) -> str:
     return f"{seconds // MINUTE} min ago"
 
 
-def next_try(choice: Choice, spec: NodeSpec) -> str:
-    """What is tried next, and when, in a clause."""
-    return f"next: {named(choice.key, spec)} at {rfc3339(choice.at)}"
+def describe_next_try(choice: Choice, spec: NodeSpec) -> str:
+    """`next: v6e-8 in us-east5-a at 2026-...`."""
+    return f"next: {describe_candidate(choice.key, spec)} at {rfc3339(choice.at)}"
 
 
-def refusals(tried: Iterable[Placement], spec: NodeSpec) -> str:
-    """Why a node is given up that every candidate has refused; the same reason is said once."""
+def describe_refusals(tried: Iterable[Placement], spec: NodeSpec) -> str:
+    """Why a node is given up after every candidate was refused; equal reasons are named once."""
     places: dict[str, list[str]] = {}
     for one in tried:
         if one.outcome is Outcome.REFUSED:
-            places.setdefault(one.reason, []).append(named(one.key, spec))
+            places.setdefault(one.reason, []).append(describe_candidate(one.key, spec))
     if sum(map(len, places.values())) == 1:
         return next(iter(places))
     said = [f"{', '.join(where)}: {reason}" for reason, where in places.items()]
@@ -192,8 +198,8 @@ def refusals(tried: Iterable[Placement], spec: NodeSpec) -> str:
     return "; ".join(["every place refused it", *said[:SHOWN], *more])
 
 
-def denial(node: Node, error: CloudError) -> str:
-    """What a human is to do about credentials that may not create a node."""
+def describe_denial(node: Node, error: CloudError) -> str:
+    """What an administrator must do about credentials that may not create a node."""
     remedy = (
         f"run: {error.facts['run']}"
         if "run" in error.facts

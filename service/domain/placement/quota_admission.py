@@ -14,8 +14,8 @@ from service.domain.clock import rfc3339
 from service.domain.errors import QuotaTooSmall
 from service.domain.nodes.node import NodeSpec
 from service.domain.nodes.placement import Key, Outcome
-from service.domain.placement.choice import candidates, named
-from service.domain.placement.cooldown import Rest
+from service.domain.placement.choice import candidates, describe_candidate
+from service.domain.placement.cooldown import Cooldown
 from service.domain.placement.quota import (
     Amount,
     Claim,
@@ -61,12 +61,14 @@ def concerned(limits: Iterable[Limit], wanted: Iterable[Claim]) -> list[Limit]:
     return [limit for limit in limits if any(map(limit.covers, wanted))]
 
 
-def barred(wanted: Mapping[Key, Claim], tallies: Iterable[Tally]) -> dict[Key, Rest]:
+def barred(wanted: Mapping[Key, Claim], tallies: Iterable[Tally]) -> dict[Key, Cooldown]:
     """Where it can never fit under a limit that is believed, why, and until when that is."""
-    found: dict[Key, Rest] = {}
+    found: dict[Key, Cooldown] = {}
     for limit, amount, keys in _grouped(wanted, tallies):
         said = f"may not have {amount} ({_worded(limit)})"
-        rest = Rest(limit.believed_until, limit.observed_at, limit.place, Outcome.QUOTA, said=said)
+        rest = Cooldown(
+            limit.believed_until, limit.observed_at, limit.place, Outcome.QUOTA, said=said
+        )
         for key in keys:
             if key not in found or found[key].until < rest.until:
                 found[key] = rest
@@ -202,6 +204,6 @@ def _worded(limit: Limit) -> str:
 
 
 def _places(keys: Sequence[Key], spec: NodeSpec) -> str:
-    shown = ", ".join(named(key, spec) for key in keys[:SHOWN])
+    shown = ", ".join(describe_candidate(key, spec) for key in keys[:SHOWN])
     more = len(keys) - SHOWN
     return f"{shown} and {more} more" if more > 0 else shown

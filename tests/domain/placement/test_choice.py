@@ -17,16 +17,16 @@ from service.domain.placement.choice import (
     SHOWN,
     candidates,
     choose,
-    concerning,
-    denial,
-    made_as,
-    next_try,
-    not_before,
-    refusals,
-    told,
-    why,
+    describe_denial,
+    describe_next_try,
+    describe_passed,
+    describe_refusals,
+    explain_choice,
+    next_look_at,
+    relevant_attempts,
+    with_hardware,
 )
-from service.domain.placement.cooldown import rests
+from service.domain.placement.cooldown import find_cooldowns
 from tests import factories
 from tests.hands import NOON
 
@@ -121,14 +121,14 @@ def test_a_lone_candidate_that_keeps_running_out_is_tried_ever_more_rarely():
 
 def test_the_attempt_is_made_of_the_type_that_was_chosen():
     key = candidates(EITHER)[1]
-    made = made_as(EITHER, key)
+    made = with_hardware(EITHER, key)
     assert (made.accelerator_type, made.runtime_version, made.stoppable) == (
         "v5e-16",
         "image-of-v5e-16",
         True,
     )
     assert (made.zones, made.alternatives) == (EITHER.zones, EITHER.alternatives)
-    assert made_as(SPEC, WEST) == SPEC
+    assert with_hardware(SPEC, WEST) == SPEC
 
 
 def test_a_node_in_googles_queue_waits_there_for_what_ran_out_and_not_here():
@@ -136,8 +136,8 @@ def test_a_node_in_googles_queue_waits_there_for_what_ran_out_and_not_here():
     theirs = [ended(WEST), ended(WEST, Outcome.FAILED), ended(WEST_B, Outcome.QUOTA)]
     mine = replace(ended(EAST), node_id="me")
     history = [*theirs, mine]
-    assert set(rests(KEYS, concerning(node, history), NOON)) == {WEST_B, EAST}
-    assert concerning(factories.node(id="me"), history) == history
+    assert set(find_cooldowns(KEYS, relevant_attempts(node, history), NOON)) == {WEST_B, EAST}
+    assert relevant_attempts(factories.node(id="me"), history) == history
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_a_node_in_googles_queue_waits_there_for_what_ran_out_and_not_here():
     ],
 )
 def test_nobody_waits_past_the_patience_of_the_owner(changes, at):
-    assert not_before(factories.node(**changes), NOON + 1_800) == NOON + at
+    assert next_look_at(factories.node(**changes), NOON + 1_800) == NOON + at
 
 
 # ---- in words
@@ -160,14 +160,14 @@ ALONE = "; cooldown until"
 
 
 def test_an_only_place_needs_no_reason():
-    assert why(choose([WEST], [], NOON), SPEC, NOON) == ""
+    assert explain_choice(choose([WEST], [], NOON), SPEC, NOON) == ""
 
 
 def test_the_reason_says_what_is_left_alone_and_until_when():
     cheapest = replace(SPEC, cheapest_first=True)
-    assert why(choose(KEYS, [], NOON), cheapest, NOON) == ": cheapest of 3 places"
+    assert explain_choice(choose(KEYS, [], NOON), cheapest, NOON) == ": cheapest of 3 places"
     later = NOON + 40
-    assert why(choose(KEYS, [ended(WEST)], later), SPEC, later) == (
+    assert explain_choice(choose(KEYS, [ended(WEST)], later), SPEC, later) == (
         ": first left of 3 places; us-west4-a was out of capacity 40 s ago; cooldown until"
         f" {instant(60)}"
     )
@@ -176,10 +176,10 @@ def test_the_reason_says_what_is_left_alone_and_until_when():
 def test_several_types_are_named_with_their_zones():
     keys = candidates(EITHER)
     choice = choose(keys, [ended(keys[0])], NOON + 1)
-    assert why(choice, EITHER, NOON + 1).startswith(
+    assert explain_choice(choice, EITHER, NOON + 1).startswith(
         ": cheapest left of 5 places; v6e-16 in us-east5-a was out of capacity 1 s ago"
     )
-    assert next_try(choice, EITHER) == f"next: v5e-16 in us-west4-a at {instant(1)}"
+    assert describe_next_try(choice, EITHER) == f"next: v5e-16 in us-west4-a at {instant(1)}"
 
 
 @pytest.mark.parametrize(
@@ -200,14 +200,14 @@ def test_several_types_are_named_with_their_zones():
     ],
 )
 def test_every_reason_is_a_clause(history, said):
-    assert told(choose([WEST], history, NOON + 180).passed, SPEC, NOON + 180) == [
+    assert describe_passed(choose([WEST], history, NOON + 180).passed, SPEC, NOON + 180) == [
         f"us-west4-a {said}"
     ]
 
 
 def test_of_many_reasons_only_some_are_told():
     keys = [replace(WEST, zone=f"us-west4-{letter}") for letter in "abcdefgh"]
-    said = told(choose(keys, [ended(key) for key in keys], NOON).passed, SPEC, NOON)
+    said = describe_passed(choose(keys, [ended(key) for key in keys], NOON).passed, SPEC, NOON)
     assert len(said) == SHOWN + 1
     assert said[-1] == "5 more are in cooldown"
 
@@ -215,21 +215,21 @@ def test_of_many_reasons_only_some_are_told():
 def test_refusals_are_told_once_each_with_where_they_were_met():
     alike = [ended(key, Outcome.REFUSED, reason="bad network") for key in KEYS[:2]]
     other = ended(EAST, Outcome.REFUSED, reason="no such disk")
-    assert refusals([alike[0]], SPEC) == "bad network"
-    assert refusals([*alike, ended(EAST), other], SPEC) == (
+    assert describe_refusals([alike[0]], SPEC) == "bad network"
+    assert describe_refusals([*alike, ended(EAST), other], SPEC) == (
         "every place refused it; us-west4-a, us-west4-b: bad network; us-east5-a: no such disk"
     )
     many = [ended(WEST, Outcome.REFUSED, reason=f"reason {n}") for n in range(9)]
-    assert refusals(many, SPEC).endswith("us-west4-a: reason 2; and 6 more reasons")
+    assert describe_refusals(many, SPEC).endswith("us-west4-a: reason 2; and 6 more reasons")
 
 
 def test_a_denial_says_what_a_human_is_to_do():
     node = factories.node()
-    assert "deploy/iam/steward-role.yaml in project lab" in denial(
+    assert "deploy/iam/steward-role.yaml in project lab" in describe_denial(
         node, NotAllowed("no permission")
     )
     login = NotAllowed("expired", run="gcloud auth application-default login")
-    assert denial(node, login).endswith("; run: gcloud auth application-default login")
+    assert describe_denial(node, login).endswith("; run: gcloud auth application-default login")
 
 
 # ---- whatever happens
@@ -244,7 +244,7 @@ FAILURES = st.builds(
 
 @given(st.lists(FAILURES, max_size=12))
 def test_nothing_is_tried_that_should_be_left_alone_while_another_is_free(history):
-    resting, choice = rests(KEYS, history, NOON), choose(KEYS, history, NOON)
+    resting, choice = find_cooldowns(KEYS, history, NOON), choose(KEYS, history, NOON)
     free: list[Key] = [key for key in KEYS if key not in resting]
     assert choice == choose(KEYS, reversed(history), NOON)
     if free:
@@ -258,6 +258,6 @@ def test_nothing_is_tried_that_should_be_left_alone_while_another_is_free(histor
 def test_that_the_nodes_of_others_died_young_keeps_nobody_out_of_googles_queue():
     node = factories.node(id="me", queued=True)
     died = replace(ended(WEST, Outcome.PREEMPTED), ready_at=NOON - 30)
-    assert WEST in rests(KEYS, [died], NOON, died.node_id)
-    assert concerning(node, [died]) == []
-    assert concerning(node, [replace(died, node_id="me")]) != []
+    assert WEST in find_cooldowns(KEYS, [died], NOON, died.node_id)
+    assert relevant_attempts(node, [died]) == []
+    assert relevant_attempts(node, [replace(died, node_id="me")]) != []

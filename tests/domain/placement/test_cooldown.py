@@ -17,8 +17,8 @@ from service.domain.placement.cooldown import (
     QUOTA_SECONDS,
     SHORTAGE_DELAYS,
     TROUBLE_DELAYS,
-    Rest,
-    rests,
+    Cooldown,
+    find_cooldowns,
 )
 from tests.hands import NOON
 
@@ -67,7 +67,7 @@ def lost(began, ready, ended, key=HERE):
 
 def until(history, now, key=HERE, of=""):
     """Until how many seconds after noon a node leaves it alone; None when it does not."""
-    rest = rests([key], history, NOON + now, of).get(key)
+    rest = find_cooldowns([key], history, NOON + now, of).get(key)
     return None if rest is None else rest.until - NOON
 
 
@@ -81,7 +81,7 @@ def in_a_row(times):
 
 
 def test_what_was_never_tried_is_free():
-    assert rests(ALL, [], NOON) == {}
+    assert find_cooldowns(ALL, [], NOON) == {}
 
 
 @pytest.mark.parametrize(("times", "delay"), [*enumerate(SHORTAGE_DELAYS, 1), (6, 1_800)])
@@ -94,7 +94,7 @@ def test_what_runs_out_again_and_again_is_left_alone_ever_longer(times, delay):
 
 
 def test_a_stock_out_says_nothing_of_other_zones_types_and_models():
-    assert set(rests(ALL, [ran_out(0, 10)], NOON + 10)) == {HERE}
+    assert set(find_cooldowns(ALL, [ran_out(0, 10)], NOON + 10)) == {HERE}
 
 
 def test_attempts_that_were_under_way_at_once_say_it_once():
@@ -137,7 +137,7 @@ def test_what_was_taken_back_from_one_node_is_tried_by_one_other_at_once():
     assert until(history, 200) is None, "it asks first"
     probing = [*history, tried(205)]
     assert until(probing, 206, of="third") == 200 + SHORTAGE_DELAYS[0], "and waits no longer"
-    (rest,) = rests([HERE], probing, NOON + 206, "third").values()
+    (rest,) = find_cooldowns([HERE], probing, NOON + 206, "third").values()
     assert rest.probing
     assert rest.outcome is Outcome.PREEMPTED
     came_up = [*history, up(205, 230)]
@@ -204,15 +204,15 @@ def test_what_concerns_one_node_only_keeps_no_other_away(outcome):
 )
 def test_a_quota_is_that_of_a_generation_and_model_in_the_place_that_was_named(scope, blocked):
     refused = tried(0, Outcome.QUOTA, 1, scope=scope)
-    assert set(rests(ALL, [refused], NOON + 1)) == blocked
+    assert set(find_cooldowns(ALL, [refused], NOON + 1)) == blocked
     assert until([refused], 1) == 1 + QUOTA_SECONDS
 
 
 def test_a_denial_is_that_of_a_zone_and_model():
     denied = tried(0, Outcome.DENIED, 1)
-    found = rests(ALL, [denied], NOON + 1)
+    found = find_cooldowns(ALL, [denied], NOON + 1)
     assert set(found) == {HERE, LARGER, OTHER_GENERATION}
-    assert found[HERE] == Rest(NOON + 1 + DENIED_SECONDS, NOON + 1, HERE.zone, Outcome.DENIED)
+    assert found[HERE] == Cooldown(NOON + 1 + DENIED_SECONDS, NOON + 1, HERE.zone, Outcome.DENIED)
 
 
 def test_a_refusal_stands_no_longer_once_a_later_attempt_has_come_up():
@@ -225,8 +225,8 @@ def test_one_node_probes_when_the_time_is_over_and_the_others_wait_for_it():
     history = [ran_out(0, 10)]
     assert until(history, 70) is None
     history.append(tried(70))
-    (rest,) = rests([HERE], history, NOON + 75).values()
-    assert rest == Rest(
+    (rest,) = find_cooldowns([HERE], history, NOON + 75).values()
+    assert rest == Cooldown(
         NOON + 70 + PROBE_SECONDS, NOON + 10, HERE.zone, Outcome.STOCK_OUT, probing=True
     )
     assert until(history, 129) == 130
@@ -289,16 +289,16 @@ HISTORIES = st.lists(attempts(), max_size=30)
 
 @given(HISTORIES, st.randoms(use_true_random=False))
 def test_the_order_in_which_the_past_is_told_does_not_matter(history, luck: Random):
-    told = rests(ALL, history, NOON)
-    assert rests(ALL, history, NOON) == told
+    told = find_cooldowns(ALL, history, NOON)
+    assert find_cooldowns(ALL, history, NOON) == told
     luck.shuffle(history)
-    assert rests(ALL, history, NOON) == told
+    assert find_cooldowns(ALL, history, NOON) == told
 
 
 @given(HISTORIES)
 def test_nobody_waits_longer_than_the_longest_delay(history):
     of = history[0].node_id if history else ""
-    for rest in rests(ALL, history, NOON, of).values():
+    for rest in find_cooldowns(ALL, history, NOON, of).values():
         assert NOON < rest.until <= NOON + LONGEST
         assert rest.since <= NOON
 
@@ -308,11 +308,11 @@ def test_a_ready_now_sets_free_what_had_run_out(history):
     hardware = [
         one for one in history if one.outcome not in {Outcome.QUOTA, Outcome.DENIED, Outcome.OPEN}
     ]
-    assert HERE not in rests([HERE], [*hardware, up(0, 200)], NOON + 200)
+    assert HERE not in find_cooldowns([HERE], [*hardware, up(0, 200)], NOON + 200)
 
 
 @given(HISTORIES)
 def test_once_the_time_is_over_it_is_tried_again(history):
     """Nothing is given up: without new attempts everything is free within the longest delay."""
     done = [one for one in history if one.outcome is not Outcome.OPEN]
-    assert rests(ALL, done, NOON + LONGEST + 3_100) == {}
+    assert find_cooldowns(ALL, done, NOON + LONGEST + 3_100) == {}

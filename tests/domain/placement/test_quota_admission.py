@@ -10,7 +10,7 @@ from service.domain.catalog import catalog
 from service.domain.errors import QuotaTooSmall
 from service.domain.nodes.node import Hardware
 from service.domain.nodes.placement import Key, Outcome
-from service.domain.placement.choice import choose, told
+from service.domain.placement.choice import choose, describe_passed
 from service.domain.placement.quota import Amount, Limit, LimitStanding, Size, Tally, Tier
 from service.domain.placement.quota_admission import admitted, barred, claims, concerned, elsewhere
 from tests import factories
@@ -169,7 +169,7 @@ def test_where_it_is_barred_it_is_left_alone_until_that_is_old():
     )
     choice = choose(list(wanted), [], NOON + 10, found)
     assert (choice.key.zone, choice.at) == (EAST, NOON + 10)
-    (said,) = told(choice.passed, spec(), NOON + 10)
+    (said,) = describe_passed(choice.passed, spec(), NOON + 10)
     assert said == (
         "us-west4-a may not have 8 chips (Google's limit another is 0 in us-west4); cooldown"
         " until 2026-11-06T12:00:09Z"
