@@ -26,7 +26,7 @@ from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 from tests.interleaving.ground import Ground
 from tests.interleaving.stage import Stage
-from tests.simulation.seams import Unfenced
+from tests.simulation.crash_points import Unfenced
 
 if TYPE_CHECKING:
     from tests.interleaving.run import Run

@@ -15,7 +15,7 @@ from service.domain.money import dollars
 from service.domain.nodes.node import Node
 from service.domain.notifications.notification import About, Notification
 from service.store.unit import Unit
-from tests.simulation.truth import Violation
+from tests.simulation.invariants import Violation
 
 if TYPE_CHECKING:
     from tests.interleaving.run import Run

@@ -40,9 +40,9 @@ from service.emulator.surfaces import control
 from service.emulator.world.container_runs import Run as Container
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
+from tests.simulation.invariants import Violation
 from tests.simulation.jobs.accidents import DIGEST
 from tests.simulation.jobs.requests import IMAGE
-from tests.simulation.truth import Violation
 
 if TYPE_CHECKING:
     from tests.interleaving.daemon import Daemon, Tick

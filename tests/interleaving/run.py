@@ -39,8 +39,8 @@ from tests.interleaving.ground import Ground, empty_ground
 from tests.interleaving.oracle import Oracle
 from tests.interleaving.parts import Budgets, Cleanup, Jobs, Mail, Part, Post
 from tests.interleaving.stage import Actor, Stage
-from tests.simulation.seams import Unfenced
-from tests.simulation.truth import Truth, Violation
+from tests.simulation.crash_points import Unfenced
+from tests.simulation.invariants import Invariants, Violation
 
 PROJECT, OTHER = "lab", "other"
 HARDWARE = (
@@ -87,7 +87,7 @@ class Run:
     def __post_init__(self) -> None:
         self.luck = Random(f"{self.seed}/interleaving")
         self.world = build_world(seed=self.seed, clock=lambda: self.now)
-        self.truth = Truth(self.world)
+        self.truth = Invariants(self.world)
         self.stage = Stage(self.ground, self.luck)
         self.projects = [PROJECT, OTHER] if self.luck.random() < 0.3 else [PROJECT]
         self.oracle = Oracle(self)

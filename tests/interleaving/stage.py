@@ -18,7 +18,7 @@ from typing import Any
 from sqlalchemy import Connection, event
 
 from tests.interleaving.ground import Ground
-from tests.simulation.truth import Violation
+from tests.simulation.invariants import Violation
 
 GLANCE_SECONDS = 0.003
 STUCK_SECONDS = 2.0

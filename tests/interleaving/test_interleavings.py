@@ -10,8 +10,8 @@ from tests.interleaving.parts import Budgets, Cleanup, Jobs, Part
 from tests.interleaving.planted import PLANTED
 from tests.interleaving.run import run
 from tests.levels import seeds
+from tests.simulation.invariants import Violation
 from tests.simulation.search import is_found
-from tests.simulation.truth import Violation
 
 SEEDS = 20
 QUICK = 2

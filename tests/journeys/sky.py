@@ -23,15 +23,15 @@ from service.emulator.surfaces import control
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 from tests.simulation.clock import Agenda
-from tests.simulation.fortune import drawn
+from tests.simulation.crash_points import CrashPoints
+from tests.simulation.rates import drawn
 from tests.simulation.replica import PROJECT, Replica
-from tests.simulation.seams import Seams
 
 ZONE = "us-west4-a"
 
 
 @dataclass
-class Wire(Seams):
+class Wire(CrashPoints):
     """Keeps count of the calls that cross it, and holds up those of the verbs in `slow`."""
 
     calls: list[str] = field(default_factory=list)

@@ -21,7 +21,7 @@ from service.store.engine import make_engine
 from tests.databases import fresh_database
 from tests.journeys.sky import ZONE, Sky
 from tests.simulation.clock import Agenda, set_databases_clock
-from tests.simulation.weather import METHODS
+from tests.simulation.cloud_faults import METHODS
 
 pytestmark = pytest.mark.deep
 

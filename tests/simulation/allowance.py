@@ -18,8 +18,15 @@ from service.domain.nodes.node import Node
 from service.domain.nodes.request import Wish
 from service.domain.pricing.price_book import Price
 from service.store.unit import Unit
-from tests.simulation.paper import BY_DEVICE, Paper, Stretch, Ware, region_of, worth
-from tests.simulation.payers import Payer, Payers, counts
+from tests.simulation.allocation_oracle import AllocationOracle, Payer, counts
+from tests.simulation.reference_ledger import (
+    BY_DEVICE,
+    ReferenceLedger,
+    Stretch,
+    Ware,
+    region_of,
+    worth,
+)
 
 FAR = 30 * DAY
 ONE_NANO = 1
@@ -117,12 +124,12 @@ class Allowance:
     """It is told what callers said and which prices there are; of the service it reads what it
     believes that ran, and how far its ledger has come."""
 
-    payers: Payers
+    payers: AllocationOracle
     entered: Sequence[Price]
     """Grows as prices are entered."""
     admitted: dict[str, Admitted] = field(default_factory=dict)
     """By node: how it was admitted last."""
-    _papers: dict[int, Paper] = field(default_factory=dict)
+    _papers: dict[int, ReferenceLedger] = field(default_factory=dict)
     _priced: dict[tuple[object, ...], list[tuple[int, list[Stretch]]]] = field(default_factory=dict)
     _rates: dict[tuple[object, ...], int | None] = field(default_factory=dict)
 
@@ -176,10 +183,10 @@ class Allowance:
         return max(rates)
 
     @property
-    def _paper(self) -> Paper:
+    def _paper(self) -> ReferenceLedger:
         count = len(self.entered)
         if count not in self._papers:
-            self._papers = {count: Paper(self.entered, ())}
+            self._papers = {count: ReferenceLedger(self.entered, ())}
         return self._papers[count]
 
     def _sum(self, books: Books, span: Span, of: Callable[[Books, str, Span], Bounds]) -> Bounds:

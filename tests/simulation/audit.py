@@ -19,8 +19,8 @@ from service.domain.pricing.price_book import Price, PriceBook
 from service.domain.pricing.shipped_prices import embedded_prices
 from service.store.ledger import Line
 from service.store.unit import Unit
-from tests.simulation.paper import Paper, Stretch, seconds, within, worth
-from tests.simulation.truth import Violation
+from tests.simulation.invariants import Violation
+from tests.simulation.reference_ledger import ReferenceLedger, Stretch, seconds, within, worth
 
 OF_RESERVATION = "+reservation/"
 TPU, VM = "TPU", "VM"
@@ -69,7 +69,7 @@ class Audit:
     """The books of one moment, in one transaction."""
 
     unit: Unit
-    paper: Paper
+    paper: ReferenceLedger
     rows: Rows
 
     def check_node(self, node: Node) -> None:

@@ -13,8 +13,8 @@ from service.application.pricing.reservations import ReservationService
 from service.domain.clock import DAY, HOUR
 from service.domain.metering.reservation import Reservation
 from tests.simulation.clock import Agenda
-from tests.simulation.truth import Violation
-from tests.simulation.wishes import OVERLOOKED
+from tests.simulation.invariants import Violation
+from tests.simulation.request_generator import OVERLOOKED
 
 PLACES = (
     ("us-west4-a", "v5e"),

@@ -23,9 +23,9 @@ from service.emulator.surfaces.channel import LocalChannel
 from service.emulator.world.world import World
 from service.store.unit import Unit
 from tests.simulation.clock import Agenda
-from tests.simulation.paper import Ware
-from tests.simulation.seams import SeamedUnits, Seams
-from tests.simulation.truth import Violation
+from tests.simulation.crash_points import CrashPoints, SeamedUnits
+from tests.simulation.invariants import Violation
+from tests.simulation.reference_ledger import Ware
 
 PRICES_SECONDS = 900
 """How often a daemon reads it."""
@@ -55,7 +55,7 @@ class Catalogue:
             self.agenda.after(when * HOUR, self._change)
             when += self.luck.expovariate(self.per_hour)
 
-    def feed(self, seams: Seams) -> PriceFeed:
+    def feed(self, seams: CrashPoints) -> PriceFeed:
         """The list, as a daemon reads it."""
         return SeamedFeed(self, seams)
 
@@ -122,7 +122,7 @@ class SeamedFeed:
     """The list, to be read at the same risk as everything of the cloud."""
 
     catalogue: Catalogue
-    seams: Seams
+    seams: CrashPoints
 
     def skus(self) -> Sequence[SkuFacts]:
         facts: Sequence[SkuFacts] = self.seams.call("skus", self.catalogue.skus)
@@ -132,7 +132,7 @@ class SeamedFeed:
 class CatalogueUnits(SeamedUnits):
     """Units of work of which the prices that they write down are known."""
 
-    def __init__(self, engine: Engine, seams: Seams, catalogue: Catalogue) -> None:
+    def __init__(self, engine: Engine, seams: CrashPoints, catalogue: Catalogue) -> None:
         super().__init__(engine, seams, lambda *_: self._tell())
         self._catalogue = catalogue
         self._added: list[Price] = []

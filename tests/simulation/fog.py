@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from service.domain.metering.meter import Usage
 from service.domain.nodes.node import Node
-from tests.simulation.truth import Violation
+from tests.simulation.invariants import Violation
 
 LOOKS_SECONDS = 90
 """What may be uncertain beside that: a look at all every minute, and the time it takes."""

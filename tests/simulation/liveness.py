@@ -12,7 +12,7 @@ from service.domain.nodes.slices import numbers, place_of
 from service.emulator.world.bill import Transition
 from service.store.unit import Units
 from tests.simulation.clock import Agenda
-from tests.simulation.truth import LABEL, Truth
+from tests.simulation.invariants import LABEL, Invariants
 
 ENDS = {"delete", "dequeue", "stop"}
 """The commands after which a node is not READY any more."""
@@ -27,7 +27,7 @@ class Liveness:
 
     agenda: Agenda
     units: Units
-    truth: Truth
+    truth: Invariants
     others_end: bool
     """Whether budgets or jobs end nodes too, which others judge."""
     told: set[str] = field(default_factory=set)

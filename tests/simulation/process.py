@@ -13,7 +13,7 @@ from service.daemon.crew import FIRST, Act, Turn
 from service.domain.lease import Lease
 from tests.fakes import Killed
 from tests.simulation.clock import Agenda
-from tests.simulation.seams import Seams
+from tests.simulation.crash_points import CrashPoints
 
 BUSY_SECONDS = 1.0
 """How long it takes until a thread that was held up is asked again."""
@@ -25,7 +25,7 @@ class Process:
     def __init__(self) -> None:
         self.is_over = False
 
-    def of(self, seams: Seams) -> Any:
+    def of(self, seams: CrashPoints) -> Any:
         """The seams of this process."""
         return ProcessSeams(seams, self)
 
@@ -39,7 +39,7 @@ class Process:
 class ProcessSeams:
     """Seams that end with the process, also for what was held up in one of them meanwhile."""
 
-    seams: Seams
+    seams: CrashPoints
     process: Process
 
     @property

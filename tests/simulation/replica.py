@@ -40,9 +40,15 @@ from service.emulator.world.world import World
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 from tests.simulation.clock import Agenda
+from tests.simulation.crash_points import (
+    Commanded,
+    CrashPoints,
+    SeamedCloud,
+    SeamedHistory,
+    SeamedUnits,
+)
 from tests.simulation.process import AgendaTimers, OneByOne, Process
-from tests.simulation.restdoor import ADDRESS, RestDoor
-from tests.simulation.seams import Commanded, SeamedCloud, SeamedHistory, SeamedUnits, Seams
+from tests.simulation.rest_transport import ADDRESS, RestTransport
 
 PROJECT = "lab"
 INSTALL = "sim"
@@ -59,7 +65,7 @@ class Replica:
     agenda: Agenda
     world: World
     engine: Engine
-    seams: Seams
+    seams: CrashPoints
     saved: Callable[..., None]
     luck: Random
     deaths: int = 0
@@ -122,7 +128,7 @@ class Replica:
         channel = LocalChannel(self.world, self.agenda.pass_)
         legacy = LegacyTpus(legacy_client(channel), self.patience)
         pace = Pace(lambda: self.agenda.now)
-        flex = FlexStart(lambda: RestDoor(self.world, self.agenda.pass_), ADDRESS)
+        flex = FlexStart(lambda: RestTransport(self.world, self.agenda.pass_), ADDRESS)
         real = GoogleTpus(tpu_client(channel), pace, self.patience, flex, legacy)
         cloud: Any = SeamedCloud(real, seams, self.engine, self.commanded)
         units = SeamedUnits(self.engine, seams, self.saved)
@@ -183,7 +189,7 @@ class Replica:
 
         self.agenda.after(self.luck.uniform(0, period), turn)
 
-    def _posted(self, seams: Seams, nodes: list[Node], lease: Lease | None) -> None:
+    def _posted(self, seams: CrashPoints, nodes: list[Node], lease: Lease | None) -> None:
         self.saved(nodes, lease)
         self.posted()
         seams.posted()

@@ -46,32 +46,31 @@ from service.store.engine import make_engine
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 from tests.databases import fresh_database
-from tests.simulation.askers import Askers
+from tests.simulation.api_front import ApiFront
+from tests.simulation.budget_lab import BudgetLab
 from tests.simulation.buyer import Buyer
-from tests.simulation.castaways import Castaways
 from tests.simulation.catalogue import PRICES_SECONDS, Catalogue, CatalogueUnits
+from tests.simulation.client_retries import RetryingClients
 from tests.simulation.clock import Agenda, set_databases_clock
-from tests.simulation.curfews import SEEN_SECONDS, Curfews
-from tests.simulation.desk import Desk
-from tests.simulation.fortune import Fortune, drawn
-from tests.simulation.funds import Funds
+from tests.simulation.clock_skew import ClockSkew
+from tests.simulation.cloud_faults import CloudFaults
+from tests.simulation.crash_points import CrashPoints, SeamedCloud, Unfenced
+from tests.simulation.daemon_restarts import DaemonRestarts
+from tests.simulation.database_outages import DatabaseOutages
+from tests.simulation.external_restarts import ExternalRestarts
+from tests.simulation.flex_start_limits import SEEN_SECONDS, FlexStartLimits
+from tests.simulation.invariants import Invariants, Violation
 from tests.simulation.jobs.accidents import Accidents, LaggingCloud, SeamedRegistry
 from tests.simulation.jobs.oracle import JobOracle
 from tests.simulation.jobs.submitters import Submitters
 from tests.simulation.jobs.watching import WatchedUnits
-from tests.simulation.jumps import Jumps
 from tests.simulation.liveness import Liveness
-from tests.simulation.outages import Outages
+from tests.simulation.orphans import Orphans
+from tests.simulation.price_changes import PATIENCE, PriceChanges
 from tests.simulation.process import Process
-from tests.simulation.purse import PATIENCE, Purse
+from tests.simulation.rates import Rates, drawn
 from tests.simulation.replica import PROJECT, Replica
-from tests.simulation.restarts import Restarts
-from tests.simulation.seams import SeamedCloud, Seams, Unfenced
-from tests.simulation.squalls import Squalls
-from tests.simulation.stops import Stops
-from tests.simulation.truth import Truth, Violation
-from tests.simulation.weather import Weather
-from tests.simulation.wishes import (
+from tests.simulation.request_generator import (
     LEGACY_VERSIONS,
     brief,
     direct,
@@ -82,6 +81,7 @@ from tests.simulation.wishes import (
     paid,
     reserved,
 )
+from tests.simulation.zone_outages import ZoneOutages
 
 OTHER = "workshop"
 """The second project, where there are two."""
@@ -112,7 +112,7 @@ class Run:
     seed: int
     engine: Engine
     agenda: Agenda
-    fortune: Fortune = field(init=False)
+    fortune: Rates = field(init=False)
     nodes: list[Node] = field(default_factory=list)
     deaths: int = 0
     logs: list[MutableMapping[str, Any]] = field(default_factory=list)
@@ -122,7 +122,7 @@ class Run:
     def __post_init__(self) -> None:
         self.fortune = drawn(self._luck("fortune"))
         self.world = build_world(seed=self.seed, clock=lambda: self.agenda.now)
-        self.truth = Truth(self.world)
+        self.truth = Invariants(self.world)
         self.units = Units(self.engine)
         self.projects = [PROJECT, OTHER][: self.fortune.projects]
         self._set_callers_clock()
@@ -132,24 +132,26 @@ class Run:
             self.agenda, ReservationService(*shared), luck, fortune.reservations, fortune.hours
         )
         luck, set_aside = self._luck("weather"), self.buyer.capacity()
-        self.weather = Weather(self.agenda, self.world, luck, fortune, set_aside)
+        self.weather = CloudFaults(self.agenda, self.world, luck, fortune, set_aside)
         rate = self.fortune.squalls_per_hour
         luck, zones = self._luck("squalls"), self.weather.zones
-        self.squalls = Squalls(self.agenda, self.world, luck, zones, rate)
+        self.squalls = ZoneOutages(self.agenda, self.world, luck, zones, rate)
         luck = self._luck("outages")
-        self.outages = Outages(self.agenda, luck, fortune.store_failing, fortune.outages_per_hour)
+        self.outages = DatabaseOutages(
+            self.agenda, luck, fortune.store_failing, fortune.outages_per_hour
+        )
         luck = self._luck("askers")
-        self.service: Askers | Desk = Askers(
+        self.service: RetryingClients | ApiFront = RetryingClients(
             self.agenda, self.engine, self.outages, luck, self.clock, self.projects
         )
         orphans, luck = OrphanService(*shared), self._luck("castaways")
-        self.castaways = Castaways(self.agenda, self.weather, self.truth, orphans, luck)
+        self.castaways = Orphans(self.agenda, self.weather, self.truth, orphans, luck)
         self._add_money_and_jobs()
 
     def _add_money_and_jobs(self) -> None:
         fortune = self.fortune
         rate, luck = self.fortune.prices_per_hour, self._luck("purse")
-        self.purse = Purse(self.agenda, self.units, self.service, self.buyer, luck, rate)
+        self.purse = PriceChanges(self.agenda, self.units, self.service, self.buyer, luck, rate)
         self.catalogue = Catalogue(
             self.agenda,
             self.world,
@@ -157,9 +159,9 @@ class Run:
             0.0 if self._has_budgets else fortune.catalogue_per_hour,
             self.purse.entered,
         )
-        self.more_seams: list[Seams] = []
-        self.curfews = Curfews(self.agenda, self.world, self.truth)
-        self.funds: Funds | None = None
+        self.more_seams: list[CrashPoints] = []
+        self.curfews = FlexStartLimits(self.agenda, self.world, self.truth)
+        self.funds: BudgetLab | None = None
         if self._has_budgets:
             self._add_budgets()
         self.job_oracle: JobOracle | None = None
@@ -190,17 +192,17 @@ class Run:
     def _add_daemons(self) -> None:
         self.replicas = [self._replica(f"r{number}") for number in range(self.fortune.replicas)]
         rate, luck = self.fortune.restarts_per_hour, self._luck("restarts")
-        self.jumps = Jumps(
+        self.jumps = ClockSkew(
             self.agenda, self.replicas, self._luck("jumps"), self.fortune.jumps_per_hour
         )
-        self.restarts = Restarts(self.agenda, self.weather, self.replicas, luck, rate)
-        self.stops = Stops(
+        self.restarts = ExternalRestarts(self.agenda, self.weather, self.replicas, luck, rate)
+        self.stops = DaemonRestarts(
             self.agenda, self.replicas, self._luck("stops"), self.fortune.stops_per_hour
         )
 
     def _add_budgets(self) -> None:
         about = self.purse.entered, self.truth, self.clock, self.projects
-        self.funds = Funds(self.agenda, self.engine, self.fortune, self._luck, *about)
+        self.funds = BudgetLab(self.agenda, self.engine, self.fortune, self._luck, *about)
         self.service = self.purse.nodes = self.funds.desk
 
     def _add_jobs(self) -> None:
@@ -445,7 +447,9 @@ class Run:
 
     def _replica(self, name: str) -> Replica:
         luck = self._luck(f"seams {name}")
-        seams = Seams(self.agenda, luck, self.fortune, squalls=self.squalls, outages=self.outages)
+        seams = CrashPoints(
+            self.agenda, luck, self.fortune, squalls=self.squalls, outages=self.outages
+        )
         return Replica(
             name,
             self.agenda,
@@ -469,7 +473,7 @@ class Run:
             return self.funds.staff(name)
         if not self.catalogue.per_hour:
             return lambda _: ()
-        seams = Seams(self.agenda, self._luck(f"prices {name}"), self.fortune)
+        seams = CrashPoints(self.agenda, self._luck(f"prices {name}"), self.fortune)
         self.more_seams.append(seams)
 
         def staff(process: Process) -> Sequence[tuple[int, Controller]]:
@@ -488,7 +492,7 @@ class Run:
             self.job_oracle.check_sums(self.submitters.jobs)
 
     def _jobs_controller(
-        self, of: Seams, name: str, cloud: SeamedCloud, clock: Clock, process: Process
+        self, of: CrashPoints, name: str, cloud: SeamedCloud, clock: Clock, process: Process
     ) -> Controller:
         assert self.job_oracle is not None
         seams = process.of(of)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.simulation.invariants import Violation
 from tests.simulation.planted import BUGS
 from tests.simulation.run import run
 from tests.simulation.search import is_found
-from tests.simulation.truth import Violation
 
 pytestmark = [pytest.mark.deep, pytest.mark.exhaustive]
 

@@ -29,15 +29,15 @@ from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 from tests.databases import fresh_database
 from tests.simulation.clock import Agenda, set_databases_clock
-from tests.simulation.fortune import drawn
+from tests.simulation.cloud_faults import METHODS
+from tests.simulation.crash_points import CrashPoints
+from tests.simulation.rates import drawn
 from tests.simulation.replica import (
     INVENTORY_SECONDS,
     LIFECYCLE_SECONDS,
     PROJECT,
     Replica,
 )
-from tests.simulation.seams import Seams
-from tests.simulation.weather import METHODS
 
 ZONE = "us-west4-a"
 SLACK = 3
@@ -45,7 +45,7 @@ SLACK = 3
 
 
 @dataclass
-class CountedSeams(Seams):
+class CountedSeams(CrashPoints):
     """Seams that keep count of the cloud calls that cross them."""
 
     calls: list[str] = field(default_factory=list)

@@ -1,8 +1,8 @@
 """The moments at which a daemon can die: around each call of the cloud and of the registry, and
 around each commit.
 
-The seams are those of the simulation (`tests.simulation.seams`). Here they are counted: a life of a
-job is lived once undisturbed, and then again for each moment, with something happening just then.
+The crash points are those of the simulation (`tests.simulation.crash_points`), counted here: a job
+lives once undisturbed, and then again for each crash point, with something happening just then.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ class Disturbance:
 class Crossings:
     """The crossings of a life, in order; a disturbance happens in between.
 
-    It stands in for `tests.simulation.seams.Seams`. `situation` answers what is written down now,
-    and `later` has what was sent take effect after a while; both are set by who lives.
+    It stands in for `tests.simulation.crash_points.CrashPoints`. `situation` says what is recorded
+    now, and `later` has what was sent take effect after a while; both are set by who lives.
     """
 
     disturbance: Disturbance | None = None

@@ -59,10 +59,10 @@ from tests.databases import fresh_database
 from tests.fake_jobs import DIGEST
 from tests.fakes import Killed
 from tests.simulation.clock import Agenda, set_databases_clock
+from tests.simulation.crash_points import Saved, SeamedCloud, SeamedUnits
+from tests.simulation.invariants import LABEL, Invariants, Violation
 from tests.simulation.jobs.oracle import JobOracle
 from tests.simulation.jobs.watching import WatchedUnits
-from tests.simulation.seams import Saved, SeamedCloud, SeamedUnits
-from tests.simulation.truth import LABEL, Truth, Violation
 
 PROJECT = "lab"
 ONE_HOST, FOUR_HOSTS = "v5litepod-8", "v5litepod-16"
@@ -123,7 +123,7 @@ class House:
         self.played = attach_observers(self.world)
         control.change_config(self.world, {"played_workers": "all"})
         self.units = Units(engine)
-        self.truth = Truth(self.world)
+        self.truth = Invariants(self.world)
         self.oracle = JobOracle(self.agenda, self.world, self.units, self.truth)
         self.registry_errors: list[Exception] = []
         self.jobs: list[Job] = []

@@ -13,7 +13,7 @@ from service.domain.nodes.node import Asked, IdlePolicy, Node
 from service.store.unit import Units
 from tests.simulation.cleanup.workloads import RESTS, WASTE, Fleet, Life
 from tests.simulation.clock import Agenda
-from tests.simulation.truth import Violation
+from tests.simulation.invariants import Violation
 
 TICK_SECONDS = 45
 """Two ends so close are of one look."""

@@ -17,8 +17,8 @@ from service.domain.idle.links import KEEP_SECONDS
 from service.domain.idle.plan import Plan
 from service.emulator.errors import ApiError
 from service.emulator.surfaces import control
+from tests.simulation.invariants import Violation
 from tests.simulation.replica import PROJECT
-from tests.simulation.truth import Violation
 
 if TYPE_CHECKING:
     from tests.simulation.cleanup.run import Run

@@ -40,11 +40,11 @@ from tests.simulation.cleanup.oracle import CleanupOracle
 from tests.simulation.cleanup.people import PUBLIC_URL, People
 from tests.simulation.cleanup.workloads import Fleet, Life, Workload
 from tests.simulation.clock import Agenda
+from tests.simulation.crash_points import CrashPoints, SeamedCloud, SeamedUnits
+from tests.simulation.invariants import Violation
 from tests.simulation.process import Process
 from tests.simulation.replica import PROJECT, Replica
 from tests.simulation.run import database, repeatable_ids, steady_deadlines
-from tests.simulation.seams import SeamedCloud, SeamedUnits, Seams
-from tests.simulation.truth import Violation
 
 TIMES = Times(warmup=600, telemetry=150, start=300, period=60)
 STORMY_SECONDS = 4_500
@@ -89,7 +89,7 @@ class Run:
         self.oracle = CleanupOracle(self.agenda, self.units, self.fleet, TIMES)
         self.oracle.sees_devices = self.has_reports
         self.people = People(self, self._luck("people"))
-        self.seams = Seams(self.agenda, self._luck("seams"), self.fortune)
+        self.seams = CrashPoints(self.agenda, self._luck("seams"), self.fortune)
         self.replica = Replica(
             "r0",
             self.agenda,

@@ -8,8 +8,8 @@ import pytest
 
 from tests.simulation.cleanup.planted import GROSS, SUBTLE, Planting
 from tests.simulation.cleanup.run import run
+from tests.simulation.invariants import Violation
 from tests.simulation.search import is_found
-from tests.simulation.truth import Violation
 
 WITHIN = 10
 LONG = {"the_breaker_never_closes", "the_pace_is_zero"}

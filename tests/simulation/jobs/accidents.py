@@ -12,9 +12,9 @@ from service.domain.jobs.image import ImageFacts
 from service.emulator.errors import ApiError
 from service.emulator.surfaces import control
 from tests.simulation.clock import Agenda
+from tests.simulation.cloud_faults import CloudFaults
+from tests.simulation.crash_points import CrashPoints, SeamedCloud
 from tests.simulation.jobs.requests import MISSING_IMAGE
-from tests.simulation.seams import SeamedCloud, Seams
-from tests.simulation.weather import Weather
 
 STORMS: tuple[dict[str, Any], ...] = (
     {"rpc": "GetGuestAttributes", "action": "error", "code": "UNAVAILABLE"},
@@ -32,7 +32,7 @@ DIGEST = "sha256:" + "ab" * 32
 class Accidents:
     """Storms of the mailbox, and people who write the same metadata as we do (J3)."""
 
-    def __init__(self, agenda: Agenda, weather: Weather, luck: Random) -> None:
+    def __init__(self, agenda: Agenda, weather: CloudFaults, luck: Random) -> None:
         self._agenda = agenda
         self._weather = weather
         self._luck = luck
@@ -100,7 +100,12 @@ class LaggingCloud:
     then written over by somebody who had read the map before."""
 
     def __init__(
-        self, cloud: SeamedCloud, agenda: Agenda, seams: Seams, accidents: Accidents, luck: Random
+        self,
+        cloud: SeamedCloud,
+        agenda: Agenda,
+        seams: CrashPoints,
+        accidents: Accidents,
+        luck: Random,
     ) -> None:
         self._accidents = accidents
         self._races = luck.choice([0.0, 0.2, 0.5])
@@ -136,7 +141,7 @@ class LaggingCloud:
 class SeamedRegistry:
     """A registry that has every image but one, and that cannot always be reached."""
 
-    def __init__(self, seams: Seams, luck: Random) -> None:
+    def __init__(self, seams: CrashPoints, luck: Random) -> None:
         self._seams = seams
         self._luck = luck
 

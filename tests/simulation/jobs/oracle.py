@@ -20,8 +20,8 @@ from service.emulator.world.world import World
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 from tests.simulation.clock import Agenda
+from tests.simulation.invariants import LABEL, Invariants, Violation
 from tests.simulation.jobs.requests import KINDS, MISSING_IMAGE
-from tests.simulation.truth import LABEL, Truth, Violation
 
 __all__ = ["KINDS", "JobOracle"]
 
@@ -56,7 +56,7 @@ class JobOracle:
     agenda: Agenda
     world: World
     units: Units
-    truth: Truth
+    truth: Invariants
     hosts: dict[str, int] = field(default_factory=dict)
     """By attempt: how many workers its container runs on."""
     decided: dict[str, Decided] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from random import Random
 
 from service.domain.jobs.job import JobSpec, Retries, Workers
 from service.domain.jobs.submission import Submission
-from tests.simulation.wishes import direct
+from tests.simulation.request_generator import direct
 
 IMAGE = "us-docker.pkg.dev/lab/train/jax:7"
 MISSING_IMAGE = "us-docker.pkg.dev/lab/train/missing:7"

@@ -20,12 +20,12 @@ from service.domain.jobs.job import Job
 from service.domain.jobs.submission import Submission
 from service.domain.nodes.node import Node
 from service.store.pricebook import PriceShelf
-from tests.simulation.askers import ShakyUnits
+from tests.simulation.client_retries import ShakyUnits
 from tests.simulation.clock import Agenda
-from tests.simulation.fortune import Fortune
+from tests.simulation.database_outages import DatabaseOutages
+from tests.simulation.invariants import Violation
 from tests.simulation.jobs.requests import draw_own_node, draw_spec
-from tests.simulation.outages import Outages
-from tests.simulation.truth import Violation
+from tests.simulation.rates import Rates
 
 PROJECT = "lab"
 
@@ -36,9 +36,9 @@ class Submitters:
 
     agenda: Agenda
     engine: Engine
-    outages: Outages
+    outages: DatabaseOutages
     luck: Random
-    fortune: Fortune
+    fortune: Rates
     nodes: Sequence[Node]
     """The callers' nodes, as they come to be."""
     stop: Callable[[str], Any]

@@ -9,11 +9,11 @@ from random import Random
 
 import pytest
 
-from tests.simulation.fortune import drawn
+from tests.simulation.invariants import Violation
 from tests.simulation.jobs.planted import GROSS, SUBTLE
+from tests.simulation.rates import drawn
 from tests.simulation.run import run
 from tests.simulation.search import is_found
-from tests.simulation.truth import Violation
 
 SEEDS = 300
 WITHIN = 10

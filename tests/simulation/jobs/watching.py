@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 from service.domain.jobs.job import Attempt, Job
 from service.domain.lease import Lease
 from service.store.unit import Unit
-from tests.simulation.seams import Saved, SeamedUnits, Seams
+from tests.simulation.crash_points import CrashPoints, Saved, SeamedUnits
 
 JobsSaved = Callable[[Sequence[Job], Sequence[Attempt]], None]
 
@@ -18,7 +18,9 @@ JobsSaved = Callable[[Sequence[Job], Sequence[Attempt]], None]
 class WatchedUnits(SeamedUnits):
     """`jobs_saved` sees the jobs and attempts of each commit, whether its answer arrives or not."""
 
-    def __init__(self, engine: Engine, seams: Seams, saved: Saved, jobs_saved: JobsSaved) -> None:
+    def __init__(
+        self, engine: Engine, seams: CrashPoints, saved: Saved, jobs_saved: JobsSaved
+    ) -> None:
         super().__init__(engine, seams, self._committed)
         self._nodes_saved = saved
         self._jobs_saved = jobs_saved

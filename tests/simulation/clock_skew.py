@@ -13,7 +13,7 @@ AHEAD = (0, 0, 1, -1, 7, -7, 20, -20, HOUR, -HOUR)
 
 
 @dataclass
-class Jumps:
+class ClockSkew:
     """Now and then a machine's clock is set, and never to what the cloud's says."""
 
     agenda: Agenda

@@ -31,7 +31,7 @@ class Violation(BaseException):
 
 
 @dataclass
-class Truth:
+class Invariants:
     """An oracle: it watches the world and every commit, and knows not how the service works."""
 
     world: World

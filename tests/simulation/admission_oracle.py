@@ -12,22 +12,22 @@ from service.domain.nodes.node import Asked as Wanted
 from service.domain.nodes.node import Node
 from service.domain.nodes.request import Wish
 from service.store.unit import Units
+from tests.simulation.allocation_oracle import Payer, counts, span_of
 from tests.simulation.allowance import Allowance, Asked, Books, Bounds, Span, payer_of
 from tests.simulation.clock import Agenda
-from tests.simulation.payers import Payer, counts, span_of
-from tests.simulation.truth import Truth
+from tests.simulation.invariants import Invariants
 
 CAPS = {"refuse", "delete"}
 
 
 @dataclass
-class Judge:
+class AdmissionOracle:
     """What was spent and is set aside never passes a cap by what is admitted, and nothing is
     refused that would not have passed one."""
 
     agenda: Agenda
     units: Units
-    truth: Truth
+    truth: Invariants
     allowance: Allowance
     budgets: Mapping[str, Budget] = field(default_factory=dict)
     """Those that are there, as their owners last set them."""

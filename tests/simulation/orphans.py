@@ -14,20 +14,20 @@ from service.domain.orphans.orphan import OrphanKind
 from service.emulator.errors import ApiError
 from service.emulator.world.bill import Transition
 from tests.simulation.clock import Agenda
+from tests.simulation.cloud_faults import PARENT, ZONES, CloudFaults
+from tests.simulation.invariants import Invariants
 from tests.simulation.replica import INSTALL
-from tests.simulation.truth import Truth
-from tests.simulation.weather import PARENT, ZONES, Weather
 
 LOOK_AGAIN_SECONDS = 60
 
 
 @dataclass
-class Castaways:
+class Orphans:
     """They come to be at some time, and are adopted some time after they were noticed."""
 
     agenda: Agenda
-    weather: Weather
-    truth: Truth
+    weather: CloudFaults
+    truth: Invariants
     orphans: OrphanService
     luck: Random
     adopted: list[Node] = field(default_factory=list)

@@ -32,7 +32,7 @@ REFUSALS: tuple[dict[str, Any], ...] = (
 
 
 @dataclass
-class Squalls:
+class ZoneOutages:
     """Where there is trouble now, and what it does to a create. It has luck of its own, so that a
     seed without squalls is as it would be if there were none in the world."""
 

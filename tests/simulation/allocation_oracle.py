@@ -39,7 +39,7 @@ class Payer:
         )
 
 
-class Payers:
+class AllocationOracle:
     """By node: from when on it is charged to whom."""
 
     def __init__(self) -> None:

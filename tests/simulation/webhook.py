@@ -16,8 +16,8 @@ from service.domain.idle.policy import Recipient
 from service.domain.notifications.notification import Notification
 from service.notify.webhook import WebhookMessenger
 from tests.simulation.clock import Agenda
-from tests.simulation.seams import Seams
-from tests.simulation.truth import Truth
+from tests.simulation.crash_points import CrashPoints
+from tests.simulation.invariants import Invariants
 
 SLOWEST = 9.0
 LONGEST = 300.0
@@ -25,11 +25,11 @@ LONGEST = 300.0
 
 
 @dataclass
-class Hook:
+class Webhook:
     """What it got, by the id that each message bears."""
 
     agenda: Agenda
-    truth: Truth
+    truth: Invariants
     luck: Random
     failing: float
     """The share of the calls that fail, and of those that come through and are not answered."""
@@ -73,7 +73,7 @@ class Hook:
 class Postman(WebhookMessenger):
     """The real messenger of one daemon, which may be killed on its way and on its way back."""
 
-    def __init__(self, hook: Hook, seams: Seams, outside: Callable[[str], None]) -> None:
+    def __init__(self, hook: Webhook, seams: CrashPoints, outside: Callable[[str], None]) -> None:
         super().__init__()
         self._hook = hook
         self._seams = seams

@@ -12,7 +12,7 @@ from service.domain.budgets.budget import Budget, OnExceeded, Period, Scope, Thr
 from service.domain.clock import HOUR
 from service.domain.money import NANOS
 from tests.simulation.clock import Agenda
-from tests.simulation.truth import Violation
+from tests.simulation.invariants import Violation
 
 SCOPES = (
     Scope(),
@@ -37,7 +37,7 @@ EARLY = 0.4
 
 
 @dataclass
-class Treasurer:
+class BudgetActor:
     """It has luck of its own."""
 
     agenda: Agenda

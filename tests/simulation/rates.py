@@ -9,7 +9,7 @@ from service.domain.clock import HOUR
 
 
 @dataclass(frozen=True, slots=True)
-class Fortune:
+class Rates:
     """Rates are per crossing of a seam (a cloud call, a commit) unless the name says otherwise."""
 
     replicas: int
@@ -84,13 +84,13 @@ class Fortune:
         return ", ".join(f"{key} {value:g}" for key, value in asdict(self).items())
 
 
-def drawn(luck: Random) -> Fortune:
+def drawn(luck: Random) -> Rates:
     """Draw what will happen; each rate is zero one time in three, so that its fault is absent."""
 
     def rate(highest: float) -> float:
         return 0.0 if luck.random() < 1 / 3 else luck.uniform(0, highest)
 
-    return Fortune(
+    return Rates(
         replicas=luck.choice([1, 1, 2]),
         nodes=luck.randint(2, 8),
         hours=luck.uniform(0.5, 2.0),

@@ -13,8 +13,8 @@ from random import Random
 from service.emulator.errors import ApiError
 from service.emulator.nodes.nodes import NodeRecord
 from tests.simulation.clock import Agenda
+from tests.simulation.cloud_faults import CloudFaults
 from tests.simulation.replica import Replica
-from tests.simulation.weather import Weather
 
 UNSEEN = 0.7
 """How many of them fall into a time in which all daemons are away."""
@@ -24,11 +24,11 @@ COMING_UP_SECONDS = 15
 
 
 @dataclass
-class Restarts:
+class ExternalRestarts:
     """They have luck of their own, so that a seed without them is as if there were none."""
 
     agenda: Agenda
-    weather: Weather
+    weather: CloudFaults
     replicas: list[Replica]
     luck: Random
     per_hour: float

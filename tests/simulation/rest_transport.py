@@ -34,7 +34,7 @@ class Reply:
 
 
 @dataclass(frozen=True)
-class RestDoor:
+class RestTransport:
     """`sleep` is called with the seconds that a fault delays an answer by; it moves the clock."""
 
     world: World

@@ -20,13 +20,13 @@ from service.domain.pricing.price_book import Price
 from service.store.ledger import Line
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
-from tests.simulation.askers import Askers
+from tests.simulation.api_front import ApiFront
 from tests.simulation.audit import Audit, Rows
 from tests.simulation.buyer import Buyer
+from tests.simulation.client_retries import RetryingClients
 from tests.simulation.clock import Agenda
-from tests.simulation.desk import Desk
-from tests.simulation.paper import Paper, worth
-from tests.simulation.truth import Violation
+from tests.simulation.invariants import Violation
+from tests.simulation.reference_ledger import ReferenceLedger, worth
 
 TEAMS = ("vision", "nlp", "speech", "")
 REGIONS = ("us-west4", "us-east5", "europe-west4")
@@ -46,12 +46,12 @@ PATIENCE = 1_200
 
 
 @dataclass
-class Purse:
+class PriceChanges:
     """The lab's finance department."""
 
     agenda: Agenda
     units: Units
-    nodes: NodeService | Desk | Askers
+    nodes: NodeService | ApiFront | RetryingClients
     buyer: Buyer
     luck: Random
     changes_per_hour: float
@@ -119,7 +119,7 @@ class Purse:
     @contextmanager
     def _audit(self) -> Iterator[Audit]:
         with self.units.reading() as unit:
-            paper = Paper(self.entered, self.buyer.standing)
+            paper = ReferenceLedger(self.entered, self.buyer.standing)
             yield Audit(unit, paper, Rows(unit, self.entered))
 
     def _check_posted(self, audit: Audit, one: Reservation, nodes: Sequence[Node]) -> None:

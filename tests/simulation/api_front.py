@@ -25,8 +25,8 @@ from service.domain.nodes.request import Wish
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 from tests.fakes import Killed
+from tests.simulation.admission_oracle import AdmissionOracle
 from tests.simulation.clock import Agenda
-from tests.simulation.judge import Judge
 
 SLOW, SLOWEST = 0.4, 5.0
 """How often somebody waits before a transaction, and how many seconds at most."""
@@ -47,7 +47,7 @@ class Errand:
 class Visit(Units):
     """The units of work of one request, watched by the judge."""
 
-    def __init__(self, desk: Desk, errand: Errand) -> None:
+    def __init__(self, desk: ApiFront, errand: Errand) -> None:
         super().__init__(desk.engine)
         self._desk = desk
         self._errand = errand
@@ -90,12 +90,12 @@ class Visit(Units):
 
 
 @dataclass
-class Desk:
+class ApiFront:
     """Answers as the service does; requests that died are told again with the same key."""
 
     agenda: Agenda
     engine: Engine
-    judge: Judge
+    judge: AdmissionOracle
     luck: Random
     projects: Sequence[str]
     clock: Clock

@@ -45,7 +45,7 @@ class Stretch(NamedTuple):
         return self.end - self.start
 
 
-class Paper:
+class ReferenceLedger:
     """All price lists, and the reservations that stand."""
 
     def __init__(self, entered: Iterable[Price], standing: Iterable[Reservation]) -> None:

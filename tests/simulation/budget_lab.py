@@ -14,18 +14,18 @@ from service.domain.clock import Clock
 from service.domain.pricing.price_book import Price
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
+from tests.simulation.admission_oracle import AdmissionOracle
+from tests.simulation.allocation_oracle import AllocationOracle
 from tests.simulation.allowance import Allowance
+from tests.simulation.api_front import ApiFront
+from tests.simulation.budget_actor import BudgetActor
+from tests.simulation.budget_oracle import BUDGET_SECONDS, BudgetOracle
 from tests.simulation.clock import Agenda
-from tests.simulation.desk import Desk
-from tests.simulation.fortune import Fortune
-from tests.simulation.hook import Hook
-from tests.simulation.judge import Judge
-from tests.simulation.payers import Payers
+from tests.simulation.crash_points import CrashPoints
+from tests.simulation.invariants import Invariants
 from tests.simulation.process import Process
-from tests.simulation.seams import Seams
-from tests.simulation.treasurer import Treasurer
-from tests.simulation.treasury import BUDGET_SECONDS, Treasury
-from tests.simulation.truth import Truth
+from tests.simulation.rates import Rates
+from tests.simulation.webhook import Webhook
 
 A_GRACE = 1_000
 """Seconds within which daemons that nothing happens to have warned, waited and asked for the end of
@@ -33,17 +33,17 @@ what a budget may not pay for any more: the longest grace, and some looks."""
 LONGEST_RETRY = 3_600
 
 
-class Funds:
+class BudgetLab:
     """What a run with budgets has beside the others."""
 
     def __init__(
         self,
         agenda: Agenda,
         engine: Engine,
-        fortune: Fortune,
+        fortune: Rates,
         luck: Callable[[str], Random],
         entered: Sequence[Price],
-        truth: Truth,
+        truth: Invariants,
         clock: Clock,
         projects: Sequence[str],
     ) -> None:
@@ -51,17 +51,17 @@ class Funds:
         self._units = Units(engine)
         shared = self._units, PriceShelf(), clock
         self.service = BudgetService(*shared, CostService(*shared))
-        self.treasurer = Treasurer(
+        self.treasurer = BudgetActor(
             agenda, self.service, luck("treasurer"), fortune.budgets, fortune.hours
         )
-        allowance = Allowance(Payers(), entered)
-        self.judge = Judge(agenda, self._units, truth, allowance, self.treasurer.standing)
-        self.desk = Desk(agenda, engine, self.judge, luck("desk"), projects, clock)
-        self.hook = Hook(agenda, truth, luck("hook"), fortune.hook_failing)
-        self.treasury = Treasury(agenda, engine, self.treasurer, self.judge, self.hook, truth)
+        allowance = Allowance(AllocationOracle(), entered)
+        self.judge = AdmissionOracle(agenda, self._units, truth, allowance, self.treasurer.standing)
+        self.desk = ApiFront(agenda, engine, self.judge, luck("desk"), projects, clock)
+        self.hook = Webhook(agenda, truth, luck("hook"), fortune.hook_failing)
+        self.treasury = BudgetOracle(agenda, engine, self.treasurer, self.judge, self.hook, truth)
         self._fortune = fortune
         self._luck = luck
-        self._seams: list[Seams] = []
+        self._seams: list[CrashPoints] = []
 
     def begin(self) -> None:
         """Budgets are set and changed from now on."""
@@ -69,7 +69,7 @@ class Funds:
 
     def staff(self, name: str) -> Callable[[Process], Sequence[tuple[int, Controller]]]:
         """Makes what the daemon of that name does about budgets, each time that it begins."""
-        seams = Seams(self._agenda, self._luck(f"treasury {name}"), self._fortune)
+        seams = CrashPoints(self._agenda, self._luck(f"treasury {name}"), self._fortune)
         self._seams.append(seams)
         return lambda process: self.treasury.staff(process.of(seams))
 

@@ -17,7 +17,7 @@ from service.emulator.world.bill import FREE_SECONDS, Transition
 from service.emulator.world.queue import QueuedTransition
 from service.emulator.world.world import World
 from tests.simulation.clock import Agenda
-from tests.simulation.fortune import Fortune
+from tests.simulation.rates import Rates
 
 ZONES = ("us-west4-a", "us-east5-a", "europe-west4-b")
 LEGACY_ZONES = ("us-central1-b", "us-central1-c")
@@ -87,13 +87,13 @@ LEGACY_STORMS: tuple[dict[str, Any], ...] = (
 
 
 @dataclass
-class Weather:
+class CloudFaults:
     """Storms, strangers and meddlers; `fair` when they are over."""
 
     agenda: Agenda
     world: World
     luck: Random
-    fortune: Fortune
+    fortune: Rates
     set_aside: Mapping[str, int] = field(default_factory=dict)
     """Chips of reservations, by the keys of the cloud's configuration."""
     fair: bool = False

@@ -10,7 +10,7 @@ from service.emulator.world.bill import Transition
 from service.emulator.world.world import World
 from service.store.unit import Units
 from tests.simulation.clock import Agenda
-from tests.simulation.truth import Truth, Violation
+from tests.simulation.invariants import Invariants, Violation
 
 SEVEN_DAYS = 7 * 86_400
 ACTIVATION_SECONDS = 60
@@ -20,12 +20,12 @@ SEEN_SECONDS = 900
 
 
 @dataclass
-class Curfews:
+class FlexStartLimits:
     """Watches the world: how long each node was there for, of those that may be for so long."""
 
     agenda: Agenda
     world: World
-    truth: Truth
+    truth: Invariants
     limits: dict[str, int] = field(default_factory=dict)
     """By the id of ours: the seconds that were asked for."""
     _ready: dict[int, float] = field(default_factory=dict)

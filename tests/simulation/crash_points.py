@@ -23,9 +23,9 @@ from service.domain.nodes.node import Node, Place
 from service.store.unit import Unit, Units
 from tests.fakes import Killed
 from tests.simulation.clock import Agenda
-from tests.simulation.fortune import Fortune
-from tests.simulation.outages import Outages
-from tests.simulation.squalls import Squalls
+from tests.simulation.database_outages import DatabaseOutages
+from tests.simulation.rates import Rates
+from tests.simulation.zone_outages import ZoneOutages
 
 DEADLINE_SECONDS = 60
 LAST_TICK_SECONDS = 600
@@ -41,15 +41,15 @@ class Unfenced(BaseException):
 
 
 @dataclass
-class Seams:
+class CrashPoints:
     """One daemon's exposure to fate; `calm` when nothing goes wrong any more."""
 
     agenda: Agenda
     luck: Random
-    fortune: Fortune
+    fortune: Rates
     calm: bool = False
-    squalls: Squalls | None = None
-    outages: Outages | None = None
+    squalls: ZoneOutages | None = None
+    outages: DatabaseOutages | None = None
     _held: list[Callable[[], None]] = field(default_factory=list)
     """What was sent and lands, at the latest, when the same is sent again."""
     _late_creates: int = 0
@@ -158,7 +158,7 @@ class SeamedCloud:
     """The real adapter, with a seam around each of its calls."""
 
     def __init__(
-        self, cloud: Any, seams: Seams, engine: Engine, commanded: Commanded = lambda *_: None
+        self, cloud: Any, seams: CrashPoints, engine: Engine, commanded: Commanded = lambda *_: None
     ) -> None:
         self._cloud = cloud
         self._seams = seams
@@ -182,7 +182,9 @@ class SeamedCloud:
 class SeamedUnits(Units):
     """The real units of work, with a seam before and after each commit; `saved` sees each one."""
 
-    def __init__(self, engine: Engine, seams: Seams, saved: Saved, *, fenced: bool = True) -> None:
+    def __init__(
+        self, engine: Engine, seams: CrashPoints, saved: Saved, *, fenced: bool = True
+    ) -> None:
         """`fenced` says that whoever writes has to hold a lease."""
         super().__init__(engine)
         self._seams = seams
@@ -223,7 +225,7 @@ def _watch(unit: Unit, nodes: list[Node]) -> None:
 class SeamedHistory:
     """The cloud's log, to be asked at the same risk."""
 
-    def __init__(self, real: History, seams: Seams) -> None:
+    def __init__(self, real: History, seams: CrashPoints) -> None:
         self._real = real
         self._seams = seams
 

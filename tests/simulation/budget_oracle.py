@@ -30,14 +30,14 @@ from service.domain.time_window import Window
 from service.store.pricebook import PriceShelf
 from service.store.tables import budgets
 from service.store.unit import Unit, Units
+from tests.simulation.admission_oracle import AdmissionOracle, span_at
+from tests.simulation.allocation_oracle import counts
 from tests.simulation.allowance import Books
+from tests.simulation.budget_actor import BudgetActor
 from tests.simulation.clock import Agenda
-from tests.simulation.hook import Hook, Postman
-from tests.simulation.judge import Judge, span_at
-from tests.simulation.payers import counts
-from tests.simulation.seams import SeamedUnits, Seams
-from tests.simulation.treasurer import Treasurer
-from tests.simulation.truth import Truth
+from tests.simulation.crash_points import CrashPoints, SeamedUnits
+from tests.simulation.invariants import Invariants
+from tests.simulation.webhook import Postman, Webhook
 
 BUDGET_SECONDS, DELIVERY_SECONDS = 120, 60
 LONG = 1_200
@@ -54,7 +54,7 @@ Key = tuple[str, str, int, int]
 class WatchedUnits(SeamedUnits):
     """Units of work of a daemon of which the messages that they write are known."""
 
-    def __init__(self, engine: Engine, seams: Seams, saved: Written) -> None:
+    def __init__(self, engine: Engine, seams: CrashPoints, saved: Written) -> None:
         super().__init__(engine, seams, lambda nodes, lease: saved(nodes, lease, self._told))
         self._told: list[Notification] = []
 
@@ -90,15 +90,15 @@ class Spied:
 
 
 @dataclass
-class Treasury:
+class BudgetOracle:
     """The staff that each daemon has for budgets, and who looks over its shoulder."""
 
     agenda: Agenda
     engine: Engine
-    treasurer: Treasurer
-    judge: Judge
-    hook: Hook
-    truth: Truth
+    treasurer: BudgetActor
+    judge: AdmissionOracle
+    hook: Webhook
+    truth: Invariants
     told: dict[Key, list[str]] = field(default_factory=dict)
     """The ids of the messages that were written of each change."""
     written: dict[str, tuple[str, int]] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class Treasury:
     """What was spent at the least since it was told."""
     _looks: int = 0
 
-    def staff(self, seams: Seams) -> Sequence[tuple[int, Controller]]:
+    def staff(self, seams: CrashPoints) -> Sequence[tuple[int, Controller]]:
         """The controllers of a daemon that begins, by their period in seconds."""
         units = WatchedUnits(self.engine, seams, self._saved)
         prices, clock = PriceShelf(), self.agenda.seconds

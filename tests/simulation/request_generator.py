@@ -12,7 +12,7 @@ from service.domain.catalog.provisioning import Architecture, ProvisioningModel
 from service.domain.metering.reservation import Reservation
 from service.domain.nodes.request import Wish
 from service.domain.pricing.driver_vm import UserVm
-from tests.simulation.weather import LEGACY_ZONES, ZONES
+from tests.simulation.cloud_faults import LEGACY_ZONES, ZONES
 
 PROJECT = "lab"
 TYPES = ("v5litepod-4", "v5litepod-8", "v5litepod-16")

@@ -16,7 +16,7 @@ LONGEST_SECONDS = 600
 
 
 @dataclass
-class Outages:
+class DatabaseOutages:
     """What befalls the database for all who use it; `calm` when nothing does any more."""
 
     agenda: Agenda

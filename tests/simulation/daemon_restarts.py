@@ -10,7 +10,7 @@ from tests.simulation.replica import Replica
 
 
 @dataclass
-class Stops:
+class DaemonRestarts:
     """Now and then one of them gives its leases back, and what it is about is given up."""
 
     agenda: Agenda

@@ -16,13 +16,13 @@ from service.domain.lease import Lease
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 from tests.simulation.clock import Agenda
-from tests.simulation.outages import Outages
+from tests.simulation.database_outages import DatabaseOutages
 
 
 class ShakyUnits(Units):
     """Units of work on a database that has its bad days."""
 
-    def __init__(self, engine: Engine, outages: Outages) -> None:
+    def __init__(self, engine: Engine, outages: DatabaseOutages) -> None:
         super().__init__(engine)
         self._outages = outages
 
@@ -41,14 +41,14 @@ class ShakyUnits(Units):
             yield unit
 
 
-class Askers:
+class RetryingClients:
     """Asks the service whatever it answers, until it has heard an answer."""
 
     def __init__(
         self,
         agenda: Agenda,
         engine: Engine,
-        outages: Outages,
+        outages: DatabaseOutages,
         luck: Random,
         clock: Clock,
         projects: Sequence[str],
