@@ -37,9 +37,20 @@ class Caller:
 
     @classmethod
     def read(cls) -> Caller:
-        """Read the environment, then the file. Raises Failure where either is not text."""
+        """Read the environment, then the file.
+
+        Raises Failure if either is not text, or if the file refers to a variable of the
+        environment: with that the file of a cloned folder could send any secret to its address.
+        """
         with reading():
-            filed = dotenv_values(_FILE) if _FILE.is_file() else {}
+            filed = dotenv_values(_FILE, interpolate=False) if _FILE.is_file() else {}
+        for name, value in filed.items():
+            if name.upper() in map(_variable, _NAMES) and "${" in (value or ""):
+                raise Failure(
+                    f"{name} in the file .env refers to the environment; write the value itself, or"
+                    f" set {name} in the environment",
+                    code=MISUSED,
+                )
         environment = {name.upper(): value for name, value in os.environ.items()}
         said = {name.upper(): value or "" for name, value in filed.items()} | environment
         return cls(

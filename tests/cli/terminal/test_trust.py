@@ -58,6 +58,20 @@ def test_what_is_set_in_one_place_is_used(hostile):
         assert hostile.calls.pop().headers["Authorization"] == "Bearer secret"
 
 
+@pytest.mark.parametrize("name", ["STEWARD_TOKEN", "STEWARD_URL", "steward_admin_token"])
+def test_a_file_of_the_folder_sends_no_secret_of_the_environment(hostile, monkeypatch, name):
+    monkeypatch.setenv("ANOTHER_SECRET", "hunter2")
+    address = f"{hostile.url}/${{ANOTHER_SECRET}}" if name == "STEWARD_URL" else hostile.url
+    file = {"STEWARD_URL": address} | ({} if "URL" in name else {name: "${ANOTHER_SECRET}"})
+    code, said = _list(environment={}, file=file)
+    assert code == 2
+    assert said == (
+        f"{name} in the file .env refers to the environment; write the value itself, or set {name}"
+        " in the environment\n"
+    )
+    assert not hostile.calls
+
+
 def test_the_environment_goes_before_the_file(hostile):
     both = {"STEWARD_URL": hostile.url, "STEWARD_TOKEN": "secret"}
     other = {"STEWARD_URL": "http://127.0.0.1:9", "STEWARD_TOKEN": "other"}
