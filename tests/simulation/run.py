@@ -233,6 +233,8 @@ class Run:
             self._sprees()
         self.agenda.pass_(self.fortune.hours * 3600)
         self._come_to_rest()
+        if self._is_unposted():
+            self.agenda.pass_(600)  # a price was read in the last second
         if self.buyer.written:
             self.agenda.pass_(PATIENCE)  # until the last full hour is posted
         self.deaths = sum(replica.deaths for replica in self.replicas)
@@ -245,6 +247,12 @@ class Run:
             self.job_oracle.at_rest(self.submitters.jobs)
         if self.funds is not None:
             self.funds.at_rest(self._away)
+
+    def _is_unposted(self) -> bool:
+        """Whether the ledger does not say yet what is known of a node."""
+        nodes = [*self.nodes, *self._nodes_of_jobs()]
+        with self.units.reading() as unit:
+            return any(usage.dirty for node in nodes for usage in unit.usage.of(node.id))
 
     def _check_chores(self) -> None:
         """What is done now and then was done."""

@@ -25,7 +25,7 @@ FOUND_BY = {
     "end_taken_as_exact": 7,
     "name_taken_read_as_failure": 6,
     "unreachable_ignored": 14,
-    "partial_pages_trusted": 57,
+    "partial_pages_trusted": 64,
     "ledger_update_lost": 0,
     "ticket_forgotten": 2,
     "ticket_gone_taken_for_all_gone": 36,
@@ -43,7 +43,7 @@ FOUND_BY = {
     "slots_without_the_price": 2,
     "what_was_left_is_not_corrected": 3,
     "the_machine_has_the_free_minute_of_its_tpu": 0,
-    "withdrawn_and_not_taken_back": 3,
+    "withdrawn_and_not_taken_back": 4,
     "known_late_and_charged_from_then_on": 4,
     "charged_to_both": 0,
     "held_in_another_transaction": 173,
@@ -61,7 +61,7 @@ FOUND_BY = {
     "deleted_without_a_grace": 26,
     "all_nodes_of_the_project_go": 102,
     "told_and_never_deleted": 31,
-    "flex_start_without_its_limit": 2,
+    "flex_start_without_its_limit": 7,
     "end_of_flex_start_not_noticed": 51,
     "nothing_is_ever_placed": 10,
     "a_stop_is_never_done": 27,
@@ -77,7 +77,7 @@ FOUND_BY = {
     "no_forecast_is_made": 0,
     "what_has_a_time_to_live_is_not_missed": 166,
     "projects_are_mixed_up": 1,
-    "callers_go_by_the_clock_of_their_machine": 0,
+    "callers_go_by_the_clock_of_their_machine": 1,
 }
 
 
