@@ -25,11 +25,11 @@ def test_in_a_hundred_months_it_is_better_than_the_pace_and_its_band_holds_about
 
 @pytest.mark.exhaustive
 @pytest.mark.deep
-def test_in_a_thousand_months_it_is_better_by_far_and_its_band_holds_eight_in_ten():
+def test_in_a_thousand_months_it_is_better_by_a_fifth_and_its_band_holds_eight_in_ten():
     """The manual gives these figures; whoever changes them changes them there too."""
     found = worth_of(SEEDS)
     assert found.months > 990
-    assert found.ours <= 0.85 * found.pace, found
-    assert found.ours <= 0.85 * found.same_weekdays, found
+    assert found.ours <= 0.8 * found.pace, found
+    assert found.ours <= 0.8 * found.same_weekdays, found
     assert 75 <= found.within <= 85, found
     assert max(found.below, found.above) < 14, found

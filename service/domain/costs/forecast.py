@@ -28,10 +28,9 @@ which nodes are older than all others."""
 ENOUGH = 7
 """Days of history below which no weekday is known, and there is only a run-rate."""
 
-_BY_NODE, _BY_DAY = 1, 1
-"""How much two views of launches count. Node by node: what new nodes cost on such days.
-Day by day: what such days cost, less what runs. Each errs where the other does not: a service that
-ended is followed by another, or it is not."""
+_PACE, _YOUNG = 10, 3
+"""As how many days of history the pace of the last week counts, beside the two other views: ten,
+and one more for every three days by which the history is shorter than `DAYS`."""
 
 _ABOVE, _BELOW = (9, 5), (4, 3)
 """How far the band goes from its middle, in parts of what the past gives reason to doubt. One in
@@ -242,10 +241,14 @@ def _by_habits(basis: Basis) -> Forecast:
     history, today = basis.history, len(basis.history.weekdays)
     lives = Lives(history.nodes, basis.names, max(0, today - NODE_DAYS - 1), today)
     with_ttl, endless = (_running(basis, lives, has_ttl) for has_ttl in (True, False))
-    new, all_of_it = _days(basis, lives)
+    days = _days(basis, lives)
     running = _Part(with_ttl.nanos + endless.nanos, with_ttl.doubt + endless.doubt)
-    views = _BY_NODE * new.nanos + _BY_DAY * max(0, all_of_it - running.nanos)
-    new = _Part(half_even(views, _BY_NODE + _BY_DAY), new.doubt)
+    views = (
+        days.new.nanos,
+        max(0, days.whole - running.nanos),
+        max(0, days.at_the_pace_of(sum(history.costs[-ENOUGH:])) - running.nanos),
+    )
+    new = _Part(_launches(views, history.days), days.new.doubt)
     total = _Part(running.nanos + new.nanos, running.doubt + new.doubt).band()
     return Forecast(
         basis,
@@ -255,6 +258,18 @@ def _by_habits(basis: Basis) -> Forecast:
         endless.band(),
         total.over(basis.spent + basis.certain),
     )
+
+
+def _launches(views: tuple[int, int, int], days: int) -> int:
+    """One figure of three views of launches, in nano-dollars, where so many days are known.
+
+    Node by node: what new nodes cost on such days. Day by day: what such days cost, less what runs.
+    At the pace of the last week, less what runs. Each is wrong where the others are not: a service
+    that ended is followed by another, or it is not; a young lab grows by the week.
+    """
+    by_node, by_day, by_week = views
+    pace = _PACE + (DAYS - days) // _YOUNG
+    return half_even((by_node + by_day) * days + 2 * pace * by_week, 2 * (days + pace))
 
 
 def _running(basis: Basis, lives: Lives, has_ttl: bool) -> _Part:
@@ -272,20 +287,33 @@ def _running(basis: Basis, lives: Lives, has_ttl: bool) -> _Part:
     return _Part(mean, sum(off * off for off in together.values()))
 
 
-def _days(basis: Basis, lives: Lives) -> tuple[_Part, int]:
-    """What is launched from now on, by what such days usually cost; and what all of the days ahead
-    cost by that, whoever runs on them."""
-    history, new, whole = basis.history, 0, 0
+class _Days(NamedTuple):
+    """The days ahead by what such days usually cost: what is launched on them from now on, what all
+    of them cost, whoever runs on them, and what a week usually costs (nano-dollars)."""
+
+    new: _Part
+    whole: int
+    week: int
+
+    def at_the_pace_of(self, week: int) -> int:
+        """What all of them cost if they differ from what is usual as that week did."""
+        return half_even(self.whole * week, self.week) if self.week else 0
+
+
+def _days(basis: Basis, lives: Lives) -> _Days:
+    history, new, whole, week = basis.history, 0, 0, 0
     weekdays = history.weekdays[history.first :]
     for kind, costs in history.levels.items():
         usually = usual(costs[history.first :], weekdays)
+        week += usually.week
         shares = lives.new_by(kind, len(basis.ahead))
         for day, share in zip(basis.ahead, shares, strict=True):
             nanos = half_even(usually.on(day.weekday) * day.left, day.whole)
             whole += nanos
             new += half_even(nanos * share, PPM)
     left = sum(day.left for day in basis.ahead)
-    return _Part(new, doubt_of_days(history.costs[history.first :], weekdays, left, DAY)), whole
+    doubt = doubt_of_days(history.costs[history.first :], weekdays, left, DAY)
+    return _Days(_Part(new, doubt), whole, week)
 
 
 def nearest(snapshots: Sequence[Snapshot], instant: int) -> Snapshot | None:

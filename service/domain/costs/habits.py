@@ -14,19 +14,23 @@ PPM = 1_000_000
 OLDER = 14
 """Days by which a node is taken to be older than the first day that is known, if it ran on that."""
 
-_GOES = 300_000
+_GOES = 200_000
 """The chance of a new node to go on a day, where nothing is known; at an age of `a` days it is this
 over `a + 1`. It counts as much as one day of one node."""
 
-_OF_ALL = 4
+_OF_ALL = 1
 """Days of a node for which all kinds together count, where one kind has few of its own."""
 
-_LONG, _LATELY = 112, 20
+_LONG, _LATELY = 112, 28
 """Days back from which days count at all, the newest most: for what is usual, and for what was so
 lately."""
 
-_SURE = 2
-"""How many times what chance explains the last days have to differ by before they count more."""
+_LAST = 14
+"""Days that are looked at apart: a lab may have changed since."""
+
+_SURE = 12
+"""How many times what chance explains (both squared) the last days have to differ by before they
+count more."""
 
 _LAGS = 6
 """Days after which one day is taken to say nothing of another."""
@@ -154,11 +158,18 @@ def usual(costs: Sequence[int], weekdays: Sequence[int]) -> Usual:
 
     That is the mean of all of them, and goes towards the mean of the last few as far as these
     differ by more than chance explains (James and Stein's estimator): a rush week does not make a
-    month, and a lab that has doubled is seen after two weeks.
+    month, and a lab that has doubled is seen after two weeks. Chance is what days before and days
+    of the last two weeks vary by, each for themselves: the change itself is no chance.
     """
     long, lately = (_mean(costs, weekdays, reach) for reach in (_LONG, _LATELY))
     apart = lately.week - long.week
-    by_chance = _together(_off(costs, weekdays, long)) * 7 * 7 * _SURE
+    before, last = slice(-_LAST), slice(-_LAST, None)
+    off = [
+        nanos
+        for part in (before, last)
+        for nanos in _off(costs[part], weekdays[part], _mean(costs[part], weekdays[part], _LONG))
+    ]
+    by_chance = _together(off) * 7 * 7 * _SURE
     explained = len(costs) * min(len(costs), _LATELY * 3 // 4) * apart * apart
     trust = 0 if explained <= by_chance else PPM - half_even(PPM * by_chance, explained)
     return Usual(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -25,6 +26,7 @@ from service.domain.costs.forecast import (
     nearest,
 )
 from service.domain.costs.habits import NodeDay
+from service.domain.money import half_even
 from service.domain.time_window import Window
 
 MONTH = Window(1_793_491_200, 1_796_083_200)
@@ -82,10 +84,11 @@ def test_what_costs_alike_every_day_is_expected_every_day_and_leaves_no_doubt():
     assert found.method is Method.WEEKDAYS
     assert found.total.low == found.total.mid == found.total.high
     assert found.running == Band(2 * DOLLAR, 2 * DOLLAR, 2 * DOLLAR)
-    # Of today a half counts as day by day and a half as node by node, and of that a half again: at
-    # which hour nodes are launched is not known.
-    assert found.launches.mid == 48 * DOLLAR - 3 * DOLLAR // 4
-    assert found.total.mid == 90 * DOLLAR - 3 * DOLLAR // 4
+    # Node by node, half of today is missing: at which hour nodes are launched is not known. That
+    # view counts as 14 days of 28, and the pace as 10 and a third of the 56 that are not known.
+    missing = half_even(3 * DOLLAR // 2 * 14, 28 + 10 + 56 // 3)
+    assert found.launches.mid == 48 * DOLLAR - missing
+    assert found.total.mid == 90 * DOLLAR - missing
 
 
 def test_workdays_and_weekends_have_habits_of_their_own():
@@ -100,7 +103,7 @@ def test_of_a_day_that_is_partly_over_only_that_part_is_expected():
     last_noon = MONTH.end - DAY // 4
     past = history(last_noon, each_day(4 * DOLLAR))
     found = forecast(basis(now=last_noon, history=past, ahead=ahead(last_noon)))
-    assert found.launches.mid == DOLLAR * 3 // 4
+    assert found.launches.mid == DOLLAR - half_even(DOLLAR // 2 * 14, 28 + 10 + 56 // 3)
 
 
 def test_the_newest_days_count_most():
@@ -110,6 +113,16 @@ def test_the_newest_days_count_most():
     assert up > 11 * 14 * DOLLAR
     assert down < 17 * 14 * DOLLAR
     assert up > 21 * down // 20
+
+
+@pytest.mark.parametrize(("days", "share"), [(28, Fraction(28, 56)), (84, Fraction(10, 94))])
+def test_the_pace_of_the_last_week_counts_the_more_the_shorter_the_history(days, share):
+    """Each day cost a dollar; or those of the last week nothing, and then that share is missing at
+    least."""
+    costs = [(day, f"n-{day}", DOLLAR) for day in range(29 - days, 29)]
+    quiet = [(day, node, nanos if day < 22 else 0) for day, node, nanos in costs]
+    on, off = (forecast(basis(costs=these)).launches.mid for these in (costs, quiet))
+    assert 0 < off < on * (1 - share)
 
 
 def test_what_ran_last_week_and_is_gone_comes_back_in_part_only():

@@ -81,7 +81,7 @@ def days_of(node, first, last, kind="v5e"):
 def test_where_nothing_is_known_a_node_goes_the_less_the_older_it_is():
     lives = Lives([], (), 0, 29)
     new, old = lives.lasts("v5e", 0, 2), lives.lasts("v5e", 20, 2)
-    assert new == (PPM, 700_000)
+    assert new == (PPM, 800_000)
     assert old[1] > 980_000
 
 
