@@ -72,6 +72,15 @@ def test_the_same_key_is_one_job_and_one_node(client, submit):
     assert len(client.get("/v1/nodes").json()["nodes"]) == 1
 
 
+def test_the_same_key_for_a_node_and_for_a_job_leads_to_one_of_each(client, submit):
+    headers = {"Idempotency-Key": "k1"}
+    node = client.post("/v1/nodes", json=WISH, headers=headers)
+    job = submit(headers=headers)
+    assert node.status_code == 201
+    assert job["node_id"] != node.json()["id"]
+    assert submit(headers=headers)["id"] == job["id"]
+
+
 def test_a_dry_run_says_what_would_be_and_leaves_nothing(client, submit):
     assert submit(200, dry_run=True)["dry_run"] is True
     assert client.get("/v1/jobs").json()["jobs"] == []

@@ -73,6 +73,16 @@ def test_a_node_that_changed_since_it_was_seen_is_not_kept(client, ask):
     assert client.delete("/v1/nodes/nobody/keep").status_code == 404
 
 
+def test_a_keep_that_changed_since_it_was_seen_is_not_ended(client, ask):
+    node = ask()
+    seen = client.post(f"{path_of(node)}:keep", json={"for_seconds": 60, "reason": "a demo"})
+    longer = {"for_seconds": 3_600, "reason": "a longer demo"}
+    kept = client.post(f"{path_of(node)}:keep", json=longer).json()["keep"]
+    answer = client.delete(f"{path_of(node)}/keep", headers={"If-Match": seen.headers["etag"]})
+    assert answer.status_code == 412
+    assert client.get(path_of(node)).json()["keep"] == kept
+
+
 def test_a_kept_node_that_a_person_deletes_goes_and_says_that_the_keep_ended(client, ask):
     node = ask()
     client.post(f"{path_of(node)}:keep", json={"for_seconds": 3_600, "reason": "a demo"})

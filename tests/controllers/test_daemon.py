@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import threading
-from itertools import count
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from itertools import count, cycle, repeat
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
+from service.controllers.base import Controller
 from service.controllers.inventory.inventory import InventoryController
 from service.daemon import daemon as module
 from service.daemon.daemon import Daemon, Drive
 from service.daemon.first_looks import FirstLooks
-from service.daemon.leaseholder import Leaseholder
+from service.daemon.leaseholder import LEASE_SECONDS, Leaseholder
 from service.domain.clock import HOUR, precise_clock, wall_clock
 from service.domain.database_clock import AgreedClock
-from service.domain.errors import CloudUnavailable
+from service.domain.errors import CloudUnavailable, StoreUnavailable
 from service.domain.lease import Lease
 from service.store.pricebook import PriceShelf
+from service.store.unit import Unit, Units
 from tests import factories
 from tests.controllers.conftest import Lab
 from tests.hands import NOON
@@ -186,6 +190,89 @@ def test_an_answer_that_was_long_under_way_sets_no_clock(freed: Lab) -> None:
     holder = Leaseholder(freed.units, [factories.PROJECT], {}, clock)
     holder.renew()
     assert clock() == NOON
+
+
+class Shaky:
+    """Units whose writes take as many seconds, or fail, as a test says."""
+
+    def __init__(self, units: Units, clock: Ticking) -> None:
+        self._units, self._clock = units, clock
+        self.writes: Iterator[float | StoreUnavailable] = repeat(0.0)
+
+    @contextmanager
+    def __call__(self, lease: Lease | None = None) -> Iterator[Unit]:
+        """A unit that may write."""
+        answer = next(self.writes)
+        if isinstance(answer, StoreUnavailable):
+            raise answer
+        with self._units(lease) as unit:
+            yield unit
+        self._clock.now += answer
+
+    def reading(self) -> AbstractContextManager[Unit]:
+        """A unit that only reads."""
+        return self._units.reading()
+
+
+@pytest.mark.parametrize("renewed", [False, True])
+def test_the_time_of_a_lease_begins_before_the_database_was_asked_for_it(
+    freed: Lab, renewed: bool
+) -> None:
+    """Its answer may take long, and the lease runs out by the database's clock all the same."""
+    mark = Ticking()
+    units: Any = Shaky(freed.units, mark)
+    holder = Leaseholder(units, [factories.PROJECT], {}, AgreedClock(monotonic=mark))
+    if renewed:
+        holder.renew()
+        mark.now = begun = 5.0
+        units.writes = iter([8.0])
+    else:
+        begun = mark.now
+        units.writes = iter([0.0, 8.0])
+    holder.renew()
+    mark.now = begun + LEASE_SECONDS - 0.1
+    assert holder.held()
+    mark.now = begun + LEASE_SECONDS
+    assert not holder.held()
+
+
+class Hands:
+    """Workers and timers of a daemon that a test drives: turns are noted, and nothing is due."""
+
+    def __init__(self) -> None:
+        self.offered: list[Lease] = []
+
+    def offer(self, _: Controller, lease: Lease) -> bool:
+        """Note the turn."""
+        self.offered.append(lease)
+        return True
+
+    def every(self, seconds: float, work: Callable[[], None]) -> None:
+        """Nothing is due."""
+
+    def start(self) -> None:
+        """Nothing begins."""
+
+    def wake(self) -> None:
+        """Nothing is due."""
+
+
+def test_one_renewal_in_two_may_fail_and_no_lease_is_lost(freed: Lab) -> None:
+    mark, other = Ticking(), Other([])
+    units: Any = Shaky(freed.units, mark)
+    hands: Any = Hands()
+    drive = Drive(timers=hands, workers=lambda _: hands)
+    clock = AgreedClock(own=lambda: NOON + mark.now, monotonic=mark)
+    daemon = Daemon(units, [factories.PROJECT], {3_600: [other]}, clock, drive=drive)
+    daemon.begin()
+    (lease,) = hands.offered
+    units.writes = cycle([0.0, StoreUnavailable("no answer")])
+    turns = int(4 * 5 * LEASE_SECONDS)
+    for _ in range(turns):
+        mark.now += 0.25
+        daemon.listen()
+        daemon.tick(other, lease)
+    assert len(other.turns) == turns
 
 
 class Jumping(AgreedClock):

@@ -56,6 +56,18 @@ def test_who_takes_over_is_waited_for_until_the_log_has_answered_him(
     assert not unheard(lab)
 
 
+def test_a_daemon_that_gets_its_lease_back_is_waited_for_once_more(
+    lab: Lab, evidence: EvidenceController
+) -> None:
+    evidence.tick(lab.lease)
+    assert not unheard(lab)
+    for holder in ("second", "first"):
+        lab.start_daemon(holder)
+    assert unheard(lab)
+    evidence.tick(lab.lease)
+    assert not unheard(lab)
+
+
 def test_hours_that_a_lost_node_did_not_run_cost_no_other_its_life(
     lab: Lab, log: FakeHistory
 ) -> None:

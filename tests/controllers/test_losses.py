@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
-from service.cloud.ports import Inventory, Queue
+from service.cloud.ports import Inventory, Operation, Queue
 from service.controllers.inventory.inventory import compare
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.nodes.node import Node, NodeState
@@ -99,6 +100,32 @@ def test_a_zone_that_was_not_reachable_says_nothing_about_its_nodes(lab: Lab) ->
         lab.tick(15)
     assert lab.node(node).state == NodeState.READY
     assert {verb for verb, _ in lab.cloud.calls} == {"inventory", "queue"}
+
+
+def test_a_look_of_which_not_all_could_be_written_does_not_count_as_a_whole_one(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = lab.up()
+    whole, project = lab.clock(), lab.lease.project
+    assert lab.inventory.looked_at[project] == whole
+    operations = lab.cloud.operations
+
+    def overtaken(project: str, zone: str) -> Sequence[Operation]:
+        with lab.units() as unit:
+            unit.nodes.save(replace(unit.nodes.get(node.id), last_error="somebody was faster"))
+        return operations(project, zone)
+
+    monkeypatch.setattr(lab.cloud, "operations", overtaken)
+    lab.cloud.become(NodeState.PREEMPTED)
+    lab.clock.pass_(15)
+    lab.inventory.tick(lab.lease)
+    assert lab.node(node).state == NodeState.READY
+    assert lab.inventory.looked_at[project] == whole
+    monkeypatch.undo()
+    lab.clock.pass_(15)
+    lab.inventory.tick(lab.lease)
+    assert lab.node(node).state == NodeState.PREEMPTED
+    assert lab.inventory.looked_at[project] == lab.clock()
 
 
 def test_a_namesake_made_after_ours_was_lost_is_not_ours(lab: Lab) -> None:

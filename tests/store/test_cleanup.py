@@ -188,6 +188,13 @@ def test_an_incarnation_is_deleted_once(units, node):
         assert unit.cleanups.history(["other"], 0, 9) == []
 
 
+def test_what_was_ended_in_one_project_takes_no_turn_in_another(units, node):
+    with units() as unit:
+        unit.cleanups.end(ended(node, project="other"))
+        assert unit.cleanups.begun("lab", "the cleanup daemon", NOON) == []
+        assert len(unit.cleanups.begun("other", "the cleanup daemon", NOON)) == 1
+
+
 def test_two_who_delete_the_same_incarnation_at_once_are_one(units, node):
     def end(actor):
         try:

@@ -180,6 +180,22 @@ def test_who_takes_over_waits_for_those_who_write_under_the_lease_but_not_for_lo
     assert take(on_postgres, "two").epoch == lease.epoch + 1
 
 
+def test_a_lease_is_held_until_the_last_second_that_it_was_given_is_over(units):
+    """The database counts whole seconds, and its holder parts of them: were the last second not
+    waited for, two would hold the lease for a part of it."""
+    for number in range(50):
+        project = f"lab-{number}"
+        with units() as unit:
+            began = unit.leases.now()
+            assert unit.leases.take(project, "one", 0) is not None
+            other = unit.leases.take(project, "two", 60)
+            ended = unit.leases.now()
+        if int(began) == int(ended) and round(began) == round(ended):
+            assert other is None
+            return
+    raise AssertionError("the database's clock never showed one second for long enough")
+
+
 def test_those_that_nobody_holds_are_free(units):
     take(units, "one")
     take(units, "one", OVER, "over")

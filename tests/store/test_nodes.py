@@ -173,6 +173,21 @@ def test_the_fingerprint_moves_with_whatever_the_inventory_compares(units):
     assert len(set(seen)) == 4
 
 
+def test_who_has_read_that_a_node_is_missed_writes_nothing_once_it_was_found(units):
+    node = given.stored(units)
+    with units() as unit:
+        unit.nodes.missed([node.id], NOON)
+    with units.reading() as unit:
+        missed = unit.nodes.get(node.id)
+    assert (missed.misses, missed.missed_at) == (1, NOON)
+    with units() as unit:
+        unit.nodes.found([node.id])
+    with pytest.raises(StaleVersion), units() as unit:
+        unit.nodes.save(ended(missed))
+    with units.reading() as unit:
+        assert (unit.nodes.get(node.id).misses, unit.nodes.get(node.id).missed_at) == (0, None)
+
+
 def test_what_is_due_comes_longest_waiting_first(units):
     late = given.stored(units, next_try_at=NOON - 50)
     now = given.stored(units, next_try_at=NOON)

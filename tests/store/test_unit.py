@@ -8,6 +8,7 @@ import pytest
 
 from service.domain.errors import LeaseLost
 from service.domain.nodes.node import NodeState
+from service.store.unit import Last
 from tests.hands import NOON
 from tests.store import given
 
@@ -49,3 +50,22 @@ def test_a_writer_whose_lease_was_taken_over_changes_nothing(units):
         unit.nodes.save(replace(node, last_error="after it was not"))
     with units.reading() as unit:
         assert unit.nodes.get(node.id).last_error == "while it was mine"
+
+
+def test_what_is_left_for_the_end_is_done_in_one_order_whoever_asked_first(units):
+    done = []
+
+    def work(rank, of):
+        return rank, of, lambda: done.append((rank, of))
+
+    with units() as unit:
+        for rank, of in ((Last.RESERVATIONS, "a"), (Last.NODES, "c"), (Last.NODES, "b")):
+            unit.at_the_end(*work(rank, of))
+        unit.at_the_end(Last.NODES, "a", lambda: unit.at_the_end(*work(Last.RESERVATIONS, "0")))
+        assert done == []
+    assert done == [
+        (Last.NODES, "b"),
+        (Last.NODES, "c"),
+        (Last.RESERVATIONS, "0"),
+        (Last.RESERVATIONS, "a"),
+    ]

@@ -108,6 +108,17 @@ def test_how_far_the_ledger_has_come_is_remembered(units):
         assert unit.usage.to_post("lab", NOON, 10) == []
 
 
+def test_who_has_read_an_interval_before_a_price_became_known_posts_nothing_after_it(units):
+    usage = ran(units, stored(units))
+    with units() as unit:
+        unit.usage.reconsider({"v5e": NOON})
+    with pytest.raises(StaleVersion), units() as unit:
+        unit.usage.posted(usage, NOON + HOUR, 0)
+    with units.reading() as unit:
+        (kept,) = unit.usage.of(usage.node_id)
+    assert (kept.dirty, kept.posted_until) == (True, usage.posted_until)
+
+
 def test_a_price_that_became_known_has_what_ran_since_then_looked_at_anew(units):
     open_one = ran(units, stored(units))
     touched = ran(units, stored(units), **ENDED)

@@ -16,6 +16,7 @@ from service.domain.budgets.budget import Measure, OnExceeded, Period, Scope, Th
 from service.domain.clock import DAY, HOUR, rfc3339
 from service.domain.errors import CloudUnavailable
 from service.domain.lifecycle.precedence import Ender
+from service.domain.metering.attribution import Attribution
 from service.domain.money import NANOS
 from service.domain.nodes.node import Asked, Node, NodeState
 from service.domain.notifications.letters import text_of
@@ -220,6 +221,25 @@ def test_a_node_that_came_to_cost_it_later_is_told_of_and_has_its_own_grace(purs
     assert purse.node(late).asked is Asked.ABSENT
 
 
+def test_the_warning_of_another_budget_does_not_count_as_its_own(purse, clock):
+    exceeded(purse)
+    late = purse.up(purse.ask(name="late", team="nlp"))
+    scope = Scope(team="nlp")
+    other = deleting(
+        purse, name="nlp", scope=scope, on_exceeded=OnExceeded.DELETE, grace_seconds=DAY
+    )
+    purse.tick(3 * HOUR)
+    assert [one["alert"] for one in told(purse, other)] == ["exceeded"]
+    with purse.units() as unit:
+        unit.nodes.charge(Attribution(late.id, clock.now + 1, "", "vision"), clock.now)
+    purse.tick(1_800)
+    assert purse.node(late).asked is Asked.PRESENT
+    purse.tick(899)
+    assert purse.node(late).asked is Asked.PRESENT, "it was told a quarter of an hour ago"
+    purse.tick(1)
+    assert purse.node(late).asked is Asked.ABSENT
+
+
 def test_a_budget_that_cannot_be_looked_at_keeps_no_other_from_its_turn(purse, clock):
     poisoned = deleting(purse, name="a", scope=Scope(team="nobody"))
     budget, mine, _ = exceeded(purse, name="b")
@@ -281,6 +301,18 @@ def test_a_new_period_within_the_grace_spares_the_nodes(purse, clock):
     purse.tick(900)
     assert {purse.node(one).asked for one in mine} == {Asked.PRESENT}
     assert budget.window(clock.now).start == clock.now - 600
+
+
+def test_a_period_that_is_exceeded_before_anybody_looks_is_told_of_first(purse, clock):
+    """No daemon ran over midnight; the notice was about the day before."""
+    clock.now += 12 * HOUR - 7_500
+    budget, mine, _ = exceeded(purse, period=Period.DAY)
+    purse.tick(5 * HOUR)
+    assert {purse.node(one).asked for one in mine} == {Asked.PRESENT}
+    assert [one["deletes_at"] for one in told(purse, budget)][1:] == [rfc3339(clock.now + 900)]
+    deliver(purse)
+    purse.tick(900)
+    assert {purse.node(one).asked for one in mine} == {Asked.ABSENT}
 
 
 def test_one_that_learns_to_delete_late_tells_first(purse, clock):

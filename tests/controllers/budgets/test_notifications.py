@@ -108,6 +108,21 @@ def test_two_that_send_at_once_send_one(purse, waiting, post):
     assert second is None
 
 
+def test_nobody_else_sends_what_takes_a_minute_to_send(purse, waiting, post, clock):
+    """A receiver may keep a connection open for as long as each of its time-outs lets it."""
+    other = DeliveryController(purse.units, {Channel.WEBHOOK: post}, clock)
+
+    class Slow:
+        def send(self, one, to, now):
+            clock.pass_(60)
+            other.tick(purse.lease)
+            return post.send(one, to, now)
+
+    DeliveryController(purse.units, {Channel.WEBHOOK: Slow()}, clock).tick(purse.lease)
+    assert len(post.sent) == 1
+    assert latest(purse, waiting).tries == 1
+
+
 @pytest.mark.parametrize("arrives", [True, False])
 def test_a_message_about_a_node_goes_to_the_recipient_that_it_names(purse, post, clock, arrives):
     to = Recipient("https://hooks.example.com/node", "a secret of some length")

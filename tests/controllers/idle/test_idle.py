@@ -688,6 +688,23 @@ def test_a_new_daemon_reads_again_what_the_one_before_had_not_written(lab):
         assert track.at_rest == ((NOON, track.end),), "without a gap"
 
 
+@pytest.mark.deep
+def test_a_daemon_that_gets_its_lease_back_reads_what_was_measured_meanwhile(lab):
+    node = lab.add(REST)
+    lab.minute(IDLE_MINUTES - 2)
+    first = lab.controller
+    lab.start_daemon("two")
+    lab.doing[node.id] = WORK
+    lab.minute()
+    lab.doing[node.id] = REST
+    lab.minute(7)
+    lab.start_daemon("one")
+    lab.controller = first
+    lab.minute(GRACE_MINUTES + 5)
+    assert lab.course(node).course.state == "QUIET", "it worked a quarter of an hour ago"
+    assert lab.node(node).asked == "present"
+
+
 def test_a_daemon_without_the_lease_writes_nothing(lab):
     idle = lab.add(REST)
     lab.minute(2)

@@ -10,6 +10,8 @@ import pytest
 from service.api.jobs.views import AttemptView
 from service.domain.budgets.budget import OnExceeded, Scope
 from service.domain.catalog.images import Framework
+from service.domain.catalog.provisioning import ProvisioningModel
+from service.domain.clock import HOUR
 from service.domain.errors import (
     CloudUnavailable,
     Conflict,
@@ -25,8 +27,10 @@ from service.domain.jobs.task import KEY
 from service.domain.metering.attribution import Reattribution
 from service.domain.money import NANOS
 from service.domain.nodes.node import NodeState
+from service.domain.nodes.slices import place_of
 from tests import factories
 from tests.fake_jobs import DIGEST, Worker
+from tests.fakes import FakeHistory
 
 FOUR_HOSTS = factories.wish(accelerator_type="v5litepod-16")
 
@@ -144,6 +148,35 @@ def test_siblings_that_die_before_the_preemption_shows_are_no_failure_of_the_pro
     assert second.number == 2
     assert second.node_id != first.node_id
     assert lab.node_of(job).name == "spotty-2"
+
+
+def test_the_audit_log_of_an_earlier_preemption_does_not_excuse_a_failed_program(lab):
+    log = FakeHistory()
+    spot = {"provisioning_model": ProvisioningModel.SPOT, "recreate_on_preemption": True}
+    node = lab.up(**spot)
+    path = lab.cloud.only
+    lab.tick(HOUR)
+    lab.cloud.become(NodeState.PREEMPTED)
+    log.write(path, lab.clock())
+    lab.tick(20)
+    lab.listener(log).tick(lab.lease)
+    lab.ticks(10)
+    lab.cloud.settle()
+    lab.ticks(20)
+    lab.cloud.come_up()
+    lab.ticks(10)
+    with lab.units.reading() as unit:
+        assert [one.end_evidence for one in unit.usage.of(node.id)] == ["audit", None]
+    job = lab.submit(node=node.id)
+    lab.ticks(20)
+    worker = Worker(lab.cloud, lab.node(node))
+    worker.run()
+    lab.ticks(20)
+    for _ in range(8):
+        worker.exit(7)
+        lab.ticks(15)
+    shown = lab.shown(job).job
+    assert (shown.state, shown.reason, shown.attempt) == ("FAILED", "PROGRAM_FAILED", 1)
 
 
 @pytest.mark.deep
@@ -823,6 +856,29 @@ def test_a_cloud_that_gives_no_answer_for_hours_ends_no_job(lab):
     worker.run()
     lab.ticks(90)
     assert lab.state(job) == "RUNNING"
+
+
+def test_an_answer_for_one_of_two_slices_is_no_answer_for_the_job(lab, monkeypatch):
+    job = lab.submit(node_request=factories.wish(queued=True, slices=2))
+    lab.ticks(10)
+    lab.grant()
+    lab.ticks(20)
+    node, read = lab.node_of(job), lab.cloud.guest_attributes
+    for number in (0, 1):
+        Worker(lab.cloud, node, part=number).run()
+    lab.ticks(20)
+    before = lab.attempt(job)
+
+    def read_first_slice(place, namespace):
+        if place == place_of(node, 1):
+            raise CloudUnavailable("no answer")
+        return read(place, namespace)
+
+    monkeypatch.setattr(lab.cloud, "guest_attributes", read_first_slice)
+    lab.ticks(70)
+    after = lab.attempt(job)
+    assert after.read_at > before.read_at == before.answered_at
+    assert after.answered_at == before.answered_at, "a silent cloud is no silent worker"
 
 
 def test_a_read_that_was_one_too_many_is_made_at_the_next_look(lab):

@@ -434,6 +434,23 @@ def test_a_zone_that_does_not_answer_holds_what_is_in_it(yard: Yard) -> None:
     assert yard.cloud.count("delete") == 1
 
 
+def test_a_queued_resource_whose_nodes_cannot_be_listed_is_no_zombie(yard: Yard) -> None:
+    node = yard.over()
+    labels = {LABEL_ID: node.id, LABEL_INSTALL: "test"}
+    entry = garbage.ticket(node.cloud_id, state=QueueState.ACTIVE, labels=labels, nodes=("w",))
+    cloud: Any = yard.cloud
+    cloud.queue = lambda _project: garbage.queue(entry)
+    cloud.queues[entry.path] = entry
+    yard.there("w", labels=labels)
+    cloud.unreachable = frozenset({ZONE})
+    yard.watch()
+    assert yard.orphan(entry.path).kind is OrphanKind.OURS
+    cloud.unreachable = frozenset()
+    cloud.lose(garbage.cloud_node("w").place.path)
+    yard.look()
+    assert yard.orphan(entry.path).kind is OrphanKind.ZOMBIE
+
+
 def frozen(logs: list[Any]) -> list[tuple[str, int, int]]:
     """Each freeze in the log: level, nodes before it, orphans that it holds back."""
     told = [one for one in logs if one["event"] == "orphans.frozen"]

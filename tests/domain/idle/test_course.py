@@ -113,6 +113,16 @@ def test_unknown_freezes_the_grace_and_resets_nothing():
     assert move(back.course, IDLE, T + GRACE + 500).is_due
 
 
+def test_each_time_that_a_node_is_unknown_lengthens_the_grace():
+    course = notified()
+    for start in (T + 100, T + 400):
+        frozen = move(course, UNKNOWN, start).course
+        course = move(frozen, IDLE, start + 200).course
+    assert due_at(course, policy()) == T + GRACE + 2 * 200
+    assert not move(course, IDLE, T + GRACE + 2 * 200 - 1).is_due
+    assert move(course, IDLE, T + GRACE + 2 * 200).is_due
+
+
 def test_unknown_never_becomes_idle_however_long_it_lasts():
     course = notified()
     for hours in range(1, 100):
