@@ -21,6 +21,7 @@ from sqlalchemy import (
     literal,
     or_,
     select,
+    update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.compiler import compiles
@@ -90,6 +91,16 @@ class Holds:
             "placed_at": now,
         }
         self._connection.execute(_PLACE[self._connection.dialect.name], values)
+
+    def raise_rate(self, node_id: str, rate: int) -> None:
+        """Set aside at least `rate` nano-dollars an hour for a node. Its time to live stays as it
+        is stored, whoever changes that meanwhile."""
+        is_lower = or_(holds.c.rate_nanos.is_(None), holds.c.rate_nanos < rate)
+        self._connection.execute(
+            update(holds)
+            .where(holds.c.node_id == node_id, is_lower)
+            .values(rate_nanos=min(rate, MAX_NANOS))
+        )
 
     def open(self, scopes: Sequence[Scope]) -> Sequence[tuple[Hold, tuple[bool, ...], bool]]:
         """Those that count in any of the scopes: the hold, whether it does in each, and whether it

@@ -11,11 +11,14 @@ from hypothesis import strategies as st
 from sqlalchemy import event
 
 from service.application.budgets.admission import held
+from service.application.nodes.nodes import NodeChange
+from service.controllers.budgets.budgets import BudgetController
 from service.domain.budgets.admission import OVERRUN_SECONDS
 from service.domain.budgets.budget import OnExceeded, Period, Scope
 from service.domain.clock import DAY, HOUR, rfc3339
 from service.domain.errors import BudgetExceeded
 from service.domain.idempotency import Key
+from service.domain.idle.terms import TermsChange
 from service.domain.metering.attribution import Attribution, Reattribution
 from service.domain.money import NANOS
 from service.domain.nodes.node import NodeState
@@ -203,6 +206,21 @@ def test_a_price_that_rises_raises_what_is_held(purse, clock, units):
     cheap = Purse(units, clock, Shelf())
     cheap.controller.tick(cheap.lease)
     assert purse.room(budget).held.total == 2 * HOURLY
+
+
+def test_a_time_to_live_that_is_changed_while_a_hold_is_raised_stays_changed(purse, clock, units):
+    budget = purse.budget(amount=100 * HOURLY)
+    node = purse.ask(ttl_seconds=lasting(HOUR))
+    dearer = Purse(units, clock, Shelf(factories.book(factories.price(2_400_000_000))))
+    changes = [NodeChange(terms=TermsChange(ttl_seconds=lasting(10 * HOUR)))]
+
+    def changing():
+        if changes:
+            dearer.nodes.update(node.id, changes.pop())
+        return clock()
+
+    BudgetController(units, dearer.prices, changing, dearer.budgets).tick(dearer.lease)
+    assert dearer.room(budget).held.total == 2 * 10 * HOURLY
 
 
 def test_a_wish_that_waits_for_its_turn_is_admitted_by_the_period_in_which_it_is_written(

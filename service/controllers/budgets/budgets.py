@@ -211,7 +211,7 @@ class BudgetController:
             rate = rate_of(nodes[node_id].spec, book, now).hourly
             if rate is not None and rate > (hold.rate or 0):
                 with self._units(lease) as unit:
-                    unit.holds.place(hold._replace(rate=rate), now)
+                    unit.holds.raise_rate(node_id, rate)
         self._priced[lease.project] = count
 
 
