@@ -41,6 +41,8 @@ def begin_end(unit: Unit, order: EndOrder, now: int) -> Node:
     changed since, Conflict where a job has claimed the node or waits for it, or somebody ends it
     already."""
     subject = order.assessed.subject
+    # Heartbeats and jobs lock the node too: each of them comes before this or finds the node ended.
+    unit.nodes.lock(subject.node.id)
     node = unit.nodes.get(subject.node.id)
     _check(unit, order, node, now)
     is_deletion = order.action is Action.DELETE
@@ -83,8 +85,8 @@ def record_end(  # noqa: PLR0913 - who, why, and what it was looked at with
     known of it; the deletion itself is for the caller to ask for. Raises Conflict where this
     incarnation is being deleted already.
 
-    The history is written before the course, as `begin_end` does: in another order the two would
-    wait for each other in a circle.
+    The caller has locked the node, and the history is written before the course, as `begin_end`
+    does: in another order the two would wait for each other in a circle.
     """
     subject = read_subject(unit, node, prices, Action.DELETE, now)
     watched = unit.idle_courses.get(node.id)

@@ -120,6 +120,12 @@ class HeartbeatService:
         if after is before:
             return after
         with self._units() as unit:
+            # Nobody is told that a node stays whose end is being written at this moment.
+            unit.nodes.lock(node.id)
+            node = unit.nodes.get(node.id)
+            _check_alive(node)
+            if node.attempt != after.incarnation:
+                raise StaleVersion(f"node {node.name} was created anew just now")
             return unit.heartbeats.save(after)
 
     def _check_token(self, unit: Unit, node_id: str, token: str, now: int) -> None:

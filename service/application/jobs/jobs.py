@@ -229,7 +229,10 @@ class JobService:
         return Submitted(self._shown(unit, job), job.warnings, created=True)
 
     def _on_node(self, unit: Unit, submission: Submission, job_id: str, now: int) -> Job:
-        node = _find(unit, submission.node)
+        found = _find(unit, submission.node)
+        # No job is taken for a node whose end is being written at this moment.
+        unit.nodes.lock(found.id)
+        node = unit.nodes.get(found.id)
         check_node(node, submission.spec)
         if submission.project and submission.project != node.spec.project:
             raise Conflict(f"node {node.name} is in project {node.spec.project}; leave out project")
