@@ -18,8 +18,9 @@ from service.store.unit import Units
 log = structlog.get_logger()
 
 BATCH = 50
-CLAIM_SECONDS = 120
-"""How long nobody else sends what one daemon has taken: longer than any sending takes."""
+CLAIM_SECONDS = 300
+"""How long nobody else sends what one daemon has taken: longer than any sending takes. The longest
+is a mail to 20 addresses: some 25 commands, for each of which a relay has ten seconds."""
 
 _LONGEST_ERROR = 500
 
