@@ -125,7 +125,7 @@ class HeartbeatService:
             node = unit.nodes.get(node.id)
             _check_alive(node)
             if node.attempt != after.incarnation:
-                raise StaleVersion(f"node {node.name} was created anew just now")
+                raise StaleVersion(f"node {node.name} was created again just now")
             return unit.heartbeats.save(after)
 
     def _check_token(self, unit: Unit, node_id: str, token: str, now: int) -> None:
