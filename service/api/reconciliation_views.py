@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -12,7 +12,7 @@ from service.api.http.schemas import Page, Time, Usd, View, shown, whole
 from service.application.reconciliations import Kept, Outcome
 from service.domain.clock import rfc3339
 from service.domain.money import usd
-from service.domain.reconciliation.bill import Tally, why_no_commitments
+from service.domain.reconciliation.bill import Bill, Tally, why_no_commitments
 from service.domain.reconciliation.bill_file import Shape
 from service.domain.reconciliation.invoice import Invoice, Part
 from service.domain.reconciliation.variance import Difference, Seen, Verdict
@@ -245,6 +245,31 @@ class ReconciliationView(View):
             commitments=tuple(map(BilledCommitmentView.of, bill.commitments or ())),
             commitments_reason=why_no_commitments(bill),
         )
+
+
+class RemovedReconciliationView(View):
+    """A file that is no longer reconciled."""
+
+    id: str = Field(examples=["019a9f3e-7a40-7cc1-9e41-0b5f3d6c2a11"])
+    name: str = Field(examples=["november.csv"])
+    created_at: Time
+
+
+class RemovedReconciliationsView(View):
+    """What was deleted."""
+
+    removed: tuple[RemovedReconciliationView, ...] = Field(
+        description="The named one first, then the earlier files that had joined it."
+    )
+
+    @classmethod
+    def of(cls, bills: Sequence[Bill]) -> RemovedReconciliationsView:
+        """The view of bills that were forgotten."""
+        removed = (
+            RemovedReconciliationView(id=one.id, name=one.name, created_at=rfc3339(one.created_at))
+            for one in bills
+        )
+        return cls(removed=tuple(removed))
 
 
 class ReconciliationPage(Page):

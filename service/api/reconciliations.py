@@ -21,6 +21,7 @@ from service.api.reconciliation_views import (
     ComparisonView,
     ReconciliationPage,
     ReconciliationView,
+    RemovedReconciliationsView,
 )
 from service.application.reconciliations import DEFAULT_TOLERANCE
 from service.domain.money import parse_usd, usd
@@ -138,6 +139,20 @@ def list_reconciliations(
 def get_reconciliation(bill_id: BillId, reconciliations: ReconciliationsDep) -> ReconciliationView:
     """The headline of one: the variance in both directions, by verdict, by SKU and by project."""
     return ReconciliationView.of(reconciliations.outcome(bill_id))
+
+
+@router.delete(
+    "/{bill_id}", operation_id="delete_reconciliation", responses=may_answer(404, 409, 422)
+)
+def delete_reconciliation(
+    bill_id: BillId, reconciliations: ReconciliationsDep
+) -> RemovedReconciliationsView:
+    """Delete a reconciliation, for instance of a wrong file, with its rows and comparisons.
+
+    The earlier files of its months are deleted as well, because their rows have become part of it.
+    The answer names all of them. Send those that are right again. The ledger does not change.
+    """
+    return RemovedReconciliationsView.of(reconciliations.remove(bill_id))
 
 
 @router.get(

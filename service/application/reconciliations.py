@@ -11,7 +11,7 @@ from threading import BoundedSemaphore
 from typing import BinaryIO
 
 from service.domain.clock import HOUR, Clock
-from service.domain.errors import RateLimited, Rejected
+from service.domain.errors import Conflict, RateLimited, Rejected
 from service.domain.ids import new_id
 from service.domain.money import NANOS
 from service.domain.reconciliation.bill import (
@@ -164,6 +164,42 @@ class ReconciliationService:
         with self._units.reading() as unit:
             return _reported(unit, counter)
 
+    def remove(self, bill_id: str) -> Sequence[Bill]:
+        """Forget a reconciliation, and the earlier files whose rows became part of it: which rows
+        came from which file is not stored. Answers all that are forgotten, this one first. Those
+        that are right can be sent again. The ledger stays as it is.
+
+        Raises NotFound, and Conflict where a later file has the rows, or a file is being imported.
+        """
+        with self._units() as unit:
+            bill = unit.bills.get(bill_id, locked=True)
+            _check_removable(unit, bill)
+            unit.bills.save(replace(bill, periods=()))
+        # No import that begins from now on takes rows of it. One that began before is seen by now.
+        try:
+            with self._units() as unit:
+                _check_removable(unit, unit.bills.get(bill_id, locked=True))
+        except Conflict:
+            with self._units() as unit:
+                marked = unit.bills.get(bill_id, locked=True)
+                if not marked.joined_into:
+                    unit.bills.save(replace(marked, periods=bill.periods))
+            raise
+        gone = self._with_earlier(bill)
+        for one in reversed(gone):
+            self._forget_rows(one)
+            with self._units() as unit:
+                unit.bills.drop(one.id)
+        return gone
+
+    def _with_earlier(self, bill: Bill) -> list[Bill]:
+        """A bill and all whose rows it has, each before the ones that it was made of."""
+        found = [bill]
+        for one in found:
+            with self._units.reading() as unit:
+                found += unit.bills.earlier(one.id)
+        return found
+
     def all(self, limit: int, offset: int = 0) -> Sequence[Outcome]:
         """What came of each, the newest first."""
         with self._units.reading() as unit:
@@ -300,7 +336,7 @@ class ReconciliationService:
             unit.bills.save(replace(done, finished_at=self._clock()))
 
     def _forget_rows(self, bill: Bill) -> None:
-        """Keep no rows of a bill that no other file joins; the comparisons stay."""
+        """Keep no rows of a bill; the comparisons stay."""
         for digests in self._slices(bill, bill.periods):
             with self._units() as unit:
                 unit.bills.leave(bill.id, bill.periods, digests)
@@ -317,6 +353,17 @@ class ReconciliationService:
                 earlier = unit.bills.get(joined.id, locked=True)
                 left = tuple(one for one in earlier.periods if one not in bill.periods)
                 unit.bills.save(replace(earlier, periods=left, joined_into=bill.id))
+
+
+def _check_removable(unit: Unit, bill: Bill) -> None:
+    if bill.joined_into:
+        raise Conflict(
+            f"the rows of this file are part of reconciliation {bill.joined_into}; delete that one"
+        )
+    if unit.bills.under_way():
+        raise Conflict(
+            "a file is being imported, or an import broke off in the last hours; retry later"
+        )
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:

@@ -21,6 +21,7 @@ app = typer.Typer(help="Show what was spent.", invoke_without_command=True, rich
 app.command("export")(exports.export)
 app.command("forecast")(forecast.forecast)
 app.command("reconcile")(reconcile.reconcile)
+app.command("reconciliations")(reconcile.reconciliations)
 app.command("statement")(statements.statement)
 
 

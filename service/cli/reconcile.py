@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import typer
 
+from service.cli.jobs_of_node import is_at_terminal
 from service.cli.terminal import options
 from service.cli.terminal.client import Client, connected
 from service.cli.terminal.formatting import NOTHING, counted, moment, money, parts
@@ -63,6 +65,59 @@ def reconcile(
             return
         _show(answer.value)
         _show_lines(client, answer.value)
+
+
+def reconciliations(
+    delete: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Delete this one, for instance of a wrong file."),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """List the reconciled bills, or delete one.
+
+    The earlier files that had joined it are deleted as well. Send those that are right again."""
+    with connected() as client:
+        if delete is not None:
+            _delete(client, delete, json=json)
+            return
+        answer = client.pages("/v1/reconciliations", "reconciliations")
+    if json:
+        as_json(answer)
+        return
+    found = answer.value["reconciliations"]
+    whole = [one for one in found if not one["joined_into"]]
+    table(
+        ["ID", "SENT (UTC)", ">ROWS", ">VARIANCE", "FILE"],
+        (
+            [
+                one["id"],
+                one["created_at"][:10],
+                f"{one['rows']['read']:,}",
+                money(one["total"]["variance"]),
+                one["name"] or NOTHING,
+            ]
+            for one in whole
+        ),
+    )
+    if joined := len(found) - len(whole):
+        echo(f"and {counted(joined, 'earlier file')} that these were joined with")
+
+
+def _delete(client: Client, bill_id: str, *, json: bool) -> None:
+    path = f"/v1/reconciliations/{quote(bill_id, safe='')}"
+    if not json and is_at_terminal():
+        one = client.get(path).value
+        earlier = [other["name"] or other["id"] for other in one["joined"]]
+        also = f", with the earlier files {', '.join(earlier)}" if earlier else ""
+        if not typer.confirm(f"Delete the reconciliation of {one['name'] or bill_id}{also}?"):
+            raise typer.Exit(code=1)
+    answer = client.ask("DELETE", path)
+    if json:
+        as_json(answer)
+        return
+    for one in answer.value["removed"]:
+        echo(f"deleted {one['id']}, {one['name'] or 'a file without a name'}")
 
 
 def _show(found: Mapping[str, Any]) -> None:

@@ -159,6 +159,20 @@ class Bills:
         )
         return self._connection.execute(statement).scalars().all()
 
+    def under_way(self) -> bool:
+        """Whether a file is being imported, or an import broke off a short time ago."""
+        statement = select(literal(1)).where(bills.c.finished_at.is_(None)).limit(1)
+        return self._connection.execute(statement).first() is not None
+
+    def earlier(self, bill_id: str) -> Sequence[Bill]:
+        """The imports whose rows became part of this one, the oldest first."""
+        statement = (
+            select(bills)
+            .where(bills.c.joined_into == bill_id)
+            .order_by(bills.c.created_at, bills.c.id)
+        )
+        return [_bill(row) for row in self._connection.execute(statement).mappings()]
+
     def same(self, digest: str, tolerance: int, *, is_alone: bool) -> Bill | None:
         """The finished import of the very same file, in the same way."""
         statement = select(bills).where(

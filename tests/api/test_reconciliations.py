@@ -6,13 +6,17 @@ from contextlib import ExitStack
 
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import text
+from sqlalchemy import select, text
 
 from service.api.app import create_app
 from service.api.http import problems
 from service.application.reconciliations import AT_ONCE, ReconciliationService
 from service.domain.clock import HOUR, rfc3339
+from service.domain.reconciliation.bill import Bill
+from service.domain.reconciliation.bill_file import Shape
 from service.domain.reconciliation.commitments import NO_FEE
+from service.store.bills import Bills
+from service.store.tables import bill_lines, bill_rows
 from tests import books, factories
 from tests.bills import detailed_csv, json_lines, row, time_of
 from tests.hands import NOON
@@ -187,6 +191,67 @@ def test_the_same_file_again_is_told_and_changes_nothing(client, post):
     assert again == first | {"known": True}
     assert len(client.get(PATH).json()["reconciliations"]) == 1
     assert post(content, tolerance="1.00")["id"] != first["id"]
+
+
+def test_a_wrong_file_is_taken_out_with_those_that_it_joined(client, post, units, clock, engine):
+    ran(units)
+    right, wrong, else_ = (
+        json_lines(hours_of(hours=number, cost=number + 1)) for number in (1, 2, 3)
+    )
+    first = post(right, name="right")
+    clock.pass_(60)
+    second = post(wrong, name="wrong")
+    kept = post(else_, name="else", alone="true")
+    refused = client.delete(f"{PATH}/{first['id']}")
+    assert refused.status_code == 409
+    assert second["id"] in refused.json()["detail"]
+    answer = client.delete(f"{PATH}/{second['id']}")
+    assert answer.status_code == 200
+    assert [(one["id"], one["name"]) for one in answer.json()["removed"]] == [
+        (second["id"], "wrong"),
+        (first["id"], "right"),
+    ]
+    assert [one["id"] for one in client.get(PATH).json()["reconciliations"]] == [kept["id"]]
+    assert client.delete(f"{PATH}/{second['id']}").status_code == 404
+    with engine.connect() as connection:
+        left = {row[0] for row in connection.execute(select(bill_lines.c.bill_id))}
+        assert left == {kept["id"]}
+        assert connection.execute(select(bill_rows.c.bill_id)).all() == []
+    again = post(right, name="right")
+    assert not again["known"]
+    assert again["joined"] == []
+    assert again["total"] == first["total"]
+
+
+def test_no_file_is_taken_out_while_another_is_imported(client, post, units):
+    found = post(json_lines(hours_of()))
+    bill = Bill("0" * 36, "", "d", Shape.JSON_LINES, 0, NOON)
+    with units() as unit:
+        unit.bills.add(bill)
+    refused = client.delete(f"{PATH}/{found['id']}")
+    assert refused.status_code == 409
+    assert "being imported" in refused.json()["detail"]
+    with units() as unit:
+        unit.bills.drop(bill.id)
+    assert post(json_lines(hours_of(hours=1)))["joined"], "it still has its rows"
+
+
+def test_an_import_that_begins_while_a_file_is_taken_out_keeps_it(client, post, units, monkeypatch):
+    """It had looked for files to join before this one was marked."""
+    found = post(json_lines(hours_of()))
+    bill = Bill("0" * 36, "", "d", Shape.JSON_LINES, 0, NOON)
+    save = Bills.save
+
+    def meanwhile(bills, marked):
+        save(bills, marked)
+        if not marked.periods:
+            bills.add(bill)
+
+    monkeypatch.setattr(Bills, "save", meanwhile)
+    assert client.delete(f"{PATH}/{found['id']}").status_code == 409
+    with units() as unit:
+        unit.bills.drop(bill.id)
+    assert post(json_lines(hours_of(hours=1)))["joined"], "it still has its rows"
 
 
 def test_lists_are_paged_the_newest_first(client, post, clock):

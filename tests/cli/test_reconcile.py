@@ -6,7 +6,10 @@ import json
 import re
 
 import pytest
+from typer.testing import CliRunner
 
+from service.cli import reconcile
+from service.cli.app import app
 from service.domain.reconciliation.commitments import NO_FEE
 from tests.bills import json_lines, row
 from tests.cli.given import ID, OTHER, node, page, steward
@@ -306,3 +309,48 @@ def test_a_refusal_is_told_and_fails(api, file):
 def test_a_file_that_is_not_there_is_a_slip_of_the_pen(api, tmp_path):
     assert steward("costs", "reconcile", str(tmp_path / "none.csv")).exit_code == 2
     assert api.calls == []
+
+
+def listed(name="november.csv", **changes):
+    return (
+        FOUND | {"name": name, "created_at": "2026-11-05T10:00:00Z", "joined_into": None} | changes
+    )
+
+
+def test_bills_are_listed_without_those_that_joined_a_later_one(api):
+    two = [listed(joined=[]), listed("early.csv", id=OTHER, joined_into=ID)]
+    api.when("GET", PATH, {"reconciliations": two, "next_page_token": ""})
+    told = steward("costs", "reconciliations")
+    assert told.exit_code == 0, told.output
+    assert told.stdout.splitlines() == [
+        "ID                                    SENT (UTC)   ROWS  VARIANCE  FILE",
+        f"{ID}  2026-11-05  1,234     $9.60  november.csv",
+        "and 1 earlier file that these were joined with",
+    ]
+    printed = json.loads(steward("costs", "reconciliations", "--json").stdout)
+    assert len(printed["reconciliations"]) == 2
+
+
+REMOVED = {"removed": [{"id": ID, "name": "wrong.csv"}, {"id": OTHER, "name": ""}]}
+
+
+def test_a_wrong_file_is_taken_out_and_what_goes_with_it_is_named(api):
+    api.when("DELETE", f"{PATH}/{ID}", REMOVED)
+    assert steward("costs", "reconciliations", "--delete", ID).stdout.splitlines() == [
+        f"deleted {ID}, wrong.csv",
+        f"deleted {OTHER}, a file without a name",
+    ]
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 1)])
+def test_whoever_sits_at_a_terminal_is_asked_before_files_are_taken_out(
+    api, monkeypatch, answer, code
+):
+    joined = [{"id": OTHER, "name": "early.csv", "rows": 2, "again": 1}]
+    api.when("GET", f"{PATH}/{ID}", listed("wrong.csv", joined=joined))
+    api.when("DELETE", f"{PATH}/{ID}", REMOVED)
+    monkeypatch.setattr(reconcile, "is_at_terminal", lambda: True)
+    asked = CliRunner().invoke(app, ["costs", "reconciliations", "--delete", ID], input=answer)
+    assert asked.exit_code == code
+    assert "wrong.csv, with the earlier files early.csv?" in asked.output
+    assert (api.calls[-1].method == "DELETE") == (code == 0)

@@ -124,6 +124,7 @@ SUMMARIES: Mapping[str, str] = {
     "reconcile_bill": "Reconcile a Google bill with the ledger",
     "list_reconciliations": "List reconciliations",
     "get_reconciliation": "Get a reconciliation",
+    "delete_reconciliation": "Delete a reconciliation",
     "list_reconciliation_lines": "List the lines of a reconciliation",
     "list_generations": "List TPU generations",
     "list_accelerators": "List accelerator types",
