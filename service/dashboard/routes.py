@@ -20,6 +20,7 @@ from starlette.routing import BaseRoute
 from service.application.cleanup.links import Missing, Offer
 from service.application.services import Services
 from service.dashboard.kit.cost_query import Asked, asked_by
+from service.dashboard.kit.navigation import navigation
 from service.dashboard.kit.series import GROUPINGS
 from service.dashboard.kit.unknown import prefers_html, shown
 from service.dashboard.pages.budgets import budgets_of
@@ -100,7 +101,8 @@ def _templates() -> Jinja2Templates:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(asset=_asset, WINDOWS=WINDOWS, GROUPINGS=GROUPINGS, PERIODS=PERIODS)
+    environment.globals.update(asset=_asset, navigation=navigation)
+    environment.globals.update(WINDOWS=WINDOWS, GROUPINGS=GROUPINGS, PERIODS=PERIODS)
     return Jinja2Templates(env=environment)
 
 

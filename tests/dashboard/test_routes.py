@@ -9,6 +9,7 @@ from typing import NoReturn
 
 import pytest
 from fastapi.testclient import TestClient
+from httpx2 import Response
 
 from service.application.costs.costs import Question
 from service.application.costs.forecasts import month_before, month_of
@@ -300,28 +301,34 @@ def test_what_a_legacy_node_costs_elsewhere_is_told_on_its_page(
     assert told not in browser.get(f"/nodes/{lab.asked_for().id}").text
 
 
-WAYS = [
-    "/",
-    "/#nodes-heading",
-    "/jobs",
-    "/costs",
-    "/budgets",
-    "/reservations",
-    "/commitments",
-    "/statements",
-    "/prices",
-    "/capacity",
-    "/orphans",
-    "/reconcile",
-]
+TOP = ["/", "/#nodes-heading", "/jobs", "/costs", "/budgets", "/capacity", "/orphans"]
+COSTS = ["/costs", "/statements", "/reservations", "/commitments", "/prices", "/reconcile"]
 
 
-@pytest.mark.parametrize("path", [way for way in WAYS if "#" not in way])
+def links_of(page: Response) -> list[tuple[str, str]]:
+    """The links between pages, each with what it says of where one is."""
+    navs = re.findall(r'<nav class="ways.*?</nav>', page.text, re.DOTALL)
+    return re.findall(r'href="([^"]*)"(?: aria-current="(.*?)")?', "".join(navs))
+
+
+@pytest.mark.parametrize("path", [way for way in TOP if "#" not in way and way not in COSTS])
 def test_every_page_says_where_one_is_among_the_others(browser: TestClient, path: str) -> None:
-    ways = re.search(r'<nav class="ways".*?</nav>', browser.get(path).text, re.DOTALL)
-    assert ways is not None
-    assert re.findall(r'href="([^"]*)" aria-current="page"', ways[0]) == [path]
-    assert re.findall(r'href="([^"]*)"', ways[0]) == WAYS
+    found = links_of(browser.get(path))
+    assert found == [(way, "page" if way == path else "") for way in TOP]
+
+
+@pytest.mark.parametrize("path", COSTS)
+def test_the_pages_of_costs_are_under_that_link(browser: TestClient, path: str) -> None:
+    top = [(way, "true" if way == "/costs" else "") for way in TOP]
+    assert links_of(browser.get(path)) == [
+        *top,
+        *((way, "page" if way == path else "") for way in COSTS),
+    ]
+
+
+def test_a_page_below_another_says_under_which_it_is(browser: TestClient) -> None:
+    found = links_of(browser.get("/commitments/recommended"))
+    assert [one for one in found if one[1]] == [("/costs", "true"), ("/commitments", "true")]
 
 
 def test_the_forecast_stands_beside_the_month_with_its_band_and_its_method(

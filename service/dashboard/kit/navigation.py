@@ -1,0 +1,79 @@
+"""The links between pages: a few at the top, and below those that belong to the costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class NavLink(NamedTuple):
+    """A link to a page, and the links under it. The first of these leads to the same page."""
+
+    address: str
+    name: str
+    under: tuple[NavLink, ...] = ()
+
+
+LINKS = (
+    NavLink("/", "Overview"),
+    NavLink("/#nodes-heading", "Nodes"),
+    NavLink("/jobs", "Jobs"),
+    NavLink(
+        "/costs",
+        "Costs",
+        (
+            NavLink("/costs", "By group"),
+            NavLink("/statements", "Statements"),
+            NavLink("/reservations", "Reservations"),
+            NavLink("/commitments", "Commitments"),
+            NavLink("/prices", "Prices"),
+            NavLink("/reconcile", "Reconcile"),
+        ),
+    ),
+    NavLink("/budgets", "Budgets"),
+    NavLink("/capacity", "Capacity"),
+    NavLink("/orphans", "Orphans"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NavItem:
+    """A link as it is shown. `current` is what `aria-current` says: `page` for the page itself,
+    `true` for one above it, empty elsewhere."""
+
+    address: str
+    name: str
+    current: str
+
+
+@dataclass(frozen=True, slots=True)
+class Navigation:
+    """The links of a page: those at the top, and those under the one that is current."""
+
+    top: Sequence[NavItem]
+    under: Sequence[NavItem]
+    above: str = ""
+    """The name of the link that `under` belongs to."""
+
+
+def navigation(path: str) -> Navigation:
+    """The links as the page at this path shows them."""
+    top = []
+    under: Sequence[NavItem] = ()
+    above = ""
+    for link in LINKS:
+        shown = [NavItem(one.address, one.name, _current(one.address, path)) for one in link.under]
+        current = _current(link.address, path)
+        if any(one.current for one in shown):
+            current, under, above = current or "true", shown, link.name
+        if current == "page" and shown:
+            current = "true"  # the page itself is said once, below
+        top.append(NavItem(link.address, link.name, current))
+    return Navigation(top, under, above)
+
+
+def _current(address: str, path: str) -> str:
+    if path == address:
+        return "page"
+    return "true" if address != "/" and path.startswith(f"{address}/") else ""
